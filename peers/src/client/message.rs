@@ -1,0 +1,127 @@
+//! What is sent, and so what must come back: distinct for each request, built without copying.
+
+/// Bytes of the header: sequence (u64), connection (u32) and length (u32), little endian.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// Offsets into the pattern at which a body may begin, and the distance between two.
+const BODY_OFFSETS: u64 = 512;
+const BODY_OFFSET_STEP: usize = 8;
+
+/// All messages of a run. Bodies are windows into one pattern that stays in cache, at an offset
+/// that depends on the request, so comparing is one `memcmp` against hot memory.
+pub(crate) struct Messages {
+    message_bytes: usize,
+    pattern: Vec<u8>,
+}
+
+impl Messages {
+    pub(crate) fn new(message_bytes: usize) -> Self {
+        let body_bytes = message_bytes.saturating_sub(HEADER_BYTES);
+        let pattern_bytes = body_bytes + BODY_OFFSETS as usize * BODY_OFFSET_STEP;
+        Self {
+            message_bytes,
+            pattern: pseudo_random(pattern_bytes),
+        }
+    }
+
+    /// Bytes of each message.
+    pub(crate) fn message_bytes(&self) -> usize {
+        self.message_bytes
+    }
+
+    /// The header of a request; of messages shorter than a header only the front is sent.
+    pub(crate) fn header(&self, connection: u32, sequence: u64) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(&sequence.to_le_bytes());
+        header[8..12].copy_from_slice(&connection.to_le_bytes());
+        header[12..].copy_from_slice(&(self.message_bytes as u32).to_le_bytes());
+        header
+    }
+
+    /// The part of `header` that is sent, and the body that follows it.
+    pub(crate) fn parts<'a>(
+        &'a self,
+        header: &'a [u8; HEADER_BYTES],
+        connection: u32,
+        sequence: u64,
+    ) -> [&'a [u8]; 2] {
+        let mixed = sequence
+            .wrapping_mul(17)
+            .wrapping_add(u64::from(connection) * 131);
+        let offset = (mixed % BODY_OFFSETS) as usize * BODY_OFFSET_STEP;
+        let body_bytes = self.message_bytes.saturating_sub(HEADER_BYTES);
+        let header = &header[..self.message_bytes.min(HEADER_BYTES)];
+        [header, &self.pattern[offset..offset + body_bytes]]
+    }
+}
+
+/// What is left of `parts` after its first `skip` bytes.
+pub(crate) fn remainder(parts: [&[u8]; 2], skip: usize) -> [&[u8]; 2] {
+    let [header, body] = parts;
+    let in_header = skip.min(header.len());
+    let in_body = (skip - in_header).min(body.len());
+    [&header[in_header..], &body[in_body..]]
+}
+
+/// Whether `bytes` is how `parts` goes on.
+pub(crate) fn begins_with(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
+    let [header, body] = parts;
+    let (front, back) = bytes.split_at(bytes.len().min(header.len()));
+    header.starts_with(front) && body.starts_with(back)
+}
+
+/// The xorshift64* sequence from a fixed seed: the same bytes in each run.
+fn pseudo_random(length: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 56) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(messages: &Messages, connection: u32, sequence: u64) -> Vec<u8> {
+        let header = messages.header(connection, sequence);
+        messages.parts(&header, connection, sequence).concat()
+    }
+
+    #[test]
+    fn neighbouring_requests_differ_in_header_and_body() {
+        let messages = Messages::new(64);
+        let this = whole(&messages, 3, 9);
+        for other in [
+            whole(&messages, 3, 10),
+            whole(&messages, 4, 9),
+            whole(&messages, 3, 8),
+        ] {
+            assert_eq!(other.len(), 64);
+            assert_ne!(this[..16], other[..16]);
+            assert_ne!(this[16..], other[16..]);
+        }
+    }
+
+    #[test]
+    fn every_cut_is_recognised_and_every_flipped_byte_is_not() {
+        for size in [1, 5, 16, 17, 64] {
+            let messages = Messages::new(size);
+            let header = messages.header(1, 2);
+            let parts = messages.parts(&header, 1, 2);
+            let bytes = parts.concat();
+            assert_eq!(bytes.len(), size);
+            for cut in 0..size {
+                let rest = remainder(parts, cut);
+                assert_eq!(rest.concat(), bytes[cut..]);
+                assert!(begins_with(rest, &bytes[cut..]));
+                let mut wrong = bytes.clone();
+                wrong[cut] ^= 1;
+                assert!(!begins_with(parts, &wrong), "size {size}, byte {cut}");
+            }
+        }
+    }
+}
