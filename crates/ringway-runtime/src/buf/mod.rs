@@ -1,0 +1,9 @@
+//! What a connection's bytes are held in: views of received buffers, chunks of bytes to send.
+
+mod chunk;
+mod segment;
+mod view;
+
+pub(crate) use chunk::{Chunk, ChunkPool};
+pub use segment::Segment;
+pub use view::View;

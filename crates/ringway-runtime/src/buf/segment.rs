@@ -1,0 +1,73 @@
+//! One contiguous piece of what a connection is to send.
+
+use bytes::Bytes;
+
+use super::{Chunk, View};
+
+/// Bytes to send, moved into the runtime without a copy.
+///
+/// Made from a received [`View`] (echo, proxy), from [`Bytes`] (shared by many connections), from
+/// static data or from a vector.
+#[derive(Debug)]
+pub struct Segment(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    View(View),
+    Shared(Bytes),
+    Chunk(Chunk),
+}
+
+impl Segment {
+    pub(crate) fn from_chunk(chunk: Chunk) -> Self {
+        Self(Kind::Chunk(chunk))
+    }
+
+    /// The bytes of this segment.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.0 {
+            Kind::View(view) => view,
+            Kind::Shared(bytes) => bytes,
+            Kind::Chunk(chunk) => chunk.as_slice(),
+        }
+    }
+
+    /// The chunk, if more bytes may be appended to it.
+    pub(crate) fn as_open_chunk(&mut self) -> Option<&mut Chunk> {
+        match &mut self.0 {
+            Kind::Chunk(chunk) => Some(chunk),
+            _ => None,
+        }
+    }
+}
+
+impl From<View> for Segment {
+    fn from(view: View) -> Self {
+        Self(Kind::View(view))
+    }
+}
+
+impl From<Bytes> for Segment {
+    fn from(bytes: Bytes) -> Self {
+        Self(Kind::Shared(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Segment {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Kind::Shared(bytes.into()))
+    }
+}
+
+impl From<&'static [u8]> for Segment {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self(Kind::Shared(Bytes::from_static(bytes)))
+    }
+}
+
+impl From<&'static str> for Segment {
+    fn from(text: &'static str) -> Self {
+        Self(Kind::Shared(Bytes::from_static(text.as_bytes())))
+    }
+}

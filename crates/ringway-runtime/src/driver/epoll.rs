@@ -1,0 +1,1 @@
+//! The epoll driver: the same contract over readiness.

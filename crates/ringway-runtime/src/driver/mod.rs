@@ -1,0 +1,215 @@
+//! What the event loop asks of an operating system: one contract, three drivers.
+//!
+//! A driver turns operations into [`Event`]s. It owns whatever the kernel sees: buffers that are
+//! being received into come from the core's pools, a [`SendBatch`] moves in and its memory comes
+//! back (is dropped) only after the kernel is done with it. So dropping a future can lose nothing,
+//! and no caller's memory is ever lent to the kernel.
+//!
+//! The contract, checked by one conformance suite over all drivers:
+//!
+//! * A [`Key`] is registered by its first operation and lives until its `Closed` event.
+//! * Receive: after `recv_start` come any number of `Received`, then exactly one `RecvEnded`.
+//!   Running out of buffers is the driver's own affair: it parks the receive and arms it again
+//!   when a buffer has come back.
+//! * Send: at most one batch is in flight per key; each is answered by exactly one `Sent`, after
+//!   all of it was accepted by the kernel or after the first error. Short sends are resumed inside.
+//! * `close` cancels what is in flight, closes the descriptor after the last completion and answers
+//!   with `Closed`, the last event of that key. Bytes that arrive meanwhile are dropped.
+//! * No user code runs while a driver reaps completions.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use socket2::SockAddr;
+
+use crate::buf::{Segment, View};
+
+pub(crate) mod epoll;
+pub(crate) mod sim;
+pub(crate) mod uring;
+
+/// Names an I/O object of one core: its slot and the slot's generation.
+///
+/// Packed as `gen:24 | index:32` so that a driver can add eight bits of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    /// Names nothing.
+    pub(crate) const NONE: Key = Key(u64::MAX);
+
+    pub(crate) const GENERATION_MASK: u32 = (1 << 24) - 1;
+
+    pub(crate) fn new(index: u32, generation: u32) -> Self {
+        Self(u64::from(generation & Self::GENERATION_MASK) << 32 | u64::from(index))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    /// The low 56 bits; the high eight are zero.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits & (1 << 56) - 1)
+    }
+}
+
+/// Which pool a receive takes its buffers from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecvClass {
+    /// One message of up to 16 KiB and its header.
+    Message,
+    /// A stream that fills every buffer: large blocks, fewer completions.
+    Bulk,
+    /// Datagrams with their sender's address.
+    Datagram,
+}
+
+/// Why a receive ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecvEnd {
+    /// The peer will send no more.
+    Eof,
+    /// `recv_stop` took effect; no byte was lost.
+    Stopped,
+    /// The kernel's error number.
+    Failed(i32),
+}
+
+/// What one gathered send carries; the driver owns it until the kernel is done.
+#[derive(Debug, Default)]
+pub(crate) struct SendBatch {
+    /// Never empty when it reaches a driver.
+    pub(crate) segments: Vec<Segment>,
+    /// The receiver of a datagram on an unconnected socket.
+    pub(crate) to: Option<Box<SockAddr>>,
+}
+
+/// An answer of the driver.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A new connection; the receiver of the event owns the descriptor.
+    Accepted { key: Key, fd: RawFd },
+    /// Accepting failed or ended with this error number; the driver has disarmed the accept.
+    AcceptEnded { key: Key, errno: i32 },
+    /// The outcome of `connect`: zero, or an error number.
+    Connected { key: Key, errno: i32 },
+    /// Bytes of a stream, in order.
+    Received { key: Key, data: View },
+    /// One datagram and its sender (`None` on a connected or unnamed peer).
+    Datagram { key: Key, data: View, from: Option<Box<SockAddr>> },
+    /// The last event of a receive.
+    RecvEnded { key: Key, end: RecvEnd },
+    /// The outcome of a batch; its emptied segment list comes back for reuse. Bytes accepted by
+    /// the kernel, and zero or an error number.
+    Sent { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
+    /// The descriptor is closed; the key is free.
+    Closed { key: Key },
+}
+
+/// How long a turn may wait for an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// Not at all.
+    Poll,
+    /// Until an event, a signal from another core, or this long.
+    AtMost(Duration),
+    /// Until an event or a signal.
+    Forever,
+}
+
+/// Counts of a driver since its start; monotonic.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct DriverCounters {
+    /// Entries into the kernel on behalf of the loop: enters, waits, receives, sends, closes.
+    pub(crate) syscalls: u64,
+    /// Receives parked because every buffer was in use.
+    pub(crate) starved: u64,
+    /// Sends that the kernel took only in part.
+    pub(crate) short_sends: u64,
+    /// Multishot operations that ended early and were armed again.
+    pub(crate) rearms: u64,
+}
+
+/// Options of a listening or datagram socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BindOptions {
+    pub(crate) reuse_port: bool,
+    pub(crate) backlog: i32,
+    pub(crate) only_v6: bool,
+}
+
+/// One operating-system interface of one core. Three implementors: io_uring, epoll, sim.
+pub(crate) trait Driver {
+    /// The clock that deadlines of this core are measured by; virtual under sim.
+    fn now(&self) -> Instant;
+
+    /// Opens a listening socket (stream, inet or unix) and tells its bound address.
+    fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)>;
+
+    /// Opens a datagram socket bound to `addr`.
+    fn bind_datagram(
+        &mut self,
+        addr: &SockAddr,
+        options: BindOptions,
+    ) -> io::Result<(RawFd, SockAddr)>;
+
+    /// Opens a stream socket for `addr`'s family, not yet connected.
+    fn open_stream(&mut self, addr: &SockAddr) -> io::Result<RawFd>;
+
+    /// Prepares a descriptor made elsewhere (inherited, accepted by another core).
+    fn adopt(&mut self, fd: RawFd) -> io::Result<()>;
+
+    /// Starts to connect; answered by `Connected`.
+    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr);
+
+    /// Accepts until `AcceptEnded` or `close`; `Accepted` for each connection.
+    fn accept_start(&mut self, key: Key, fd: RawFd);
+
+    /// Stops accepting (not closing); answered by `AcceptEnded` with `ECANCELED`.
+    fn accept_stop(&mut self, key: Key, fd: RawFd);
+
+    /// Receives until `RecvEnded`.
+    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass);
+
+    /// Asks a receive to end; bytes already received still arrive as `Received` first.
+    fn recv_stop(&mut self, key: Key, fd: RawFd);
+
+    /// Sends a batch; answered by `Sent`.
+    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch);
+
+    /// Ends the sending half; everything sent before is delivered first.
+    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()>;
+
+    /// Cancels everything and closes; `abort` resets the connection instead of finishing it.
+    fn close(&mut self, key: Key, fd: RawFd, abort: bool);
+
+    /// Closes a descriptor that never got a key (an accepted connection over a limit).
+    fn close_unregistered(&mut self, fd: RawFd);
+
+    /// Whether a `turn` would find something, told from shared memory where that is possible.
+    fn peek(&mut self) -> bool;
+
+    /// Hands the queued operations over, waits as told and appends what completed.
+    ///
+    /// # Errors
+    /// Only when the interface itself is broken; the core then ends.
+    fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// Wakes another core's driver by its ring; false when this driver has no such way and the
+    /// caller must use the eventfd.
+    fn signal_ring(&mut self, ring_fd: RawFd) -> bool;
+
+    /// This driver's ring for `signal_ring` of others.
+    fn ring_fd(&self) -> Option<RawFd>;
+
+    fn counters(&self) -> DriverCounters;
+
+    /// One line for logs and environment reports: interface and accepted flags.
+    fn describe(&self) -> String;
+}

@@ -1,0 +1,238 @@
+//! The waiting line that every primitive of this module serves from.
+//!
+//! Waiters stand in slots of a slab, linked in arrival order. A slot belongs to its future until the future takes its
+//! turn or is dropped, so a grant can never reach somebody else. Methods hand wakers back instead of waking or
+//! dropping them: both may run foreign code, which must not find the primitive borrowed.
+
+use std::task::Waker;
+
+/// One place in a [`WaiterList`]. It is not `Clone`: the future that holds it is its only owner.
+#[derive(Debug)]
+pub(super) struct WaiterKey(u32);
+
+/// What a future finds when it asks for its turn.
+pub(super) enum Turn {
+    /// It stands in no line.
+    New,
+    /// It waits; the stale waker, if any, is the caller's to drop.
+    Waiting(Option<Waker>),
+    /// It was served and has left the line.
+    Granted,
+    /// It was woken without being served (close, broadcast, cancellation) and has left the line.
+    Released,
+}
+
+/// Waiters in arrival order. Adding, serving and leaving are O(1).
+#[derive(Debug)]
+pub(super) struct WaiterList {
+    slots: Vec<Slot>,
+    free_head: u32,
+    head: u32,
+    tail: u32,
+    /// How many waiters have ever joined; the next one's arrival number.
+    arrivals: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    standing: Standing,
+    units: u32,
+    arrival: u64,
+    prev: u32,
+    /// The next waiter in line, or the next free slot.
+    next: u32,
+    /// Present exactly while `standing` is `Waiting`.
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Free,
+    Waiting,
+    Granted,
+    Released,
+}
+
+/// No slot. The slab stays below this index; it would be 200 GiB of waiters.
+const NIL: u32 = u32::MAX;
+
+impl WaiterList {
+    pub(super) const fn new() -> WaiterList {
+        WaiterList { slots: Vec::new(), free_head: NIL, head: NIL, tail: NIL, arrivals: 0 }
+    }
+
+    /// Puts a waiter that wants `units` at the end of the line.
+    pub(super) fn join(&mut self, units: u32, waker: &Waker) -> WaiterKey {
+        let index = self.free_slot();
+        let prev = std::mem::replace(&mut self.tail, index);
+        match prev {
+            NIL => self.head = index,
+            _ => self.slots[prev as usize].next = index,
+        }
+        let standing = Standing::Waiting;
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        let waker = Some(waker.clone());
+        self.slots[index as usize] = Slot { standing, units, arrival, prev, next: NIL, waker };
+        WaiterKey(index)
+    }
+
+    /// Where the holder of `key` stands; a served or released waiter gives its slot back and `key` becomes `None`.
+    pub(super) fn turn(&mut self, key: &mut Option<WaiterKey>, waker: &Waker) -> Turn {
+        let Some(WaiterKey(index)) = *key else { return Turn::New };
+        let slot = &mut self.slots[index as usize];
+        let turn = match slot.standing {
+            Standing::Waiting => return Turn::Waiting(refresh(&mut slot.waker, waker)),
+            Standing::Granted => Turn::Granted,
+            Standing::Released => Turn::Released,
+            Standing::Free => unreachable!("a key is dropped together with its slot"),
+        };
+        *key = None;
+        self.free(index);
+        turn
+    }
+
+    /// Gives up the place in line. The answer says whether it had been served, in which case the caller passes the
+    /// grant on; the waker is the caller's to drop.
+    pub(super) fn leave(&mut self, key: WaiterKey) -> (bool, Option<Waker>) {
+        let standing = self.slots[key.0 as usize].standing;
+        if standing == Standing::Waiting {
+            self.unlink(key.0);
+        }
+        let waker = self.slots[key.0 as usize].waker.take();
+        self.free(key.0);
+        (standing == Standing::Granted, waker)
+    }
+
+    /// What the first in line wants, or `None` for an empty line.
+    pub(super) fn front_units(&self) -> Option<u32> {
+        self.slots.get(self.head as usize).map(|slot| slot.units)
+    }
+
+    /// Serves the first in line; the caller wakes it.
+    pub(super) fn grant_front(&mut self) -> Option<Waker> {
+        self.take_front(Standing::Granted)
+    }
+
+    /// Sends the first in line away unserved if it arrived before `arrival`; the caller wakes it.
+    pub(super) fn release_front(&mut self, arrival: u64) -> Option<Waker> {
+        let front = self.slots.get(self.head as usize)?;
+        if front.arrival >= arrival {
+            return None;
+        }
+        self.take_front(Standing::Released)
+    }
+
+    /// The arrival number that the next waiter will have: everybody in line now is before it.
+    pub(super) fn next_arrival(&self) -> u64 {
+        self.arrivals
+    }
+
+    fn take_front(&mut self, standing: Standing) -> Option<Waker> {
+        let index = self.head;
+        if index == NIL {
+            return None;
+        }
+        self.unlink(index);
+        let slot = &mut self.slots[index as usize];
+        slot.standing = standing;
+        slot.waker.take()
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Slot { prev, next, .. } = self.slots[index as usize];
+        match prev {
+            NIL => self.head = next,
+            _ => self.slots[prev as usize].next = next,
+        }
+        match next {
+            NIL => self.tail = prev,
+            _ => self.slots[next as usize].prev = prev,
+        }
+    }
+
+    /// A slot that is in no list; the caller fills it.
+    fn free_slot(&mut self) -> u32 {
+        if self.free_head != NIL {
+            let index = self.free_head;
+            self.free_head = self.slots[index as usize].next;
+            return index;
+        }
+        let index = self.slots.len() as u32;
+        assert!(index < NIL, "fewer than 2^32 tasks wait on one primitive");
+        self.slots.push(Slot::free(NIL));
+        index
+    }
+
+    fn free(&mut self, index: u32) {
+        self.slots[index as usize] = Slot::free(self.free_head);
+        self.free_head = index;
+    }
+}
+
+impl Slot {
+    fn free(next: u32) -> Slot {
+        Slot { standing: Standing::Free, units: 0, arrival: 0, prev: NIL, next, waker: None }
+    }
+}
+
+/// Stores `waker` unless the stored one already wakes the same task; answers the one that was replaced.
+fn refresh(stored: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
+    match stored {
+        Some(old) if old.will_wake(waker) => None,
+        _ => stored.replace(waker.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn join(list: &mut WaiterList, units: u32) -> Option<WaiterKey> {
+        Some(list.join(units, Waker::noop()))
+    }
+
+    #[test]
+    fn serves_in_arrival_order_past_those_who_left() {
+        let mut list = WaiterList::new();
+        let mut first = join(&mut list, 1);
+        let second = list.join(2, Waker::noop());
+        let mut third = join(&mut list, 3);
+        assert!(!list.leave(second).0);
+        assert_eq!(list.front_units(), Some(1));
+        assert!(list.grant_front().is_some());
+        assert_eq!(list.front_units(), Some(3));
+        assert!(matches!(list.turn(&mut first, Waker::noop()), Turn::Granted));
+        assert!(first.is_none());
+        assert!(matches!(list.turn(&mut third, Waker::noop()), Turn::Waiting(_)));
+        assert!(list.grant_front().is_some());
+        assert!(list.grant_front().is_none());
+        assert!(list.leave(third.expect("still held")).0, "the grant is reported to whoever leaves");
+    }
+
+    #[test]
+    fn release_stops_at_those_who_arrived_later() {
+        let mut list = WaiterList::new();
+        let mut early = join(&mut list, 0);
+        let limit = list.next_arrival();
+        let mut late = join(&mut list, 0);
+        assert!(list.release_front(limit).is_some());
+        assert!(list.release_front(limit).is_none());
+        assert!(matches!(list.turn(&mut early, Waker::noop()), Turn::Released));
+        assert!(matches!(list.turn(&mut late, Waker::noop()), Turn::Waiting(_)));
+    }
+
+    #[test]
+    fn slots_are_reused() {
+        let mut list = WaiterList::new();
+        for _ in 0..1_000 {
+            let mut served = join(&mut list, 1);
+            let left = list.join(1, Waker::noop());
+            list.grant_front();
+            list.turn(&mut served, Waker::noop());
+            list.leave(left);
+        }
+        assert_eq!(list.slots.len(), 2);
+        assert_eq!(list.front_units(), None);
+    }
+}

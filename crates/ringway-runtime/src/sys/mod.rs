@@ -1,0 +1,19 @@
+//! Every `unsafe` of Ringway: ring entries, lent buffers, message headers for the kernel.
+//!
+//! What makes a block sound is always ownership written down elsewhere in this module: a buffer is
+//! free, lent to the kernel, or viewed, never two of these; a batch that is being sent is owned by
+//! its send slot until the completion arrives.
+#![allow(unsafe_code)]
+
+mod bufring;
+mod message;
+mod pool;
+mod ring;
+mod sends;
+pub(crate) mod sockets;
+
+pub(crate) use bufring::BufRing;
+pub(crate) use message::datagram_parts;
+pub(crate) use pool::{Pool, Pools, RecvBuf};
+pub(crate) use ring::{Completion, Ring, RingConfig};
+pub(crate) use sends::{Progress, SendTable};

@@ -1,0 +1,273 @@
+//! One io_uring instance: typed submissions, one enter, completions read in place.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{CancelBuilder, Fd, Timespec};
+use io_uring::{IoUring, opcode};
+
+use super::BufRing;
+use super::message::DATAGRAM_LAYOUT;
+use crate::limits;
+
+const ENTER_GETEVENTS: u32 = 1 << 0;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+const ENTER_REGISTERED_RING: u32 = 1 << 4;
+const ENTER_NO_IOWAIT: u32 = 1 << 7;
+const REGISTER_RING_FDS: u32 = 20;
+
+/// What a ring is made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingConfig {
+    pub(crate) submissions: u32,
+    pub(crate) completions: u32,
+}
+
+/// A completion as the kernel wrote it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) user_data: u64,
+    pub(crate) result: i32,
+    pub(crate) flags: u32,
+}
+
+impl Completion {
+    /// Whether the operation stays armed.
+    pub(crate) fn more(self) -> bool {
+        io_uring::cqueue::more(self.flags)
+    }
+
+    /// The provided buffer that was filled.
+    pub(crate) fn buffer(self) -> Option<u16> {
+        io_uring::cqueue::buffer_select(self.flags)
+    }
+}
+
+/// A ring of the thread that made it.
+pub(crate) struct Ring {
+    ring: IoUring,
+    /// The ring as `io_uring_enter` names it: a registered index, or the descriptor.
+    enter_fd: i32,
+    enter_flags: u32,
+    no_sqarray: bool,
+}
+
+impl Ring {
+    /// Makes a ring owned by the calling thread.
+    ///
+    /// # Errors
+    /// What `io_uring_setup` answers: `EPERM` or `ENOSYS` where it is refused, `EINVAL` where the
+    /// kernel is older than 6.1, `ENOMEM` where the memory lock limit is too small.
+    pub(crate) fn new(config: RingConfig) -> io::Result<Self> {
+        let (ring, no_sqarray) = match build(config, true) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                (build(config, false)?, false)
+            }
+            built => (built?, true),
+        };
+        let mut enter_flags = ENTER_GETEVENTS | ENTER_EXT_ARG;
+        if ring.params().is_feature_no_iowait() {
+            enter_flags |= ENTER_NO_IOWAIT;
+        }
+        let (enter_fd, registered) = match register_ring_fd(ring.as_raw_fd()) {
+            Some(index) => (index, ENTER_REGISTERED_RING),
+            None => (ring.as_raw_fd(), 0),
+        };
+        Ok(Self { ring, enter_fd, enter_flags: enter_flags | registered, no_sqarray })
+    }
+
+    /// The accepted flags, for people.
+    pub(crate) fn describe(&self) -> String {
+        let mut flags = vec!["SINGLE_ISSUER", "DEFER_TASKRUN", "COOP_TASKRUN", "TASKRUN_FLAG"];
+        flags.push("SUBMIT_ALL");
+        if self.no_sqarray {
+            flags.push("NO_SQARRAY");
+        }
+        if self.enter_flags & ENTER_NO_IOWAIT != 0 {
+            flags.push("NO_IOWAIT");
+        }
+        if self.enter_flags & ENTER_REGISTERED_RING != 0 {
+            flags.push("REGISTERED_RING");
+        }
+        flags.join("|")
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
+    /// Registers `buffers` as the provided-buffer group `group` of this ring.
+    pub(crate) fn register_buffers(&self, group: u16, buffers: &BufRing) -> io::Result<()> {
+        // SAFETY: the ring memory is page-aligned, has the stated number of entries, and is kept
+        // by its owner until after this ring is closed.
+        unsafe {
+            self.ring.submitter().register_buf_ring(buffers.address(), buffers.entries(), group)
+        }
+    }
+
+    pub(crate) fn recv_multishot(&mut self, fd: RawFd, group: u16, user_data: u64) {
+        self.push(opcode::RecvMulti::new(Fd(fd), group).build().user_data(user_data));
+    }
+
+    /// Each buffer gets the sender's address in front of the payload; see `datagram_parts`.
+    pub(crate) fn recv_datagrams(&mut self, fd: RawFd, group: u16, user_data: u64) {
+        let entry = opcode::RecvMsgMulti::new(Fd(fd), DATAGRAM_LAYOUT.as_ptr(), group).build();
+        self.push(entry.user_data(user_data));
+    }
+
+    pub(crate) fn accept_multishot(&mut self, fd: RawFd, user_data: u64) {
+        let entry = opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_CLOEXEC).build();
+        self.push(entry.user_data(user_data));
+    }
+
+    pub(crate) fn poll_multishot(&mut self, fd: RawFd, user_data: u64) {
+        let events = libc::POLLIN as u32;
+        self.push(opcode::PollAdd::new(Fd(fd), events).multi(true).build().user_data(user_data));
+    }
+
+    /// Cancels every operation on `fd`.
+    pub(crate) fn cancel_fd(&mut self, fd: RawFd, user_data: u64) {
+        let target = CancelBuilder::fd(Fd(fd)).all();
+        self.push(opcode::AsyncCancel2::new(target).build().user_data(user_data));
+    }
+
+    /// Cancels the operation that carries `target`.
+    pub(crate) fn cancel(&mut self, target: u64, user_data: u64) {
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(target)).build();
+        self.push(entry.user_data(user_data));
+    }
+
+    /// Posts a completion with `arrives_as` into another ring.
+    pub(crate) fn message_ring(&mut self, ring_fd: RawFd, arrives_as: u64, user_data: u64) {
+        let entry = opcode::MsgRingData::new(Fd(ring_fd), 0, arrives_as, None).build();
+        self.push(entry.user_data(user_data));
+    }
+
+    /// Queues an operation whose memory, if it has any, outlives its completion.
+    pub(super) fn push(&mut self, entry: Entry) {
+        loop {
+            // SAFETY: every caller in this module passes memory that is owned until the completion
+            // arrives: provided buffers by their pool, batches and addresses by a send slot.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            // The queue is full: hand it over now. The kernel always takes at least one entry
+            // unless it is out of memory, in which case trying again is all there is to do.
+            let _transient = self.enter(0, None);
+        }
+    }
+
+    /// Operations queued and not yet taken by the kernel.
+    pub(crate) fn queued(&mut self) -> u32 {
+        self.ring.submission().len() as u32
+    }
+
+    /// Whether an enter would find completions, told from shared memory.
+    pub(crate) fn peek(&mut self) -> bool {
+        let submission = self.ring.submission();
+        if submission.taskrun() || submission.cq_overflow() {
+            return true;
+        }
+        drop(submission);
+        !self.ring.completion().is_empty()
+    }
+
+    /// Hands over what is queued, runs deferred work and waits until `want` completions are there
+    /// or `timeout` has passed.
+    ///
+    /// # Errors
+    /// The kernel's, `ETIME` and `EINTR` left out: these are ordinary ends of a wait.
+    pub(crate) fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
+        let timespec = timeout.map(Timespec::from);
+        let argument = GetEventsArgument {
+            sigmask: 0,
+            sigmask_bytes: 0,
+            min_wait_us: 0,
+            timespec: timespec.as_ref().map_or(0, |spec| std::ptr::from_ref(spec) as u64),
+        };
+        let queued = self.queued();
+        // SAFETY: the argument and its timespec live on this frame until the call returns; the
+        // queued entries are covered by `push`.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.enter_fd,
+                queued,
+                want,
+                self.enter_flags,
+                std::ptr::from_ref(&argument),
+                size_of::<GetEventsArgument>(),
+            )
+        };
+        if answer >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // EBUSY and EAGAIN: completions must be reaped before more is taken; the caller does.
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Moves the completions that have arrived to the end of `into`.
+    pub(crate) fn reap(&mut self, into: &mut Vec<Completion>) {
+        into.extend(self.ring.completion().map(|entry| Completion {
+            user_data: entry.user_data(),
+            result: entry.result(),
+            flags: entry.flags(),
+        }));
+    }
+}
+
+/// `struct io_uring_getevents_arg` of the kernel's interface.
+#[repr(C)]
+struct GetEventsArgument {
+    sigmask: u64,
+    sigmask_bytes: u32,
+    min_wait_us: u32,
+    timespec: u64,
+}
+
+/// `struct io_uring_rsrc_update` of the kernel's interface.
+#[repr(C)]
+struct ResourceUpdate {
+    offset: u32,
+    reserved: u32,
+    data: u64,
+}
+
+fn build(config: RingConfig, no_sqarray: bool) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder
+        .dontfork()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .setup_submit_all()
+        .setup_clamp()
+        .setup_cqsize(config.completions.max(limits::COMPLETIONS_MIN));
+    if no_sqarray {
+        builder.setup_no_sqarray();
+    }
+    builder.build(config.submissions)
+}
+
+/// Saves the kernel a descriptor look-up in each enter; `None` where it is not supported.
+fn register_ring_fd(fd: RawFd) -> Option<i32> {
+    let mut update = ResourceUpdate { offset: u32::MAX, reserved: 0, data: fd as u64 };
+    // SAFETY: `update` is one element of the layout that the call reads and writes.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_register,
+            fd,
+            REGISTER_RING_FDS,
+            std::ptr::from_mut(&mut update),
+            1,
+        )
+    };
+    (answer == 1).then_some(update.offset as i32)
+}

@@ -1,0 +1,107 @@
+//! Making, adopting and closing the kernel's sockets by their raw descriptors.
+//!
+//! A raw descriptor here belongs to exactly one registered [`Key`](crate::driver::Key), or is on
+//! its way to one; whoever holds it closes it with [`close`], once.
+
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::net::{Shutdown, shutdown};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+
+use crate::driver::BindOptions;
+
+/// Whether system calls on a socket wait. io_uring needs sockets that do, epoll such that do not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Blocking,
+    NonBlocking,
+}
+
+/// The descriptor as something that system calls take.
+pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: callers pass a descriptor that they hold open for the whole use of the borrow.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// Takes over a descriptor that the caller owns.
+pub(crate) fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: the module's rule: the caller is the one holder of `fd` and gives it up here.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+pub(crate) fn close(fd: RawFd) {
+    drop(own(fd));
+}
+
+/// Opens a listening stream socket and tells the address it got.
+pub(crate) fn listen(
+    addr: &SockAddr,
+    options: BindOptions,
+    mode: Mode,
+) -> io::Result<(RawFd, SockAddr)> {
+    let socket = open(addr.domain(), Type::STREAM, mode)?;
+    if !addr.is_unix() {
+        socket.set_reuse_address(true)?;
+    }
+    bind(&socket, addr, options)?;
+    socket.listen(options.backlog)?;
+    let bound = socket.local_addr()?;
+    Ok((socket.into_raw_fd(), bound))
+}
+
+/// Opens a bound datagram socket and tells the address it got.
+pub(crate) fn bind_datagram(
+    addr: &SockAddr,
+    options: BindOptions,
+    mode: Mode,
+) -> io::Result<(RawFd, SockAddr)> {
+    let socket = open(addr.domain(), Type::DGRAM, mode)?;
+    bind(&socket, addr, options)?;
+    let bound = socket.local_addr()?;
+    Ok((socket.into_raw_fd(), bound))
+}
+
+pub(crate) fn open_stream(addr: &SockAddr, mode: Mode) -> io::Result<RawFd> {
+    Ok(open(addr.domain(), Type::STREAM, mode)?.into_raw_fd())
+}
+
+pub(crate) fn set_mode(fd: RawFd, mode: Mode) -> io::Result<()> {
+    let flags = fcntl_getfl(borrow(fd))?;
+    let wanted = match mode {
+        Mode::Blocking => flags - OFlags::NONBLOCK,
+        Mode::NonBlocking => flags | OFlags::NONBLOCK,
+    };
+    if wanted != flags {
+        fcntl_setfl(borrow(fd), wanted)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
+    Ok(shutdown(borrow(fd), Shutdown::Write)?)
+}
+
+/// Makes the next close reset the connection: unsent bytes are dropped, the peer sees an error.
+pub(crate) fn reset_on_close(fd: RawFd) {
+    let borrowed = borrow(fd);
+    // A unix socket has no linger; there is nothing to reset.
+    let _tcp_only = SockRef::from(&borrowed).set_linger(Some(Duration::ZERO));
+}
+
+fn open(domain: Domain, kind: Type, mode: Mode) -> io::Result<Socket> {
+    let kind = if mode == Mode::NonBlocking { kind.nonblocking() } else { kind };
+    Socket::new(domain, kind.cloexec(), None::<Protocol>)
+}
+
+fn bind(socket: &Socket, addr: &SockAddr, options: BindOptions) -> io::Result<()> {
+    if addr.is_ipv6() {
+        socket.set_only_v6(options.only_v6)?;
+    }
+    if options.reuse_port && !addr.is_unix() {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(addr)
+}
