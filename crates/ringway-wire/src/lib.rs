@@ -1,1 +1,81 @@
-//! ringway-wire
+//! Bytes ⇄ messages, without I/O.
+//!
+//! This crate holds the wire formats and protocol machines of Ringway. It opens no socket, reads
+//! no clock, spawns nothing and blocks nowhere: bytes are handed in, frames and bytes come out,
+//! and time is an argument. So the same code serves a socket, a file, a test and a fuzzer.
+//!
+//! | to | use |
+//! |---|---|
+//! | cut a stream by announced lengths | [`LengthField`] |
+//! | cut it at line ends, at a byte string, or every n bytes | [`Line`], [`Delimiter`], [`FixedSize`] |
+//! | feed received slices to any of them, or to a [`Codec`] of your own | [`Framer`] |
+//! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
+//!
+//! Frames are borrowed from the received bytes; one that straddles two slices is copied once.
+//! Every length that a peer can choose is bounded, and bad bytes are an [`Error`], never a panic.
+//!
+//! # Examples
+//!
+//! A client's half of a request/reply protocol, with replies that arrive in two pieces:
+//!
+//! ```
+//! use std::time::Duration;
+//! use ringway_wire::{Codec, Framer, LengthField, SequentialMatcher};
+//!
+//! let mut framer = Framer::new(LengthField::u32_le().frame_max(1 << 20));
+//! let mut waiting = SequentialMatcher::new(128);
+//!
+//! // Two requests leave; times count from any origin that suits the caller.
+//! let (now, timeout) = (Duration::ZERO, Duration::from_secs(1));
+//! let mut sent = Vec::new();
+//! for question in ["name", "version"] {
+//!     waiting.begin(now, timeout, question)?;
+//!     framer.codec_mut().encode(question.as_bytes(), &mut sent)?;
+//! }
+//!
+//! // The replies arrive, cut where the network pleased.
+//! let received = b"\x07\0\0\0ringway\x01\0\0\x001";
+//! let mut answers = Vec::new();
+//! for slice in [&received[..13], &received[13..]] {
+//!     framer.push(slice, |frame| {
+//!         let answer = String::from_utf8_lossy(frame.payload).into_owned();
+//!         answers.push((waiting.complete_next(), answer));
+//!     })?;
+//! }
+//! assert_eq!(
+//!     answers,
+//!     [(Ok(Some("name")), "ringway".into()), (Ok(Some("version")), "1".into())]
+//! );
+//! framer.finish()?;
+//! # Ok::<(), ringway_wire::Error>(())
+//! ```
+
+mod codec;
+mod deadlines;
+mod delimiter;
+mod error;
+mod fixed_size;
+mod framer;
+mod id_matcher;
+mod length_field;
+mod limits;
+mod line;
+mod request_id;
+mod sequential_matcher;
+mod width;
+
+#[doc(hidden)]
+pub mod fuzz;
+
+pub use codec::{Codec, Decoded};
+pub use delimiter::Delimiter;
+pub use error::Error;
+pub use fixed_size::FixedSize;
+pub use framer::{Framer, Pushed};
+pub use id_matcher::IdMatcher;
+pub use length_field::{LengthField, LengthFrame};
+pub use limits::FRAME_LEN_MAX_DEFAULT;
+pub use line::Line;
+pub use request_id::RequestId;
+pub use sequential_matcher::SequentialMatcher;
+pub use width::{U8, U16Be, U16Le, U32Be, U32Le, U64Be, U64Le, Varint, Width};

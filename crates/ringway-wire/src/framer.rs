@@ -1,0 +1,295 @@
+//! From slices as the network cuts them to whole frames.
+
+use std::ops::ControlFlow;
+
+use crate::limits::{ACCUMULATOR_EAGER, ACCUMULATOR_KEPT, READ_AHEAD_MAX, READ_AHEAD_MIN};
+use crate::{Codec, Decoded, Error};
+
+/// Joins a codec to a sequence of received slices.
+///
+/// Frames inside one slice are borrowed from it. Only a frame that straddles two slices is
+/// copied, into an accumulator that never exceeds the codec's
+/// [`frame_len_max`](Codec::frame_len_max) and grows with the bytes that arrive, not with the
+/// length that a peer announces.
+///
+/// A framer that failed keeps its error and repeats it: there are no frame boundaries after it.
+///
+/// # Examples
+///
+/// ```
+/// use ringway_wire::{Error, Framer, Line};
+///
+/// let mut framer = Framer::new(Line::new(16));
+/// let mut lines = Vec::new();
+/// for slice in [&b"one\ntw"[..], b"o\nthree"] {
+///     framer.push(slice, |line| lines.push(line.to_vec()))?;
+/// }
+/// assert_eq!(lines, [&b"one"[..], b"two"]);
+///
+/// // The peer closes, but "three" had no end.
+/// assert_eq!(framer.finish(), Err(Error::TruncatedFrame { buffered: 5 }));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Framer<C> {
+    codec: C,
+    /// Taken from the codec once, so that a codec which changes its mind cannot unbalance `tail`.
+    frame_len_max: usize,
+    /// The front of a frame whose end has not arrived: shorter than `need`.
+    tail: Vec<u8>,
+    /// What the codec last asked for while `tail` is not empty; at most `frame_len_max`.
+    need: usize,
+    failed: Option<Error>,
+}
+
+/// How far a framer came with a slice; see [`Framer::push_while`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pushed {
+    /// Frames handed to the closure.
+    pub frames: usize,
+    /// Bytes of the slice that are done: all of them unless the closure broke off.
+    pub consumed: usize,
+}
+
+impl<C: Codec> Framer<C> {
+    /// A framer at the beginning of a stream; holds no memory until a frame straddles.
+    #[must_use]
+    pub fn new(codec: C) -> Self {
+        let frame_len_max = codec.frame_len_max();
+        Self {
+            codec,
+            frame_len_max,
+            tail: Vec::new(),
+            need: 0,
+            failed: None,
+        }
+    }
+
+    /// Takes the next bytes of the stream and calls `on_frame` for every frame that they end.
+    ///
+    /// Returns the number of frames. All of `input` is taken: what remains of it after the last
+    /// whole frame is copied.
+    ///
+    /// # Errors
+    ///
+    /// The codec's error, after the frames in front of the bad bytes were handed over; from then
+    /// on the same error always. [`CodecFault`](Error::CodecFault) when the codec breaks its
+    /// contract.
+    #[inline]
+    pub fn push(
+        &mut self,
+        input: &[u8],
+        mut on_frame: impl FnMut(C::Item<'_>),
+    ) -> Result<usize, Error> {
+        let pushed = self.push_while(input, |item| {
+            on_frame(item);
+            ControlFlow::Continue(())
+        })?;
+        Ok(pushed.frames)
+    }
+
+    /// Like [`push`](Self::push), but stops after a frame for which `on_frame` breaks off.
+    ///
+    /// The bytes behind that frame are not taken: the next push must begin with
+    /// `input[consumed..]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`push`](Self::push).
+    #[inline]
+    pub fn push_while(
+        &mut self,
+        input: &[u8],
+        on_frame: impl FnMut(C::Item<'_>) -> ControlFlow<()>,
+    ) -> Result<Pushed, Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = self.take(input, on_frame);
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        result
+    }
+
+    /// Tells the framer that the stream ended.
+    ///
+    /// # Errors
+    ///
+    /// [`TruncatedFrame`](Error::TruncatedFrame) when the front of a frame is left over; the
+    /// error of an earlier push if one failed.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        if self.failed.is_none() && !self.tail.is_empty() {
+            self.fail(&Error::TruncatedFrame {
+                buffered: self.tail.len(),
+            });
+        }
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Bytes held of a frame whose end has not arrived.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.tail.len()
+    }
+
+    /// Bytes of memory held, used or not.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.tail.capacity()
+    }
+
+    /// Gives back the memory kept for the next straddling frame, unless one is under way.
+    ///
+    /// A push leaves at most 4 KiB behind. Call this when a connection goes idle and even those
+    /// are too much.
+    pub fn release(&mut self) {
+        if self.tail.is_empty() {
+            self.tail = Vec::new();
+        }
+    }
+
+    /// The codec.
+    #[must_use]
+    pub fn codec(&self) -> &C {
+        &self.codec
+    }
+
+    /// The codec, to encode with. Decoding with it would confuse the framer.
+    #[must_use]
+    pub fn codec_mut(&mut self) -> &mut C {
+        &mut self.codec
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        input: &[u8],
+        mut on_frame: impl FnMut(C::Item<'_>) -> ControlFlow<()>,
+    ) -> Result<Pushed, Error> {
+        let mut pushed = Pushed::default();
+        if !self.tail.is_empty() {
+            let flow = self.complete_tail(input, &mut pushed, &mut on_frame)?;
+            if flow.is_break() {
+                return Ok(pushed);
+            }
+        }
+        let mut rest = &input[pushed.consumed..];
+        while !rest.is_empty() {
+            match self.codec.decode(rest)? {
+                Decoded::Frame { item, consumed } => {
+                    if consumed == 0 || consumed > rest.len() {
+                        return Err(FRAME_OUT_OF_INPUT);
+                    }
+                    pushed.frames += 1;
+                    rest = &rest[consumed..];
+                    if on_frame(item).is_break() {
+                        break;
+                    }
+                }
+                Decoded::NeedAtLeast(need) => {
+                    self.keep(rest, need)?;
+                    rest = &[];
+                }
+            }
+        }
+        pushed.consumed = input.len() - rest.len();
+        Ok(pushed)
+    }
+
+    /// Feeds the straddling frame from `input` until it is whole or `input` is used up. Breaks
+    /// when the frame is not whole yet, or when `on_frame` does.
+    fn complete_tail(
+        &mut self,
+        input: &[u8],
+        pushed: &mut Pushed,
+        on_frame: &mut impl FnMut(C::Item<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Error> {
+        while pushed.consumed < input.len() {
+            let held = self.tail.len();
+            let fresh = self.append(&input[pushed.consumed..]);
+            if self.tail.len() < self.need {
+                pushed.consumed += fresh;
+                break;
+            }
+            let flow = match self.codec.decode(&self.tail)? {
+                Decoded::NeedAtLeast(need) => {
+                    check_need(need, self.tail.len(), self.frame_len_max)?;
+                    self.need = need;
+                    pushed.consumed += fresh;
+                    continue;
+                }
+                Decoded::Frame { item, consumed } => {
+                    // The bytes held before were no frame, so the frame ends in the fresh ones.
+                    if consumed <= held || consumed > self.tail.len() {
+                        return Err(FRAME_OUT_OF_INPUT);
+                    }
+                    pushed.consumed += consumed - held;
+                    pushed.frames += 1;
+                    on_frame(item)
+                }
+            };
+            self.clear_tail();
+            return Ok(flow);
+        }
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// Copies to the tail what the codec needs of `input`, or somewhat more: a codec that searches
+    /// asks for one byte at a time. Returns the number of bytes copied.
+    fn append(&mut self, input: &[u8]) -> usize {
+        let held = self.tail.len();
+        let wanted = (self.need - held).max(held.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));
+        let room = self.frame_len_max - held;
+        let fresh = wanted.min(room).min(input.len());
+        self.reserve(held + fresh);
+        self.tail.extend_from_slice(&input[..fresh]);
+        fresh
+    }
+
+    #[cold]
+    fn keep(&mut self, rest: &[u8], need: usize) -> Result<(), Error> {
+        check_need(need, rest.len(), self.frame_len_max)?;
+        self.need = need;
+        self.reserve(rest.len());
+        self.tail.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Makes room for `len` bytes in all: at once for a short frame, by doubling for a long one,
+    /// never for more than the longest frame.
+    fn reserve(&mut self, len: usize) {
+        if len > self.tail.capacity() {
+            let announced = self.need.min(ACCUMULATOR_EAGER);
+            let doubled = self.tail.capacity().saturating_mul(2);
+            let target = len.max(announced).max(doubled).min(self.frame_len_max);
+            self.tail.reserve_exact(target - self.tail.len());
+        }
+    }
+
+    fn clear_tail(&mut self) {
+        self.tail.clear();
+        if self.tail.capacity() > ACCUMULATOR_KEPT {
+            self.tail = Vec::new();
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: &Error) {
+        self.failed = Some(error.clone());
+        self.tail = Vec::new();
+    }
+}
+
+fn check_need(need: usize, have: usize, frame_len_max: usize) -> Result<(), Error> {
+    if need > have && need <= frame_len_max {
+        return Ok(());
+    }
+    Err(Error::CodecFault {
+        what: "needs no more than it has, or more than its longest frame",
+    })
+}
+
+const FRAME_OUT_OF_INPUT: Error = Error::CodecFault {
+    what: "a frame outside the new input",
+};

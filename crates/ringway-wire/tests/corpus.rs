@@ -1,0 +1,45 @@
+//! Replays every file of the fuzzer's corpus, so that what was found once stays found.
+
+use std::path::Path;
+
+use ringway_wire::fuzz;
+
+#[test]
+fn delimiter() {
+    replay("delimiter", fuzz::delimiter);
+}
+
+#[test]
+fn fixed_size() {
+    replay("fixed_size", fuzz::fixed_size);
+}
+
+#[test]
+fn length_field() {
+    replay("length_field", fuzz::length_field);
+}
+
+#[test]
+fn line() {
+    replay("line", fuzz::line);
+}
+
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(target);
+    let mut files = 0;
+    for entry in folder
+        .read_dir()
+        .expect("the corpus is part of the repository")
+    {
+        let path = entry.expect("a readable folder").path();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        eprintln!("{target}: {}", name.unwrap_or_default());
+        run(&std::fs::read(&path).expect("a readable file"));
+        files += 1;
+    }
+    assert!(files > 0, "fuzz/corpus/{target} holds no input");
+}
