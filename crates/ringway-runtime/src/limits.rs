@@ -43,3 +43,29 @@ pub(crate) const SPARE_CHUNKS_MAX: usize = 256;
 
 /// How long the end of a core waits for operations that the kernel has yet to complete.
 pub(crate) const TEARDOWN_WAIT: Duration = Duration::from_secs(2);
+
+/// Messages for which a channel reserves memory when it is made. Small channels then never allocate
+/// again; a channel made with a capacity of millions pays only for what it comes to hold.
+pub(crate) const CHANNEL_PREALLOCATED_MAX: usize = 64;
+
+/// Threads of the blocking pool that may exist at once unless the user says otherwise. They sleep
+/// in system calls (name look-ups, files), so there may be more of them than cores; each costs a
+/// stack.
+pub(crate) const BLOCKING_THREADS_MAX: usize = 32;
+
+/// Jobs that may wait for a thread of the blocking pool unless the user says otherwise. Each is a
+/// boxed closure; a caller beyond that is told to slow down, since the wait would already be many
+/// times a job's length.
+pub(crate) const BLOCKING_QUEUE_MAX: usize = 1_024;
+
+/// How long a thread of the blocking pool waits for another job before it exits: longer than the
+/// gaps within a burst of look-ups, short enough that a quiet process keeps no idle stacks.
+pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
+
+/// CPU numbers this library accepts are below this: the size of the kernel interface's fixed
+/// `cpu_set_t`. It also keeps a mistyped range such as `0-4000000000` from being expanded.
+pub(crate) const CORES_MAX: u16 = 1_024;
+
+/// Levels of the timer wheel, 64 slots each. Eleven levels cover every tick a `u64` can name, so no
+/// deadline, however far, needs a list of its own; unused levels cost 1 KiB each and no time.
+pub(crate) const WHEEL_LEVELS: usize = 11;

@@ -79,7 +79,11 @@ impl<T> Sender<T> {
         if self.is_closed() {
             return Poll::Ready(());
         }
-        let stale = self.slot.borrow_mut().sender_waker.replace(cx.waker().clone());
+        let stale = self
+            .slot
+            .borrow_mut()
+            .sender_waker
+            .replace(cx.waker().clone());
         drop(stale); // after the borrow: dropping a waker may run foreign code
         Poll::Pending
     }
@@ -104,8 +108,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`] while the sender may still send; [`TryRecvError::Closed`] when it was dropped unused or
-    /// the value was already taken.
+    /// [`TryRecvError::Empty`] while the sender may still send; [`TryRecvError::Closed`] when it
+    /// was dropped unused or the value was already taken.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let mut slot = self.slot.borrow_mut();
         match slot.value.take() {
@@ -136,7 +140,11 @@ impl<T> Future for Receiver<T> {
             Err(TryRecvError::Closed) => return Poll::Ready(Err(RecvError)),
             Err(TryRecvError::Empty) => {}
         }
-        let stale = self.slot.borrow_mut().receiver_waker.replace(cx.waker().clone());
+        let stale = self
+            .slot
+            .borrow_mut()
+            .receiver_waker
+            .replace(cx.waker().clone());
         drop(stale);
         Poll::Pending
     }
@@ -154,7 +162,9 @@ impl<T> Drop for Receiver<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("closed", &self.is_closed()).finish()
+        f.debug_struct("Sender")
+            .field("closed", &self.is_closed())
+            .finish()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The waiting line that every primitive of this module serves from.
 //!
-//! Waiters stand in slots of a slab, linked in arrival order. A slot belongs to its future until the future takes its
-//! turn or is dropped, so a grant can never reach somebody else. Methods hand wakers back instead of waking or
-//! dropping them: both may run foreign code, which must not find the primitive borrowed.
+//! Waiters stand in slots of a slab, linked in arrival order. A slot belongs to its future until
+//! the future takes its turn or is dropped, so a grant can never reach somebody else. Methods hand
+//! wakers back instead of waking or dropping them: both may run foreign code, which must not find
+//! the primitive borrowed.
 
 use std::task::Waker;
 
@@ -58,7 +59,13 @@ const NIL: u32 = u32::MAX;
 
 impl WaiterList {
     pub(super) const fn new() -> WaiterList {
-        WaiterList { slots: Vec::new(), free_head: NIL, head: NIL, tail: NIL, arrivals: 0 }
+        WaiterList {
+            slots: Vec::new(),
+            free_head: NIL,
+            head: NIL,
+            tail: NIL,
+            arrivals: 0,
+        }
     }
 
     /// Puts a waiter that wants `units` at the end of the line.
@@ -73,13 +80,23 @@ impl WaiterList {
         let arrival = self.arrivals;
         self.arrivals += 1;
         let waker = Some(waker.clone());
-        self.slots[index as usize] = Slot { standing, units, arrival, prev, next: NIL, waker };
+        self.slots[index as usize] = Slot {
+            standing,
+            units,
+            arrival,
+            prev,
+            next: NIL,
+            waker,
+        };
         WaiterKey(index)
     }
 
-    /// Where the holder of `key` stands; a served or released waiter gives its slot back and `key` becomes `None`.
+    /// Where the holder of `key` stands; a served or released waiter gives its slot back and `key`
+    /// becomes `None`.
     pub(super) fn turn(&mut self, key: &mut Option<WaiterKey>, waker: &Waker) -> Turn {
-        let Some(WaiterKey(index)) = *key else { return Turn::New };
+        let Some(WaiterKey(index)) = *key else {
+            return Turn::New;
+        };
         let slot = &mut self.slots[index as usize];
         let turn = match slot.standing {
             Standing::Waiting => return Turn::Waiting(refresh(&mut slot.waker, waker)),
@@ -92,8 +109,8 @@ impl WaiterList {
         turn
     }
 
-    /// Gives up the place in line. The answer says whether it had been served, in which case the caller passes the
-    /// grant on; the waker is the caller's to drop.
+    /// Gives up the place in line. The answer says whether it had been served, in which case the
+    /// caller passes the grant on; the waker is the caller's to drop.
     pub(super) fn leave(&mut self, key: WaiterKey) -> (bool, Option<Waker>) {
         let standing = self.slots[key.0 as usize].standing;
         if standing == Standing::Waiting {
@@ -172,11 +189,19 @@ impl WaiterList {
 
 impl Slot {
     fn free(next: u32) -> Slot {
-        Slot { standing: Standing::Free, units: 0, arrival: 0, prev: NIL, next, waker: None }
+        Slot {
+            standing: Standing::Free,
+            units: 0,
+            arrival: 0,
+            prev: NIL,
+            next,
+            waker: None,
+        }
     }
 }
 
-/// Stores `waker` unless the stored one already wakes the same task; answers the one that was replaced.
+/// Stores `waker` unless the stored one already wakes the same task; answers the one that was
+/// replaced.
 fn refresh(stored: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
     match stored {
         Some(old) if old.will_wake(waker) => None,
@@ -202,12 +227,21 @@ mod tests {
         assert_eq!(list.front_units(), Some(1));
         assert!(list.grant_front().is_some());
         assert_eq!(list.front_units(), Some(3));
-        assert!(matches!(list.turn(&mut first, Waker::noop()), Turn::Granted));
+        assert!(matches!(
+            list.turn(&mut first, Waker::noop()),
+            Turn::Granted
+        ));
         assert!(first.is_none());
-        assert!(matches!(list.turn(&mut third, Waker::noop()), Turn::Waiting(_)));
+        assert!(matches!(
+            list.turn(&mut third, Waker::noop()),
+            Turn::Waiting(_)
+        ));
         assert!(list.grant_front().is_some());
         assert!(list.grant_front().is_none());
-        assert!(list.leave(third.expect("still held")).0, "the grant is reported to whoever leaves");
+        assert!(
+            list.leave(third.expect("still held")).0,
+            "the grant is reported to whoever leaves"
+        );
     }
 
     #[test]
@@ -218,8 +252,14 @@ mod tests {
         let mut late = join(&mut list, 0);
         assert!(list.release_front(limit).is_some());
         assert!(list.release_front(limit).is_none());
-        assert!(matches!(list.turn(&mut early, Waker::noop()), Turn::Released));
-        assert!(matches!(list.turn(&mut late, Waker::noop()), Turn::Waiting(_)));
+        assert!(matches!(
+            list.turn(&mut early, Waker::noop()),
+            Turn::Released
+        ));
+        assert!(matches!(
+            list.turn(&mut late, Waker::noop()),
+            Turn::Waiting(_)
+        ));
     }
 
     #[test]

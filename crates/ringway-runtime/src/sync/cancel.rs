@@ -1,0 +1,272 @@
+//! Stopping a tree of tasks.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use super::waiters::{Turn, WaiterKey, WaiterList};
+
+/// A flag that is set once and wakes everybody who waits for it; cancelling a token cancels its
+/// children too.
+///
+/// It is a handle: clones share the flag. A child's cancellation does not reach its parent, and a
+/// child whose last handle is dropped leaves nothing behind in the parent.
+///
+/// ```
+/// use ringway_runtime::sync::CancellationToken;
+///
+/// let server = CancellationToken::new();
+/// let (one, other) = (server.child(), server.child());
+/// one.cancel();
+/// assert!(!server.is_cancelled() && !other.is_cancelled());
+/// server.cancel();
+/// assert!(other.is_cancelled());
+/// ```
+#[derive(Clone)]
+pub struct CancellationToken {
+    node: Rc<Node>,
+}
+
+/// Waits for a cancellation; made by [`CancellationToken::cancelled`].
+#[must_use = "a future does nothing until it is awaited"]
+pub struct Cancelled<'a> {
+    node: &'a Node,
+    key: Option<WaiterKey>,
+}
+
+struct Node {
+    cancelled: Cell<bool>,
+    line: RefCell<WaiterList>,
+    children: RefCell<Children>,
+    /// Empty for a root, for a child made after the cancellation, and once detached.
+    parent: RefCell<Option<Parent>>,
+}
+
+struct Parent {
+    node: Rc<Node>,
+    /// This node's place in the parent's children.
+    place: usize,
+}
+
+#[derive(Default)]
+struct Children {
+    places: Vec<Option<Weak<Node>>>,
+    free: Vec<usize>,
+}
+
+impl CancellationToken {
+    /// Makes a token without a parent.
+    pub fn new() -> CancellationToken {
+        CancellationToken {
+            node: Rc::new(Node::new(false, None)),
+        }
+    }
+
+    /// Makes a token that is cancelled with this one, or on its own.
+    pub fn child(&self) -> CancellationToken {
+        if self.is_cancelled() {
+            return CancellationToken {
+                node: Rc::new(Node::new(true, None)),
+            };
+        }
+        let mut children = self.node.children.borrow_mut();
+        let place = children.free.pop().unwrap_or(children.places.len());
+        let parent = Parent {
+            node: self.node.clone(),
+            place,
+        };
+        let node = Rc::new(Node::new(false, Some(parent)));
+        let entry = Some(Rc::downgrade(&node));
+        match children.places.get_mut(place) {
+            Some(free) => *free = entry,
+            None => children.places.push(entry),
+        }
+        CancellationToken { node }
+    }
+
+    /// Cancels this token and everything below it. Tasks are woken after the whole tree is marked.
+    pub fn cancel(&self) {
+        for node in Node::mark(self.node.clone()) {
+            while let Some(waker) = node.release_front() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Whether this token or one above it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.node.cancelled.get()
+    }
+
+    /// Waits for the cancellation; ready at once if it has happened.
+    pub fn cancelled(&self) -> Cancelled<'_> {
+        Cancelled {
+            node: &self.node,
+            key: None,
+        }
+    }
+}
+
+impl Node {
+    fn new(cancelled: bool, parent: Option<Parent>) -> Node {
+        Node {
+            cancelled: Cell::new(cancelled),
+            line: RefCell::new(WaiterList::new()),
+            children: RefCell::default(),
+            parent: RefCell::new(parent),
+        }
+    }
+
+    /// Sets the flag in the whole tree and answers the nodes it newly set. A list instead of
+    /// recursion: the depth of the tree is the user's.
+    fn mark(root: Rc<Node>) -> Vec<Rc<Node>> {
+        let mut marked = Vec::new();
+        let mut unvisited = vec![root];
+        while let Some(node) = unvisited.pop() {
+            if !node.cancelled.replace(true) {
+                let children = node.children.borrow();
+                unvisited.extend(children.places.iter().flatten().filter_map(Weak::upgrade));
+                drop(children);
+                marked.push(node);
+            }
+        }
+        marked
+    }
+
+    fn release_front(&self) -> Option<Waker> {
+        self.line.borrow_mut().release_front(u64::MAX)
+    }
+
+    /// Takes this node out of its parent and answers the parent.
+    fn detach(&self) -> Option<Rc<Node>> {
+        let Parent { node, place } = self.parent.borrow_mut().take()?;
+        let mut children = node.children.borrow_mut();
+        children.places[place] = None;
+        children.free.push(place);
+        drop(children);
+        Some(node)
+    }
+
+    fn poll(&self, key: &mut Option<WaiterKey>, waker: &Waker) -> (Poll<()>, Option<Waker>) {
+        let mut line = self.line.borrow_mut();
+        match line.turn(key, waker) {
+            Turn::Waiting(stale) => (Poll::Pending, stale),
+            Turn::New if !self.cancelled.get() => {
+                *key = Some(line.join(1, waker));
+                (Poll::Pending, None)
+            }
+            Turn::New | Turn::Granted | Turn::Released => (Poll::Ready(()), None),
+        }
+    }
+}
+
+impl Drop for Node {
+    /// Drops a chain of parents that only this node kept alive one by one, not by recursion.
+    fn drop(&mut self) {
+        let mut parent = self.detach();
+        while let Some(node) = parent.and_then(Rc::into_inner) {
+            parent = node.detach();
+        }
+    }
+}
+
+impl Future for Cancelled<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let (turn, stale) = this.node.poll(&mut this.key, cx.waker());
+        drop(stale); // after the borrow: dropping a waker may run foreign code
+        turn
+    }
+}
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let (_, stale) = self.node.line.borrow_mut().leave(key);
+        drop(stale);
+    }
+}
+
+impl Default for CancellationToken {
+    fn default() -> CancellationToken {
+        CancellationToken::new()
+    }
+}
+
+impl fmt::Debug for CancellationToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancellationToken")
+            .field("cancelled", &self.is_cancelled())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Cancelled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancelled")
+            .field("waiting", &self.key.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Probe;
+    use super::*;
+
+    #[test]
+    fn a_cancellation_wakes_waiters_of_the_whole_tree_once() {
+        let (root, probe) = (CancellationToken::new(), Probe::new());
+        let grandchild = root.child().child();
+        let (mut above, mut below) = (root.cancelled(), grandchild.cancelled());
+        assert!(probe.poll(&mut above).is_pending());
+        assert!(probe.poll(&mut below).is_pending());
+        root.cancel();
+        root.cancel();
+        assert_eq!(probe.wakes(), 2);
+        assert!(probe.poll(&mut above).is_ready());
+        assert!(probe.poll(&mut below).is_ready());
+        assert!(
+            root.child().is_cancelled(),
+            "a child made afterwards is cancelled too"
+        );
+    }
+
+    #[test]
+    fn dropped_children_leave_nothing_behind() {
+        let root = CancellationToken::new();
+        for _ in 0..1_000 {
+            let (_one, _two) = (root.child(), root.child());
+        }
+        assert_eq!(root.node.children.borrow().places.len(), 2);
+        assert_eq!(Rc::strong_count(&root.node), 1);
+    }
+
+    #[test]
+    fn a_dropped_waiter_is_forgotten() {
+        let (token, probe) = (CancellationToken::new(), Probe::new());
+        let mut waiting = token.cancelled();
+        assert!(probe.poll(&mut waiting).is_pending());
+        drop(waiting);
+        token.cancel();
+        assert_eq!(probe.wakes(), 0);
+    }
+
+    #[test]
+    fn a_very_deep_tree_is_cancelled_and_dropped_without_recursion() {
+        let root = CancellationToken::new();
+        let mut leaf = root.clone();
+        for _ in 0..200_000 {
+            leaf = leaf.child();
+        }
+        root.cancel();
+        assert!(leaf.is_cancelled());
+        drop(root);
+        drop(leaf);
+    }
+}
