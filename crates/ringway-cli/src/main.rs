@@ -1,2 +1,63 @@
-//! The tool.
-fn main() {}
+//! The `ringway` tool: `serve` runs servers, `bench` measures them.
+//!
+//! Exit status: 0 if all went well, 1 if something failed or a measurement had errors, 2 if the arguments
+//! were wrong.
+
+#![expect(
+    dead_code,
+    unused_imports,
+    reason = "the suites of `bench` and the servers of `serve` will use these parts"
+)]
+
+mod allocations;
+mod args;
+mod bench;
+mod control;
+mod environment;
+mod histogram;
+mod limits;
+mod payload;
+mod process;
+mod progress;
+mod repeats;
+mod report;
+mod serve;
+
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+use args::Config;
+
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        eprintln!("ringway: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Result<ExitCode, Box<dyn Error>> {
+    let allowed = environment::cores_allowed()?;
+    let args = std::env::args_os()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    match args::parse(args, &allowed) {
+        Err(answer) => {
+            answer.print()?;
+            Ok(ExitCode::from(
+                u8::try_from(answer.exit_code()).unwrap_or(u8::MAX),
+            ))
+        }
+        Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
+        Ok(Config::Bench(config)) => {
+            let report = bench::run(&config, &allowed)?;
+            std::io::stdout().write_all(report.render(config.format).as_bytes())?;
+            Ok(if report.is_clean() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+        Ok(Config::Tether(config)) => Err(process::become_command(&config).into()),
+    }
+}

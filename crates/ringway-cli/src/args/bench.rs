@@ -1,0 +1,487 @@
+//! The configuration of `ringway bench`, resolved.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::check_allowed;
+use super::flags::{Backend, Bench, BenchFlags, SuiteFlags};
+use super::values::{Cores, Scheme, Uri, ValueError};
+use crate::limits;
+use crate::payload::PACKET_BYTES_MIN;
+
+/// Suites to run, everything decided.
+#[derive(Debug, PartialEq)]
+pub(crate) struct BenchConfig {
+    /// In the order in which they run; at least one.
+    pub(crate) suites: Vec<Suite>,
+    pub(crate) length: RunLength,
+    pub(crate) target: Target,
+    pub(crate) placement: Placement,
+    pub(crate) backend: Backend,
+    /// How long a core polls before it sleeps, on both sides; `None` leaves that to the runtime.
+    pub(crate) spin: Option<Duration>,
+    /// Whether the peer programs get rows of their own.
+    pub(crate) peers: bool,
+    pub(crate) format: Format,
+}
+
+/// One suite with the values whose product is its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Suite {
+    PingPong {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+    },
+    Receive {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+        modes: Vec<SendMode>,
+    },
+}
+
+/// How the receive suite's client hands its packets to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendMode {
+    /// This many packets in one write.
+    Batch(u32),
+    /// One send call for each.
+    PerPacket,
+}
+
+/// How long each row runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunLength {
+    /// Run and thrown away before each measured interval.
+    pub(crate) warmup: Duration,
+    /// The measured interval.
+    pub(crate) measured: Duration,
+    /// How often both are run; at least once.
+    pub(crate) repeat: u32,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Servers of our own, started for the purpose, over each of these; at least one.
+    Own(Vec<Transport>),
+    /// A server that runs already, `tcp://` or `unix://`; its costs are not known.
+    Running(Uri),
+}
+
+/// What client and server talk over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    Tcp,
+    Unix,
+}
+
+/// Which cores each side is pinned to, one thread each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub(crate) server: Cores,
+    /// Distinct from the server's wherever the machine has cores enough and no flag says otherwise.
+    pub(crate) client: Cores,
+}
+
+/// Form of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Markdown,
+}
+
+impl Suite {
+    /// The suite's name on the command line and in reports.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::PingPong { .. } => "pingpong",
+            Self::Receive { .. } => "receive",
+        }
+    }
+
+    /// Rows this suite adds for each program and transport measured.
+    pub(crate) fn row_count(&self) -> usize {
+        match self {
+            Self::PingPong { connections, sizes } => connections.len() * sizes.len(),
+            Self::Receive {
+                connections,
+                sizes,
+                modes,
+            } => connections.len() * sizes.len() * modes.len(),
+        }
+    }
+}
+
+/// As the `mode` parameter of a report's row.
+impl fmt::Display for SendMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Batch(packets) => write!(f, "batch {packets}"),
+            Self::PerPacket => f.write_str("per-packet"),
+        }
+    }
+}
+
+impl Transport {
+    /// The word of the `--transport` flag, which is also an address's scheme and a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+        }
+    }
+}
+
+impl BenchConfig {
+    /// Rows of our own server, peers not included.
+    pub(crate) fn row_count(&self) -> usize {
+        let transports = match &self.target {
+            Target::Own(transports) => transports.len(),
+            Target::Running(_) => 1,
+        };
+        transports * self.suites.iter().map(Suite::row_count).sum::<usize>()
+    }
+
+    /// The sum of all warm-ups and measured intervals of [`row_count`](Self::row_count) rows.
+    pub(crate) fn planned(&self) -> Duration {
+        let RunLength {
+            warmup,
+            measured,
+            repeat,
+        } = self.length;
+        let rows = u32::try_from(self.row_count()).expect("three lists of bounded length");
+        (warmup + measured)
+            .saturating_mul(repeat)
+            .saturating_mul(rows)
+    }
+}
+
+/// # Errors
+/// Flags that contradict each other, or that ask for more than the machine has.
+pub(super) fn resolve(raw: Box<Bench>, allowed: &Cores) -> Result<BenchConfig, ValueError> {
+    let Bench { mut common, suite } = *raw;
+    let measured_default = if suite.is_some() {
+        SUITE_SECONDS
+    } else {
+        EVERYTHING_SECONDS
+    };
+    let suites = match suite {
+        None => vec![ping_pong(&common)?, receive(&common, None, false)?],
+        Some(SuiteFlags::Pingpong {
+            threads,
+            block_size,
+            sessions,
+            time,
+        }) => {
+            merge("threads (-i)", &mut common.threads, threads)?;
+            merge("time (-d)", &mut common.seconds, time)?;
+            merge_list("block size (-s)", &mut common.size, block_size)?;
+            merge_list("sessions (-c)", &mut common.connections, sessions)?;
+            vec![ping_pong(&common)?]
+        }
+        Some(SuiteFlags::Receive { batch, per_packet }) => {
+            vec![receive(&common, batch, per_packet)?]
+        }
+    };
+    Ok(BenchConfig {
+        suites,
+        length: RunLength {
+            warmup: common.warmup.unwrap_or(WARMUP),
+            measured: common.seconds.unwrap_or(measured_default),
+            repeat: common.repeat.unwrap_or(REPEAT),
+        },
+        placement: placement(&common, allowed)?,
+        backend: common.backend,
+        spin: common.spin,
+        peers: common.peers,
+        format: common.format,
+        target: target(common)?,
+    })
+}
+
+fn merge<T>(name: &str, flag: &mut Option<T>, positional: Option<T>) -> Result<(), ValueError> {
+    match (&flag, positional) {
+        (Some(_), Some(_)) => Err(given_twice(name)),
+        (None, Some(value)) => {
+            *flag = Some(value);
+            Ok(())
+        }
+        (_, None) => Ok(()),
+    }
+}
+
+fn merge_list(name: &str, list: &mut Vec<u32>, positional: Option<u32>) -> Result<(), ValueError> {
+    match positional {
+        Some(_) if !list.is_empty() => Err(given_twice(name)),
+        Some(value) => {
+            list.push(value);
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+fn given_twice(name: &str) -> ValueError {
+    ValueError::new(format!(
+        "{name} is given twice, by position and by flag; drop one"
+    ))
+}
+
+fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
+    let connections = list("-c", &common.connections, &[1, 10, 100, 1000])?;
+    let sizes = list("-s", &common.size, &[16384])?;
+    Ok(Suite::PingPong { connections, sizes })
+}
+
+fn receive(common: &BenchFlags, batch: Option<u32>, per_packet: bool) -> Result<Suite, ValueError> {
+    let connections = list("-c", &common.connections, &[1, 100, 1000, 10_000])?;
+    let sizes = list("-s", &common.size, &[32])?;
+    if let Some(size) = sizes
+        .iter()
+        .find(|&&size| (size as usize) < PACKET_BYTES_MIN)
+    {
+        return Err(ValueError::new(format!(
+            "-s {size} is too small for a packet: length, sequence and connection take {PACKET_BYTES_MIN} bytes"
+        )));
+    }
+    let modes = match (batch, per_packet) {
+        (None, false) => vec![SendMode::Batch(BATCH_PACKETS), SendMode::PerPacket],
+        (Some(packets), true) => vec![SendMode::Batch(packets), SendMode::PerPacket],
+        (Some(packets), false) => vec![SendMode::Batch(packets)],
+        (None, true) => vec![SendMode::PerPacket],
+    };
+    Ok(Suite::Receive {
+        connections,
+        sizes,
+        modes,
+    })
+}
+
+fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueError> {
+    if given.len() > limits::LIST_VALUES_MAX {
+        return Err(ValueError::new(format!(
+            "{flag} lists {} values; {} is the most",
+            given.len(),
+            limits::LIST_VALUES_MAX
+        )));
+    }
+    Ok(if given.is_empty() { default } else { given }.to_vec())
+}
+
+fn target(common: BenchFlags) -> Result<Target, ValueError> {
+    let BenchFlags {
+        addr,
+        mut transport,
+        unix,
+        peers,
+        ..
+    } = common;
+    if unix && !transport.contains(&Transport::Unix) {
+        transport.push(Transport::Unix);
+    }
+    match addr {
+        None if transport.is_empty() => Ok(Target::Own(vec![Transport::Tcp])),
+        None => Ok(Target::Own(transport)),
+        Some(_) if !transport.is_empty() => Err(ValueError::new(
+            "--addr names the transport already; drop --transport or --unix",
+        )),
+        Some(_) if peers => Err(ValueError::new(
+            "--addr measures one running server; drop it to run --peers beside our own",
+        )),
+        Some(uri) if matches!(uri.scheme(), Scheme::Tcp | Scheme::Unix) => Ok(Target::Running(uri)),
+        Some(uri) => Err(ValueError::new(format!(
+            "{uri}: the bench speaks tcp:// and unix://, not udp:// or tls://"
+        ))),
+    }
+}
+
+/// The server gets the first cores and the client the next, unless flags say otherwise; a process with a
+/// single core has to share it.
+fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueError> {
+    let threads = match common.threads.unwrap_or(0) {
+        0 => (allowed.as_slice().len() / 2).max(1),
+        threads => usize::from(threads),
+    };
+    let explicit = |flag, cores: &Option<Cores>| {
+        cores
+            .clone()
+            .map(|cores| check_allowed(flag, cores, allowed))
+            .transpose()
+    };
+    let server = explicit("--server-cores", &common.server_cores)?;
+    let client = explicit("--client-cores", &common.client_cores)?;
+    let server = match (server, &client) {
+        (Some(server), _) => server,
+        (None, Some(client)) => others(allowed, client, threads)?,
+        (None, None) => allowed.take(threads),
+    };
+    let client = match client {
+        Some(client) => client,
+        None => others(allowed, &server, threads)?,
+    };
+    Ok(Placement { server, client })
+}
+
+/// `count` allowed cores that are not `taken`; all allowed ones when none is left on a single core.
+fn others(allowed: &Cores, taken: &Cores, count: usize) -> Result<Cores, ValueError> {
+    let free = allowed
+        .as_slice()
+        .iter()
+        .copied()
+        .filter(|core| !taken.as_slice().contains(core));
+    match Cores::new(free.collect()) {
+        Some(free) if free.as_slice().len() >= count => Ok(free.take(count)),
+        None if allowed.as_slice().len() == 1 && count == 1 => Ok(allowed.clone()),
+        free => Err(ValueError::new(format!(
+            "{count} more threads need a core each beside the other side's {taken}: {} are allowed and {} of \
+             them free; lower -i, or share cores with --server-cores and --client-cores",
+            allowed.as_slice().len(),
+            free.map_or(0, |free| free.as_slice().len()),
+        ))),
+    }
+}
+
+/// With a suite named there is time for steadier figures; all suites together stay under 90 seconds.
+const SUITE_SECONDS: Duration = Duration::from_secs(2);
+const EVERYTHING_SECONDS: Duration = Duration::from_millis(800);
+const WARMUP: Duration = Duration::from_millis(200);
+/// The least that shows a spread.
+const REPEAT: u32 = 5;
+/// 64 KiB of 32-byte packets: larger writes no longer save calls that can be noticed.
+const BATCH_PACKETS: u32 = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, tests::parse_words};
+    use super::*;
+
+    fn config(words: &str) -> BenchConfig {
+        match parse_words(words).expect(words) {
+            Config::Bench(config) => config,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_bare_bench_runs_everything_well_under_90_seconds() {
+        let config = config("bench");
+        assert_eq!(config.suites.len(), 2);
+        assert_eq!(config.row_count(), 12);
+        assert!(
+            config.planned() <= Duration::from_secs(70),
+            "{:?}",
+            config.planned()
+        );
+        assert_eq!(config.length.repeat, 5);
+    }
+
+    #[test]
+    fn flags_go_before_or_after_the_suite() {
+        let after = config("bench pingpong -c 1,10 -s 64 -d 0.5 --peers --format json --repeat 3");
+        let before = config("bench -c 1,10 -s 64 -d 0.5 --peers --format json --repeat 3 pingpong");
+        assert_eq!(after, before);
+        let suite = Suite::PingPong {
+            connections: vec![1, 10],
+            sizes: vec![64],
+        };
+        assert_eq!(after.suites, [suite]);
+        assert_eq!(after.length.measured, Duration::from_millis(500));
+        assert_eq!(
+            (after.length.repeat, after.peers, after.format),
+            (3, true, Format::Json)
+        );
+    }
+
+    #[test]
+    fn positions_mean_threads_size_sessions_and_time() {
+        let by_position = config("bench pingpong 2 16384 100 10");
+        let by_flag = config("bench pingpong -i 2 -s 16384 -c 100 -d 10");
+        assert_eq!(by_position, by_flag);
+        assert_eq!(by_flag.placement.client.as_slice(), [2, 3]);
+    }
+
+    #[test]
+    fn modes_of_receive() {
+        let modes = |words: &str| match config(words).suites.remove(0) {
+            Suite::Receive { modes, .. } => modes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            modes("bench receive"),
+            [SendMode::Batch(2048), SendMode::PerPacket]
+        );
+        assert_eq!(modes("bench receive --batch"), [SendMode::Batch(2048)]);
+        assert_eq!(
+            modes("bench receive --batch 64 -c 4"),
+            [SendMode::Batch(64)]
+        );
+        assert_eq!(modes("bench receive --per-packet"), [SendMode::PerPacket]);
+    }
+
+    #[test]
+    fn originals_names_of_flags_are_understood() {
+        let config = config("bench receive --concurrency 4 --packet-size 64");
+        let modes = vec![SendMode::Batch(2048), SendMode::PerPacket];
+        let suite = Suite::Receive {
+            connections: vec![4],
+            sizes: vec![64],
+            modes,
+        };
+        assert_eq!(config.suites, [suite]);
+    }
+
+    #[test]
+    fn sides_are_pinned_apart() {
+        let check = |words: &str, server: &[usize], client: &[usize]| {
+            let placement = config(words).placement;
+            assert_eq!(placement.server.as_slice(), server, "{words}");
+            assert_eq!(placement.client.as_slice(), client, "{words}");
+        };
+        check("bench", &[0, 1], &[2, 3]);
+        check("bench -i 1", &[0], &[1]);
+        check("bench -i 1 --server-cores 1", &[1], &[0]);
+        check("bench -i 1 --client-cores 0", &[1], &[0]);
+        check(
+            "bench --server-cores 0-3 --client-cores 0-3",
+            &[0, 1, 2, 3],
+            &[0, 1, 2, 3],
+        );
+    }
+
+    #[test]
+    fn one_core_is_shared() {
+        let args = ["ringway", "bench"].map(str::to_owned).to_vec();
+        let allowed = "5".parse().expect("a core");
+        let Ok(Config::Bench(config)) = super::super::parse(args, &allowed) else {
+            panic!("a bare bench parses on one core");
+        };
+        assert_eq!(
+            config.placement,
+            Placement {
+                server: allowed.clone(),
+                client: allowed
+            }
+        );
+    }
+
+    #[test]
+    fn targets() {
+        let both = vec![Transport::Tcp, Transport::Unix];
+        assert_eq!(
+            config("bench --transport tcp,unix").target,
+            Target::Own(both)
+        );
+        assert_eq!(
+            config("bench --unix").target,
+            Target::Own(vec![Transport::Unix])
+        );
+        let uri: Uri = "unix:///tmp/e".parse().expect("an address");
+        assert_eq!(
+            config("bench --addr unix:///tmp/e").target,
+            Target::Running(uri)
+        );
+    }
+}

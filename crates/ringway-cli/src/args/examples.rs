@@ -1,0 +1,55 @@
+//! The examples at the end of each help text.
+
+pub(super) const RINGWAY: &str = "\
+Examples:
+  ringway bench                                 every suite, in under 90 seconds
+  ringway serve echo --listen tcp://0.0.0.0:7001
+  ringway bench pingpong --help";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  ringway serve echo                            on tcp://127.0.0.1:7001, one thread a core
+  ringway serve discard --frame --cores 0";
+
+pub(super) const SERVE_ECHO: &str = "\
+Examples:
+  ringway serve echo --listen tcp://127.0.0.1:7001 --cores 0
+  ringway serve echo --listen tcp://[::]:7001 --listen unix:///tmp/echo.sock
+  ringway serve echo --listen tls://0.0.0.0:7443 --cert cert.pem --key key.pem
+  ringway serve echo --backend epoll --spin 0   sleep as soon as there is nothing to do
+
+The server prints `listening on URI` when it is ready and drains on SIGINT or SIGTERM.";
+
+pub(super) const SERVE_DISCARD: &str = "\
+Examples:
+  ringway serve discard --listen tcp://127.0.0.1:7002
+  ringway serve discard --frame --cores 0-1     count and check the packets of `bench receive`
+
+The server prints `listening on URI` when it is ready and drains on SIGINT or SIGTERM.";
+
+pub(super) const BENCH: &str = "\
+Examples:
+  ringway bench                                 every suite, in under 90 seconds
+  ringway bench --peers                         the same with the peer programs in the same table
+  ringway bench pingpong -c 100 -s 64,16384 -d 5
+  ringway bench receive --batch --format json > receive.json
+
+The table goes to standard output, progress to standard error. The exit status is 0 if every payload
+was right, 1 if any was wrong or any request failed, 2 if the arguments were wrong.";
+
+pub(super) const PINGPONG: &str = "\
+Examples:
+  ringway bench pingpong                        16 KiB at 1, 10, 100 and 1,000 connections
+  ringway bench pingpong -c 1 -s 64 --spin 0    what waking a sleeping core costs
+  ringway bench pingpong --unix -c 100 -d 5
+  ringway bench pingpong --addr tcp://127.0.0.1:7001 -c 10
+  ringway bench pingpong 1 16384 100 10         threads, block size, sessions, seconds";
+
+pub(super) const RECEIVE: &str = "\
+Examples:
+  ringway bench receive                         32-byte packets, both modes
+  ringway bench receive --batch -c 4            many packets a write
+  ringway bench receive --batch 64 -c 4         64 packets a write
+  ringway bench receive --per-packet -c 100     one send call a packet
+  ringway serve discard --frame &
+  ringway bench receive --addr tcp://127.0.0.1:7001 -c 1";

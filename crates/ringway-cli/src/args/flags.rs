@@ -1,0 +1,213 @@
+//! The flags as they are written, before they are checked against each other and the machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::bench::{Format, Transport};
+use super::examples;
+use super::values::{self, Cores, Uri};
+use crate::limits;
+
+/// One Rust stack for latency-critical services on Linux: serve and measure.
+#[derive(Debug, Parser)]
+#[command(name = "ringway", version, after_help = examples::RINGWAY)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run a server.
+    #[command(after_help = examples::SERVE)]
+    Serve(Serve),
+    /// Measure: each suite, or one of them.
+    #[command(after_help = examples::BENCH)]
+    Bench(Box<Bench>),
+    /// Become another program that ends with the process that started it.
+    #[command(hide = true)]
+    Tether {
+        parent: i32,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    #[command(subcommand)]
+    pub(super) kind: ServeKind,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ServeKind {
+    /// Send back whatever arrives.
+    #[command(after_help = examples::SERVE_ECHO)]
+    Echo(ServeFlags),
+    /// Take whatever arrives and answer nothing.
+    #[command(after_help = examples::SERVE_DISCARD)]
+    Discard {
+        #[command(flatten)]
+        flags: ServeFlags,
+        /// Split the bytes into length-prefixed packets, check each as `bench receive` writes them, and count
+        #[arg(long)]
+        frame: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ServeFlags {
+    /// Address to listen on: tcp://, unix://, udp:// or tls://; repeatable; port 0 takes a free one
+    #[arg(long, value_name = "URI", default_value = "tcp://127.0.0.1:7001")]
+    pub(super) listen: Vec<Uri>,
+    /// Cores to run on, one thread each: 0 or 0-1 or 0,2-3 [default: all allowed]
+    #[arg(long, value_name = "LIST")]
+    pub(super) cores: Option<Cores>,
+    /// Kernel interface; auto takes io_uring where the kernel grants it
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub(super) backend: Backend,
+    /// Poll this long before sleeping, e.g. 50us; 0 sleeps at once [default: adaptive]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_spin)]
+    pub(super) spin: Option<Duration>,
+    /// Certificate chain for tls://, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(super) cert: Option<PathBuf>,
+    /// Private key for tls://, PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(super) key: Option<PathBuf>,
+    /// Answer `snapshot` lines on standard input with counters; stop when it closes
+    #[arg(long, hide = true)]
+    pub(super) control: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    Auto,
+    Uring,
+    Epoll,
+}
+
+impl Backend {
+    /// The word the `--backend` flag takes.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Bench {
+    #[command(flatten)]
+    pub(super) common: BenchFlags,
+    #[command(subcommand)]
+    pub(super) suite: Option<SuiteFlags>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SuiteFlags {
+    /// Each connection sends a message, waits for its echo, checks it, sends the next.
+    #[command(after_help = examples::PINGPONG)]
+    Pingpong {
+        /// Same as -i
+        // Its own id, or it would be taken for the flag of that name.
+        #[arg(id = "threads_by_position", value_name = "THREADS")]
+        threads: Option<u16>,
+        /// Same as -s
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
+        block_size: Option<u32>,
+        /// Same as -c
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CONNECTIONS_MAX)))]
+        sessions: Option<u32>,
+        /// Same as -d, in seconds
+        #[arg(value_parser = values::parse_seconds)]
+        time: Option<Duration>,
+    },
+    /// Connections send packets one way; the server counts those it has framed and checked.
+    #[command(after_help = examples::RECEIVE)]
+    Receive {
+        /// Many packets per write, N if given [default mode, with 2048, beside --per-packet]
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2048",
+              value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BATCH_PACKETS_MAX)))]
+        batch: Option<u32>,
+        /// One send call per packet [default mode, beside --batch]
+        #[arg(long)]
+        per_packet: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BenchFlags {
+    /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000]
+    #[arg(
+        short = 'c',
+        long,
+        alias = "concurrency",
+        value_name = "LIST",
+        value_delimiter = ',',
+        global = true
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CONNECTIONS_MAX)))]
+    pub(super) connections: Vec<u32>,
+    /// Payload bytes one way, one row per value [default: 16384; receive 32]
+    #[arg(
+        short = 's',
+        long,
+        alias = "packet-size",
+        value_name = "LIST",
+        value_delimiter = ',',
+        global = true
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
+    pub(super) size: Vec<u32>,
+    /// Measured seconds per run, warm-up excluded [default: 2; without a suite 0.8]
+    #[arg(short = 'd', long, value_name = "SECONDS", value_parser = values::parse_seconds, global = true)]
+    pub(super) seconds: Option<Duration>,
+    /// I/O threads of each side, a core each; 0 takes half of the allowed cores for each
+    #[arg(short = 'i', long, value_name = "N", global = true)]
+    pub(super) threads: Option<u16>,
+    /// Measure a server that runs already, e.g. tcp://127.0.0.1:7001 [default: start one]
+    #[arg(long, value_name = "URI", global = true)]
+    pub(super) addr: Option<Uri>,
+    /// Seconds run and thrown away before each run [default: 0.2]
+    #[arg(long, value_name = "SECONDS", value_parser = values::parse_seconds_or_zero, global = true)]
+    pub(super) warmup: Option<Duration>,
+    /// Runs per row; the table shows their median and spread [default: 5]
+    #[arg(long, value_name = "N", global = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REPEAT_MAX)))]
+    pub(super) repeat: Option<u32>,
+    /// Poll this long before sleeping, both sides, e.g. 50us; 0 sleeps at once [default: adaptive]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
+    pub(super) spin: Option<Duration>,
+    /// Cores of the server [default: the first of the allowed ones]
+    #[arg(long, value_name = "LIST", global = true)]
+    pub(super) server_cores: Option<Cores>,
+    /// Cores of the client [default: those after the server's]
+    #[arg(long, value_name = "LIST", global = true)]
+    pub(super) client_cores: Option<Cores>,
+    /// Kernel interface, both sides
+    #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]
+    pub(super) backend: Backend,
+    /// Build and run the peer programs too, in the same table
+    #[arg(long, global = true)]
+    pub(super) peers: bool,
+    /// What to connect over, one row per value [default: tcp]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_enum,
+        value_delimiter = ',',
+        global = true
+    )]
+    pub(super) transport: Vec<Transport>,
+    /// Short for --transport unix
+    #[arg(long, global = true)]
+    pub(super) unix: bool,
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
+    pub(super) format: Format,
+}

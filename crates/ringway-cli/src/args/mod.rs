@@ -1,0 +1,136 @@
+//! The command line: raw flags are parsed first ([`flags`]), then resolved into plain configurations
+//! ([`serve`], [`bench`]) that the rest of the tool works from.
+
+mod bench;
+mod examples;
+mod flags;
+mod serve;
+mod values;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+pub(crate) use bench::{
+    BenchConfig, Format, Placement, RunLength, SendMode, Suite, Target, Transport,
+};
+pub(crate) use flags::Backend;
+pub(crate) use serve::{ServeConfig, Service, TlsFiles};
+pub(crate) use values::{Cores, Scheme, Uri, ValueError};
+
+/// What one invocation is to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Config {
+    Serve(ServeConfig),
+    Bench(BenchConfig),
+    Tether(TetherConfig),
+}
+
+/// A program to become, tied to the life of the process that started it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TetherConfig {
+    /// The parent as it was when it asked; if it has gone since, there is nothing to be tied to.
+    pub(crate) parent: i32,
+    /// The program and its arguments; at least one.
+    pub(crate) command: Vec<String>,
+}
+
+/// Parses `args`, the program's name first, on a process that may use the cores `allowed`.
+///
+/// # Errors
+/// A request for help or the version, to be printed; or a fault in the arguments, which names the
+/// argument and what it should be.
+pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, clap::Error> {
+    let cli = flags::Cli::try_parse_from(args)?;
+    let resolved = match cli.command {
+        flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
+        flags::Command::Bench(raw) => bench::resolve(raw, allowed).map(Config::Bench),
+        flags::Command::Tether { parent, command } => {
+            Ok(Config::Tether(TetherConfig { parent, command }))
+        }
+    };
+    resolved.map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")))
+}
+
+/// `cores` if the process may use them all.
+///
+/// # Errors
+/// Names the first core it may not use, and those it may.
+fn check_allowed(flag: &str, cores: Cores, allowed: &Cores) -> Result<Cores, ValueError> {
+    match cores
+        .as_slice()
+        .iter()
+        .find(|core| !allowed.as_slice().contains(core))
+    {
+        None => Ok(cores),
+        Some(core) => Err(ValueError::new(format!(
+            "{flag} names core {core}, but this process may use only {allowed}; choose among those"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the words resolve to on a machine of four cores.
+    pub(super) fn parse_words(words: &str) -> Result<Config, String> {
+        let allowed: Cores = "0-3".parse().expect("a range");
+        let args = std::iter::once("ringway").chain(words.split_whitespace());
+        parse(args.map(str::to_owned).collect(), &allowed).map_err(|error| error.to_string())
+    }
+
+    fn help(words: &str) -> String {
+        parse_words(words).expect_err("help is reported as an error to print")
+    }
+
+    #[test]
+    fn help_at_every_level() {
+        insta::assert_snapshot!("help", help("--help"));
+        insta::assert_snapshot!("help_serve", help("serve --help"));
+        insta::assert_snapshot!("help_serve_echo", help("serve echo --help"));
+        insta::assert_snapshot!("help_serve_discard", help("serve discard --help"));
+        insta::assert_snapshot!("help_bench", help("bench --help"));
+        insta::assert_snapshot!("help_bench_pingpong", help("bench pingpong --help"));
+        insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
+    }
+
+    #[test]
+    fn version_names_the_package() {
+        assert_eq!(
+            help("--version"),
+            format!("ringway {}\n", env!("CARGO_PKG_VERSION"))
+        );
+    }
+
+    #[test]
+    fn errors_say_what_and_what_to_do() {
+        let check = |words: &str, part: &str| {
+            let message = parse_words(words).expect_err(words);
+            assert!(message.contains(part), "{words}: {message}");
+        };
+        check("serve", "Usage: ringway serve <COMMAND>");
+        check("serve echo --cores 0-9", "may use only 0,1,2,3");
+        check("serve echo --listen tls://127.0.0.1:1", "--cert and --key");
+        check("serve echo --spin 50", "50us");
+        check("bench pingpong -c 0", "0 is not in 1..=1048576");
+        check("bench pingpong -c 1 1 64 1", "given twice");
+        check("bench receive -s 8", "16");
+        check("bench --addr udp://127.0.0.1:1", "udp");
+        check("bench --addr tcp://127.0.0.1:1 --unix", "--addr");
+        check("bench --addr tcp://127.0.0.1:1 --peers", "--peers");
+        check("bench -i 3", "4 are allowed");
+        check("bench --unknown", "--unknown");
+    }
+
+    #[test]
+    fn the_tether_takes_the_rest_as_it_is() {
+        let expected = TetherConfig {
+            parent: 7,
+            command: vec!["a".into(), "--listen".into()],
+        };
+        assert_eq!(
+            parse_words("tether 7 a --listen"),
+            Ok(Config::Tether(expected))
+        );
+    }
+}

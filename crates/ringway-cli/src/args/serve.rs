@@ -1,0 +1,129 @@
+//! The configuration of `ringway serve`, resolved.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::check_allowed;
+use super::flags::{Backend, Serve, ServeFlags, ServeKind};
+use super::values::{Cores, Scheme, Uri, ValueError};
+
+/// A server to run, everything decided.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ServeConfig {
+    /// What it does with what arrives.
+    pub(crate) service: Service,
+    /// Where it listens; at least one.
+    pub(crate) listen: Vec<Uri>,
+    /// The cores it runs on, one pinned thread each; all of them allowed to this process.
+    pub(crate) cores: Cores,
+    pub(crate) backend: Backend,
+    /// How long a core polls before it sleeps; `None` leaves that to the runtime.
+    pub(crate) spin: Option<Duration>,
+    /// Present whenever one of `listen` is `tls://`.
+    pub(crate) tls: Option<TlsFiles>,
+    /// Whether a parent asks for counters on standard input and ends the server by closing it.
+    pub(crate) control: bool,
+}
+
+/// What a server does with what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// Sends it back.
+    Echo,
+    /// Counts its bytes.
+    Discard,
+    /// Frames, checks and counts the packets that `bench receive` sends.
+    DiscardFramed,
+}
+
+/// Where a TLS listener finds its identity.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Certificate chain, PEM.
+    pub(crate) cert: PathBuf,
+    /// Private key, PEM.
+    pub(crate) key: PathBuf,
+}
+
+/// # Errors
+/// A core that is not allowed; `tls://` without a certificate.
+pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
+    let (service, flags) = match raw.kind {
+        ServeKind::Echo(flags) => (Service::Echo, flags),
+        ServeKind::Discard {
+            flags,
+            frame: false,
+        } => (Service::Discard, flags),
+        ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
+    };
+    let ServeFlags {
+        listen,
+        cores,
+        backend,
+        spin,
+        cert,
+        key,
+        control,
+    } = flags;
+    let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
+    if let Some(uri) = listen
+        .iter()
+        .find(|uri| uri.scheme() == Scheme::Tls && tls.is_none())
+    {
+        return Err(ValueError::new(format!(
+            "{uri} has no certificate; give one with --cert and --key"
+        )));
+    }
+    let cores = check_allowed("--cores", cores.unwrap_or_else(|| allowed.clone()), allowed)?;
+    Ok(ServeConfig {
+        service,
+        listen,
+        cores,
+        backend,
+        spin,
+        tls,
+        control,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, tests::parse_words};
+    use super::*;
+
+    fn config(words: &str) -> ServeConfig {
+        match parse_words(words).expect(words) {
+            Config::Serve(config) => config,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let config = config("serve echo");
+        assert_eq!(config.service, Service::Echo);
+        assert_eq!(
+            config.listen,
+            ["tcp://127.0.0.1:7001".parse().expect("an address")]
+        );
+        assert_eq!(config.cores.as_slice(), [0, 1, 2, 3]);
+        assert_eq!(
+            (config.backend, config.spin, config.control),
+            (Backend::Auto, None, false)
+        );
+    }
+
+    #[test]
+    fn every_flag() {
+        let config = config(
+            "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1-2 \
+             --backend epoll --spin 0 --control --cert c.pem --key k.pem",
+        );
+        assert_eq!(config.service, Service::DiscardFramed);
+        assert_eq!(config.listen.len(), 2);
+        assert_eq!(config.cores.as_slice(), [1, 2]);
+        assert_eq!(config.backend, Backend::Epoll);
+        assert_eq!(config.spin, Some(Duration::ZERO));
+        assert!(config.control && config.tls.is_some());
+    }
+}

@@ -1,0 +1,303 @@
+//! The small values that flags carry, each parsed from its text form.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::limits;
+
+/// Text that is not the value a flag wants, with what would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ValueError(String);
+
+impl ValueError {
+    /// An error that reads `message`, which says what is wrong and what to write instead.
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ValueError {}
+
+/// How bytes travel, by the scheme of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Tcp,
+    Unix,
+    Udp,
+    Tls,
+}
+
+impl Scheme {
+    const ALL: [(&'static str, Self); 4] = [
+        ("tcp", Self::Tcp),
+        ("unix", Self::Unix),
+        ("udp", Self::Udp),
+        ("tls", Self::Tls),
+    ];
+}
+
+/// An address such as `tcp://127.0.0.1:7001` or `unix:///run/echo.sock`, its shape checked.
+///
+/// Names are not resolved here; whoever binds or connects does that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uri {
+    text: String,
+    scheme: Scheme,
+}
+
+impl Uri {
+    /// The whole address, as it was written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The transport the address names.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Uri {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (name, rest) = text.split_once("://").ok_or_else(|| {
+            ValueError::new("no scheme; write tcp://, unix://, udp:// or tls:// in front")
+        })?;
+        let scheme = Scheme::ALL
+            .into_iter()
+            .find_map(|(known, scheme)| (known == name).then_some(scheme))
+            .ok_or_else(|| {
+                ValueError::new(format!("no scheme {name}; use tcp, unix, udp or tls"))
+            })?;
+        match scheme {
+            Scheme::Unix if rest.is_empty() => {
+                Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
+            }
+            Scheme::Unix => Ok(()),
+            Scheme::Tcp | Scheme::Udp | Scheme::Tls => check_host_and_port(rest),
+        }?;
+        Ok(Self {
+            text: text.to_owned(),
+            scheme,
+        })
+    }
+}
+
+fn check_host_and_port(text: &str) -> Result<(), ValueError> {
+    let (host, port) = text
+        .rsplit_once(':')
+        .ok_or_else(|| ValueError::new("no port; write host:port, with port 0 for any free one"))?;
+    if host.is_empty() {
+        return Err(ValueError::new(
+            "no host; write 0.0.0.0 or [::] for all interfaces",
+        ));
+    }
+    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
+        return Err(ValueError::new(
+            "an IPv6 address needs brackets, as in tcp://[::1]:7001",
+        ));
+    }
+    port.parse::<u16>()
+        .map(|_| ())
+        .map_err(|_| ValueError::new(format!("port {port:?} is not a number from 0 to 65535")))
+}
+
+/// A set of processor numbers, ascending, each once, never empty: `0`, `0-1`, `0,2-3`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cores(Vec<usize>);
+
+impl Cores {
+    /// The set of these cores; `None` if there are none.
+    pub(crate) fn new(mut cores: Vec<usize>) -> Option<Self> {
+        cores.sort_unstable();
+        cores.dedup();
+        (!cores.is_empty()).then_some(Self(cores))
+    }
+
+    /// The core numbers, ascending.
+    pub(crate) fn as_slice(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The first `count` cores, or all if there are fewer.
+    pub(crate) fn take(&self, count: usize) -> Self {
+        Self(self.0[..count.clamp(1, self.0.len())].to_vec())
+    }
+}
+
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+impl FromStr for Cores {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let mut cores = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (core_number(first)?, core_number(last)?);
+            if first > last {
+                return Err(ValueError::new(format!(
+                    "the range {part} runs backwards; write {last}-{first}"
+                )));
+            }
+            cores.extend(first..=last);
+        }
+        Ok(Self::new(cores).expect("split yields at least one part, and a part at least one core"))
+    }
+}
+
+fn core_number(text: &str) -> Result<usize, ValueError> {
+    match text.trim().parse() {
+        Ok(core) if core < limits::CORES_MAX => Ok(core),
+        Ok(core) => Err(ValueError::new(format!(
+            "core {core} is past the last possible one, {}",
+            limits::CORES_MAX - 1
+        ))),
+        Err(_) => Err(ValueError::new(format!(
+            "{text:?} is not a core number; write e.g. 0 or 0-1 or 0,2-3"
+        ))),
+    }
+}
+
+/// A span of time with its unit, as in `50us`, `1.5ms`, `2s`; a bare `0` is zero.
+///
+/// # Errors
+/// No number, a negative one, no unit, or more than [`limits::SPIN_MAX`].
+pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
+    let hint =
+        || ValueError::new("write a number with ns, us, ms or s, e.g. 50us, or 0 to sleep at once");
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.trim().parse().map_err(|_| hint())?;
+    let unit_seconds = match unit {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "" if number == 0.0 => 1.0,
+        _ => return Err(hint()),
+    };
+    let spin = Duration::try_from_secs_f64(number * unit_seconds).map_err(|_| hint())?;
+    if spin > limits::SPIN_MAX {
+        return Err(ValueError::new(format!(
+            "longer than {:?}, the most a core may spin",
+            limits::SPIN_MAX
+        )));
+    }
+    Ok(spin)
+}
+
+/// A positive number of seconds, as in `5` or `0.5`.
+///
+/// # Errors
+/// Not a number, not above zero, or more than [`limits::MEASURED_MAX`].
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
+    let seconds = parse_seconds_or_zero(text)?;
+    if seconds.is_zero() {
+        Err(ValueError::new("must be above zero"))
+    } else {
+        Ok(seconds)
+    }
+}
+
+/// As [`parse_seconds`], with zero allowed.
+///
+/// # Errors
+/// Not a number, negative, or more than [`limits::MEASURED_MAX`].
+pub(crate) fn parse_seconds_or_zero(text: &str) -> Result<Duration, ValueError> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| ValueError::new("write seconds as a number, e.g. 5 or 0.5"))?;
+    let seconds = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| ValueError::new("must not be negative"))?;
+    if seconds > limits::MEASURED_MAX {
+        return Err(ValueError::new(format!(
+            "must be at most {} s",
+            limits::MEASURED_MAX.as_secs()
+        )));
+    }
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for good in [
+            "tcp://127.0.0.1:0",
+            "tls://[::1]:443",
+            "udp://localhost:53",
+            "unix:///tmp/x",
+        ] {
+            assert_eq!(good.parse::<Uri>().expect(good).as_str(), good);
+        }
+        let refused = [
+            ("127.0.0.1:7001", "no scheme;"),
+            ("http://a:1", "no scheme http;"),
+            ("tcp://127.0.0.1", "no port;"),
+            ("tcp://:7001", "no host;"),
+            ("tcp://::1:7001", "brackets"),
+            ("tcp://a:70000", "\"70000\""),
+            ("unix://", "no path;"),
+        ];
+        for (text, part) in refused {
+            let message = text.parse::<Uri>().expect_err(text).to_string();
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn core_sets() {
+        let check = |text: &str, cores: &[usize]| {
+            assert_eq!(text.parse::<Cores>().expect(text).as_slice(), cores);
+        };
+        check("0", &[0]);
+        check("0-1", &[0, 1]);
+        check("2-3,0,2", &[0, 2, 3]);
+        for text in ["", "x", "1-0", "0,", "-1", "1024", "0-99999999999999999999"] {
+            text.parse::<Cores>().expect_err(text);
+        }
+        assert_eq!(
+            "0-3".parse::<Cores>().expect("a range").take(2).to_string(),
+            "0,1"
+        );
+    }
+
+    #[test]
+    fn spans() {
+        assert_eq!(parse_spin("50us"), Ok(Duration::from_micros(50)));
+        assert_eq!(parse_spin("1.5ms"), Ok(Duration::from_micros(1500)));
+        assert_eq!(parse_spin("0"), Ok(Duration::ZERO));
+        for text in ["50", "us", "-1us", "50 parsecs", "2s", "NaNus", ""] {
+            parse_spin(text).expect_err(text);
+        }
+        assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_seconds_or_zero("0"), Ok(Duration::ZERO));
+        for text in ["0", "-1", "NaN", "inf", "1e9", "soon"] {
+            parse_seconds(text).expect_err(text);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Latencies of one row: recorded per thread, merged, and read as percentiles that have enough samples.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::limits;
+
+/// Latencies from 1 ns to [`limits::LATENCY_NS_MAX`] at three significant digits, in constant memory
+/// (about 400 KiB).
+#[derive(Clone)]
+pub(crate) struct Latencies {
+    histogram: Histogram<u64>,
+}
+
+/// The percentiles of a report in microseconds; each is `None` where fewer than
+/// `SAMPLES_ABOVE_MIN` samples lie above it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Percentiles {
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p90_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    pub(crate) p999_us: Option<f64>,
+    /// The largest sample, whatever their number.
+    pub(crate) max_us: Option<f64>,
+}
+
+impl Latencies {
+    /// An empty recorder.
+    pub(crate) fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, limits::LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
+            .expect("constant bounds that the histogram accepts");
+        Self { histogram }
+    }
+
+    /// Adds one latency; one outside the bounds counts as the nearest within.
+    #[inline]
+    pub(crate) fn record(&mut self, latency: Duration) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram
+            .saturating_record(nanos.clamp(1, limits::LATENCY_NS_MAX));
+    }
+
+    /// Adds all samples of `other`.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.histogram
+            .add(&other.histogram)
+            .expect("all recorders have the same bounds");
+    }
+
+    /// Forgets all samples, as after a warm-up.
+    pub(crate) fn clear(&mut self) {
+        self.histogram.reset();
+    }
+
+    /// Samples recorded.
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean in microseconds; `None` without samples.
+    pub(crate) fn mean_us(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.histogram.mean() / 1000.0)
+    }
+
+    /// What a report shows of these latencies.
+    pub(crate) fn percentiles(&self) -> Percentiles {
+        Percentiles {
+            p50_us: self.quantile_us(0.50),
+            p90_us: self.quantile_us(0.90),
+            p99_us: self.quantile_us(0.99),
+            p999_us: self.quantile_us(0.999),
+            max_us: (self.count() > 0).then(|| self.histogram.max() as f64 / 1000.0),
+        }
+    }
+
+    fn quantile_us(&self, quantile: f64) -> Option<f64> {
+        // A hair is added because 1 - 0.9 is a hair less than 0.1 in binary.
+        let above = ((1.0 - quantile) * self.count() as f64 + 1e-6) as u64;
+        (above >= SAMPLES_ABOVE_MIN)
+            .then(|| self.histogram.value_at_quantile(quantile) as f64 / 1000.0)
+    }
+}
+
+const SIGNIFICANT_DIGITS: u8 = 3;
+/// With fewer samples above it a percentile is the story of a few accidents.
+const SAMPLES_ABOVE_MIN: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(range: std::ops::RangeInclusive<u64>) -> Latencies {
+        let mut latencies = Latencies::new();
+        range.for_each(|us| latencies.record(Duration::from_micros(us)));
+        latencies
+    }
+
+    fn close(found: Option<f64>, expected: f64) -> bool {
+        found.is_some_and(|found| (found - expected).abs() <= expected * 0.001)
+    }
+
+    #[test]
+    fn percentiles_are_exact_to_three_digits() {
+        let percentiles = micros(1..=10_000).percentiles();
+        assert!(close(percentiles.p50_us, 5000.0), "{percentiles:?}");
+        assert!(close(percentiles.p90_us, 9000.0), "{percentiles:?}");
+        assert!(close(percentiles.p99_us, 9900.0), "{percentiles:?}");
+        assert!(close(percentiles.p999_us, 9990.0), "{percentiles:?}");
+        assert!(close(percentiles.max_us, 10_000.0), "{percentiles:?}");
+    }
+
+    #[test]
+    fn percentiles_need_ten_samples_above_them() {
+        assert!(micros(1..=1000).percentiles().p99_us.is_some());
+        assert_eq!(micros(1..=999).percentiles().p99_us, None);
+        assert!(micros(1..=20).percentiles().p50_us.is_some());
+        assert_eq!(micros(1..=19).percentiles().p50_us, None);
+        assert_eq!(Latencies::new().percentiles(), Percentiles::default());
+    }
+
+    #[test]
+    fn merging_is_recording_in_one() {
+        let mut merged = micros(1..=400);
+        merged.merge(&micros(401..=1000));
+        assert_eq!(merged.percentiles(), micros(1..=1000).percentiles());
+        assert_eq!(merged.count(), 1000);
+        assert!(close(merged.mean_us(), 500.5));
+        merged.clear();
+        assert_eq!((merged.count(), merged.mean_us()), (0, None));
+    }
+
+    #[test]
+    fn out_of_bounds_counts_as_the_nearest() {
+        let mut latencies = Latencies::new();
+        latencies.record(Duration::ZERO);
+        latencies.record(Duration::from_secs(3600));
+        assert_eq!(latencies.count(), 2);
+        assert!(close(latencies.percentiles().max_us, 60e6));
+    }
+}

@@ -1,0 +1,52 @@
+//! Every bound of the tool, with its reason.
+
+use std::time::Duration;
+
+/// Core numbers stay below this: the size of the kernel's affinity mask as libc fixes it.
+pub(crate) const CORES_MAX: usize = 1024;
+
+/// A core may poll this long before it sleeps; beyond it "spinning" would be a mistake of units.
+pub(crate) const SPIN_MAX: Duration = Duration::from_secs(1);
+
+/// The longest measured interval or warm-up of one run: an hour shows any drift.
+pub(crate) const MEASURED_MAX: Duration = Duration::from_secs(3600);
+
+/// Runs of one row: the spread of a hundred is known well enough.
+pub(crate) const REPEAT_MAX: u32 = 100;
+
+/// Connections of one row; what a client of one address can open to two or three server ports, and the
+/// range of connection numbers a received packet is checked against.
+pub(crate) const CONNECTIONS_MAX: u32 = 1 << 20;
+
+/// Bytes of one message: larger ones measure memory, not the path.
+pub(crate) const MESSAGE_BYTES_MAX: u32 = 16 << 20;
+
+/// Packets of one `--batch` write.
+pub(crate) const BATCH_PACKETS_MAX: u32 = 1 << 16;
+
+/// Values in one list flag: the rows of a suite are its product.
+pub(crate) const LIST_VALUES_MAX: usize = 64;
+
+/// A server prints its `listening on` line within this, even when the machine is busy compiling.
+pub(crate) const SERVER_READY_MAX: Duration = Duration::from_secs(20);
+
+/// A server answers `snapshot` within this: the request waits at most for one stalled turn.
+pub(crate) const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
+
+/// A server drains within this after SIGTERM, then it is killed.
+pub(crate) const SERVER_STOP_MAX: Duration = Duration::from_secs(10);
+
+/// A peer's client may take this much longer than the time it was given to warm up and measure.
+pub(crate) const PEER_CLIENT_SLACK: Duration = Duration::from_secs(60);
+
+/// Lines a child may have printed that nobody has read yet; it then blocks on its output.
+pub(crate) const CHILD_LINES_MAX: usize = 64;
+
+/// Bytes of one line from a child: a snapshot is about one kilobyte.
+pub(crate) const CHILD_LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one line on the control input: the longest request has nine.
+pub(crate) const CONTROL_LINE_BYTES_MAX: usize = 256;
+
+/// Latencies above this are recorded as this: no run waits longer for an answer.
+pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;

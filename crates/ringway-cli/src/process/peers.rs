@@ -1,0 +1,220 @@
+//! The peer programs: other runtimes' servers and plain loops, in a binary of their own that the product
+//! never depends on.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::child::PipedChild;
+use super::error::ProcessError;
+use super::server::ServerProcess;
+use super::tether::tethered;
+use crate::args::Uri;
+use crate::limits;
+
+/// The peers' binary, built or found.
+#[derive(Debug, Clone)]
+pub(crate) struct Peers {
+    binary: PathBuf,
+}
+
+/// One run of a peer's ping-pong client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerClientRun<'a> {
+    pub(crate) addr: &'a Uri,
+    pub(crate) connections: u32,
+    pub(crate) size: u32,
+    pub(crate) warmup: Duration,
+    pub(crate) measured: Duration,
+    /// The core it is pinned to.
+    pub(crate) core: usize,
+}
+
+/// What a peer's client prints, one JSON object.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct PeerResult {
+    /// Messages per second.
+    pub(crate) rate: f64,
+    pub(crate) messages: u64,
+    /// Elapsed, not requested.
+    pub(crate) seconds: f64,
+    pub(crate) goodput_mib_s: f64,
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p90_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    pub(crate) p999_us: Option<f64>,
+    pub(crate) max_us: Option<f64>,
+    pub(crate) errors: u64,
+    pub(crate) mismatches: u64,
+    pub(crate) client_cpu_us_per_op: Option<f64>,
+}
+
+impl Peers {
+    /// Builds the peers in the checkout this program comes from, or finds them beside it if there is none.
+    /// `say` is told before a build, which may take minutes.
+    ///
+    /// # Errors
+    /// [`ProcessError::NoPeers`], [`ProcessError::PeersBuild`], or cargo cannot be started.
+    pub(crate) fn prepare(say: impl FnOnce(&str)) -> Result<Self, ProcessError> {
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        if checkout.join("peers/Cargo.toml").is_file() {
+            say("building the peer programs (the first time takes minutes)");
+            return build(&checkout).map(|binary| Self { binary });
+        }
+        let program = std::env::current_exe().unwrap_or_default();
+        let binary = program.with_file_name(NAME);
+        if binary.is_file() {
+            return Ok(Self { binary });
+        }
+        let looked_in = program
+            .parent()
+            .unwrap_or(Path::new(""))
+            .display()
+            .to_string();
+        Err(ProcessError::NoPeers { looked_in })
+    }
+
+    /// Starts the echo server `kind` (`epoll`, `uring`, `tokio`, `monoio`, …) listening on `listen`, pinned to
+    /// `core`. It ends with the thread that calls this.
+    ///
+    /// # Errors
+    /// Those of [`ServerProcess::start`].
+    pub(crate) fn serve(
+        &self,
+        kind: &str,
+        listen: &str,
+        core: usize,
+    ) -> Result<ServerProcess, ProcessError> {
+        let core = core.to_string();
+        let args = ["serve", kind, "--listen", listen, "--core", &core];
+        ServerProcess::start(self.command(&args)?, &format!("{NAME} serve {kind}"))
+    }
+
+    /// Runs the peers' plain ping-pong client to its end.
+    ///
+    /// # Errors
+    /// It does not start, fails, takes [`limits::PEER_CLIENT_SLACK`] longer than it was told to, or prints
+    /// no result.
+    pub(crate) fn ping_pong(&self, run: PeerClientRun<'_>) -> Result<PeerResult, ProcessError> {
+        let limit = run.warmup + run.measured + limits::PEER_CLIENT_SLACK;
+        let name = format!("{NAME} client");
+        let args = run.args();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let mut child = PipedChild::start(self.command(&args)?, &name)?;
+        let line = child.next_line("a result", limit)?;
+        serde_json::from_str(&line).map_err(|_| ProcessError::Answer {
+            program: name,
+            awaited: "a result",
+            line,
+        })
+    }
+
+    fn command(&self, args: &[&str]) -> Result<Command, ProcessError> {
+        tethered(&self.binary, args).map_err(|source| ProcessError::Start {
+            program: NAME.to_owned(),
+            source,
+        })
+    }
+}
+
+impl PeerClientRun<'_> {
+    fn args(&self) -> Vec<String> {
+        let words = ["client", "pingpong", "--addr", self.addr.as_str()];
+        let numbers = [
+            ("-c", self.connections.to_string()),
+            ("-s", self.size.to_string()),
+            ("-d", self.measured.as_secs_f64().to_string()),
+            ("--warmup", self.warmup.as_secs_f64().to_string()),
+            ("--core", self.core.to_string()),
+        ];
+        let numbers = numbers
+            .into_iter()
+            .flat_map(|(flag, number)| [flag.to_owned(), number]);
+        words
+            .map(str::to_owned)
+            .into_iter()
+            .chain(numbers)
+            .collect()
+    }
+}
+
+/// Builds in release mode and returns where cargo says the binary is.
+fn build(checkout: &Path) -> Result<PathBuf, ProcessError> {
+    let failed = |source| ProcessError::Start {
+        program: "cargo".to_owned(),
+        source,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut child = Command::new(cargo)
+        .current_dir(checkout)
+        .args(["build", "--release", "--package", NAME, "--bin", NAME])
+        .arg("--message-format=json-render-diagnostics")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let messages = BufReader::new(child.stdout.take().expect("standard output was piped"));
+    let binary = messages
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|line| executable(&line))
+        .last();
+    let status = child.wait().map_err(failed)?;
+    binary
+        .filter(|_| status.success())
+        .ok_or(ProcessError::PeersBuild { status })
+}
+
+/// The program that one of cargo's messages announces, if it announces one.
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let is_ours = message.pointer("/target/name")?.as_str()? == NAME;
+    let path = message.get("executable")?.as_str()?;
+    is_ours.then(|| PathBuf::from(path))
+}
+
+const NAME: &str = "ringway-peers";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_get_their_run_as_flags() {
+        let addr: Uri = "tcp://127.0.0.1:7001".parse().expect("an address");
+        let run = PeerClientRun {
+            addr: &addr,
+            connections: 100,
+            size: 64,
+            warmup: Duration::from_millis(200),
+            measured: Duration::from_secs(2),
+            core: 1,
+        };
+        let expected =
+            "client pingpong --addr tcp://127.0.0.1:7001 -c 100 -s 64 -d 2 --warmup 0.2 --core 1";
+        assert_eq!(run.args().join(" "), expected);
+    }
+
+    #[test]
+    fn results_may_lack_percentiles() {
+        let text = r#"{"rate":17000.5,"messages":34001,"seconds":2.0,"goodput_mib_s":265.6,"p50_us":58.0,
+            "p90_us":61,"p99_us":null,"max_us":900.0,"errors":0,"mismatches":0}"#;
+        let result: PeerResult = serde_json::from_str(text).expect("the agreed fields");
+        assert_eq!((result.messages, result.p90_us), (34001, Some(61.0)));
+        assert_eq!((result.p99_us, result.client_cpu_us_per_op), (None, None));
+    }
+
+    #[test]
+    fn cargo_says_where_the_binary_is() {
+        let artifact = r#"{"reason":"compiler-artifact","target":{"name":"ringway-peers"},"executable":"/t/p"}"#;
+        assert_eq!(executable(artifact), Some(PathBuf::from("/t/p")));
+        let library =
+            r#"{"reason":"compiler-artifact","target":{"name":"tokio"},"executable":null}"#;
+        assert_eq!(executable(library), None);
+        assert_eq!(executable("warning: something"), None);
+    }
+}

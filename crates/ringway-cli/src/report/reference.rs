@@ -1,0 +1,99 @@
+//! The figures of the reports that the workloads come from, for the column beside ours.
+//!
+//! They come from other hardware, and say what was reported, not what to beat. Sources and what the figures
+//! really measure stand in the bench design text, sections 2 to 4.
+
+use serde_json::Value;
+
+use super::row::Row;
+
+/// What the report says about one setting of a workload, all of them over TCP.
+struct Figure {
+    suite: &'static str,
+    /// The `mode` parameter, of a suite that has one.
+    mode: Option<&'static str>,
+    size: u64,
+    connections: u64,
+    /// The figure, with its unit.
+    text: &'static str,
+    source: &'static Source,
+}
+
+/// Where a figure was measured.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// Short, for the cell.
+    pub(super) name: &'static str,
+    /// Long, for the note below the table.
+    pub(super) note: &'static str,
+}
+
+/// The cell beside a row, and where its figure comes from; `None` for a setting nobody reported.
+pub(super) fn find(row: &Row) -> Option<(String, &'static Source)> {
+    let figure = FIGURES.iter().find(|figure| figure.matches(row))?;
+    Some((
+        format!("{} {}", figure.text, figure.source.name),
+        figure.source,
+    ))
+}
+
+impl Figure {
+    fn matches(&self, row: &Row) -> bool {
+        let text = |name: &str| row.parameters.get(name).and_then(Value::as_str);
+        let number = |name: &str| row.parameters.get(name).and_then(Value::as_u64);
+        self.suite == row.suite
+            && text("transport") == Some("tcp")
+            && text("mode") == self.mode
+            && number("size") == Some(self.size)
+            && number("connections") == Some(self.connections)
+    }
+}
+
+/// Section 2; the figures are those of section 3.5, the better of the original's two final groups.
+const MUDUO: Source = Source {
+    name: "muduo (2 vCPU VM)",
+    note: "muduo: original server and client, best of the two final groups of its report; cloud VM with 2 \
+           vCPU Xeon Platinum, Linux 5.15, GCC 11.4; 10 s, three runs averaged",
+};
+
+/// Section 2; the figures are those of section 3.4, one send per packet, bytes by 32 without framing.
+const NEWLIFE: Source = Source {
+    name: "NewLife (i9-10900K)",
+    note: "NewLife: 200,000 packets a round, counted as bytes by 32 without framing; Core i9-10900K with 20 \
+           threads, Windows 10, .NET 10.0.3, both sides in one process",
+};
+
+const FIGURES: &[Figure] = &[
+    muduo(1, "309 MiB/s"),
+    muduo(10, "427 MiB/s"),
+    muduo(100, "205 MiB/s"),
+    muduo(1000, "185 MiB/s"),
+    newlife(1, "134 k/s"),
+    newlife(100, "1.87 M/s"),
+    newlife(1000, "1.80 M/s"),
+    newlife(10_000, "1.59 M/s"),
+];
+
+const fn muduo(connections: u64, text: &'static str) -> Figure {
+    Figure {
+        suite: "pingpong",
+        mode: None,
+        size: 16384,
+        connections,
+        text,
+        source: &MUDUO,
+    }
+}
+
+/// One send a packet; batches are another workload than the report's and have no figure beside them.
+const fn newlife(connections: u64, text: &'static str) -> Figure {
+    let mode = Some("per-packet");
+    Figure {
+        suite: "receive",
+        mode,
+        size: 32,
+        connections,
+        text,
+        source: &NEWLIFE,
+    }
+}

@@ -1,0 +1,153 @@
+//! One row of a report: one workload at one setting.
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::histogram::Percentiles;
+use crate::repeats::Spread;
+
+/// What was measured of one workload at one setting, over all its runs.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// The suite's name as on the command line, e.g. `pingpong`.
+    pub(crate) suite: &'static str,
+    /// What tells the rows of a suite apart, in the order of the columns: `server`, `connections`, …
+    pub(crate) parameters: Map<String, Value>,
+    /// Operations per second; the median is the row's rate.
+    pub(crate) rate: Spread,
+    /// Runs behind `rate`.
+    pub(crate) repeat: u32,
+    /// What an operation is, e.g. `messages/s`.
+    pub(crate) unit: &'static str,
+    /// Payload one way, headers of the transport excluded, in 2^20 bytes a second.
+    pub(crate) goodput_mib_s: Option<f64>,
+    /// Latencies of all runs together, successes only.
+    pub(crate) latency: Percentiles,
+    pub(crate) errors: Errors,
+    /// Payloads compared byte by byte, in all runs.
+    pub(crate) verified: u64,
+    pub(crate) server: Cost,
+    pub(crate) client: Cost,
+    /// What a reader should know before quoting the row.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What one side spends on an operation; each `None` where it is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Cost {
+    /// User and system time, in microseconds.
+    pub(crate) cpu_us_per_op: Option<f64>,
+    pub(crate) syscalls_per_op: Option<f64>,
+    pub(crate) allocations_per_op: Option<f64>,
+}
+
+/// Failed operations by kind, in all runs. None of them is among the latencies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Errors {
+    /// Connections that were not accepted.
+    pub(crate) refused: u64,
+    /// Connections that broke.
+    pub(crate) reset: u64,
+    pub(crate) timed_out: u64,
+    /// Payloads with a wrong byte.
+    pub(crate) mismatched: u64,
+    /// Operations still in flight when the drain's time was up.
+    pub(crate) unanswered: u64,
+    /// What fits no other kind.
+    pub(crate) other: u64,
+}
+
+/// The rows of a report as the forms of output walk them: suite by suite.
+pub(crate) struct Rows<'a>(pub(crate) &'a [Row]);
+
+impl Errors {
+    /// Failed operations of all kinds.
+    pub(crate) fn total(&self) -> u64 {
+        let Self {
+            refused,
+            reset,
+            timed_out,
+            mismatched,
+            unanswered,
+            other,
+        } = self;
+        refused + reset + timed_out + mismatched + unanswered + other
+    }
+
+    /// Adds those of another thread or run.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.refused += other.refused;
+        self.reset += other.reset;
+        self.timed_out += other.timed_out;
+        self.mismatched += other.mismatched;
+        self.unanswered += other.unanswered;
+        self.other += other.other;
+    }
+
+    /// The kinds that occurred, with their numbers.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("refused", self.refused),
+            ("reset", self.reset),
+            ("timed out", self.timed_out),
+            ("mismatched", self.mismatched),
+            ("unanswered", self.unanswered),
+            ("other", self.other),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Cost {
+    /// The cost of each of `operations`, of which the three totals are known or not.
+    pub(crate) fn per_operation(
+        operations: u64,
+        cpu: Option<std::time::Duration>,
+        syscalls: Option<u64>,
+        allocations: Option<u64>,
+    ) -> Self {
+        let per_op = |total: f64| (operations > 0).then(|| total / operations as f64);
+        Self {
+            cpu_us_per_op: cpu.and_then(|cpu| per_op(cpu.as_secs_f64() * 1e6)),
+            syscalls_per_op: syscalls.and_then(|count| per_op(count as f64)),
+            allocations_per_op: allocations.and_then(|count| per_op(count as f64)),
+        }
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of each suite, in the order of the report.
+    pub(crate) fn by_suite(&self) -> impl Iterator<Item = &'a [Row]> {
+        self.0.chunk_by(|one, next| one.suite == next.suite)
+    }
+}
+
+/// The names that every suite's rows share; readers of the JSON rely on them.
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Row", 20)?;
+        out.serialize_field("suite", self.suite)?;
+        out.serialize_field("parameters", &self.parameters)?;
+        out.serialize_field("rate", &self.rate.median)?;
+        out.serialize_field("unit", self.unit)?;
+        out.serialize_field("rate_min", &self.rate.min)?;
+        out.serialize_field("rate_max", &self.rate.max)?;
+        out.serialize_field("rate_cv", &self.rate.cv)?;
+        out.serialize_field("repeat", &self.repeat)?;
+        out.serialize_field("goodput_mib_s", &self.goodput_mib_s)?;
+        out.serialize_field("p50_us", &self.latency.p50_us)?;
+        out.serialize_field("p90_us", &self.latency.p90_us)?;
+        out.serialize_field("p99_us", &self.latency.p99_us)?;
+        out.serialize_field("p999_us", &self.latency.p999_us)?;
+        out.serialize_field("max_us", &self.latency.max_us)?;
+        out.serialize_field("errors", &self.errors.total())?;
+        out.serialize_field("errors_by_kind", &self.errors)?;
+        out.serialize_field("verified", &self.verified)?;
+        out.serialize_field("server", &self.server)?;
+        out.serialize_field("client", &self.client)?;
+        out.serialize_field("warnings", &self.warnings)?;
+        out.end()
+    }
+}

@@ -1,0 +1,159 @@
+//! Snapshots of one made-up report in its three forms.
+
+use serde_json::json;
+
+use super::*;
+use crate::args::{SendMode, Transport};
+use crate::histogram::Percentiles;
+use crate::repeats::Spread;
+
+fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row {
+    let serde_json::Value::Object(parameters) = parameters else {
+        panic!("an object")
+    };
+    let size = parameters["size"].as_u64().expect("a size") as f64;
+    let rate = Spread::of(rates).expect("at least one run");
+    Row {
+        suite,
+        parameters,
+        rate,
+        repeat: rates.len() as u32,
+        unit: if suite == "receive" {
+            "packets/s"
+        } else {
+            "messages/s"
+        },
+        goodput_mib_s: Some(rate.median * size / f64::from(1 << 20)),
+        latency: Percentiles::default(),
+        errors: Errors::default(),
+        verified: 1_234_567,
+        server: Cost::default(),
+        client: Cost::default(),
+        warnings: Vec::new(),
+    }
+}
+
+fn ping_pong(server: &str, connections: u32, size: u32, rates: &[f64]) -> Row {
+    let parameters =
+        json!({"server": server, "transport": "tcp", "connections": connections, "size": size});
+    Row {
+        latency: Percentiles {
+            p50_us: Some(10.123),
+            p90_us: Some(12.5),
+            p99_us: Some(44.04),
+            p999_us: None,
+            max_us: Some(20_512.0),
+        },
+        server: Cost {
+            cpu_us_per_op: Some(4.417),
+            syscalls_per_op: Some(0.1044),
+            allocations_per_op: Some(0.0),
+        },
+        client: Cost {
+            cpu_us_per_op: Some(5.02),
+            ..Cost::default()
+        },
+        ..row("pingpong", parameters, rates)
+    }
+}
+
+fn report() -> Report {
+    let receive = |mode: SendMode, rates: &[f64]| {
+        let parameters = json!({"server": "ringway", "transport": Transport::Tcp.as_str(),
+                                "mode": mode.to_string(), "connections": 100, "size": 32});
+        row("receive", parameters, rates)
+    };
+    Report {
+        environment: Environment::example(),
+        rows: vec![
+            ping_pong(
+                "ringway",
+                1,
+                16384,
+                &[92_000.0, 93_000.0, 91_500.0, 93_400.0, 92_700.0],
+            ),
+            ping_pong("epoll", 1, 16384, &[18_000.0, 17_500.0]),
+            ping_pong("ringway", 100, 64, &[219_000.0]),
+            receive(SendMode::Batch(2048), &[125e6, 131e6]),
+            receive(SendMode::PerPacket, &[22.9e6]),
+        ],
+    }
+}
+
+#[test]
+fn table() {
+    insta::assert_snapshot!(report().render(Format::Table));
+}
+
+#[test]
+fn markdown() {
+    insta::assert_snapshot!(report().render(Format::Markdown));
+}
+
+#[test]
+fn json() {
+    let mut report = report();
+    report.rows.truncate(2);
+    insta::assert_snapshot!(report.render(Format::Json));
+}
+
+#[test]
+fn errors_and_warnings_stand_below_the_table() {
+    let mut report = report();
+    report.rows.truncate(1);
+    report.rows[0].errors = Errors {
+        refused: 2,
+        mismatched: 1,
+        ..Errors::default()
+    };
+    report.rows[0]
+        .warnings
+        .push("server and client shared a core".to_owned());
+    insta::assert_snapshot!(report.render(Format::Table));
+}
+
+#[test]
+fn only_a_report_with_rows_and_without_errors_is_clean() {
+    let mut report = report();
+    assert!(report.is_clean());
+    report.rows[3].errors.unanswered = 1;
+    assert!(!report.is_clean());
+    report.rows.clear();
+    assert!(!report.is_clean());
+}
+
+#[test]
+fn costs_are_per_operation() {
+    let cpu = std::time::Duration::from_millis(5);
+    let cost = Cost::per_operation(1000, Some(cpu), Some(250), None);
+    let expected = Cost {
+        cpu_us_per_op: Some(5.0),
+        syscalls_per_op: Some(0.25),
+        allocations_per_op: None,
+    };
+    assert_eq!(cost, expected);
+    assert_eq!(
+        Cost::per_operation(0, Some(cpu), Some(1), Some(1)),
+        Cost::default()
+    );
+}
+
+#[test]
+fn figures_stand_only_beside_the_workload_they_belong_to() {
+    let found = |row: &Row| reference::find(row).map(|(cell, _)| cell);
+    let tcp = ping_pong("ringway", 10, 16384, &[1.0]);
+    assert_eq!(found(&tcp).as_deref(), Some("427 MiB/s muduo (2 vCPU VM)"));
+    let mut unix = tcp.clone();
+    unix.parameters.insert("transport".into(), "unix".into());
+    assert_eq!(found(&unix), None);
+    assert_eq!(found(&ping_pong("ringway", 10, 64, &[1.0])), None);
+    assert_eq!(
+        found(&report().rows[3]),
+        None,
+        "batches are not the report's workload"
+    );
+    assert_eq!(
+        found(&report().rows[4]).as_deref(),
+        Some("1.87 M/s NewLife (i9-10900K)")
+    );
+}
