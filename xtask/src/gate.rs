@@ -1,0 +1,106 @@
+//! Runs the steps one after the other and sums up.
+
+use crate::needs;
+use crate::steps::{STEPS, Settings, Step};
+use std::time::{Duration, Instant};
+
+/// The whole gate, first build included, on a machine of two cores.
+const TIME_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How a step ended.
+struct Outcome {
+    name: &'static str,
+    /// The tests that passed, or what failed.
+    result: Result<u64, String>,
+    time: Duration,
+}
+
+/// Runs all steps, or `only` one, to the end, and tells whether all passed.
+///
+/// # Errors
+///
+/// When a program that the steps need is missing and cannot be installed.
+pub(crate) fn run(settings: &Settings, only: Option<&Step>) -> Result<bool, String> {
+    needs::provide()?;
+    let steps = STEPS
+        .iter()
+        .filter(|step| only.is_none_or(|only| only.name == step.name));
+    let outcomes: Vec<Outcome> = steps.map(|step| run_step(step, settings)).collect();
+    print!("{}", summary(&outcomes));
+    Ok(outcomes.iter().all(|outcome| outcome.result.is_ok()))
+}
+
+fn run_step(step: &Step, settings: &Settings) -> Outcome {
+    println!("==> {}: {}", step.name, step.summary);
+    let start = Instant::now();
+    let result = step.work.run(crate::root(), settings);
+    let outcome = Outcome {
+        name: step.name,
+        result,
+        time: start.elapsed(),
+    };
+    println!("{}", outcome.row());
+    outcome
+}
+
+impl Outcome {
+    fn row(&self) -> String {
+        let verdict = match &self.result {
+            Ok(0) => "ok".to_owned(),
+            Ok(tests) => format!("ok, {tests} tests"),
+            Err(failure) => format!("FAILED, {failure}"),
+        };
+        format!(
+            "<== {:8}{:7.1} s  {verdict}",
+            self.name,
+            self.time.as_secs_f64()
+        )
+    }
+}
+
+fn summary(outcomes: &[Outcome]) -> String {
+    let total: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
+    let failed = outcomes
+        .iter()
+        .filter(|outcome| outcome.result.is_err())
+        .count();
+    let mut text = String::from("\n");
+    for outcome in outcomes {
+        text += &format!("{}\n", outcome.row());
+    }
+    let late = if total > TIME_MAX {
+        ", more than the 10 minutes it may take"
+    } else {
+        ""
+    };
+    text += &format!("total      {:7.1} s{late}\n", total.as_secs_f64());
+    text += &format!("{} passed, {failed} failed\n", outcomes.len() - failed);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_ends_with_the_count_of_steps() {
+        let outcome = |name, result, seconds| Outcome {
+            name,
+            result,
+            time: Duration::from_secs(seconds),
+        };
+        let outcomes = [
+            outcome("fmt", Ok(0), 2),
+            outcome("test", Ok(7), 598),
+            outcome("doc", Err("cargo doc".into()), 1),
+        ];
+        let expected = "
+<== fmt         2.0 s  ok
+<== test      598.0 s  ok, 7 tests
+<== doc         1.0 s  FAILED, cargo doc
+total        601.0 s, more than the 10 minutes it may take
+2 passed, 1 failed
+";
+        assert_eq!(summary(&outcomes), expected);
+    }
+}

@@ -1,0 +1,124 @@
+//! Programs that the gate needs beside cargo: one table, checked before the first step.
+
+use std::process::{Command, Stdio};
+
+/// A program and where it comes from.
+struct Need {
+    /// Called with `--version`; it is there when that succeeds.
+    program: &'static str,
+    source: Source,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    /// A package of Debian, installed by apt-get when the gate runs as root.
+    Debian(&'static str),
+    /// A component of the Rust toolchain.
+    Rustup(&'static str),
+}
+
+/// Minimal toolchains come without the last two.
+const NEEDS: &[Need] = &[
+    Need {
+        program: "cc",
+        source: Source::Debian("gcc"),
+    },
+    Need {
+        program: "cargo-fmt",
+        source: Source::Rustup("rustfmt"),
+    },
+    Need {
+        program: "cargo-clippy",
+        source: Source::Rustup("clippy"),
+    },
+];
+
+/// Installs what is missing, a printed line for each.
+///
+/// # Errors
+///
+/// A message with the command to run, when it may not be run here or fails.
+pub(crate) fn provide() -> Result<(), String> {
+    let mut missing = NEEDS
+        .iter()
+        .filter(|need| !succeeds(&[need.program, "--version"]));
+    missing.try_for_each(|need| need.install(is_root()))
+}
+
+impl Need {
+    fn install(&self, is_root: bool) -> Result<(), String> {
+        let commands = self.source.commands();
+        let rows: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
+        let shown = rows.join(" && ");
+        if matches!(self.source, Source::Debian(_)) && !is_root {
+            return Err(format!("`{}` is missing; as root: {shown}", self.program));
+        }
+        println!("`{}` is missing: {shown}", self.program);
+        if commands.iter().all(|command| succeeds(command)) {
+            return Ok(());
+        }
+        Err(format!(
+            "`{}` is missing and this failed: {shown}",
+            self.program
+        ))
+    }
+}
+
+impl Source {
+    fn commands(self) -> Vec<Vec<&'static str>> {
+        match self {
+            Source::Debian(package) => vec![
+                vec!["apt-get", "update"],
+                vec![
+                    "apt-get",
+                    "install",
+                    "--yes",
+                    "--no-install-recommends",
+                    package,
+                ],
+            ],
+            Source::Rustup(component) => vec![vec!["rustup", "component", "add", component]],
+        }
+    }
+}
+
+/// Whether `command` runs and succeeds; what it writes to standard output is dropped.
+fn succeeds(command: &[&str]) -> bool {
+    let (program, arguments) = command.split_first().expect("a command has a program");
+    let mut call = Command::new(program);
+    call.args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    call.status().is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").stdin(Stdio::null()).output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_only_installed_by_root() {
+        let need = Need {
+            program: "etcd",
+            source: Source::Debian("etcd-server"),
+        };
+        let message = need.install(false).expect_err("not root");
+        assert!(message.contains("`etcd` is missing"), "{message}");
+        assert!(
+            message.contains("apt-get install --yes --no-install-recommends etcd-server"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_missing_program_is_noticed() {
+        assert!(!succeeds(&["ringway-no-such-program", "--version"]));
+        assert!(!succeeds(&["false"]));
+        assert!(succeeds(&["true"]));
+    }
+}

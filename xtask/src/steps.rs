@@ -1,0 +1,252 @@
+//! The steps of the gate: one table.
+
+use crate::tidy;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How the gate runs.
+pub(crate) struct Settings {
+    /// Whether cargo must take the versions of `Cargo.lock` as they are.
+    pub(crate) is_locked: bool,
+    environment: &'static [(&'static str, &'static str)],
+}
+
+impl Settings {
+    pub(crate) fn local() -> Self {
+        Settings {
+            is_locked: false,
+            environment: &[],
+        }
+    }
+
+    /// No colours in the log; a snapshot that differs fails and is not written.
+    pub(crate) fn ci() -> Self {
+        let environment = &[("CARGO_TERM_COLOR", "never"), ("INSTA_UPDATE", "no")];
+        Settings {
+            is_locked: true,
+            environment,
+        }
+    }
+}
+
+/// One step of the gate.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) work: Work,
+}
+
+/// What a step does; it passes when all of it does.
+pub(crate) enum Work {
+    Tidy,
+    Cargo(&'static [Cargo]),
+}
+
+/// One call of cargo.
+pub(crate) struct Cargo {
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    /// Whether at least one test must have run: a filter that matches nothing is a mistake.
+    needs_tests: bool,
+}
+
+const fn cargo(arguments: &'static [&'static str]) -> Cargo {
+    Cargo {
+        arguments,
+        environment: &[],
+        needs_tests: false,
+    }
+}
+
+/// The gate, quickest answers first.
+pub(crate) const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        summary: "The source is formatted",
+        work: Work::Cargo(&[
+            cargo(&["fmt", "--all", "--check"]),
+            cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]),
+        ]),
+    },
+    Step {
+        name: "tidy",
+        summary: "The project's own checks",
+        work: Work::Tidy,
+    },
+    Step {
+        name: "clippy",
+        summary: "No warning of the compiler or of clippy, tests and examples included",
+        work: Work::Cargo(&[cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])]),
+    },
+    Step {
+        name: "test",
+        summary: "Unit, integration and documentation tests of every crate, the peers too",
+        work: Work::Cargo(&[Cargo {
+            needs_tests: true,
+            ..cargo(&["test", "--workspace", "--no-fail-fast"])
+        }]),
+    },
+    Step {
+        name: "loom",
+        summary: "The core-to-core mailbox under the model checker",
+        work: Work::Cargo(&[Cargo {
+            arguments: &[
+                "test",
+                "-p",
+                "ringway-runtime",
+                "--release",
+                "--lib",
+                "loom",
+            ],
+            // A target directory of its own: other RUSTFLAGS would rebuild everything, twice.
+            environment: &[
+                ("RUSTFLAGS", "--cfg loom"),
+                ("CARGO_TARGET_DIR", "target/loom"),
+            ],
+            needs_tests: true,
+        }]),
+    },
+    Step {
+        name: "doc",
+        summary: "The documentation builds and every link in it leads somewhere",
+        work: Work::Cargo(&[
+            // The tool and the facade are both called `ringway`; the libraries come last and stay.
+            Cargo {
+                environment: DOC,
+                ..cargo(&["doc", "--workspace", "--no-deps", "--bins"])
+            },
+            Cargo {
+                environment: DOC,
+                ..cargo(&["doc", "--workspace", "--no-deps", "--lib"])
+            },
+        ]),
+    },
+];
+
+const DOC: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
+
+impl Work {
+    /// Does the work and tells how many tests passed in it.
+    ///
+    /// # Errors
+    ///
+    /// What failed, in one line; the details have been printed.
+    pub(crate) fn run(&self, root: &Path, settings: &Settings) -> Result<u64, String> {
+        match self {
+            Work::Tidy => match tidy::run(root) {
+                Ok(true) => Ok(0),
+                Ok(false) => Err("the project is not tidy".to_owned()),
+                Err(error) => Err(format!("cannot read the project: {error}")),
+            },
+            Work::Cargo(calls) => calls.iter().map(|call| call.run(root, settings)).sum(),
+        }
+    }
+}
+
+impl Cargo {
+    fn run(&self, root: &Path, settings: &Settings) -> Result<u64, String> {
+        let mut command = self.command(root, settings);
+        let shown = format!("cargo {}", self.arguments.join(" "));
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("{shown}: {error}"))?;
+        let output = child.stdout.take().expect("standard output is piped");
+        let passed = copy_and_count(BufReader::new(output), std::io::stdout())
+            .map_err(|error| format!("{shown}: {error}"));
+        let status = child.wait().map_err(|error| format!("{shown}: {error}"))?;
+        match passed? {
+            _ if !status.success() => Err(format!("{shown}: {status}")),
+            0 if self.needs_tests => Err(format!("{shown}: no test ran")),
+            passed => Ok(passed),
+        }
+    }
+
+    fn command(&self, root: &Path, settings: &Settings) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let (head, tail) = self.arguments.split_at(1);
+        command.args(head);
+        // `cargo fmt` reads no lock file and knows no such flag.
+        if settings.is_locked && head != ["fmt"] {
+            command.arg("--locked");
+        }
+        command
+            .args(tail)
+            .current_dir(root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        command
+            .envs(settings.environment.iter().copied())
+            .envs(self.environment.iter().copied());
+        command
+    }
+}
+
+/// Copies cargo's output line by line and adds up the tests that passed.
+fn copy_and_count(mut from: impl BufRead, mut to: impl Write) -> std::io::Result<u64> {
+    let mut passed = 0;
+    let mut row = Vec::new();
+    while from.read_until(b'\n', &mut row)? > 0 {
+        to.write_all(&row)?;
+        to.flush()?;
+        passed += passed_in(&String::from_utf8_lossy(&row)).unwrap_or(0);
+        row.clear();
+    }
+    Ok(passed)
+}
+
+/// The count in `test result: ok. 12 passed; …`.
+fn passed_in(row: &str) -> Option<u64> {
+    let counts = row.strip_prefix("test result: ")?;
+    counts
+        .split(" passed;")
+        .next()?
+        .rsplit(' ')
+        .next()?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passed_tests_are_added_up() {
+        let output = "running 3 tests\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored\n\
+            test result: \x1b[32mok\x1b[m. 12 passed; 0 failed\nsaid: test result: ok. 9 passed; x";
+        let mut copy = Vec::new();
+        let passed = copy_and_count(output.as_bytes(), &mut copy).expect("memory can be written");
+        assert_eq!(passed, 15);
+        assert_eq!(copy, output.as_bytes());
+    }
+
+    #[test]
+    fn ci_is_locked_where_cargo_allows_it() {
+        let arguments = |call: &Cargo, settings: &Settings| -> Vec<String> {
+            let command = call.command(Path::new("."), settings);
+            command
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect()
+        };
+        let doc = cargo(&["doc", "--no-deps"]);
+        assert_eq!(
+            arguments(&doc, &Settings::ci()),
+            ["doc", "--locked", "--no-deps"]
+        );
+        assert_eq!(arguments(&doc, &Settings::local()), ["doc", "--no-deps"]);
+        assert_eq!(
+            arguments(&cargo(&["fmt", "--all"]), &Settings::ci()),
+            ["fmt", "--all"]
+        );
+    }
+}
