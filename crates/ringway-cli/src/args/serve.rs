@@ -45,6 +45,35 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
+impl ServeConfig {
+    /// The arguments that resolve to this configuration, for starting it as a process of its own.
+    pub(crate) fn to_args(&self) -> Vec<String> {
+        let words: &[&str] = match self.service {
+            Service::Echo => &["serve", "echo"],
+            Service::Discard => &["serve", "discard"],
+            Service::DiscardFramed => &["serve", "discard", "--frame"],
+        };
+        let mut args: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let mut flag = |name: &str, value: String| args.extend([name.to_owned(), value]);
+        for uri in &self.listen {
+            flag("--listen", uri.to_string());
+        }
+        flag("--cores", self.cores.to_string());
+        flag("--backend", self.backend.as_str().to_owned());
+        if let Some(spin) = self.spin {
+            flag("--spin", format!("{}ns", spin.as_nanos()));
+        }
+        if let Some(TlsFiles { cert, key }) = &self.tls {
+            flag("--cert", cert.display().to_string());
+            flag("--key", key.display().to_string());
+        }
+        if self.control {
+            args.push("--control".to_owned());
+        }
+        args
+    }
+}
+
 /// # Errors
 /// A core that is not allowed; `tls://` without a certificate.
 pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
@@ -125,5 +154,18 @@ mod tests {
         assert_eq!(config.backend, Backend::Epoll);
         assert_eq!(config.spin, Some(Duration::ZERO));
         assert!(config.control && config.tls.is_some());
+    }
+
+    #[test]
+    fn a_configuration_survives_the_way_through_its_arguments() {
+        for words in [
+            "serve echo",
+            "serve discard --cores 2",
+            "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1,3 \
+             --backend uring --spin 1.5us --control --cert c.pem --key k.pem",
+        ] {
+            let config = config(words);
+            assert_eq!(self::config(&config.to_args().join(" ")), config, "{words}");
+        }
     }
 }

