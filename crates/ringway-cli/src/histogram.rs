@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use crate::limits;
 
 /// Latencies from 1 ns to [`limits::LATENCY_NS_MAX`] at three significant digits, in constant memory
-/// (about 400 KiB).
+/// (about 220 KiB).
 #[derive(Clone)]
 pub(crate) struct Latencies {
     histogram: Histogram<u64>,

@@ -301,8 +301,9 @@ fn target(common: BenchFlags) -> Result<Target, ValueError> {
 /// The server gets the first cores and the client the next, unless flags say otherwise; a process with a
 /// single core has to share it.
 fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueError> {
+    let count = allowed.as_slice().len();
     let threads = match common.threads.unwrap_or(0) {
-        0 => (allowed.as_slice().len() / 2).max(1),
+        0 => (count / 2).max(1),
         threads => usize::from(threads),
     };
     let explicit = |flag, cores: &Option<Cores>| {
@@ -313,33 +314,40 @@ fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueErr
     };
     let server = explicit("--server-cores", &common.server_cores)?;
     let client = explicit("--client-cores", &common.client_cores)?;
-    let server = match (server, &client) {
-        (Some(server), _) => server,
-        (None, Some(client)) => others(allowed, client, threads)?,
-        (None, None) => allowed.take(threads),
-    };
-    let client = match client {
-        Some(client) => client,
-        None => others(allowed, &server, threads)?,
+    let (server, client) = match (server, client) {
+        (Some(server), Some(client)) => (server, client),
+        (Some(server), None) => (server.clone(), beside(&server, allowed, threads)?),
+        (None, Some(client)) => (beside(&client, allowed, threads)?, client),
+        (None, None) if count == 1 && threads == 1 => (allowed.clone(), allowed.clone()),
+        (None, None) if 2 * threads > count => {
+            return Err(ValueError::new(format!(
+                "-i {threads} needs {} cores for both sides, but {count} are allowed; lower -i, or let the \
+                 sides share cores with --server-cores and --client-cores",
+                2 * threads
+            )));
+        }
+        (None, None) => {
+            let server = allowed.take(threads);
+            (server.clone(), beside(&server, allowed, threads)?)
+        }
     };
     Ok(Placement { server, client })
 }
 
-/// `count` allowed cores that are not `taken`; all allowed ones when none is left on a single core.
-fn others(allowed: &Cores, taken: &Cores, count: usize) -> Result<Cores, ValueError> {
+/// `count` allowed cores that are not `taken` by the other side.
+fn beside(taken: &Cores, allowed: &Cores, count: usize) -> Result<Cores, ValueError> {
     let free = allowed
         .as_slice()
         .iter()
         .copied()
         .filter(|core| !taken.as_slice().contains(core));
-    match Cores::new(free.collect()) {
-        Some(free) if free.as_slice().len() >= count => Ok(free.take(count)),
-        None if allowed.as_slice().len() == 1 && count == 1 => Ok(allowed.clone()),
-        free => Err(ValueError::new(format!(
-            "{count} more threads need a core each beside the other side's {taken}: {} are allowed and {} of \
-             them free; lower -i, or share cores with --server-cores and --client-cores",
-            allowed.as_slice().len(),
-            free.map_or(0, |free| free.as_slice().len()),
+    let free: Vec<usize> = free.collect();
+    let left = free.len();
+    match Cores::new(free) {
+        Some(free) if left >= count => Ok(free.take(count)),
+        _ => Err(ValueError::new(format!(
+            "{count} threads need a core each, but beside the other side's {taken} only {left} are left; lower \
+             -i, or let the sides share cores with --server-cores and --client-cores"
         ))),
     }
 }

@@ -1,5 +1,5 @@
 //! The command line: raw flags are parsed first ([`flags`]), then resolved into plain configurations
-//! ([`serve`], [`bench`]) that the rest of the tool works from.
+//! ([`mod@serve`], [`mod@bench`]) that the rest of the tool works from.
 
 mod bench;
 mod examples;
@@ -118,7 +118,8 @@ mod tests {
         check("bench --addr udp://127.0.0.1:1", "udp");
         check("bench --addr tcp://127.0.0.1:1 --unix", "--addr");
         check("bench --addr tcp://127.0.0.1:1 --peers", "--peers");
-        check("bench -i 3", "4 are allowed");
+        check("bench -i 3", "-i 3 needs 6 cores");
+        check("bench -i 2 --server-cores 0-2", "lower -i");
         check("bench --unknown", "--unknown");
     }
 
