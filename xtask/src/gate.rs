@@ -47,6 +47,7 @@ impl Outcome {
     fn row(&self) -> String {
         let verdict = match &self.result {
             Ok(0) => "ok".to_owned(),
+            Ok(1) => "ok, 1 test".to_owned(),
             Ok(tests) => format!("ok, {tests} tests"),
             Err(failure) => format!("FAILED, {failure}"),
         };

@@ -1,6 +1,6 @@
 //! The project's own checks: what neither the compiler nor clippy knows.
 //!
-//! Each check is a function from the [`Tree`](tree::Tree) to findings, in a file of its own, with
+//! Each check is a function from the [`Tree`] to findings, in a file of its own, with
 //! tests that feed it bad text. What may stand nevertheless is listed in `exceptions.rs`.
 
 mod documents;
