@@ -70,6 +70,24 @@ impl<C: Codec> Framer<C> {
     /// Returns the number of frames. All of `input` is taken: what remains of it after the last
     /// whole frame is copied.
     ///
+    /// # Examples
+    ///
+    /// A receive buffer of 64 KiB full of 32-byte frames, of which nothing is copied:
+    ///
+    /// ```
+    /// use ringway_wire::{Codec, Framer, LengthField};
+    ///
+    /// let mut framer = Framer::new(LengthField::u32_le());
+    /// let mut received = Vec::new();
+    /// for _ in 0..2048 {
+    ///     framer.codec_mut().encode(&[7; 28], &mut received)?;
+    /// }
+    /// let mut payload_bytes = 0;
+    /// let frames = framer.push(&received, |frame| payload_bytes += frame.payload.len())?;
+    /// assert_eq!((frames, payload_bytes, framer.capacity()), (2048, 2048 * 28, 0));
+    /// # Ok::<(), ringway_wire::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The codec's error, after the frames in front of the bad bytes were handed over; from then
@@ -239,7 +257,9 @@ impl<C: Codec> Framer<C> {
     /// asks for one byte at a time. Returns the number of bytes copied.
     fn append(&mut self, input: &[u8]) -> usize {
         let held = self.tail.len();
-        let wanted = (self.need - held).max(held.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));
+        // Held is more than needed only if `on_frame` panicked on the straddling frame before.
+        let needed = self.need.saturating_sub(held);
+        let wanted = needed.max(held.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));
         let room = self.frame_len_max - held;
         let fresh = wanted.min(room).min(input.len());
         self.reserve(held + fresh);

@@ -123,16 +123,17 @@ fn a_caller_that_breaks_off_continues_where_it_was() {
 #[test]
 fn a_line_that_trickles_in_is_searched_once() {
     let len = 4 << 20;
-    let mut framer = Framer::new(Line::new(len));
-    let mut lines = 0;
+    trickle(Line::new(len), len, b"\n");
+    trickle(Delimiter::new(b"\r\n", len), len, b"\r\n");
+}
+
+fn trickle<C: for<'a> Codec<Item<'a> = &'a [u8]>>(codec: C, len: usize, end: &[u8]) {
+    let mut framer = Framer::new(codec);
     for _ in 0..len / 128 {
-        lines += framer.push(&[b'x'; 128], |_| ()).expect("within the limit");
+        assert_eq!(framer.push(&[b'x'; 128], |_| ()), Ok(0));
     }
-    assert_eq!((lines, framer.buffered()), (0, len));
-    assert_eq!(
-        framer.push(b"\n", |line| assert_eq!(line.len(), len)),
-        Ok(1)
-    );
+    assert_eq!(framer.buffered(), len);
+    assert_eq!(framer.push(end, |line| assert_eq!(line.len(), len)), Ok(1));
 }
 
 #[test]
@@ -165,6 +166,18 @@ fn codecs_that_break_their_contract_fail_and_do_no_harm() {
         assert!(matches!(error, Error::CodecFault { .. }), "{error}");
         assert_eq!(framer.push(b"abcd", |_| ()), Err(error));
     }
+}
+
+#[test]
+fn after_a_panic_of_the_closure_the_framer_fails_and_delivers_nothing_twice() {
+    let mut framer = Framer::new(LengthField::u8());
+    assert_eq!(framer.push(b"\x03a", |_| ()), Ok(0));
+    let push = std::panic::AssertUnwindSafe(|| framer.push(b"bc", |_| panic!("of the closure")));
+    assert!(std::panic::catch_unwind(push).is_err());
+    let error = framer
+        .push(b"\x01d", |_| panic!("a frame"))
+        .expect_err("out of step");
+    assert!(matches!(error, Error::CodecFault { .. }), "{error}");
 }
 
 /// Gives its answers from the last to the first, whatever the input.
