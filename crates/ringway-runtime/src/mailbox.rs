@@ -1,0 +1,196 @@
+//! What other cores leave for this one: messages, and wakes for its tasks.
+//!
+//! Only a sleeping core costs its senders a system call. The owner sets `parked`, looks once more,
+//! and sleeps only if nothing is there; a sender stores its message first and takes the flag
+//! afterwards, and whoever takes it signals. Every change of `parked` is a read-modify-write, so of
+//! a sender and an owner one always sees the other: a sender that comes before the owner's swap is
+//! seen by the second look, and one that comes after it finds the flag set.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// Many senders, one owner. Sends may come from any thread; `prepare_park`, `unpark`, `drain` and
+/// `close` belong to the owner.
+pub(crate) struct Mailbox<T> {
+    /// Set under the lock of `content` when something is put in, cleared when it is drained.
+    occupied: AtomicBool,
+    /// The owner sleeps or is about to; whoever sets it to `false` signals the owner.
+    parked: AtomicBool,
+    content: Mutex<Content<T>>,
+    capacity: usize,
+}
+
+struct Content<T> {
+    messages: Vec<T>,
+    wakes: Vec<u64>,
+    /// What stands in `wakes`, so that it holds each token once and is bounded by the owner's tasks.
+    tokens: HashSet<u64, BuildHasherDefault<TokenHasher>>,
+    closed: bool,
+}
+
+/// Whether the sender has to signal the owner, which sleeps and will look only then.
+#[must_use = "a core that is not signalled sleeps on"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NeedSignal(pub(crate) bool);
+
+/// Why a message was not taken; here it is back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PushError<T> {
+    /// The owner is behind by the whole capacity.
+    Full(T),
+    /// The owner ended.
+    Closed(T),
+}
+
+impl<T> Mailbox<T> {
+    /// Makes a mailbox of a running owner that holds at most `capacity` messages between two drains.
+    pub(crate) fn new(capacity: usize) -> Mailbox<T> {
+        let content = Content {
+            messages: Vec::new(),
+            wakes: Vec::new(),
+            tokens: HashSet::default(),
+            closed: false,
+        };
+        Mailbox {
+            occupied: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            content: Mutex::new(content),
+            capacity,
+        }
+    }
+
+    /// Leaves a message.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError::Full`] or [`PushError::Closed`], with the message.
+    pub(crate) fn push(&self, message: T) -> Result<NeedSignal, PushError<T>> {
+        let mut content = self.lock();
+        if content.closed {
+            return Err(PushError::Closed(message));
+        }
+        if content.messages.len() >= self.capacity {
+            return Err(PushError::Full(message));
+        }
+        content.messages.push(message);
+        Ok(self.announce(content))
+    }
+
+    /// Leaves a wake for the task of `token`; the same token counts once between two drains. A
+    /// closed mailbox drops it, since its tasks are gone.
+    pub(crate) fn wake(&self, token: u64) -> NeedSignal {
+        let mut content = self.lock();
+        if content.closed || !content.tokens.insert(token) {
+            return NeedSignal(false); // whoever left the token before has signalled
+        }
+        content.wakes.push(token);
+        self.announce(content)
+    }
+
+    /// Whether there is nothing to drain: one atomic load, for the spin loop.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.occupied.load(Ordering::Acquire)
+    }
+
+    /// Announces that the owner is going to sleep. `true`: sleep, a sender will signal. `false`:
+    /// something arrived; drain instead (a signal may follow all the same). After the sleep, however
+    /// it ended, call [`unpark`](Mailbox::unpark).
+    pub(crate) fn prepare_park(&self) -> bool {
+        self.parked.swap(true, Ordering::AcqRel);
+        if self.is_empty() {
+            return true;
+        }
+        self.unpark();
+        false
+    }
+
+    /// Announces that the owner is awake: senders need not signal.
+    pub(crate) fn unpark(&self) {
+        // A swap, not a store: a plain store would hide a sender's swap from the next park's.
+        self.parked.swap(false, Ordering::AcqRel);
+    }
+
+    /// Moves what is there to the ends of `messages` and `wakes`, each in arrival order. With empty
+    /// vectors the buffers are exchanged, so the steady state allocates nothing.
+    pub(crate) fn drain(&self, messages: &mut Vec<T>, wakes: &mut Vec<u64>) {
+        if self.is_empty() {
+            return;
+        }
+        let mut content = self.lock();
+        let Content {
+            messages: left,
+            wakes: tokens_left,
+            tokens,
+            ..
+        } = &mut *content;
+        for token in tokens_left.iter() {
+            tokens.remove(token); // one by one: `clear` would touch the whole table
+        }
+        take_all(left, messages);
+        take_all(tokens_left, wakes);
+        self.occupied.store(false, Ordering::Release);
+    }
+
+    /// Refuses further messages. What was left before can still be drained, and has to be, so that
+    /// whoever waits for an answer sees its message dropped.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    /// Ends a send: marks the mailbox, unlocks, and takes the parked flag.
+    fn announce(&self, content: MutexGuard<'_, Content<T>>) -> NeedSignal {
+        self.occupied.store(true, Ordering::Release);
+        drop(content);
+        NeedSignal(self.parked.swap(false, Ordering::AcqRel))
+    }
+
+    /// No foreign code runs under the lock, so a poisoned one guards sound content.
+    fn lock(&self) -> MutexGuard<'_, Content<T>> {
+        self.content
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn take_all<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
+    if to.is_empty() {
+        std::mem::swap(from, to);
+    } else {
+        to.append(from);
+    }
+}
+
+/// One multiplication spreads tokens well enough: they are ours, not a peer's choice.
+#[derive(Default)]
+struct TokenHasher(u64);
+
+impl Hasher for TokenHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, token: u64) {
+        let product = (self.0 ^ token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ (product >> 32); // the table uses the low bits
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
