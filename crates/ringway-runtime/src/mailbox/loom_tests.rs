@@ -40,6 +40,22 @@ fn loom_a_wake_that_races_with_unpark_and_park_is_seen_or_signalled() {
     });
 }
 
+/// An owner that calls `unpark` although it is awake (every turn, say) hides no send either. With a
+/// plain store instead of a swap this fails.
+#[test]
+fn loom_a_wake_that_races_with_a_needless_unpark_is_seen_or_signalled() {
+    loom::model(|| {
+        let mailbox = Arc::new(Mailbox::<u32>::new(4));
+        let sender = mailbox.clone();
+        let sender = thread::spawn(move || sender.wake(7).0);
+        mailbox.unpark();
+        let sleeps = mailbox.prepare_park();
+        let seen = !sleeps && drained(&mailbox).1 == [7];
+        let signalled = sender.join().expect("no panic");
+        assert!(if sleeps { signalled } else { seen });
+    });
+}
+
 /// Two senders to one sleeping owner: exactly one of them signals, and both messages are there.
 #[test]
 fn loom_a_sleeping_owner_is_signalled_exactly_once() {

@@ -1,0 +1,379 @@
+//! A small pool of threads for work that would block a core: name look-ups, files, foreign libraries.
+//!
+//! Threads start when there is work and no idle thread, and exit after an idle time. They run on the
+//! cores that were open to the thread that made the pool, so make it before pinning.
+
+pub(crate) mod completion;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::affinity::CoreSet;
+use crate::limits::BLOCKING_IDLE;
+use completion::{Completion, completion};
+
+/// Threads for blocking work. Share it in an [`Arc`]; submitting needs `&self` from any thread.
+///
+/// Dropping the pool drops the jobs that have not begun and lets its threads end after the jobs they
+/// are at; [`shutdown`](BlockingPool::shutdown) also waits for that.
+pub struct BlockingPool {
+    shared: Arc<Shared>,
+}
+
+/// The answer of a job: a future of [`std::thread::Result`], to be awaited anywhere.
+///
+/// A panic of the job is the error; so is [`Abandoned`] when the job was dropped before it began.
+/// Dropping the future does not stop the job.
+#[must_use = "without the answer, a panic of the job goes unnoticed"]
+pub struct BlockingTask<T> {
+    completion: Completion<thread::Result<T>>,
+}
+
+/// The error payload of a [`BlockingTask`] whose job was dropped before it began, because the pool
+/// ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abandoned;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Shared {
+    state: Mutex<State>,
+    /// A job was queued, or the pool stops.
+    changed: Condvar,
+    /// The last thread ended.
+    ended: Condvar,
+    limits: Limits,
+    /// Where the threads may run; `None` if the kernel did not say.
+    cores: Option<CoreSet>,
+}
+
+struct Limits {
+    threads_max: usize,
+    queue_max: usize,
+    idle_max: Duration,
+}
+
+struct State {
+    queue: VecDeque<Job>,
+    threads: usize,
+    /// Threads that wait for a job or are starting: each takes one job off the queue.
+    idle: usize,
+    stopping: bool,
+    /// Of live threads, and of some that have ended.
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl BlockingPool {
+    /// Makes a pool without threads. At most `threads_max` will run at once, and at most `queue_max`
+    /// jobs wait for one.
+    ///
+    /// # Panics
+    ///
+    /// If `threads_max` is 0.
+    pub fn new(threads_max: usize, queue_max: usize) -> BlockingPool {
+        BlockingPool::with_idle(threads_max, queue_max, BLOCKING_IDLE)
+    }
+
+    fn with_idle(threads_max: usize, queue_max: usize, idle_max: Duration) -> BlockingPool {
+        assert!(threads_max > 0, "a pool needs at least one thread");
+        let state = State {
+            queue: VecDeque::new(),
+            threads: 0,
+            idle: 0,
+            stopping: false,
+            handles: Vec::new(),
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            limits: Limits {
+                threads_max,
+                queue_max,
+                idle_max,
+            },
+            cores: CoreSet::available().ok(),
+        };
+        BlockingPool {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Runs `f` on a thread of the pool and answers what it returns or how it panicked.
+    ///
+    /// ```
+    /// use ringway_runtime::blocking::BlockingPool;
+    ///
+    /// let pool = BlockingPool::new(1, 8);
+    /// let task = pool.spawn(|| 6 * 7)?; // `task.await` is `Ok(42)`
+    /// # drop(task);
+    /// # Ok::<(), ringway_runtime::blocking::SubmitError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](BlockingPool::submit).
+    pub fn spawn<F, T>(&self, f: F) -> Result<BlockingTask<T>, SubmitError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (completer, completion) = completion();
+        self.submit(Box::new(move || {
+            completer.complete(catch_unwind(AssertUnwindSafe(f)))
+        }))?;
+        Ok(BlockingTask { completion })
+    }
+
+    /// Queues a job for the next free thread, starting one if none is idle. A job that panics is
+    /// dropped and its thread goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`]; the job is dropped without having run.
+    pub fn submit(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), SubmitError> {
+        let Limits {
+            threads_max,
+            queue_max,
+            ..
+        } = self.shared.limits;
+        let mut state = self.shared.lock();
+        if state.stopping {
+            return Err(SubmitError::Stopped);
+        }
+        if state.queue.len() >= state.idle && state.threads < threads_max {
+            self.start_thread(&mut state)?;
+        }
+        if state.queue.len() >= state.idle + queue_max {
+            return Err(SubmitError::Full {
+                threads_max,
+                queue_max,
+            });
+        }
+        state.queue.push_back(job);
+        drop(state);
+        self.shared.changed.notify_one();
+        Ok(())
+    }
+
+    /// Ends the pool: drops the jobs that have not begun, waits at most `wait_max` for those that
+    /// have, and joins the threads. A later call waits again.
+    ///
+    /// # Errors
+    ///
+    /// [`StillRunning`] if jobs have not returned in that time; their threads end after them, or with
+    /// the process.
+    pub fn shutdown(&self, wait_max: Duration) -> Result<(), StillRunning> {
+        self.shared.stop();
+        let running = self.shared.wait_for_threads(wait_max);
+        if running > 0 {
+            return Err(StillRunning { jobs: running });
+        }
+        let handles = std::mem::take(&mut self.shared.lock().handles);
+        for handle in handles {
+            // The thread has left the pool, so this is short; a panic of a job was already caught.
+            let _ = handle.join();
+        }
+        Ok(())
+    }
+
+    fn start_thread(&self, state: &mut State) -> Result<(), SubmitError> {
+        state.handles.retain(|handle| !handle.is_finished());
+        let shared = self.shared.clone();
+        let builder = thread::Builder::new().name("ringway-blocking".to_owned());
+        match builder.spawn(move || shared.run_thread()) {
+            Ok(handle) => state.handles.push(handle),
+            // The threads that there are will come to it.
+            Err(_) if state.threads > 0 => return Ok(()),
+            Err(error) => return Err(SubmitError::NoThread(error)),
+        }
+        state.threads += 1;
+        state.idle += 1;
+        Ok(())
+    }
+}
+
+impl Drop for BlockingPool {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    fn run_thread(&self) {
+        let _leaving = Leaving(self);
+        if let Some(cores) = &self.cores {
+            let _ = cores.confine_current_thread(); // worse placement is no reason to refuse work
+        }
+        while let Some(job) = self.next_job() {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+                drop_payload(payload);
+            }
+            self.lock().idle += 1;
+        }
+    }
+
+    /// Waits for a job; `None` after the idle time or when the pool stops. The caller no longer
+    /// counts as idle.
+    fn next_job(&self) -> Option<Job> {
+        let unemployed = |state: &mut State| state.queue.is_empty() && !state.stopping;
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), self.limits.idle_max, unemployed);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.idle -= 1;
+        state.queue.pop_front()
+    }
+
+    fn stop(&self) {
+        let mut state = self.lock();
+        state.stopping = true;
+        let not_begun = std::mem::take(&mut state.queue);
+        drop(state);
+        self.changed.notify_all();
+        drop(not_begun);
+    }
+
+    /// Answers how many threads remain after at most `wait_max`.
+    fn wait_for_threads(&self, wait_max: Duration) -> usize {
+        let alive = |state: &mut State| state.threads > 0;
+        let waited = self.ended.wait_timeout_while(self.lock(), wait_max, alive);
+        waited.unwrap_or_else(PoisonError::into_inner).0.threads
+    }
+
+    /// No job runs under the lock, so a poisoned one guards sound state.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a thread off the count however it ends.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.threads -= 1;
+        if state.threads == 0 {
+            self.0.ended.notify_all();
+        }
+    }
+}
+
+/// A panic's payload is foreign too, and may panic when it is dropped.
+fn drop_payload(payload: Box<dyn Any + Send>) {
+    let again = catch_unwind(AssertUnwindSafe(move || drop(payload)));
+    std::mem::forget(again); // a third one is leaked
+}
+
+impl<T> BlockingTask<T> {
+    /// Whether the answer is there.
+    pub fn is_finished(&self) -> bool {
+        self.completion.is_finished()
+    }
+}
+
+impl<T> Future for BlockingTask<T> {
+    type Output = thread::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.completion).poll(cx));
+        Poll::Ready(answer.unwrap_or_else(|| Err(Box::new(Abandoned))))
+    }
+}
+
+impl fmt::Debug for BlockingPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        f.debug_struct("BlockingPool")
+            .field("threads", &state.threads)
+            .field("queued", &state.queue.len())
+            .finish()
+    }
+}
+
+impl<T> fmt::Debug for BlockingTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockingTask")
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+impl fmt::Display for Abandoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the blocking pool ended before the job began")
+    }
+}
+
+impl Error for Abandoned {}
+
+/// Why a job was not taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// Every thread is at work and the queue is full.
+    Full {
+        /// The most threads the pool runs.
+        threads_max: usize,
+        /// The most jobs that wait.
+        queue_max: usize,
+    },
+    /// The pool was shut down.
+    Stopped,
+    /// The pool has no thread and the system refused one.
+    NoThread(io::Error),
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubmitError::Full {
+                threads_max,
+                queue_max,
+            } => write!(
+                f,
+                "the blocking pool is full: {threads_max} threads are at work and {queue_max} jobs wait"
+            ),
+            SubmitError::Stopped => f.write_str("the blocking pool was shut down"),
+            SubmitError::NoThread(_) => f.write_str("the blocking pool could start no thread"),
+        }
+    }
+}
+
+impl Error for SubmitError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SubmitError::NoThread(error) => Some(error),
+            SubmitError::Full { .. } | SubmitError::Stopped => None,
+        }
+    }
+}
+
+/// Jobs had not returned when the wait of a shutdown ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StillRunning {
+    /// How many.
+    pub jobs: usize,
+}
+
+impl fmt::Display for StillRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} blocking jobs are still running", self.jobs)
+    }
+}
+
+impl Error for StillRunning {}

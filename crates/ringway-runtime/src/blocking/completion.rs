@@ -1,0 +1,95 @@
+//! One value from another thread to a task.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Makes a connected pair; both halves are `Send` if `T` is.
+pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
+    let slot = Slot {
+        value: None,
+        completer_gone: false,
+        waker: None,
+    };
+    let slot = Arc::new(Mutex::new(slot));
+    (Completer { slot: slot.clone() }, Completion { slot })
+}
+
+/// The half that gives the value, from any thread. Dropping it unused ends the wait without a value.
+pub(crate) struct Completer<T> {
+    slot: Arc<Mutex<Slot<T>>>,
+}
+
+/// The half that awaits the value: `None` if the other half was dropped unused. A value that nobody
+/// awaits any more is dropped on the completing thread.
+pub(crate) struct Completion<T> {
+    slot: Arc<Mutex<Slot<T>>>,
+}
+
+struct Slot<T> {
+    value: Option<T>,
+    completer_gone: bool,
+    waker: Option<Waker>,
+}
+
+impl<T> Completer<T> {
+    /// Gives the value and wakes the task that awaits it.
+    pub(crate) fn complete(self, value: T) {
+        lock(&self.slot).value = Some(value);
+        // Dropping `self` wakes.
+    }
+}
+
+impl<T> Drop for Completer<T> {
+    fn drop(&mut self) {
+        let mut slot = lock(&self.slot);
+        slot.completer_gone = true;
+        let waiting = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Completion<T> {
+    /// Whether the wait is over.
+    pub(crate) fn is_finished(&self) -> bool {
+        lock(&self.slot).completer_gone
+    }
+}
+
+impl<T> Future for Completion<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut slot = lock(&self.slot);
+        if slot.completer_gone {
+            return Poll::Ready(slot.value.take());
+        }
+        if slot
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            return Poll::Pending;
+        }
+        let stale = slot.waker.replace(cx.waker().clone());
+        drop(slot);
+        drop(stale); // unlocked: dropping a waker may run foreign code
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Completion<T> {
+    fn drop(&mut self) {
+        let stale = lock(&self.slot).waker.take();
+        drop(stale);
+    }
+}
+
+/// No foreign code runs under the lock, so a poisoned one guards a sound slot.
+fn lock<T>(slot: &Mutex<Slot<T>>) -> MutexGuard<'_, Slot<T>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
