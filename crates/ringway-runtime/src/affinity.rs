@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::limits::CORES_MAX;
+use crate::limits::CPU_NUMBERS_MAX;
 
 /// The number of a logical CPU, as the kernel and `taskset` count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,14 +25,14 @@ pub struct CoreId(u16);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CoreSet {
-    /// Ascending, each once, below `CORES_MAX`.
+    /// Ascending, each once, below `CPU_NUMBERS_MAX`.
     cores: Vec<CoreId>,
 }
 
 impl CoreId {
     /// Names a core; `None` above the highest number that the kernel interface can name (1,023).
     pub fn new(number: u16) -> Option<CoreId> {
-        (number < CORES_MAX).then_some(CoreId(number))
+        (number < CPU_NUMBERS_MAX).then_some(CoreId(number))
     }
 
     /// The number.
@@ -70,7 +70,7 @@ impl CoreSet {
     /// The kernel's error; `EINVAL` on a machine with more than 1,024 CPUs.
     pub fn available() -> io::Result<CoreSet> {
         let set = sched_getaffinity(None)?;
-        let cores = 0..CORES_MAX;
+        let cores = 0..CPU_NUMBERS_MAX;
         Ok(CoreSet {
             cores: cores
                 .filter(|n| set.is_set(usize::from(*n)))
@@ -222,7 +222,7 @@ impl fmt::Display for ParseError {
         match self.fault {
             Fault::NotANumber => write!(f, "`{part}` is no core; write a list such as 0-1,3"),
             Fault::Backwards => write!(f, "`{part}` runs backwards; write the lower core first"),
-            Fault::TooHigh => write!(f, "`{part}` names a core above {}", CORES_MAX - 1),
+            Fault::TooHigh => write!(f, "`{part}` names a core above {}", CPU_NUMBERS_MAX - 1),
         }
     }
 }
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn an_absent_core_is_named_with_those_that_exist() {
         let allowed = CoreSet::available().expect("the kernel answers");
-        let absent = CoreId(CORES_MAX - 1);
+        let absent = CoreId(CPU_NUMBERS_MAX - 1);
         assert!(
             !allowed.contains(absent),
             "this test needs a machine with fewer CPUs"

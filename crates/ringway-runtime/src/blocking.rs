@@ -1,7 +1,8 @@
-//! A small pool of threads for work that would block a core: name look-ups, files, foreign libraries.
+//! A small pool of threads for work that would block a core: name look-ups, files, foreign
+//! libraries.
 //!
-//! Threads start when there is work and no idle thread, and exit after an idle time. They run on the
-//! cores that were open to the thread that made the pool, so make it before pinning.
+//! Threads start when there is work and no idle thread, and exit after an idle time. They run on
+//! the cores that were open to the thread that made the pool, so make it before pinning.
 
 pub(crate) mod completion;
 
@@ -27,8 +28,8 @@ use completion::{Completion, completion};
 
 /// Threads for blocking work. Share it in an [`Arc`]; submitting needs `&self` from any thread.
 ///
-/// Dropping the pool drops the jobs that have not begun and lets its threads end after the jobs they
-/// are at; [`shutdown`](BlockingPool::shutdown) also waits for that.
+/// Dropping the pool drops the jobs that have not begun and lets its threads end after the jobs
+/// they are at; [`shutdown`](BlockingPool::shutdown) also waits for that.
 pub struct BlockingPool {
     shared: Arc<Shared>,
 }
@@ -77,8 +78,8 @@ struct State {
 }
 
 impl BlockingPool {
-    /// Makes a pool without threads. At most `threads_max` will run at once, and at most `queue_max`
-    /// jobs wait for one.
+    /// Makes a pool without threads. At most `threads_max` will run at once, and at most
+    /// `queue_max` jobs wait for one.
     ///
     /// # Panics
     ///
@@ -174,8 +175,8 @@ impl BlockingPool {
     ///
     /// # Errors
     ///
-    /// [`StillRunning`] if jobs have not returned in that time; their threads end after them, or with
-    /// the process.
+    /// [`StillRunning`] if jobs have not returned in that time; their threads end after them, or
+    /// with the process.
     pub fn shutdown(&self, wait_max: Duration) -> Result<(), StillRunning> {
         self.shared.stop();
         let running = self.shared.wait_for_threads(wait_max);
@@ -346,7 +347,8 @@ impl fmt::Display for SubmitError {
                 queue_max,
             } => write!(
                 f,
-                "the blocking pool is full: {threads_max} threads are at work and {queue_max} jobs wait"
+                "the blocking pool is full: {threads_max} threads are at work and \
+                 {queue_max} jobs wait"
             ),
             SubmitError::Stopped => f.write_str("the blocking pool was shut down"),
             SubmitError::NoThread(_) => f.write_str("the blocking pool could start no thread"),

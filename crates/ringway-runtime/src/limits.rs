@@ -64,8 +64,101 @@ pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
 
 /// CPU numbers this library accepts are below this: the size of the kernel interface's fixed
 /// `cpu_set_t`. It also keeps a mistyped range such as `0-4000000000` from being expanded.
-pub(crate) const CORES_MAX: u16 = 1_024;
+pub(crate) const CPU_NUMBERS_MAX: u16 = 1_024;
 
 /// Levels of the timer wheel, 64 slots each. Eleven levels cover every tick a `u64` can name, so no
 /// deadline, however far, needs a list of its own; unused levels cost 1 KiB each and no time.
 pub(crate) const WHEEL_LEVELS: usize = 11;
+
+/// Events that one question to epoll brings; a busy core asks again after them.
+pub(crate) const EPOLL_EVENTS: usize = 256;
+
+/// Bytes received in one turn of the epoll driver: views live until the turn is handled, and this
+/// much stays in a second-level cache. The rest of the pass follows in the next turn.
+pub(crate) const EPOLL_TURN_BYTES: usize = 512 * 1024;
+
+/// Bytes that one socket receives before it is the next one's turn.
+pub(crate) const EPOLL_SOCKET_BYTES: usize = 128 * 1024;
+
+/// Reads of one socket before it is the next one's turn: small datagrams never reach the bytes.
+pub(crate) const EPOLL_SOCKET_READS: usize = 32;
+
+/// Connections accepted by one listener before it is the next handle's turn.
+pub(crate) const EPOLL_ACCEPTS: usize = 64;
+
+/// Segments in one gathered send of the epoll driver, described in 1 KiB of stack; a longer batch
+/// takes several calls.
+pub(crate) const EPOLL_GATHERED: usize = 64;
+
+/// Spare segment lists kept by a core: one for each connection that a burst can have in flight.
+pub(crate) const SPARE_LISTS_MAX: usize = 4_096;
+
+/// Segments of one gathered send: the kernel takes 1,024 vectors; a quarter keeps its copy of them
+/// small and is past the point where more per call helps.
+pub(crate) const GATHER_SEGMENTS_MAX: usize = 256;
+
+/// Views held for a reader who is behind before the receive pauses.
+pub(crate) const HELD_VIEWS_MAX: usize = 16;
+
+/// A view this small behind another one is copied: it would pin a buffer for few bytes.
+pub(crate) const COPY_BEHIND_BYTES: usize = 4 * 1024;
+
+/// Copied views grow to this size before another one is begun.
+pub(crate) const COPIED_VIEW_BYTES: usize = 64 * 1024;
+
+/// Free receive buffers below which received bytes are copied rather than held: an eighth of them.
+pub(crate) const FREE_BUFFERS_LOW: usize = MESSAGE_BUFFERS as usize / 8;
+
+/// Buffers filled in a row after which a stream changes to bulk buffers.
+pub(crate) const FULL_BUFFERS_TO_BULK: u8 = 4;
+
+/// Received and untaken bytes of a stream at which its receive pauses.
+pub(crate) const RECV_HIGH_WATER: usize = 256 * 1024;
+
+/// Queued bytes of a stream at which it reports pressure and stops reading its peer.
+pub(crate) const SEND_HIGH_WATER: usize = 1024 * 1024;
+
+/// Queued bytes at which the pressure ends.
+pub(crate) const SEND_LOW_WATER: usize = 256 * 1024;
+
+/// Queued bytes above which a stream is reset: sixteen high-water marks.
+pub(crate) const SEND_QUEUE_MAX: usize = 16 * 1024 * 1024;
+
+/// A send without any progress for this long means that the peer is gone or stuck.
+pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a dropped stream goes on sending what was queued.
+pub(crate) const LINGER: Duration = Duration::from_secs(10);
+
+/// Connections that the kernel completes before we accept them; it caps this by `somaxconn`.
+pub(crate) const BACKLOG: i32 = 4_096;
+
+/// Accepted connections that wait for the acceptor; beyond, the kernel's backlog holds them.
+pub(crate) const ACCEPTED_MAX: usize = 1_024;
+
+/// Pause of accepting after descriptors or memory ran out.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Received datagrams held for a reader who is behind; more are dropped, as the kernel would.
+pub(crate) const DATAGRAMS_HELD_MAX: usize = 1_024;
+
+/// Datagrams queued for sending.
+pub(crate) const DATAGRAMS_QUEUED_MAX: usize = 1_024;
+
+/// Polls of tasks in one turn, so that input is looked at again before everything has run.
+pub(crate) const POLLS_PER_TURN: usize = 1_024;
+
+/// Looks at shared memory between two reads of the clock while spinning.
+pub(crate) const SPINS_PER_CLOCK: usize = 16;
+
+/// Spins in a row that find nothing before spinning pauses.
+pub(crate) const SPIN_MISSES_MAX: u32 = 16;
+
+/// Waits without a spin after that.
+pub(crate) const SPIN_PAUSE_WAITS: u32 = 256;
+
+/// Cores of one process: the room in a task's token, far above any machine.
+pub(crate) const CORES_MAX: usize = 4_096;
+
+/// Messages from other cores that wait for a core: a burst of spawns; a sender beyond it is told.
+pub(crate) const MAILBOX_MESSAGES: usize = 16 * 1024;

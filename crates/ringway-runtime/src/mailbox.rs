@@ -37,7 +37,8 @@ pub(crate) struct Mailbox<T> {
 struct Content<T> {
     messages: Vec<T>,
     wakes: Vec<u64>,
-    /// What stands in `wakes`, so that it holds each token once and is bounded by the owner's tasks.
+    /// What stands in `wakes`, so that it holds each token once and is bounded by the owner's
+    /// tasks.
     tokens: HashSet<u64, BuildHasherDefault<TokenHasher>>,
     closed: bool,
 }
@@ -57,7 +58,8 @@ pub(crate) enum PushError<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Makes a mailbox of a running owner that holds at most `capacity` messages between two drains.
+    /// Makes a mailbox of a running owner that holds at most `capacity` messages between two
+    /// drains.
     pub(crate) fn new(capacity: usize) -> Mailbox<T> {
         let content = Content {
             messages: Vec::new(),
@@ -107,8 +109,8 @@ impl<T> Mailbox<T> {
     }
 
     /// Announces that the owner is going to sleep. `true`: sleep, a sender will signal. `false`:
-    /// something arrived; drain instead (a signal may follow all the same). After the sleep, however
-    /// it ended, call [`unpark`](Mailbox::unpark).
+    /// something arrived; drain instead (a signal may follow all the same). After the sleep,
+    /// however it ended, call [`unpark`](Mailbox::unpark).
     pub(crate) fn prepare_park(&self) -> bool {
         self.parked.swap(true, Ordering::AcqRel);
         if self.is_empty() {

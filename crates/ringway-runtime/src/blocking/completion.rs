@@ -16,7 +16,8 @@ pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
     (Completer { slot: slot.clone() }, Completion { slot })
 }
 
-/// The half that gives the value, from any thread. Dropping it unused ends the wait without a value.
+/// The half that gives the value, from any thread. Dropping it unused ends the wait without a
+/// value.
 pub(crate) struct Completer<T> {
     slot: Arc<Mutex<Slot<T>>>,
 }

@@ -10,7 +10,8 @@ fn drained(mailbox: &Mailbox<u32>) -> (Vec<u32>, Vec<u64>) {
     (messages, wakes)
 }
 
-/// A sender and an owner that parks at any moment: the owner either sees the message or is signalled.
+/// A sender and an owner that parks at any moment: the owner either sees the message or is
+/// signalled.
 #[test]
 fn loom_a_push_that_races_with_a_park_is_seen_or_signalled() {
     loom::model(|| {

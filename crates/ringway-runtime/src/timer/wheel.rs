@@ -2,8 +2,8 @@
 //!
 //! Level `n` has 64 slots of 64ⁿ ticks. A timer stands in the level of the highest base-64 digit in
 //! which its tick differs from the current one, so every occupied slot lies ahead, the lowest
-//! occupied level holds the earliest timer, and two bit scans find its slot. When the time reaches a
-//! slot above level 0, its timers move down; each timer moves at most once per level. Empty slots
+//! occupied level holds the earliest timer, and two bit scans find its slot. When the time reaches
+//! a slot above level 0, its timers move down; each timer moves at most once per level. Empty slots
 //! cost nothing, however far the clock jumps.
 
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ pub(crate) struct Wheel<T> {
     armed: usize,
 }
 
-/// Names a timer. A key whose timer has fired or was cancelled names nothing, also after its slot is
-/// reused.
+/// Names a timer. A key whose timer has fired or was cancelled names nothing, also after its slot
+/// is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TimerKey {
     index: u32,
@@ -97,7 +97,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Arms a timer. One whose deadline has passed fires in the next [`expire`](Wheel::expire). O(1).
+    /// Arms a timer. One whose deadline has passed fires in the next [`expire`](Wheel::expire).
+    /// O(1).
     pub(crate) fn insert(&mut self, deadline: Instant, payload: T) -> TimerKey {
         let index = self.free_place();
         let tick = self.tick_of_deadline(deadline);
@@ -133,8 +134,8 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// When to call [`expire`](Wheel::expire) next: the tick at which the earliest timer fires, or an
-    /// earlier one if an earlier timer of its slot was cancelled. `None` without timers. O(1).
+    /// When to call [`expire`](Wheel::expire) next: the tick at which the earliest timer fires, or
+    /// an earlier one if an earlier timer of its slot was cancelled. `None` without timers. O(1).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let Place { level, slot } = self.first_occupied()?;
         let tick = self.levels[level as usize].slots[slot as usize].earliest;
@@ -142,8 +143,8 @@ impl<T> Wheel<T> {
     }
 
     /// Fires every timer that is due at `now`: never early, and at most one tick after its deadline
-    /// if called on time. Ticks fire in order; within a tick, timers fire in the order in which they
-    /// were armed. `now` must not go backwards.
+    /// if called on time. Ticks fire in order; within a tick, timers fire in the order in which
+    /// they were armed. `now` must not go backwards.
     pub(crate) fn expire(&mut self, now: Instant, fire: &mut impl FnMut(TimerKey, T)) {
         let now_tick = self.ticks_passed(now);
         while let Some(place) = self.first_occupied() {

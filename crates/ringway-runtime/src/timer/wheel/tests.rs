@@ -226,8 +226,8 @@ fn check_next_deadline(wheel: &Wheel<u32>, model: &Model, seed: u64) {
     }
 }
 
-/// Following `next_deadline` reaches every timer in a few steps, also where cancelled timers made it
-/// answer early.
+/// Following `next_deadline` reaches every timer in a few steps, also where cancelled timers made
+/// it answer early.
 #[test]
 fn following_next_deadline_reaches_a_timer_in_few_steps() {
     for seed in 0..100 {
