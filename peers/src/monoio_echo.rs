@@ -15,6 +15,7 @@ use crate::stop::Stop;
 pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
     let mut runtime = RuntimeBuilder::<IoUringDriver>::new()
         .with_entries(RING_SUBMISSIONS)
+        .uring_builder(ring())
         .build()?;
     runtime.block_on(async {
         let stop = stop.into_stream();
@@ -29,6 +30,14 @@ pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
         });
         stop.read_u8().await.map(drop)
     })
+}
+
+/// Monoio asks for no flags by itself. These two save it up to a twentieth of its CPU time on small
+/// messages; DEFER_TASKRUN on top of them saves nothing more.
+fn ring() -> io_uring_of_monoio::Builder {
+    let mut builder = io_uring_of_monoio::IoUring::builder();
+    builder.setup_single_issuer().setup_coop_taskrun();
+    builder
 }
 
 async fn accept(listener: Listener) -> io::Result<()> {

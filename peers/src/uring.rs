@@ -74,8 +74,9 @@ struct Server<'ring> {
 struct Connection {
     socket: OwnedFd,
     /// Lent to the kernel while an operation of this connection is in flight, which is always,
-    /// except between a completion and the next operation.
-    buffer: Box<[u8]>,
+    /// except between a completion and the next operation. Only its capacity is used, so it is not
+    /// zeroed, and the pages that no message reaches are never touched.
+    buffer: Vec<u8>,
     received: usize,
     sent: usize,
 }
@@ -117,7 +118,10 @@ impl Server<'_> {
                 self.send(slot)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.receive(slot),
-            Ok(_) | Err(_) => self.close(slot),
+            Ok(_) | Err(_) => {
+                self.close(slot);
+                Ok(())
+            }
         }
     }
 
@@ -133,7 +137,10 @@ impl Server<'_> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.send(slot),
-            Err(_) => self.close(slot),
+            Err(_) => {
+                self.close(slot);
+                Ok(())
+            }
         }
     }
 
@@ -153,9 +160,7 @@ impl Server<'_> {
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);
         }
-        // Zeroed memory of this size comes untouched from the kernel: only the pages that messages
-        // reach become real.
-        let buffer = vec![0; READ_BYTES].into_boxed_slice();
+        let buffer = Vec::with_capacity(READ_BYTES);
         self.connections[slot] = Some(Connection {
             socket,
             buffer,
@@ -168,13 +173,9 @@ impl Server<'_> {
     fn receive(&mut self, slot: usize) -> io::Result<()> {
         let connection = self.connection(slot);
         let fd = Fd(connection.socket.as_raw_fd());
-        let entry = opcode::Recv::new(
-            fd,
-            connection.buffer.as_mut_ptr(),
-            connection.buffer.len() as u32,
-        )
-        .ioprio(POLL_FIRST)
-        .build();
+        let entry = opcode::Recv::new(fd, connection.buffer.as_mut_ptr(), READ_BYTES as u32)
+            .ioprio(POLL_FIRST)
+            .build();
         self.push(entry, slot, RECV)
     }
 
@@ -182,14 +183,12 @@ impl Server<'_> {
     /// as long as no error comes between.
     fn send(&mut self, slot: usize) -> io::Result<()> {
         let connection = self.connection(slot);
-        let rest = &connection.buffer[connection.sent..connection.received];
-        let entry = opcode::Send::new(
-            Fd(connection.socket.as_raw_fd()),
-            rest.as_ptr(),
-            rest.len() as u32,
-        )
-        .flags(MSG_WAITALL | SendFlags::NOSIGNAL.bits() as i32)
-        .build();
+        let fd = Fd(connection.socket.as_raw_fd());
+        let rest = connection.buffer.as_ptr().wrapping_add(connection.sent);
+        let rest_bytes = connection.received - connection.sent;
+        let entry = opcode::Send::new(fd, rest, rest_bytes as u32)
+            .flags(MSG_WAITALL | SendFlags::NOSIGNAL.bits() as i32)
+            .build();
         self.push(entry, slot, SEND)
     }
 
@@ -210,8 +209,9 @@ impl Server<'_> {
         let entry = entry.user_data((slot as u64) << KIND_BITS | kind);
         // SAFETY: the descriptor and the buffer belong to `connections[slot]`, the listener or the
         // caller's `Stop`. A connection is dropped only by `close`, after its only operation has
-        // completed; `leave` ends the process without dropping any. Its buffer is neither moved
-        // (boxed) nor touched while the operation runs.
+        // completed; `leave` gives connections up without dropping any. The buffer is never grown,
+        // so its memory stays in place; a receive writes within its capacity, and a send reads only
+        // what the receive before it has written.
         while unsafe { self.queue.push(&entry) }.is_err() {
             self.queue.sync();
             match self.submitter.submit() {
@@ -231,9 +231,8 @@ impl Server<'_> {
     }
 
     /// Forgets a connection of which no operation is in flight.
-    fn close(&mut self, slot: usize) -> io::Result<()> {
+    fn close(&mut self, slot: usize) {
         self.connections[slot] = None;
-        Ok(())
     }
 
     /// Gives up all buffers unfreed, since the kernel may still write into them; the process ends.
