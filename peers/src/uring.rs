@@ -21,6 +21,8 @@ use crate::stop::Stop;
 
 /// Echoes until asked to stop.
 pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
+    // Some kernels answer EAGAIN at once for a non-blocking listener instead of waiting.
+    rustix::io::ioctl_fionbio(&listener, false)?;
     let mut ring = ring()?;
     let (submitter, queue, mut completions) = ring.split();
     let mut server = Server {
