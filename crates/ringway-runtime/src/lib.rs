@@ -1,8 +1,61 @@
-//! One io_uring thread per core.
+//! One io_uring thread per core: drivers, executor, timers, buffers and the core-to-core mesh.
+//!
+//! A [`Runtime`] starts one thread a core. Each owns a ring (or an epoll instance, where io_uring
+//! is refused), its tasks, timers, sockets and buffers; nothing on the path of a message is shared,
+//! locked or allocated. Tasks need not be `Send` and never move. Work crosses cores only by
+//! [`CoreHandle::spawn`].
+//!
+//! The kernel sees only memory of the runtime: received bytes are lent as [`View`]s, bytes to send
+//! move in as [`Segment`]s, so dropping a future loses nothing.
+//!
+//! ```
+//! use std::rc::Rc;
+//! use ringway_runtime::io::{ListenOptions, Listener, Stream};
+//!
+//! ringway_runtime::block_on(async {
+//!     let any_port = "127.0.0.1:0".parse::<std::net::SocketAddr>()?.into();
+//!     let listener = Listener::bind(&any_port, ListenOptions::default())?;
+//!     let address = listener.local_addr().clone();
+//!     let server = ringway_runtime::spawn(async move {
+//!         let stream = listener.accept().await?.into_stream(&Rc::default())?;
+//!         while let Some(view) = stream.recv().await? {
+//!             stream.send(view);
+//!         }
+//!         std::io::Result::Ok(())
+//!     });
+//!     let client = Stream::connect(&address).await?;
+//!     client.write(b"hello");
+//!     client.shutdown();
+//!     let reply = client.recv().await?.expect("an echo");
+//!     assert_eq!(&*reply, b"hello");
+//!     server.await?
+//! })??;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+pub mod affinity;
+pub mod blocking;
 mod buf;
+mod core;
+mod counters;
 mod driver;
-pub(crate) mod limits;
+pub mod io;
+mod limits;
+mod mailbox;
+mod names;
+mod runtime;
+mod slab;
+mod spawn;
+pub mod sync;
 mod sys;
+mod task;
+mod time;
+mod timer;
+mod watchdog;
 
 pub use buf::{Segment, View};
+pub use counters::CoreCounters;
+pub use runtime::{Backend, Builder, CoreHandle, RemoteHandle, Runtime, SpawnError, block_on};
+pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
+pub use task::{JoinError, JoinHandle};
+pub use time::{Elapsed, Interval, Sleep, interval, now, sleep, sleep_until, timeout};

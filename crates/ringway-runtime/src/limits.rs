@@ -158,7 +158,48 @@ pub(crate) const SPIN_MISSES_MAX: u32 = 16;
 pub(crate) const SPIN_PAUSE_WAITS: u32 = 256;
 
 /// Cores of one process: the room in a task's token, far above any machine.
-pub(crate) const CORES_MAX: usize = 4_096;
+pub(crate) const LIVE_CORES_MAX: usize = 4_096;
 
 /// Messages from other cores that wait for a core: a burst of spawns; a sender beyond it is told.
 pub(crate) const MAILBOX_MESSAGES: usize = 16 * 1024;
+
+/// How long a busy core looks for the next event: about two wake-ups of a sleeping thread.
+pub(crate) const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+
+/// The longest spin that may be asked for; beyond it a core would burn more than it saves.
+pub(crate) const SPIN_MAX: Duration = Duration::from_millis(10);
+
+/// A poll longer than this holds up every connection of its core noticeably.
+pub(crate) const STALL_THRESHOLD: Duration = Duration::from_millis(100);
+
+/// The finest stall threshold: the watchdog looks twice in that time.
+pub(crate) const STALL_THRESHOLD_MIN: Duration = Duration::from_millis(2);
+
+/// Threads of the process's blocking pool: name look-ups and files, not throughput.
+pub(crate) const BLOCKING_THREADS: usize = 16;
+
+/// Jobs that wait for a thread of the blocking pool.
+pub(crate) const BLOCKING_QUEUE: usize = 1_024;
+
+/// Bytes under way in one direction of a simulated stream unless the user says otherwise: smaller than what tests
+/// send, so that full buffers happen.
+pub(crate) const SIM_SOCKET_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Descriptors of a simulation unless the user says otherwise; a leak in a loop ends before memory does.
+pub(crate) const SIM_DESCRIPTORS_MAX: usize = 65_536;
+
+/// Moves of the virtual clock in one simulated turn. Faults may make many steps that tell nobody anything; beyond
+/// this the turn comes back empty, so that a program gets to see its own state.
+pub(crate) const SIM_STEPS_PER_TURN_MAX: usize = 1_000_000;
+
+/// Events made before a simulated turn hands over: what a completion queue of the kernel holds.
+pub(crate) const SIM_EVENTS_PER_TURN_MAX: usize = COMPLETIONS_MIN as usize;
+
+/// When a simulated connect whose packets are lost fails, like a kernel's after its repeats.
+pub(crate) const SIM_CONNECT_TIMEOUT: Duration = Duration::from_secs(127);
+
+/// How often a simulated connect knocks at a full backlog again, as Linux does.
+pub(crate) const SIM_CONNECT_RETRIES_MAX: u32 = 6;
+
+/// Time before the first of those; each further one takes twice as long as the one before.
+pub(crate) const SIM_CONNECT_RETRY_FIRST: Duration = Duration::from_secs(1);

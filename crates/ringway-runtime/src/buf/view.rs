@@ -1,9 +1,10 @@
 //! Received bytes, borrowed from the runtime.
 
 use std::fmt;
-use std::ops::{Deref, RangeBounds};
+use std::ops::{Bound, Deref, RangeBounds};
 use std::rc::Rc;
 
+use crate::limits;
 use crate::sys::Pool;
 
 /// Received bytes in a buffer of the runtime: no copy was made, and dropping the view gives the
@@ -12,16 +13,41 @@ use crate::sys::Pool;
 /// A view is for handling, not for keeping: each one pins a whole receive buffer of its core, and
 /// a connection that holds many is paused. Copy what has to live longer.
 pub struct View {
-    pool: Rc<Pool>,
-    id: u16,
+    home: Home,
     offset: u32,
     len: u32,
+}
+
+enum Home {
+    /// One count of a buffer of a receive pool.
+    Pool(Rc<Pool>, u16),
+    /// Memory of its own.
+    Heap(Rc<Vec<u8>>),
 }
 
 impl View {
     /// Takes over one count of buffer `id`.
     pub(crate) fn new(pool: Rc<Pool>, id: u16, len: u32) -> Self {
-        Self { pool, id, offset: 0, len }
+        Self { home: Home::Pool(pool, id), offset: 0, len }
+    }
+
+    /// A view that pins no receive buffer.
+    pub(crate) fn copied(bytes: &[u8]) -> Self {
+        Self::from(bytes.to_vec())
+    }
+
+    /// Appends a copy of `bytes` where this view has memory of its own that nobody else sees and
+    /// that stays within a copy's bound.
+    pub(crate) fn extend_copy(&mut self, bytes: &[u8]) -> bool {
+        let Home::Heap(memory) = &mut self.home else { return false };
+        let Some(memory) = Rc::get_mut(memory) else { return false };
+        let ends_here = self.offset as usize + self.len as usize == memory.len();
+        if !ends_here || memory.len() + bytes.len() > limits::COPIED_VIEW_BYTES {
+            return false;
+        }
+        memory.extend_from_slice(bytes);
+        self.len += bytes.len() as u32;
+        true
     }
 
     /// A further view of a part of these bytes; the buffer goes back with the last view of it.
@@ -31,23 +57,24 @@ impl View {
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View {
         let start = match range.start_bound() {
-            std::ops::Bound::Included(&at) => at,
-            std::ops::Bound::Excluded(&at) => at + 1,
-            std::ops::Bound::Unbounded => 0,
+            Bound::Included(&at) => at,
+            Bound::Excluded(&at) => at + 1,
+            Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            std::ops::Bound::Included(&at) => at + 1,
-            std::ops::Bound::Excluded(&at) => at,
-            std::ops::Bound::Unbounded => self.len(),
+            Bound::Included(&at) => at + 1,
+            Bound::Excluded(&at) => at,
+            Bound::Unbounded => self.len(),
         };
         assert!(start <= end && end <= self.len(), "range {start}..{end} of {} bytes", self.len);
-        self.pool.retain(self.id);
-        View {
-            pool: Rc::clone(&self.pool),
-            id: self.id,
-            offset: self.offset + start as u32,
-            len: (end - start) as u32,
-        }
+        let home = match &self.home {
+            Home::Pool(pool, id) => {
+                pool.retain(*id);
+                Home::Pool(Rc::clone(pool), *id)
+            }
+            Home::Heap(memory) => Home::Heap(Rc::clone(memory)),
+        };
+        View { home, offset: self.offset + start as u32, len: (end - start) as u32 }
     }
 
     /// Leaves out the first `count` bytes of this view.
@@ -66,7 +93,10 @@ impl Deref for View {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.pool.bytes(self.id, self.offset, self.len)
+        match &self.home {
+            Home::Pool(pool, id) => pool.bytes(*id, self.offset, self.len),
+            Home::Heap(memory) => &memory[self.offset as usize..][..self.len as usize],
+        }
     }
 }
 
@@ -76,10 +106,24 @@ impl AsRef<[u8]> for View {
     }
 }
 
+/// A view of memory of its own, for bytes that did not come from a socket unchanged (decrypted or
+/// decompressed ones).
+///
+/// # Panics
+/// If there are 4 GiB or more.
+impl From<Vec<u8>> for View {
+    fn from(bytes: Vec<u8>) -> Self {
+        let len = u32::try_from(bytes.len()).expect("a view holds less than 4 GiB");
+        View { home: Home::Heap(Rc::new(bytes)), offset: 0, len }
+    }
+}
+
 impl Drop for View {
     #[inline]
     fn drop(&mut self) {
-        self.pool.release(self.id);
+        if let Home::Pool(pool, id) = &self.home {
+            pool.release(*id);
+        }
     }
 }
 

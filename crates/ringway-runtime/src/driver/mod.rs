@@ -21,9 +21,10 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use socket2::SockAddr;
+use socket2::{SockAddr, SockRef};
 
 use crate::buf::{Segment, View};
+use crate::sys::sockets;
 
 pub(crate) mod epoll;
 pub(crate) mod sim;
@@ -47,6 +48,10 @@ impl Key {
 
     pub(crate) fn index(self) -> usize {
         self.0 as u32 as usize
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32 & Self::GENERATION_MASK
     }
 
     /// The low 56 bits; the high eight are zero.
@@ -112,6 +117,22 @@ pub(crate) enum Event {
     Closed { key: Key },
 }
 
+impl Event {
+    /// Whose event this is.
+    pub(crate) fn key(&self) -> Key {
+        match self {
+            Event::Accepted { key, .. }
+            | Event::AcceptEnded { key, .. }
+            | Event::Connected { key, .. }
+            | Event::Received { key, .. }
+            | Event::Datagram { key, .. }
+            | Event::RecvEnded { key, .. }
+            | Event::Sent { key, .. }
+            | Event::Closed { key } => *key,
+        }
+    }
+}
+
 /// How long a turn may wait for an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
@@ -161,6 +182,21 @@ pub(crate) trait Driver {
 
     /// Opens a stream socket for `addr`'s family, not yet connected.
     fn open_stream(&mut self, addr: &SockAddr) -> io::Result<RawFd>;
+
+    /// The peer's address of a connected stream.
+    fn peer_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
+        SockRef::from(&sockets::borrow(fd)).peer_addr()
+    }
+
+    /// The address that a socket is bound to.
+    fn local_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
+        SockRef::from(&sockets::borrow(fd)).local_addr()
+    }
+
+    /// Whether descriptors are not the kernel's.
+    fn is_simulated(&self) -> bool {
+        false
+    }
 
     /// Prepares a descriptor made elsewhere (inherited, accepted by another core).
     fn adopt(&mut self, fd: RawFd) -> io::Result<()>;

@@ -11,9 +11,11 @@ mod pool;
 mod ring;
 mod sends;
 pub(crate) mod sockets;
+mod waker;
 
 pub(crate) use bufring::BufRing;
 pub(crate) use message::datagram_parts;
 pub(crate) use pool::{Pool, Pools, RecvBuf};
 pub(crate) use ring::{Completion, Ring, RingConfig};
 pub(crate) use sends::{Progress, SendTable};
+pub(crate) use waker::waker_of;

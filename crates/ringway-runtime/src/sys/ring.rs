@@ -103,7 +103,12 @@ impl Ring {
         // SAFETY: the ring memory is page-aligned, has the stated number of entries, and is kept
         // by its owner until after this ring is closed.
         unsafe {
-            self.ring.submitter().register_buf_ring(buffers.address(), buffers.entries(), group)
+            self.ring.submitter().register_buf_ring_with_flags(
+                buffers.address(),
+                buffers.entries(),
+                group,
+                0,
+            )
         }
     }
 

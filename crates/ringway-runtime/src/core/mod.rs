@@ -1,0 +1,239 @@
+//! One core: its driver, tasks, timers and sockets, and the turn that joins them.
+
+mod dispatch;
+mod registry;
+mod spin;
+mod turn;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+pub(crate) use registry::{CoreShared, Message, live_cores};
+pub(crate) use spin::Spin;
+
+use crate::buf::{ChunkPool, Segment};
+use crate::driver::{Driver, Event, Key};
+use crate::io::Socket;
+use crate::limits;
+use crate::slab::Slab;
+use crate::sys::Pools;
+use crate::task::{JoinHandle, TaskToken, Tasks};
+use crate::timer::wheel::{TimerKey, Wheel};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
+}
+
+/// Everything that one thread of a runtime owns.
+pub(crate) struct Core {
+    pub(crate) shared: Arc<CoreShared>,
+    pub(crate) tasks: Tasks,
+    pub(crate) driver: RefCell<Box<dyn Driver>>,
+    pub(crate) sockets: RefCell<Slab<Socket>>,
+    pub(crate) chunks: ChunkPool,
+    /// Emptied segment lists, for the next batches.
+    spare_lists: RefCell<Vec<Vec<Segment>>>,
+    /// Sockets with something to hand to the driver at the end of the turn.
+    dirty: RefCell<Vec<Key>>,
+    timers: RefCell<Wheel<Timer>>,
+    /// The turn's clock, read once after each wait.
+    now: Cell<Instant>,
+    events: Cell<Vec<Event>>,
+    inbox: RefCell<Inbox>,
+    fired: Cell<Vec<Timer>>,
+    pub(crate) spin: Spin,
+    /// Buffers free below this count mean that views are copied rather than held.
+    pub(crate) pools: Pools,
+}
+
+/// What `drain` of the mailbox fills, kept for its memory.
+#[derive(Default)]
+struct Inbox {
+    messages: Vec<Message>,
+    wakes: Vec<u64>,
+}
+
+/// What happens when a timer fires.
+pub(crate) enum Timer {
+    /// A sleeping future goes on.
+    Wake(Waker),
+    /// A socket looks at its deadlines.
+    Socket(Key),
+    /// A listener that ran out of descriptors accepts again.
+    Accept(Key),
+}
+
+impl Core {
+    /// Makes the core of the calling thread. `driver` must have been made by this thread.
+    pub(crate) fn new(
+        shared: Arc<CoreShared>,
+        driver: Box<dyn Driver>,
+        pools: Pools,
+        spin: Duration,
+    ) -> Rc<Self> {
+        let now = driver.now();
+        Rc::new(Self {
+            tasks: Tasks::new(shared.id()),
+            shared,
+            driver: RefCell::new(driver),
+            sockets: RefCell::default(),
+            chunks: ChunkPool::default(),
+            spare_lists: RefCell::default(),
+            dirty: RefCell::default(),
+            timers: RefCell::new(Wheel::new(now)),
+            now: Cell::new(now),
+            events: Cell::default(),
+            inbox: RefCell::default(),
+            fired: Cell::default(),
+            spin: Spin::new(spin),
+            pools,
+        })
+    }
+
+    /// The time at which this turn's events were found.
+    pub(crate) fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    /// The time right now.
+    pub(crate) fn clock(&self) -> Instant {
+        self.driver.borrow().now()
+    }
+
+    /// Runs `future` as a task named by its type.
+    pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.tasks.spawn(future, std::any::type_name::<F>())
+    }
+
+    /// Puts a socket on the list of those that are served at the end of the turn. The caller has
+    /// made sure that it is on it once.
+    pub(crate) fn mark_dirty(&self, key: Key) {
+        self.dirty.borrow_mut().push(key);
+    }
+
+    /// An empty segment list with memory of earlier use.
+    pub(crate) fn take_list(&self) -> Vec<Segment> {
+        self.spare_lists.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4))
+    }
+
+    pub(crate) fn return_list(&self, list: Vec<Segment>) {
+        debug_assert!(list.is_empty());
+        let mut spare = self.spare_lists.borrow_mut();
+        if list.capacity() > 0 && spare.len() < limits::SPARE_LISTS_MAX {
+            spare.push(list);
+        }
+    }
+
+    pub(crate) fn start_timer(&self, deadline: Instant, timer: Timer) -> TimerKey {
+        self.timers.borrow_mut().insert(deadline, timer)
+    }
+
+    pub(crate) fn stop_timer(&self, key: TimerKey) {
+        let timer = self.timers.borrow_mut().cancel(key);
+        drop(timer);
+    }
+}
+
+impl Core {
+    /// Drops every task, whatever it was doing.
+    pub(crate) fn drop_tasks(&self) {
+        self.tasks.clear();
+    }
+
+    /// Drops the callbacks of streams, which own their streams.
+    pub(crate) fn drop_callbacks(&self) {
+        let keys = self.sockets.borrow().keys();
+        for key in keys {
+            let callback = match self.sockets.borrow_mut().at(key) {
+                Some(Socket::Stream(state)) => state.callback.take(),
+                _ => None,
+            };
+            drop(callback);
+        }
+    }
+
+    /// Drops messages that came after the last turn, so that their senders learn of it.
+    pub(crate) fn drop_messages(&self) {
+        let mut inbox = self.inbox.take();
+        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
+    }
+}
+
+/// Calls `f` with the core of this thread.
+///
+/// # Panics
+/// Outside of a runtime's thread: tasks, timers and sockets belong to a core.
+pub(crate) fn with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> T {
+    try_with_current(f).expect(
+        "this needs a Ringway core: call it inside `ringway_runtime::block_on` or a runtime's task",
+    )
+}
+
+/// As `with_current`, but `None` where there is no core (any more).
+pub(crate) fn try_with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> Option<T> {
+    let core = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()?;
+    Some(f(&core))
+}
+
+/// Makes `core` the thread's core until the guard is dropped.
+pub(crate) fn enter(core: &Rc<Core>) -> io::Result<Entered> {
+    CURRENT.with(|current| {
+        let mut current = current.borrow_mut();
+        if current.is_some() {
+            return Err(io::Error::other(
+                "this thread runs a Ringway core already: await the future, or start the second \
+                 runtime on a thread of its own",
+            ));
+        }
+        *current = Some(Rc::clone(core));
+        Ok(Entered)
+    })
+}
+
+/// The thread has a core; dropping this takes it away.
+pub(crate) struct Entered;
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.borrow_mut().take());
+    }
+}
+
+/// Wakes a task of any core, from any thread.
+#[inline]
+pub(crate) fn wake_task(token: TaskToken) {
+    let woken_here = CURRENT.try_with(|current| match &*current.borrow() {
+        Some(core) if core.shared.id() == token.core() => {
+            core.tasks.wake(token);
+            true
+        }
+        _ => false,
+    });
+    if woken_here != Ok(true) {
+        registry::wake_elsewhere(token);
+    }
+}
+
+/// Signals another core by this thread's ring; false where it has none or is using it.
+pub(crate) fn signal_by_own_ring(ring_fd: RawFd) -> bool {
+    let signalled = CURRENT.try_with(|current| match &*current.borrow() {
+        Some(core) => core.driver.try_borrow_mut().is_ok_and(|mut own| own.signal_ring(ring_fd)),
+        None => false,
+    });
+    signalled == Ok(true)
+}
+
+/// An eventfd by which threads without a ring wake a core.
+pub(crate) fn wake_descriptor() -> io::Result<OwnedFd> {
+    use rustix::event::{EventfdFlags, eventfd};
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}

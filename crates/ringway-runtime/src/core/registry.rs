@@ -1,0 +1,96 @@
+//! What other threads see of a core, and how they find it.
+
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, RwLock, Weak};
+
+use crate::counters::SharedCounters;
+use crate::limits;
+use crate::mailbox::Mailbox;
+use crate::task::TaskToken;
+
+/// Work sent to a core: it runs there, between two turns.
+pub(crate) type Message = Box<dyn FnOnce() + Send>;
+
+/// The `Send + Sync` side of a core.
+pub(crate) struct CoreShared {
+    id: u16,
+    pub(crate) mailbox: Mailbox<Message>,
+    pub(crate) counters: SharedCounters,
+    pub(crate) stopping: AtomicBool,
+    eventfd: OwnedFd,
+    /// The core's ring, for cores that can signal it by their own; -1 where it has none.
+    ring_fd: AtomicI32,
+}
+
+impl CoreShared {
+    /// Makes a core known to the process, so that wakers on other threads find it.
+    pub(crate) fn register(eventfd: OwnedFd) -> Option<Arc<Self>> {
+        let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let vacant = cores.iter().position(|core| core.strong_count() == 0);
+        let id = vacant.unwrap_or(cores.len());
+        if id >= limits::LIVE_CORES_MAX {
+            return None;
+        }
+        let shared = Arc::new(Self {
+            id: id as u16,
+            mailbox: Mailbox::new(limits::MAILBOX_MESSAGES),
+            counters: SharedCounters::default(),
+            stopping: AtomicBool::new(false),
+            eventfd,
+            ring_fd: AtomicI32::new(-1),
+        });
+        if id == cores.len() {
+            cores.push(Weak::new());
+        }
+        cores[id] = Arc::downgrade(&shared);
+        Some(shared)
+    }
+
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    pub(crate) fn set_ring(&self, fd: Option<RawFd>) {
+        self.ring_fd.store(fd.unwrap_or(-1), Ordering::Release);
+    }
+
+    /// Ends the sleep of the core. Only to be called by the one whose push asked for it.
+    pub(crate) fn signal(&self) {
+        self.counters.signalled();
+        let ring_fd = self.ring_fd.load(Ordering::Acquire);
+        if ring_fd >= 0 && super::signal_by_own_ring(ring_fd) {
+            return;
+        }
+        // A full counter means that the core is about to wake anyway.
+        let _already_signalled = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
+    }
+
+    /// Ends a sleep without waking a task.
+    pub(crate) fn wake_up(&self) {
+        if self.mailbox.wake(NO_TASK).0 {
+            self.signal();
+        }
+    }
+}
+
+/// A wake that names no task: it only ends the sleep.
+const NO_TASK: u64 = u64::MAX;
+
+static CORES: RwLock<Vec<Weak<CoreShared>>> = RwLock::new(Vec::new());
+
+/// Sends a wake to the core that owns the task; a core that is gone needs none.
+pub(super) fn wake_elsewhere(token: TaskToken) {
+    let cores = CORES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(core) = cores.get(usize::from(token.core())).and_then(Weak::upgrade) else { return };
+    drop(cores);
+    if core.mailbox.wake(token.bits()).0 {
+        core.signal();
+    }
+}
+
+/// Cores alive in this process.
+pub(crate) fn live_cores() -> usize {
+    let cores = CORES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    cores.iter().filter(|core| core.strong_count() > 0).count()
+}

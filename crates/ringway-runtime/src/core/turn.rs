@@ -1,0 +1,159 @@
+//! The turn of a core: run what can run, hand over what it produced, wait, take in what happened.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Core, Timer};
+use crate::driver::Wait;
+use crate::limits;
+use crate::task::TaskToken;
+
+impl Core {
+    /// Turns until `done`, or until the core is told to stop.
+    pub(crate) fn run_until(&self, done: impl Fn() -> bool) -> io::Result<()> {
+        while !done() && !self.shared.stopping.load(Ordering::Relaxed) {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Turns until every socket is closed and every answer is in, but not for ever.
+    pub(crate) fn run_down(&self) -> io::Result<()> {
+        let deadline = self.driver.borrow().now() + limits::TEARDOWN_WAIT;
+        while self.sockets.borrow().len() > 0 && self.now() < deadline {
+            self.turn_within(Some(Duration::from_millis(10)))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn turn(&self) -> io::Result<()> {
+        self.turn_within(None)
+    }
+
+    fn turn_within(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.poll_tasks();
+        self.serve_dirty();
+        let mut events = self.events.take();
+        let waited = self.wait(limit, &mut events);
+        self.now.set(self.driver.borrow().now());
+        for event in events.drain(..) {
+            self.dispatch(event);
+        }
+        self.events.set(events);
+        self.take_mail();
+        self.fire_timers();
+        self.shared.counters.publish_turn(self.driver.borrow().counters());
+        waited
+    }
+
+    fn poll_tasks(&self) {
+        for _ in 0..limits::POLLS_PER_TURN {
+            let Some(runnable) = self.tasks.next() else { break };
+            self.shared.counters.poll_started(runnable.name);
+            self.tasks.poll(runnable);
+        }
+        self.shared.counters.poll_ended();
+    }
+
+    /// Hands the driver what this turn's tasks have produced: one gathered send a connection.
+    fn serve_dirty(&self) {
+        let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
+        for key in dirty.drain(..) {
+            self.serve(key);
+        }
+        *self.dirty.borrow_mut() = dirty;
+    }
+
+    fn wait(&self, limit: Option<Duration>, events: &mut Vec<crate::driver::Event>) -> io::Result<()> {
+        let mut driver = self.driver.borrow_mut();
+        if self.tasks.runnable() > 0 || !self.shared.mailbox.is_empty() {
+            return driver.turn(Wait::Poll, events);
+        }
+        let until_timer = self.timers.borrow().next_deadline().map(|deadline| {
+            deadline.saturating_duration_since(driver.now())
+        });
+        let until = match (until_timer, limit) {
+            (Some(timer), Some(limit)) => Some(timer.min(limit)),
+            (timer, limit) => timer.or(limit),
+        };
+        if until.is_some_and(|until| until.is_zero()) {
+            return driver.turn(Wait::Poll, events);
+        }
+        if let Some(budget) = self.spin.allowance() {
+            driver.turn(Wait::Poll, events)?;
+            if !events.is_empty() {
+                return Ok(());
+            }
+            if self.spin_for(until.map_or(budget, |until| until.min(budget)), &mut **driver) {
+                self.spin.hit();
+                return driver.turn(Wait::Poll, events);
+            }
+            self.spin.missed();
+        }
+        self.sleep(until, &mut **driver, events)
+    }
+
+    /// Whether something happened within `budget`.
+    fn spin_for(&self, budget: Duration, driver: &mut dyn crate::driver::Driver) -> bool {
+        let end = driver.now() + budget;
+        loop {
+            for _ in 0..limits::SPINS_PER_CLOCK {
+                if driver.peek() || !self.shared.mailbox.is_empty() {
+                    self.shared.counters.spun(true);
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if driver.now() >= end {
+                self.shared.counters.spun(false);
+                return false;
+            }
+        }
+    }
+
+    fn sleep(
+        &self,
+        until: Option<Duration>,
+        driver: &mut dyn crate::driver::Driver,
+        events: &mut Vec<crate::driver::Event>,
+    ) -> io::Result<()> {
+        if !self.shared.mailbox.prepare_park() {
+            return driver.turn(Wait::Poll, events);
+        }
+        let began = driver.now();
+        let waited = driver.turn(until.map_or(Wait::Forever, Wait::AtMost), events);
+        self.shared.counters.slept();
+        self.shared.mailbox.unpark();
+        self.spin.slept(driver.now().saturating_duration_since(began));
+        waited
+    }
+
+    fn take_mail(&self) {
+        if self.shared.mailbox.is_empty() {
+            return;
+        }
+        let mut inbox = self.inbox.take();
+        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
+        for token in inbox.wakes.drain(..) {
+            self.tasks.wake(TaskToken::from_bits(token));
+        }
+        for message in inbox.messages.drain(..) {
+            message();
+        }
+        self.inbox.replace(inbox);
+    }
+
+    fn fire_timers(&self) {
+        let mut fired = self.fired.take();
+        self.timers.borrow_mut().expire(self.now(), &mut |_, timer| fired.push(timer));
+        for timer in fired.drain(..) {
+            match timer {
+                Timer::Wake(waker) => waker.wake(),
+                Timer::Socket(key) => self.on_socket_timer(key),
+                Timer::Accept(key) => self.resume_accept(key),
+            }
+        }
+        self.fired.set(fired);
+    }
+}

@@ -1,0 +1,22 @@
+//! Streams, listeners and datagram sockets of a core.
+
+mod datagram;
+mod inbox;
+mod listener;
+mod outbox;
+mod stream;
+mod stream_state;
+
+pub use datagram::DatagramSocket;
+pub(crate) use datagram::DatagramState;
+pub use listener::{Accepted, Listener, ListenOptions};
+pub(crate) use listener::ListenerState;
+pub use stream::{Drained, Incoming, Next, Pressure, Recv, Stream, StreamLimits};
+pub(crate) use stream_state::{Callback, End, Owner, RecvState, Shutdown, StreamState};
+
+/// A registered descriptor of a core.
+pub(crate) enum Socket {
+    Stream(StreamState),
+    Listener(ListenerState),
+    Datagram(DatagramState),
+}

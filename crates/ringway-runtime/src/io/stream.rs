@@ -1,0 +1,378 @@
+//! The owner's side of a stream.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use socket2::{SockAddr, SockRef};
+
+use super::Socket;
+use super::stream_state::{Callback, End, Owner, Shutdown, StreamState};
+use crate::buf::{Segment, View};
+use crate::core::{Core, with_current};
+use crate::driver::Key;
+use crate::limits;
+use crate::sys::sockets;
+
+/// A connected byte stream (TCP or Unix) of this core.
+///
+/// Received bytes are lent as [`View`]s, without a copy. [`send`](Self::send) only queues: all that
+/// a turn of the loop queued for a stream leaves in one gathered send at the turn's end. Dropping
+/// the stream sends what is queued, then closes.
+pub struct Stream {
+    core: Rc<Core>,
+    key: Key,
+}
+
+/// Bounds and timeouts of a stream; one value is usually shared by all streams of a server.
+#[derive(Clone, Debug)]
+pub struct StreamLimits {
+    /// Received and untaken bytes at which receiving pauses; it goes on at half of that.
+    pub recv_high_water: usize,
+    /// Queued bytes at which [`Pressure::High`] begins and the stream stops reading its peer.
+    pub send_high_water: usize,
+    /// Queued bytes below which it ends.
+    pub send_low_water: usize,
+    /// Queued bytes above which the stream is reset: its peer reads too slowly.
+    pub send_queue_max: usize,
+    /// Time without a byte in either direction after which the stream is closed.
+    pub idle_timeout: Option<Duration>,
+    /// Time after which the stream is closed in any case.
+    pub lifetime: Option<Duration>,
+    /// Time without progress of a send after which the stream is closed.
+    pub write_stall_timeout: Option<Duration>,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self {
+            recv_high_water: limits::RECV_HIGH_WATER,
+            send_high_water: limits::SEND_HIGH_WATER,
+            send_low_water: limits::SEND_LOW_WATER,
+            send_queue_max: limits::SEND_QUEUE_MAX,
+            idle_timeout: None,
+            lifetime: None,
+            write_stall_timeout: Some(limits::WRITE_STALL_TIMEOUT),
+        }
+    }
+}
+
+/// How full a stream's send queue is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Below the high-water mark.
+    Low,
+    /// At or above it: wait for [`Stream::drained`] before sending much more.
+    High,
+    /// The stream has ended; what was given is dropped.
+    Closed,
+}
+
+/// What a callback is told.
+#[derive(Debug)]
+pub enum Incoming {
+    /// Bytes, in order.
+    Data(View),
+    /// The send queue has fallen below its low-water mark.
+    Drained,
+    /// The peer sends no more. The last call, unless the callback keeps the stream to send on.
+    Eof,
+    /// The stream has failed. The last call.
+    Failed(io::Error),
+}
+
+/// What a callback wants to happen next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Go on.
+    Continue,
+    /// Send what is queued, then close.
+    Close,
+}
+
+impl Stream {
+    pub(crate) fn of_key(core: Rc<Core>, key: Key) -> Self {
+        Self { core, key }
+    }
+
+    /// Connects to a TCP or Unix address.
+    ///
+    /// Dropping the future closes the half-made connection. There is no timeout here: wrap the
+    /// call in [`timeout`](crate::timeout).
+    ///
+    /// # Errors
+    /// The kernel's: refused, unreachable, no such socket file, out of descriptors.
+    pub async fn connect(addr: &SockAddr) -> io::Result<Stream> {
+        let stream = with_current(|core| core.start_connect(addr))?;
+        let connected = std::future::poll_fn(|cx| stream.poll_connected(cx)).await;
+        connected.map(|()| stream)
+    }
+
+    /// Takes over a connected socket made elsewhere.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be set to the mode that the driver needs.
+    pub fn adopt(socket: OwnedFd, limits: &Rc<StreamLimits>) -> io::Result<Stream> {
+        use std::os::fd::IntoRawFd;
+        with_current(|core| {
+            let fd = socket.into_raw_fd();
+            let mut driver = core.driver.borrow_mut();
+            if let Err(error) = driver.adopt(fd) {
+                driver.close_unregistered(fd);
+                return Err(error);
+            }
+            drop(driver);
+            Ok(core.open_stream(fd, limits))
+        })
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut StreamState) -> T) -> T {
+        let mut sockets = self.core.sockets.borrow_mut();
+        match sockets.at(self.key) {
+            Some(Socket::Stream(state)) => f(state),
+            _ => unreachable!("a stream's slot lives as long as its handle"),
+        }
+    }
+
+    fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|state| match (state.end, state.connecting) {
+            (Some(end), _) => Poll::Ready(Err(end.to_error())),
+            (None, false) => Poll::Ready(Ok(())),
+            (None, true) => {
+                state.writer = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+    }
+
+    /// The next received bytes; `None` once the peer has finished sending.
+    ///
+    /// Dropping the future loses nothing. While the send queue is above its high-water mark this
+    /// waits, so that a peer who does not read cannot make us queue without bound.
+    ///
+    /// # Errors
+    /// Reset by the peer, or one of the stream's own timeouts; repeated by every later call.
+    pub fn recv(&self) -> Recv<'_> {
+        Recv { stream: self }
+    }
+
+    /// As [`recv`](Self::recv), for hand-written futures.
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
+        let mut sockets = self.core.sockets.borrow_mut();
+        let Some(Socket::Stream(state)) = sockets.at(self.key) else {
+            unreachable!("a stream's slot lives as long as its handle");
+        };
+        if !state.is_congested() {
+            if let Some(view) = state.inbox.pop() {
+                if state.wants_recv() {
+                    self.core.start_recv(self.key, state);
+                }
+                return Poll::Ready(Ok(Some(view)));
+            }
+            match state.end {
+                Some(End::Eof) => return Poll::Ready(Ok(None)),
+                Some(end) => return Poll::Ready(Err(end.to_error())),
+                None if state.wants_recv() => self.core.start_recv(self.key, state),
+                None => {}
+            }
+        }
+        match &state.reader {
+            Some(reader) if reader.will_wake(cx.waker()) => {}
+            _ => state.reader = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Queues bytes without copying them; they leave at the end of the turn.
+    pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
+        let segment = segment.into();
+        self.queue(|state, core| state.outbox.push(core, segment))
+    }
+
+    /// Queues a copy of `bytes`; small pieces are gathered into one segment.
+    pub fn write(&self, bytes: &[u8]) -> Pressure {
+        self.queue(|state, core| state.outbox.copy(core, bytes))
+    }
+
+    fn queue(&self, put: impl FnOnce(&mut StreamState, &Core)) -> Pressure {
+        self.with(|state| {
+            if state.is_broken() || state.shutdown != Shutdown::Open {
+                return Pressure::Closed;
+            }
+            put(state, &self.core);
+            if state.outbox.bytes() > state.limits.send_queue_max {
+                state.end = Some(End::SlowReader);
+            }
+            if !state.dirty && (state.outbox.is_ready() || state.is_broken()) {
+                state.dirty = true;
+                self.core.mark_dirty(self.key);
+            }
+            match state.outbox.bytes() >= state.limits.send_high_water {
+                true => Pressure::High,
+                false => Pressure::Low,
+            }
+        })
+    }
+
+    /// Waits until the send queue is below its low-water mark.
+    ///
+    /// # Errors
+    /// When the stream has failed; what was queued is then lost.
+    pub fn drained(&self) -> Drained<'_> {
+        Drained { stream: self, low_water: None }
+    }
+
+    /// Waits until everything queued was accepted by the kernel.
+    ///
+    /// # Errors
+    /// As [`drained`](Self::drained).
+    pub fn flushed(&self) -> Drained<'_> {
+        Drained { stream: self, low_water: Some(0) }
+    }
+
+    /// As [`flushed`](Self::flushed), for hand-written futures.
+    pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_below(Some(0), cx)
+    }
+
+    /// As [`drained`](Self::drained), for hand-written futures.
+    pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_below(None, cx)
+    }
+
+    fn poll_below(&self, low: Option<usize>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|state| {
+            if state.is_broken() {
+                let end = state.end.expect("a broken stream has an end");
+                return Poll::Ready(Err(end.to_error()));
+            }
+            if state.outbox.bytes() <= low.unwrap_or(state.limits.send_low_water) {
+                return Poll::Ready(Ok(()));
+            }
+            state.writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Bytes queued that the kernel has not accepted yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.with(|state| state.outbox.bytes())
+    }
+
+    /// Finishes sending (half-close) after what is queued; receiving goes on.
+    pub fn shutdown(&self) {
+        self.with(|state| {
+            if state.shutdown == Shutdown::Open {
+                state.shutdown = Shutdown::Wanted;
+                if !std::mem::replace(&mut state.dirty, true) {
+                    self.core.mark_dirty(self.key);
+                }
+            }
+        });
+    }
+
+    /// Resets the connection: what is queued is dropped, and the peer sees an error.
+    pub fn abort(self) {
+        self.with(|state| {
+            if state.end.is_none_or(|end| end == End::Eof) {
+                state.end = Some(End::Errno(libc::ECONNABORTED));
+            }
+        });
+    }
+
+    /// Replaces the bounds and timeouts.
+    pub fn set_limits(&self, limits: Rc<StreamLimits>) {
+        self.with(|state| state.limits = limits);
+        self.core.schedule_socket_timer(self.key);
+    }
+
+    /// When bytes last moved in either direction.
+    pub fn last_active(&self) -> Instant {
+        self.with(|state| state.last_active)
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// When the connection is gone, or the driver has no such notion.
+    pub fn peer_addr(&self) -> io::Result<SockAddr> {
+        let fd = self.with(|state| state.fd);
+        self.core.driver.borrow().peer_addr(fd)
+    }
+
+    /// Our own address.
+    ///
+    /// # Errors
+    /// As [`peer_addr`](Self::peer_addr).
+    pub fn local_addr(&self) -> io::Result<SockAddr> {
+        let fd = self.with(|state| state.fd);
+        self.core.driver.borrow().local_addr(fd)
+    }
+
+    /// Sets options of the socket (`TCP_NODELAY`, keep-alive …). Under the simulated driver there
+    /// is no socket and nothing happens.
+    ///
+    /// # Errors
+    /// What `f` returns.
+    pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
+        let fd = self.with(|state| state.fd);
+        if self.core.driver.borrow().is_simulated() {
+            return Ok(());
+        }
+        f(SockRef::from(&sockets::borrow(fd)))
+    }
+
+    /// Hands the stream to a callback that is called from the completion, without a task: `call`
+    /// gets every piece of data and, at last, the end.
+    pub fn on_incoming(self, call: impl FnMut(&Stream, Incoming) -> Next + 'static) {
+        let (core, key) = (Rc::clone(&self.core), self.key);
+        let callback = Box::new(Callback { stream: self, call: Box::new(call) });
+        core.set_callback(key, callback);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.core.release_stream(self.key);
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?})", self.key)
+    }
+}
+
+/// Future of [`Stream::recv`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Recv<'a> {
+    stream: &'a Stream,
+}
+
+impl Future for Recv<'_> {
+    type Output = io::Result<Option<View>>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.stream.poll_recv(cx)
+    }
+}
+
+/// Future of [`Stream::drained`] and [`Stream::flushed`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Drained<'a> {
+    stream: &'a Stream,
+    low_water: Option<usize>,
+}
+
+impl Future for Drained<'_> {
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.stream.poll_below(self.low_water, cx)
+    }
+}

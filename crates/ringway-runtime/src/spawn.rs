@@ -1,0 +1,68 @@
+//! Tasks of this core, and work for the blocking pool.
+
+use std::sync::OnceLock;
+
+use crate::blocking::{BlockingPool, BlockingTask, SubmitError};
+use crate::core::with_current;
+use crate::limits;
+use crate::task::JoinHandle;
+
+/// Runs a future as a task of this core. It need not be `Send`; a panic ends only the task.
+///
+/// ```
+/// let sum = ringway_runtime::block_on(async {
+///     let half = ringway_runtime::spawn(async { 21 });
+///     half.await.map(|half| half * 2)
+/// })?;
+/// assert_eq!(sum?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    with_current(|core| core.spawn(future))
+}
+
+/// As [`spawn`], with a name of its own for the stall watchdog.
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn spawn_named<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    with_current(|core| core.tasks.spawn(future, name))
+}
+
+/// Lets the other tasks of this core run before going on.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+/// Runs blocking or long work on a thread of the process's pool.
+///
+/// # Errors
+/// When the pool is full: the work does not queue without bound.
+pub fn spawn_blocking<F, T>(work: F) -> Result<BlockingTask<T>, SubmitError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    static POOL: OnceLock<BlockingPool> = OnceLock::new();
+    let pool = || BlockingPool::new(limits::BLOCKING_THREADS, limits::BLOCKING_QUEUE);
+    POOL.get_or_init(pool).spawn(work)
+}

@@ -1,0 +1,148 @@
+//! Sleeping, timeouts and intervals on the core's timer wheel.
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::core::{Timer, try_with_current, with_current};
+use crate::timer::wheel::TimerKey;
+
+/// The core's clock: the time at which this turn's events were found; virtual in a simulation.
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn now() -> Instant {
+    with_current(|core| core.now())
+}
+
+/// Waits for `duration`, at most one millisecond longer plus what the core is busy.
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep { until: Until::After(duration), timer: None }
+}
+
+/// Waits until `deadline`.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep { until: Until::At(deadline), timer: None }
+}
+
+/// Future of [`sleep`] and [`sleep_until`]; dropping it stops the timer.
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct Sleep {
+    until: Until,
+    timer: Option<TimerKey>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// Counted from the first poll.
+    After(Duration),
+    At(Instant),
+}
+
+impl Sleep {
+    /// Moves the end of the wait.
+    pub fn reset(&mut self, deadline: Instant) {
+        self.stop();
+        self.until = Until::At(deadline);
+    }
+
+    fn stop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            try_with_current(|core| core.stop_timer(timer));
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        with_current(|core| {
+            let deadline = match self.until {
+                Until::At(deadline) => deadline,
+                Until::After(duration) => core.clock() + duration,
+            };
+            self.until = Until::At(deadline);
+            self.stop();
+            if core.clock() >= deadline {
+                return Poll::Ready(());
+            }
+            self.timer = Some(core.start_timer(deadline, Timer::Wake(cx.waker().clone())));
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Waits for a future, but not longer than `limit`.
+///
+/// # Errors
+/// [`Elapsed`] when the limit comes first; the future is then dropped.
+pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(sleep(limit));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        sleep.as_mut().poll(cx).map(|()| Err(Elapsed { limit }))
+    })
+    .await
+}
+
+/// A time limit has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elapsed {
+    limit: Duration,
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not done within {:?}", self.limit)
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for std::io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+/// Ticks every `period`, first after one period. A tick that comes late does not delay the next
+/// ones; ticks that were missed altogether are left out.
+///
+/// # Panics
+/// If `period` is zero.
+pub fn interval(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval needs a period above zero");
+    Interval { period, next: None }
+}
+
+/// See [`interval`].
+#[derive(Debug)]
+pub struct Interval {
+    period: Duration,
+    next: Option<Instant>,
+}
+
+impl Interval {
+    /// The next tick: when it was due.
+    pub async fn tick(&mut self) -> Instant {
+        let due = self.next.unwrap_or_else(|| with_current(|core| core.clock()) + self.period);
+        self.next = Some(due);
+        sleep_until(due).await;
+        let now = now();
+        let missed = now.saturating_duration_since(due).as_nanos() / self.period.as_nanos();
+        self.next = Some(due + self.period * u32::try_from(missed + 1).unwrap_or(u32::MAX));
+        due
+    }
+}

@@ -1,0 +1,85 @@
+//! Notices polls that hold up a core, and names the task.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::core::CoreShared;
+use crate::counters::CurrentPoll;
+
+/// A thread that looks at the cores of one runtime; ends when dropped.
+pub(crate) struct Watchdog {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Watches `cores` for polls longer than `threshold`.
+    pub(crate) fn start(cores: Vec<Arc<CoreShared>>, threshold: Duration) -> Self {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let told = Arc::clone(&stop);
+        let body = move || watch(&cores, threshold, &told);
+        let thread = thread::Builder::new().name("ringway-watchdog".into()).spawn(body).ok();
+        if thread.is_none() {
+            tracing::warn!("no thread for the stall watchdog; stalls will not be reported");
+        }
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        *self.stop.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// A poll seen at an earlier look.
+struct Seen {
+    poll: Option<CurrentPoll>,
+    since: Instant,
+    reported: bool,
+}
+
+fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
+    let fresh = || Seen { poll: None, since: Instant::now(), reported: false };
+    let mut seen: Vec<Seen> = cores.iter().map(|_| fresh()).collect();
+    let mut stopped = stop.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    while !*stopped {
+        let waited = stop.1.wait_timeout(stopped, threshold / 2);
+        stopped = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        for (core, seen) in cores.iter().zip(&mut seen) {
+            look_at(core, seen, threshold);
+        }
+    }
+}
+
+fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
+    let poll = core.counters.current_poll();
+    if poll != seen.poll || poll.is_none() {
+        if seen.reported {
+            tracing::warn!(
+                core = core.id(),
+                task = seen.poll.and_then(CurrentPoll::name).unwrap_or("unknown"),
+                held_for_ms = seen.since.elapsed().as_millis() as u64,
+                "the task lets its core go on"
+            );
+        }
+        *seen = Seen { poll, since: Instant::now(), reported: false };
+        return;
+    }
+    let held_for = seen.since.elapsed();
+    if held_for >= threshold && !seen.reported {
+        seen.reported = true;
+        core.counters.stalled();
+        tracing::warn!(
+            core = core.id(),
+            task = poll.and_then(CurrentPoll::name).unwrap_or("unknown"),
+            held_for_ms = held_for.as_millis() as u64,
+            "a task holds up its core: move blocking or long work to `spawn_blocking`"
+        );
+    }
+}
