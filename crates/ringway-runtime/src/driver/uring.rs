@@ -56,6 +56,9 @@ struct Handle {
     recv: Recv,
     class: RecvClass,
     accepting: bool,
+    sending: bool,
+    /// The sending half ends with the batch in flight.
+    shutdown_after: bool,
     /// Operations that will still complete, cancels not counted.
     in_flight: u8,
     closing: bool,
@@ -79,6 +82,8 @@ impl Handle {
             recv: Recv::Off,
             class: RecvClass::Message,
             accepting: false,
+            sending: false,
+            shutdown_after: false,
             in_flight: 0,
             closing: false,
         }
@@ -90,6 +95,8 @@ impl Handle {
         recv: Recv::Off,
         class: RecvClass::Message,
         accepting: false,
+        sending: false,
+        shutdown_after: false,
         in_flight: 0,
         closing: false,
     };
@@ -232,14 +239,12 @@ impl Uring {
         }
         let end = match completion.result {
             0 if handle.class != RecvClass::Datagram => RecvEnd::Eof,
+            errno if is_failure(errno) => RecvEnd::Failed(-errno),
             _ if stopping => RecvEnd::Stopped,
             errno if errno == -libc::ENOBUFS => {
                 handle.recv = Recv::Parked;
                 self.counters.starved += 1;
                 return self.parked.push(key);
-            }
-            errno if errno < 0 && errno != -libc::EINTR && errno != -libc::ECANCELED => {
-                RecvEnd::Failed(-errno)
             }
             _ => {
                 self.counters.rearms += 1;
@@ -251,16 +256,23 @@ impl Uring {
 
     fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
         let index = completion.user_data as u32;
-        let progress =
-            self.sends.complete(&mut self.ring, index, completion.result, completion.user_data);
-        match progress {
+        // A cancelled send may have got some of its way; its rest must not go out again.
+        let owner = self.sends.owner(index);
+        let wanted = owner.is_some_and(|key| !self.handles[key.index()].closing);
+        match self.sends.complete(&mut self.ring, completion, wanted) {
             Progress::Resumed => self.counters.short_sends += 1,
             Progress::Finished { key, bytes, errno, spare } => {
                 let handle = &mut self.handles[key.index()];
                 handle.in_flight -= 1;
+                handle.sending = false;
                 if handle.closing {
                     self.close_if_idle(key, events);
                 } else {
+                    if std::mem::take(&mut handle.shutdown_after) {
+                        self.counters.syscalls += 1;
+                        // The peer may have closed meanwhile; then there is nothing left to end.
+                        let _too_late = sockets::shutdown_write(handle.fd);
+                    }
                     events.push(Event::Sent { key, bytes, errno, spare });
                 }
             }
@@ -394,11 +406,18 @@ impl Driver for Uring {
     }
 
     fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
-        self.handle(key, fd).in_flight += 1;
+        let handle = self.handle(key, fd);
+        handle.in_flight += 1;
+        handle.sending = true;
         self.sends.send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
     }
 
-    fn shutdown_write(&mut self, _key: Key, fd: RawFd) -> io::Result<()> {
+    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
+        let handle = self.handle(key, fd);
+        if handle.sending {
+            handle.shutdown_after = true;
+            return Ok(());
+        }
         self.counters.syscalls += 1;
         sockets::shutdown_write(fd)
     }
@@ -410,6 +429,10 @@ impl Driver for Uring {
         let handle = self.handle(key, fd);
         handle.closing = true;
         handle.accepting = false;
+        if handle.recv == Recv::Parked {
+            // Arming it again now would keep the key from closing.
+            handle.recv = Recv::Off;
+        }
         if handle.in_flight > 0 {
             self.ring.cancel_fd(fd, tag(kind::CANCEL, 0));
         } else {
@@ -498,6 +521,11 @@ impl Drop for Uring {
 
 fn tag(kind: u8, bits: u64) -> u64 {
     u64::from(kind) << 56 | bits
+}
+
+/// Whether a receive broke, other than for want of a buffer or by being interrupted.
+fn is_failure(result: i32) -> bool {
+    result < 0 && !matches!(-result, libc::ENOBUFS | libc::EINTR | libc::ECANCELED)
 }
 
 fn received(key: Key, class: RecvClass, data: crate::buf::View) -> Event {

@@ -37,7 +37,7 @@ impl MessageHeader {
         &raw const self.header
     }
 
-    /// Describes what is left of `batch` after `done` bytes.
+    /// Describes what is left of `batch` after `done` bytes, as far as one call takes it.
     /// The pointers are valid as long as `batch` is neither changed nor dropped.
     pub(super) fn describe(&mut self, batch: &SendBatch, mut done: usize) {
         self.vectors.clear();
@@ -49,6 +49,10 @@ impl MessageHeader {
             if !rest.is_empty() {
                 let base = rest.as_ptr().cast_mut().cast();
                 self.vectors.push(libc::iovec { iov_base: base, iov_len: rest.len() });
+            }
+            // A datagram leaves whole or is refused; a stream goes on with the next call.
+            if self.vectors.len() == VECTORS_MAX && batch.to.is_none() {
+                break;
             }
         }
         self.header.msg_iov = self.vectors.as_mut_ptr();
@@ -65,6 +69,9 @@ impl MessageHeader {
         }
     }
 }
+
+/// The kernel's `UIO_MAXIOV`: a longer list is refused with `EMSGSIZE`.
+const VECTORS_MAX: usize = 1_024;
 
 /// The parts of a datagram as the kernel lays them into a provided buffer: the sender's address,
 /// and where the payload starts and ends. `None` when the buffer is not of that layout.

@@ -6,8 +6,8 @@ use io_uring::opcode;
 use io_uring::types::Fd;
 use socket2::SockAddr;
 
-use super::Ring;
 use super::message::MessageHeader;
+use super::{Completion, Ring};
 use crate::buf::Segment;
 use crate::driver::{Key, SendBatch};
 
@@ -70,18 +70,25 @@ impl SendTable {
         slot.submit(ring, user_data | u64::from(index));
     }
 
-    /// Takes in the completion of slot `index`.
+    /// Whose send or connect is in slot `index`.
+    pub(crate) fn owner(&self, index: u32) -> Option<Key> {
+        self.slots[index as usize].key
+    }
+
+    /// Takes in the completion of a send; what is left of it goes out again if that is `wanted`.
     pub(crate) fn complete(
         &mut self,
         ring: &mut Ring,
-        index: u32,
-        result: i32,
-        user_data: u64,
+        completion: Completion,
+        wanted: bool,
     ) -> Progress {
+        let Completion { user_data, result, .. } = completion;
+        let index = user_data as u32;
         let slot = &mut self.slots[index as usize];
         let key = slot.key.expect("a completion names a slot in use");
         slot.done += result.max(0) as usize;
-        if (result > 0 && slot.done < slot.total) || result == -libc::EINTR {
+        let unfinished = (result > 0 && slot.done < slot.total) || result == -libc::EINTR;
+        if unfinished && wanted {
             slot.submit(ring, user_data);
             return Progress::Resumed;
         }
