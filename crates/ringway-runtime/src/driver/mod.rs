@@ -26,6 +26,8 @@ use socket2::{SockAddr, SockRef};
 use crate::buf::{Segment, View};
 use crate::sys::sockets;
 
+#[cfg(test)]
+mod conformance;
 pub(crate) mod epoll;
 pub(crate) mod sim;
 pub(crate) mod uring;

@@ -1,0 +1,163 @@
+//! One suite over all drivers: what the contract in the parent module promises, tested through the
+//! contract alone.
+//!
+//! The [`rig`] drives a driver and checks the rules that hold for any sequence of events, such as
+//! that nothing follows `Closed`. A further driver joins with a [`Fixture`] and one `suite!` line.
+
+mod connections;
+mod datagrams;
+mod lifetimes;
+mod resources;
+mod rig;
+mod streams;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::event::{EventfdFlags, eventfd};
+use socket2::SockAddr;
+
+use self::rig::Rig;
+use super::Driver;
+use super::epoll::Epoll;
+use super::uring::Uring;
+use crate::sys::Pools;
+
+/// How the suite gets a driver.
+pub(super) trait Fixture {
+    type Driver: Driver;
+
+    /// A driver that receives into `pools`, and what other threads would wake it by if it can be
+    /// woken. An error skips the test; it is for interfaces that this kernel refuses.
+    fn driver(pools: &Pools) -> io::Result<(Self::Driver, Option<OwnedFd>)>;
+
+    /// An address at which to listen for streams, its port left open.
+    fn stream_addr() -> SockAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()
+    }
+
+    /// A unix address at `path`, where the driver has such.
+    fn unix_addr(path: &Path) -> Option<SockAddr> {
+        SockAddr::unix(path).ok()
+    }
+
+    /// Descriptors open by now, as far as the driver's are among them.
+    fn descriptors_open(_driver: &Self::Driver) -> usize {
+        std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+    }
+}
+
+struct UringFixture;
+
+impl Fixture for UringFixture {
+    type Driver = Uring;
+
+    fn driver(pools: &Pools) -> io::Result<(Uring, Option<OwnedFd>)> {
+        let (kept, given) = eventfd_pair()?;
+        Ok((Uring::new(pools, given)?, Some(kept)))
+    }
+}
+
+struct EpollFixture;
+
+impl Fixture for EpollFixture {
+    type Driver = Epoll;
+
+    fn driver(pools: &Pools) -> io::Result<(Epoll, Option<OwnedFd>)> {
+        let (kept, given) = eventfd_pair()?;
+        let driver = Epoll::new(pools, given).expect("every kernel has epoll");
+        Ok((driver, Some(kept)))
+    }
+}
+
+fn eventfd_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let kept = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let given = kept.try_clone()?;
+    Ok((kept, given))
+}
+
+/// Runs one test of the suite, or says why not.
+fn run<F: Fixture>(message_buffers: u16, test: fn(&mut Rig<F>)) {
+    let pools = Pools::new(message_buffers, 16).expect("address space for the pools");
+    match F::driver(&pools) {
+        Ok((driver, eventfd)) => test(&mut Rig::new(driver, eventfd, pools)),
+        Err(reason) => eprintln!("skipped, this kernel refuses the driver: {reason}"),
+    }
+}
+
+/// Buffers of a test that is not about running out of them.
+const BUFFERS: u16 = 256;
+
+macro_rules! suite {
+    ($module:ident, $fixture:ty) => {
+        mod $module {
+            use super::*;
+
+            suite! { $fixture, BUFFERS, connections:
+                connect_and_accept
+                connect_refused
+                several_connects_at_once
+                accept_stop_and_start
+                accept_again_without_a_new_connection
+                unix_streams
+            }
+            suite! { $fixture, BUFFERS, streams:
+                echo_of_many_sizes
+                echo_of_views
+                sends_in_sequence
+                gathered_send
+                gathered_send_beyond_the_kernels_limit
+                bulk_receive
+                half_close
+                shutdown_waits_for_the_batch
+                eof_again_after_eof
+                recv_stop_loses_nothing
+                recv_stop_while_idle
+                blocked_send_completes_once
+            }
+            suite! { $fixture, BUFFERS, lifetimes:
+                close_is_last
+                close_right_after_the_operations
+                close_of_a_listener
+                close_while_connecting
+                close_while_receive_is_parked
+                abort_resets_the_peer
+                send_to_a_closed_peer_fails
+                keys_are_reused_without_stale_events
+                drop_with_everything_in_flight
+            }
+            suite! { $fixture, BUFFERS, datagrams:
+                datagram_echo
+                datagrams_keep_their_bounds
+                datagram_of_many_segments
+                datagram_recv_stop
+            }
+            suite! { $fixture, BUFFERS, resources:
+                syscalls_are_counted
+                peek_tells_of_work
+                eventfd_wakes_each_time
+                wait_ends_in_time
+                descriptors_return_to_base
+            }
+            suite! { $fixture, 2, resources:
+                starvation_loses_nothing
+                held_buffers_park_receives
+                parked_receive_lets_the_send_go_on
+            }
+        }
+    };
+    ($fixture:ty, $buffers:expr, $group:ident: $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                run::<$fixture>($buffers, $group::$test);
+            }
+        )*
+    };
+}
+
+suite!(uring, UringFixture);
+suite!(epoll, EpollFixture);
+suite!(sim, crate::driver::sim::tests::conformance::SimFixture);

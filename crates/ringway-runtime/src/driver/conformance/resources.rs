@@ -1,0 +1,238 @@
+//! Buffers, descriptors, counters and wake-ups.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::Fixture;
+use super::rig::{Endpoint, Rig, assert_same, pattern};
+use crate::buf::Segment;
+use crate::driver::{Driver, RecvClass, Wait};
+
+pub(super) fn syscalls_are_counted<F: Fixture>(rig: &mut Rig<F>) {
+    let (client, server) = rig.pair();
+    rig.recv_start(server, RecvClass::Message);
+    let before = rig.driver.counters().syscalls;
+    rig.send_all(client, b"counted");
+    assert_eq!(rig.received(server, 7), b"counted");
+    let between = rig.driver.counters().syscalls;
+    assert!(between > before);
+    rig.close(client, false);
+    rig.close(server, false);
+    assert!(rig.driver.counters().syscalls > between);
+}
+
+pub(super) fn peek_tells_of_work<F: Fixture>(rig: &mut Rig<F>) {
+    let (client, server) = rig.pair();
+    rig.recv_start(server, RecvClass::Message);
+    rig.settle();
+    assert!(!rig.driver.peek(), "nothing is there");
+    rig.send_all(client, b"work");
+    let received = |rig: &mut Rig<F>| rig.of(server).received.len() == 4;
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !received(rig) {
+        assert!(Instant::now() < limit, "peek told of nothing");
+        if rig.driver.peek() {
+            rig.turn(Wait::Poll);
+        }
+    }
+    rig.close(client, false);
+    rig.close(server, false);
+}
+
+pub(super) fn eventfd_wakes_each_time<F: Fixture>(rig: &mut Rig<F>) {
+    rig.settle();
+    for _ in 0..3 {
+        if !rig.signal() {
+            return;
+        }
+        let start = Instant::now();
+        rig.turn(Wait::AtMost(Duration::from_secs(20)));
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "slept through a signal"
+        );
+        rig.settle();
+        assert!(
+            rig.signal() && peeks_soon(rig),
+            "peek did not tell of a signal"
+        );
+        rig.settle();
+        assert!(!rig.driver.peek(), "a signal is told once");
+    }
+}
+
+fn peeks_soon<F: Fixture>(rig: &mut Rig<F>) -> bool {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < limit {
+        if rig.driver.peek() {
+            return true;
+        }
+    }
+    false
+}
+
+pub(super) fn wait_ends_in_time<F: Fixture>(rig: &mut Rig<F>) {
+    rig.settle();
+    let start = rig.driver.now();
+    let wait = Duration::from_millis(20);
+    while rig.driver.now() - start < wait {
+        let rest = wait.saturating_sub(rig.driver.now() - start);
+        assert_eq!(rig.turn(Wait::AtMost(rest)), 0);
+    }
+    assert!(rig.driver.now() - start < Duration::from_secs(10));
+}
+
+/// Counted in a process of its own, since other tests open descriptors meanwhile.
+pub(super) fn descriptors_return_to_base<F: Fixture>(rig: &mut Rig<F>) {
+    let thread = std::thread::current();
+    let name = thread
+        .name()
+        .expect("the harness names threads after their tests");
+    if std::env::var_os(OWN_PROCESS).is_none() {
+        let this = std::env::current_exe().expect("the test binary");
+        let mut alone = Command::new(this);
+        alone
+            .args(["--exact", name, "--test-threads", "2"])
+            .env(OWN_PROCESS, "1");
+        let output = alone.output().expect("the test binary runs");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && printed.contains("1 passed"),
+            "{printed}"
+        );
+        return;
+    }
+    open_and_close(rig);
+    let base = F::descriptors_open(&rig.driver);
+    for _ in 0..5 {
+        open_and_close(rig);
+    }
+    assert_eq!(F::descriptors_open(&rig.driver), base);
+}
+
+const OWN_PROCESS: &str = "RINGWAY_TEST_OWN_PROCESS";
+
+/// Every way in which a descriptor comes and goes.
+fn open_and_close<F: Fixture>(rig: &mut Rig<F>) {
+    let (listener, addr) = rig.listen(&F::stream_addr());
+    rig.accept_start(listener);
+    for abort in [false, true] {
+        let client = rig.connect(&addr);
+        let server = rig.accepted(listener);
+        rig.recv_start(server, RecvClass::Message);
+        rig.recv_start(client, RecvClass::Bulk);
+        rig.send(server, vec![pattern(0, 24 << 20).into()]);
+        rig.close(server, abort);
+        rig.close(client, !abort);
+    }
+    let over_limit = rig.connect(&addr);
+    rig.drive("an accepted connection", |rig| {
+        !rig.of(listener).accepted.is_empty()
+    });
+    let fd = rig.of(listener).accepted.remove(0);
+    rig.driver.close_unregistered(fd);
+    // These connect while the listener closes: some are accepted after the close was asked for.
+    let late: Vec<_> = (0..8).map(|_| rig.connect(&addr)).collect();
+    rig.close(listener, false);
+    for fd in std::mem::take(&mut rig.of(listener).accepted) {
+        rig.driver.close_unregistered(fd);
+    }
+    let (datagrams, _) = rig.bind_datagram();
+    rig.recv_start(datagrams, RecvClass::Datagram);
+    for endpoint in late.into_iter().chain([over_limit, datagrams]) {
+        rig.close(endpoint, false);
+    }
+}
+
+/// Eight streams over two buffers.
+pub(super) fn starvation_loses_nothing<F: Fixture>(rig: &mut Rig<F>) {
+    let pairs: Vec<_> = (0..8).map(|_| rig.pair()).collect();
+    let wanted: Vec<_> = (0..8).map(|at| pattern(at * 777, 300_000)).collect();
+    for (&(client, server), bytes) in pairs.iter().zip(&wanted) {
+        rig.recv_start(server, RecvClass::Message);
+        rig.send(client, vec![bytes.clone().into()]);
+    }
+    for (&(client, server), bytes) in pairs.iter().zip(&wanted) {
+        assert_same(&rig.received(server, bytes.len()), bytes);
+        assert_eq!(rig.sent(client), (bytes.len(), 0));
+    }
+    assert!(
+        rig.driver.counters().starved > 0,
+        "two buffers were enough?"
+    );
+    close_all(rig, pairs);
+}
+
+/// While views are kept nothing is received; when they go, everything follows.
+pub(super) fn held_buffers_park_receives<F: Fixture>(rig: &mut Rig<F>) {
+    let pairs: Vec<_> = (0..4).map(|_| rig.pair()).collect();
+    rig.holds_views = true;
+    for &(client, server) in &pairs {
+        rig.recv_start(server, RecvClass::Message);
+        rig.send_all(client, &pattern(0, 60_000));
+    }
+    let held = |rig: &mut Rig<F>| -> usize {
+        pairs
+            .iter()
+            .map(|&(_, server)| rig.of(server).views.len())
+            .sum()
+    };
+    rig.drive("both buffers in use", |rig| held(rig) == 2);
+    rig.settle();
+    assert_eq!(held(rig), 2);
+    let before = rig.driver.counters();
+    rig.settle();
+    let idle_calls = rig.driver.counters().syscalls - before.syscalls;
+    assert!(
+        idle_calls < 100,
+        "{idle_calls} calls while no buffer was free"
+    );
+
+    rig.holds_views = false;
+    for &(_, server) in &pairs {
+        for view in std::mem::take(&mut rig.of(server).views) {
+            rig.of(server).received.extend_from_slice(&view);
+        }
+    }
+    for &(_, server) in &pairs {
+        assert_same(&rig.received(server, 60_000), &pattern(0, 60_000));
+    }
+    close_all(rig, pairs);
+}
+
+/// A receive that waits for a buffer must not keep the same stream's send from giving it back.
+pub(super) fn parked_receive_lets_the_send_go_on<F: Fixture>(rig: &mut Rig<F>) {
+    let (client, server) = rig.pair();
+    rig.holds_views = true;
+    rig.recv_start(server, RecvClass::Message);
+    let request = pattern(0, 200_000);
+    rig.send(client, vec![request.clone().into()]);
+    rig.drive("want of a buffer", |rig| rig.driver.counters().starved > 0);
+    let views = std::mem::take(&mut rig.of(server).views);
+    let echoed: usize = views.iter().map(|view| view.len()).sum();
+    let ballast = pattern(0, 24 << 20);
+    let mut batch = vec![Segment::from(ballast.clone())];
+    batch.extend(views.into_iter().map(Segment::from));
+    rig.holds_views = false;
+    rig.send(server, batch);
+    rig.settle();
+    assert_eq!(rig.of(server).sent, [], "nobody reads");
+
+    rig.recv_start(client, RecvClass::Bulk);
+    let got = rig.received(client, ballast.len() + echoed);
+    assert_same(&got[..ballast.len()], &ballast);
+    assert_same(&got[ballast.len()..], &request[..echoed]);
+    assert_eq!(rig.sent(server), (got.len(), 0));
+    assert_same(
+        &rig.received(server, request.len() - echoed),
+        &request[echoed..],
+    );
+    close_all(rig, vec![(client, server)]);
+}
+
+fn close_all<F: Fixture>(rig: &mut Rig<F>, pairs: Vec<(Endpoint, Endpoint)>) {
+    for (client, server) in pairs {
+        rig.close(client, false);
+        rig.close(server, false);
+    }
+}

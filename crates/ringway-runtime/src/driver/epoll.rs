@@ -1,1 +1,0 @@
-//! The epoll driver: the same contract over readiness.

@@ -1,0 +1,88 @@
+//! What the epoll driver knows of a registered descriptor.
+
+use std::os::fd::RawFd;
+
+use rustix::event::epoll::EventFlags;
+
+use super::send::Outgoing;
+use crate::driver::{Key, RecvClass};
+
+/// What every watched handle is watched for.
+pub(super) const READ: EventFlags = EventFlags::IN
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
+const ENDED: EventFlags = EventFlags::RDHUP
+    .union(EventFlags::HUP)
+    .union(EventFlags::ERR);
+
+/// An object by its key, what is asked of it, and what epoll said last.
+pub(super) struct Handle {
+    pub(super) key: Key,
+    pub(super) fd: RawFd,
+    pub(super) class: RecvClass,
+    pub(super) receiving: bool,
+    pub(super) accepting: bool,
+    pub(super) connecting: bool,
+    /// Reported and not drained since.
+    pub(super) readable: bool,
+    /// An end or an error was reported: reads go on until one of them shows it.
+    pub(super) ended: bool,
+    /// No send was refused since the last report.
+    pub(super) writable: bool,
+    /// The key is in the queue or among the next ones.
+    pub(super) listed: bool,
+    /// The key is among the parked ones: its receive waits for a free buffer.
+    pub(super) parked: bool,
+    /// The sending half ends with the batch in flight.
+    pub(super) shutdown_after: bool,
+    /// What epoll was asked for; empty before the first time.
+    pub(super) watched: EventFlags,
+    /// A batch that waits for the socket to take its rest.
+    pub(super) outgoing: Option<Outgoing>,
+}
+
+impl Handle {
+    pub(super) const FREE: Handle = Handle::new(Key::NONE, -1);
+
+    pub(super) const fn new(key: Key, fd: RawFd) -> Self {
+        Self {
+            key,
+            fd,
+            class: RecvClass::Message,
+            receiving: false,
+            accepting: false,
+            connecting: false,
+            readable: false,
+            ended: false,
+            writable: true,
+            listed: false,
+            parked: false,
+            shutdown_after: false,
+            watched: EventFlags::empty(),
+            outgoing: None,
+        }
+    }
+
+    /// Takes in a report of epoll.
+    #[inline]
+    pub(super) fn note(&mut self, flags: EventFlags) {
+        self.readable |= flags.intersects(EventFlags::IN | ENDED);
+        self.ended |= flags.intersects(ENDED);
+        self.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
+    }
+
+    /// Whether bytes may be there that are asked for and have somewhere to go.
+    #[inline]
+    pub(super) fn can_receive(&self) -> bool {
+        self.readable && self.receiving && !self.parked
+    }
+
+    /// Whether something that was asked for can go on.
+    #[inline]
+    pub(super) fn has_work(&self) -> bool {
+        self.can_receive()
+            || self.readable && self.accepting
+            || self.writable && (self.connecting || self.outgoing.is_some())
+    }
+}

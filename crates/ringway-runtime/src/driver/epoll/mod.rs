@@ -1,0 +1,419 @@
+//! The epoll driver: the same contract over readiness.
+//!
+//! Every socket is added once, edge-triggered. `EPOLLOUT` is asked for only when a send or a
+//! connect has to wait for the first time: unix and datagram sockets would otherwise report each
+//! message that their peer consumes. Sends are tried at once; receives happen in `turn`, in passes
+//! over the handles that have work, and epoll is asked once a pass.
+
+mod establish;
+mod handle;
+mod receive;
+mod send;
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use socket2::SockAddr;
+
+use self::handle::Handle;
+use self::send::Outgoing;
+use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait};
+use crate::limits;
+use crate::sys::{Pools, sockets};
+
+/// One epoll instance and the sockets that it watches.
+pub(crate) struct Epoll {
+    epoll: OwnedFd,
+    /// What other threads wake this one by. Watched edge-triggered, so nobody has to read it.
+    _eventfd: OwnedFd,
+    pools: Pools,
+    handles: Vec<Handle>,
+    /// Handles with work in this pass, those before `served` done.
+    queue: Vec<Key>,
+    served: usize,
+    /// Handles with work left for the next pass.
+    next: Vec<Key>,
+    /// Receives waiting for a free buffer.
+    parked: Vec<Key>,
+    fetched: Vec<epoll::Event>,
+    /// Events that arose outside of a turn.
+    early: Vec<Event>,
+    /// The eventfd was written since the last turn.
+    signalled: bool,
+    /// The last turn handed over early events without asking epoll; the next one asks.
+    skipped: bool,
+    counters: DriverCounters,
+}
+
+impl Epoll {
+    /// Makes an epoll instance. `eventfd` is what other threads wake the driver by.
+    ///
+    /// # Errors
+    /// What `epoll_create1` and `epoll_ctl` answer: `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC`.
+    pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(EVENTFD);
+        epoll::add(
+            &epoll,
+            &eventfd,
+            data,
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
+        Ok(Self {
+            epoll,
+            _eventfd: eventfd,
+            pools: pools.clone(),
+            handles: Vec::new(),
+            queue: Vec::new(),
+            served: 0,
+            next: Vec::new(),
+            parked: Vec::new(),
+            fetched: Vec::with_capacity(limits::EPOLL_EVENTS),
+            early: Vec::new(),
+            signalled: false,
+            skipped: false,
+            counters: DriverCounters::default(),
+        })
+    }
+
+    /// The handle of `key`, made at its first operation.
+    fn handle(&mut self, key: Key, fd: RawFd) -> &mut Handle {
+        let index = key.index();
+        if self.handles.len() <= index {
+            self.handles.resize_with(index + 1, || Handle::FREE);
+        }
+        let handle = &mut self.handles[index];
+        if handle.key != key {
+            debug_assert!(handle.key == Key::NONE, "slot {index} reused while in use");
+            *handle = Handle::new(key, fd);
+        }
+        handle
+    }
+
+    /// The handle of `key`; `None` when it is closed, even if its slot is in use again.
+    fn known(&mut self, key: Key) -> Option<&mut Handle> {
+        self.handles
+            .get_mut(key.index())
+            .filter(|handle| handle.key == key)
+    }
+
+    /// Moves receives back to work as far as there are buffers for them.
+    fn unpark(&mut self) {
+        if self.parked.is_empty() {
+            return;
+        }
+        let mut free_message = self.pools.message.free_count();
+        let mut free_bulk = self.pools.bulk.free_count();
+        let mut parked = std::mem::take(&mut self.parked);
+        parked.retain(|&key| {
+            let Some(handle) = self.known(key) else {
+                return false;
+            };
+            let free = match handle.class {
+                RecvClass::Bulk => &mut free_bulk,
+                RecvClass::Message | RecvClass::Datagram => &mut free_message,
+            };
+            if *free == 0 {
+                return true;
+            }
+            *free -= 1;
+            handle.parked = false;
+            self.requeue(key);
+            false
+        });
+        self.parked = parked;
+    }
+
+    fn pass_done(&self) -> bool {
+        self.served == self.queue.len()
+    }
+
+    /// Begins a pass: what the last one left over, then what epoll reports.
+    fn start_pass(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.queue.clear();
+        self.served = 0;
+        std::mem::swap(&mut self.queue, &mut self.next);
+        let busy = self.signalled || !self.queue.is_empty();
+        self.fetch(if busy { Some(Duration::ZERO) } else { timeout })
+    }
+
+    /// Asks epoll and queues the handles that have work.
+    fn fetch(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        // A timeout too large for the kernel's type is as good as none.
+        let timespec = timeout.and_then(|limit| Timespec::try_from(limit).ok());
+        self.counters.syscalls += 1;
+        self.fetched.clear();
+        match epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.fetched),
+            timespec.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for at in 0..self.fetched.len() {
+            self.note(self.fetched[at]);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn note(&mut self, event: epoll::Event) {
+        let (flags, data) = (event.flags, event.data);
+        if data.u64() == EVENTFD {
+            self.signalled = true;
+            return;
+        }
+        let key = Key::from_bits(data.u64());
+        let Some(handle) = self.known(key) else {
+            return;
+        };
+        handle.note(flags);
+        if handle.has_work() && !std::mem::replace(&mut handle.listed, true) {
+            self.queue.push(key);
+        }
+    }
+
+    /// Works on the queue until it is empty or enough was received for one turn: views of a turn
+    /// live until its end, so a longer one would leave the cache.
+    fn serve(&mut self, events: &mut Vec<Event>) {
+        let mut bytes_left = limits::EPOLL_TURN_BYTES;
+        while !self.pass_done() && bytes_left > 0 {
+            let key = self.queue[self.served];
+            self.served += 1;
+            let Some(handle) = self.known(key) else {
+                continue;
+            };
+            handle.listed = false;
+            if handle.writable && handle.connecting {
+                self.finish_connect(key, events);
+            } else if handle.writable && handle.outgoing.is_some() {
+                self.resume_send(key, events);
+            }
+            let handle = &self.handles[key.index()];
+            if handle.can_receive() {
+                let received = self.receive(key, events);
+                bytes_left = bytes_left.saturating_sub(received);
+            } else if handle.readable && handle.accepting {
+                self.accept(key, events);
+            }
+        }
+    }
+
+    /// Leaves the rest of a handle's work to the next pass.
+    fn requeue(&mut self, key: Key) {
+        let handle = &mut self.handles[key.index()];
+        if !std::mem::replace(&mut handle.listed, true) {
+            self.next.push(key);
+        }
+    }
+
+    /// Asks epoll to report `wanted` of a handle. What is so already is reported, too.
+    fn watch(&mut self, key: Key, wanted: epoll::EventFlags) -> Result<(), Errno> {
+        let handle = &mut self.handles[key.index()];
+        if handle.watched.contains(wanted) {
+            return Ok(());
+        }
+        let fd = sockets::borrow(handle.fd);
+        let data = epoll::EventData::new_u64(key.bits());
+        self.counters.syscalls += 1;
+        if handle.watched.is_empty() {
+            epoll::add(&self.epoll, fd, data, wanted)?;
+        } else {
+            epoll::modify(&self.epoll, fd, data, wanted)?;
+        }
+        handle.watched = wanted;
+        Ok(())
+    }
+}
+
+impl Driver for Epoll {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)> {
+        sockets::listen(addr, options, sockets::Mode::NonBlocking)
+    }
+
+    fn bind_datagram(
+        &mut self,
+        addr: &SockAddr,
+        options: BindOptions,
+    ) -> io::Result<(RawFd, SockAddr)> {
+        sockets::bind_datagram(addr, options, sockets::Mode::NonBlocking)
+    }
+
+    fn open_stream(&mut self, addr: &SockAddr) -> io::Result<RawFd> {
+        sockets::open_stream(addr, sockets::Mode::NonBlocking)
+    }
+
+    fn adopt(&mut self, fd: RawFd) -> io::Result<()> {
+        sockets::set_mode(fd, sockets::Mode::NonBlocking)
+    }
+
+    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
+        self.handle(key, fd);
+        let errno = match self.start_connect(fd, addr) {
+            Ok(errno) => errno,
+            Err(_under_way) => match self.await_writable(key) {
+                Ok(()) => {
+                    self.handles[key.index()].connecting = true;
+                    return;
+                }
+                Err(errno) => errno.raw_os_error(),
+            },
+        };
+        self.early.push(Event::Connected { key, errno });
+    }
+
+    fn accept_start(&mut self, key: Key, fd: RawFd) {
+        let handle = self.handle(key, fd);
+        handle.accepting = true;
+        if handle.readable {
+            return self.requeue(key);
+        }
+        if let Err(error) = self.watch(key, handle::READ) {
+            self.handles[key.index()].accepting = false;
+            self.early.push(Event::AcceptEnded {
+                key,
+                errno: error.raw_os_error(),
+            });
+        }
+    }
+
+    fn accept_stop(&mut self, key: Key, fd: RawFd) {
+        if std::mem::take(&mut self.handle(key, fd).accepting) {
+            self.early.push(Event::AcceptEnded {
+                key,
+                errno: libc::ECANCELED,
+            });
+        }
+    }
+
+    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass) {
+        let handle = self.handle(key, fd);
+        debug_assert!(!handle.receiving, "two receives on one stream");
+        handle.receiving = true;
+        handle.class = class;
+        if handle.readable {
+            // The edge has passed; nothing else would tell of what is there.
+            return self.requeue(key);
+        }
+        if let Err(error) = self.watch(key, handle::READ) {
+            self.handles[key.index()].receiving = false;
+            let end = RecvEnd::Failed(error.raw_os_error());
+            self.early.push(Event::RecvEnded { key, end });
+        }
+    }
+
+    fn recv_stop(&mut self, key: Key, fd: RawFd) {
+        if std::mem::take(&mut self.handle(key, fd).receiving) {
+            self.early.push(Event::RecvEnded {
+                key,
+                end: RecvEnd::Stopped,
+            });
+        }
+    }
+
+    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
+        let handle = self.handle(key, fd);
+        debug_assert!(handle.outgoing.is_none(), "two batches in flight");
+        if let Some(sent) = self.advance_send(key, Outgoing::new(batch)) {
+            self.early.push(sent);
+        }
+    }
+
+    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
+        let handle = self.handle(key, fd);
+        if handle.outgoing.is_some() {
+            handle.shutdown_after = true;
+            return Ok(());
+        }
+        self.counters.syscalls += 1;
+        sockets::shutdown_write(fd)
+    }
+
+    fn close(&mut self, key: Key, fd: RawFd, abort: bool) {
+        if abort {
+            sockets::reset_on_close(fd);
+        }
+        if let Some(handle) = self.known(key) {
+            *handle = Handle::FREE;
+        }
+        self.close_unregistered(fd);
+        self.early.push(Event::Closed { key });
+    }
+
+    fn close_unregistered(&mut self, fd: RawFd) {
+        self.counters.syscalls += 1;
+        sockets::close(fd);
+    }
+
+    fn peek(&mut self) -> bool {
+        self.unpark();
+        let ready = |driver: &Self| driver.signalled || !driver.pass_done();
+        if !self.early.is_empty() || !self.next.is_empty() || ready(self) {
+            return true;
+        }
+        // An error comes again in the turn, which can report it.
+        let _reported_by_turn = self.start_pass(Some(Duration::ZERO));
+        ready(self)
+    }
+
+    fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        events.append(&mut self.early);
+        self.unpark();
+        if self.pass_done() {
+            // Early events are mostly ends of sends. Asking epoll just now would find little and
+            // be one call more a message; but each second turn asks, or a sender starves the rest.
+            self.skipped = !events.is_empty() && self.next.is_empty() && !self.skipped;
+            if self.skipped {
+                return Ok(());
+            }
+            self.start_pass(match wait {
+                _ if !events.is_empty() => Some(Duration::ZERO),
+                Wait::Poll => Some(Duration::ZERO),
+                Wait::AtMost(limit) => Some(limit),
+                Wait::Forever => None,
+            })?;
+        }
+        self.signalled = false;
+        self.serve(events);
+        Ok(())
+    }
+
+    fn signal_ring(&mut self, _ring_fd: RawFd) -> bool {
+        false
+    }
+
+    fn ring_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+
+    fn describe(&self) -> String {
+        "epoll (edge-triggered)".to_owned()
+    }
+}
+
+impl Drop for Epoll {
+    fn drop(&mut self) {
+        for handle in &self.handles {
+            if handle.key != Key::NONE {
+                sockets::reset_on_close(handle.fd);
+                sockets::close(handle.fd);
+            }
+        }
+    }
+}
+
+/// Marks the eventfd among epoll's events; no key has its high eight bits set.
+const EVENTFD: u64 = u64::MAX;

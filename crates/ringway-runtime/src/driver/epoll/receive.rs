@@ -1,0 +1,138 @@
+//! Receiving into the core's buffers once a socket is readable.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, recv, recvfrom};
+use socket2::SockAddr;
+
+use super::Epoll;
+use super::handle::Handle;
+use crate::driver::{Event, Key, RecvClass, RecvEnd};
+use crate::limits;
+use crate::sys::{RecvBuf, sockets};
+
+/// What one attempt to receive means for the next.
+enum Attempt {
+    /// There may be more.
+    More(usize),
+    /// The socket is empty; the next edge will tell.
+    Drained(usize),
+    Interrupted,
+    Ended(RecvEnd),
+}
+
+impl Epoll {
+    /// Receives until the socket is empty, its share of the turn is used up or there is no buffer
+    /// left. Tells how many bytes came.
+    pub(super) fn receive(&mut self, key: Key, events: &mut Vec<Event>) -> usize {
+        let handle = &mut self.handles[key.index()];
+        let bulk = handle.class == RecvClass::Bulk;
+        let pool = if bulk {
+            &self.pools.bulk
+        } else {
+            &self.pools.message
+        };
+        let mut bytes = 0;
+        for _ in 0..limits::EPOLL_SOCKET_READS {
+            let Some(buffer) = pool.take() else {
+                self.counters.starved += 1;
+                handle.parked = true;
+                self.parked.push(key);
+                return bytes;
+            };
+            self.counters.syscalls += 1;
+            let attempt = match handle.class {
+                RecvClass::Datagram => receive_datagram(handle, buffer, events),
+                RecvClass::Message | RecvClass::Bulk => receive_bytes(handle, buffer, events),
+            };
+            match attempt {
+                Attempt::More(count) => bytes += count,
+                Attempt::Drained(count) => {
+                    handle.readable = false;
+                    return bytes + count;
+                }
+                Attempt::Interrupted => {}
+                Attempt::Ended(end) => {
+                    handle.receiving = false;
+                    events.push(Event::RecvEnded { key, end });
+                    return bytes;
+                }
+            }
+            if bytes >= limits::EPOLL_SOCKET_BYTES {
+                break;
+            }
+        }
+        self.requeue(key);
+        bytes
+    }
+}
+
+#[inline]
+fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Event>) -> Attempt {
+    let into = buffer.as_mut_slice();
+    let room = into.len();
+    match recv(sockets::borrow(handle.fd), into, RecvFlags::empty()) {
+        Ok((0, _)) => Attempt::Ended(RecvEnd::Eof),
+        Ok((count, _)) => {
+            events.push(Event::Received {
+                key: handle.key,
+                data: buffer.freeze(count),
+            });
+            // A short read has emptied the socket, so nothing needs to ask again. Whether an end
+            // follows is known only by asking.
+            if count < room && !handle.ended {
+                Attempt::Drained(count)
+            } else {
+                Attempt::More(count)
+            }
+        }
+        Err(error) => refused(handle, error),
+    }
+}
+
+fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Event>) -> Attempt {
+    match recvfrom(
+        sockets::borrow(handle.fd),
+        buffer.as_mut_slice(),
+        RecvFlags::empty(),
+    ) {
+        Ok((count, _, from)) => {
+            let from = from.and_then(address_of).map(Box::new);
+            events.push(Event::Datagram {
+                key: handle.key,
+                data: buffer.freeze(count),
+                from,
+            });
+            Attempt::More(count)
+        }
+        Err(error) => refused(handle, error),
+    }
+}
+
+#[cold]
+fn refused(handle: &mut Handle, error: Errno) -> Attempt {
+    match error {
+        Errno::AGAIN => {
+            handle.ended = false;
+            Attempt::Drained(0)
+        }
+        Errno::INTR => Attempt::Interrupted,
+        _ => Attempt::Ended(RecvEnd::Failed(error.raw_os_error())),
+    }
+}
+
+/// `None` for a peer without a name.
+fn address_of(from: SocketAddrAny) -> Option<SockAddr> {
+    if from.address_family() != AddressFamily::UNIX {
+        return SocketAddr::try_from(from).ok().map(SockAddr::from);
+    }
+    let from = SocketAddrUnix::try_from(from).ok()?;
+    let name = match from.abstract_name() {
+        Some(name) => [&[0], name].concat(),
+        None => from.path_bytes()?.to_vec(),
+    };
+    SockAddr::unix(OsStr::from_bytes(&name)).ok()
+}

@@ -1,0 +1,208 @@
+//! A batch on its way out through a non-blocking socket.
+
+use std::io::IoSlice;
+use std::os::fd::RawFd;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, SocketType, send, sendmsg, sockopt};
+use socket2::{SockAddr, SockRef};
+
+use super::{Epoll, handle};
+use crate::buf::Segment;
+use crate::driver::{DriverCounters, Event, Key, SendBatch};
+use crate::limits;
+use crate::sys::sockets;
+
+impl Epoll {
+    #[cold]
+    pub(super) fn resume_send(&mut self, key: Key, events: &mut Vec<Event>) {
+        let handle = &mut self.handles[key.index()];
+        let Some(outgoing) = handle.outgoing.take() else {
+            return;
+        };
+        if let Some(sent) = self.advance_send(key, outgoing) {
+            events.push(sent);
+        }
+    }
+
+    /// Sends as much as the socket takes; `None` while a rest has to wait.
+    pub(super) fn advance_send(&mut self, key: Key, mut outgoing: Outgoing) -> Option<Event> {
+        let fd = self.handles[key.index()].fd;
+        let errno = match outgoing.advance(fd, &mut self.counters) {
+            Progress::Done => 0,
+            Progress::Failed(errno) => errno.raw_os_error(),
+            Progress::Blocked => match self.await_writable(key) {
+                Ok(()) => {
+                    self.handles[key.index()].outgoing = Some(outgoing);
+                    return None;
+                }
+                Err(errno) => errno.raw_os_error(),
+            },
+        };
+        if std::mem::take(&mut self.handles[key.index()].shutdown_after) {
+            self.counters.syscalls += 1;
+            // The peer may have closed meanwhile; then there is nothing left to end.
+            let _too_late = sockets::shutdown_write(fd);
+        }
+        let (bytes, spare) = outgoing.finish();
+        Some(Event::Sent {
+            key,
+            bytes,
+            errno,
+            spare,
+        })
+    }
+
+    /// Has the next chance to write reported.
+    pub(super) fn await_writable(&mut self, key: Key) -> Result<(), Errno> {
+        self.handles[key.index()].writable = false;
+        self.watch(key, handle::READ | EventFlags::OUT)
+    }
+}
+
+/// A batch and how far it has got.
+pub(super) struct Outgoing {
+    batch: SendBatch,
+    /// The first segment that is not sent completely, and how much of it is.
+    segment: usize,
+    offset: usize,
+    bytes: usize,
+}
+
+/// Where an attempt to send has ended.
+pub(super) enum Progress {
+    Done,
+    Blocked,
+    Failed(Errno),
+}
+
+impl Outgoing {
+    pub(super) fn new(batch: SendBatch) -> Self {
+        debug_assert!(!batch.segments.is_empty());
+        Self {
+            batch,
+            segment: 0,
+            offset: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Sends until all is accepted, the socket takes no more, or it fails.
+    pub(super) fn advance(&mut self, fd: RawFd, counters: &mut DriverCounters) -> Progress {
+        loop {
+            counters.syscalls += 1;
+            let (sent, offered) = match self.send_once(fd) {
+                Ok(sent_and_offered) => sent_and_offered,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) if self.writability_is_unknown() => {
+                    return Progress::Failed(Errno::AGAIN);
+                }
+                Err(Errno::AGAIN) => return Progress::Blocked,
+                Err(error) => return Progress::Failed(error),
+            };
+            counters.short_sends += u64::from(sent < offered);
+            self.skip(sent);
+            if self.segment == self.batch.segments.len() {
+                return Progress::Done;
+            }
+            if sent == 0 {
+                return Progress::Failed(Errno::PIPE);
+            }
+        }
+    }
+
+    /// The bytes that were accepted, and the emptied segment list.
+    pub(super) fn finish(mut self) -> (usize, Vec<Segment>) {
+        self.batch.segments.clear();
+        (self.bytes, self.batch.segments)
+    }
+
+    /// One call: what the kernel took, and what it was offered.
+    #[inline]
+    fn send_once(&self, fd: RawFd) -> Result<(usize, usize), Errno> {
+        match (self.batch.segments.as_slice(), self.batch.to.as_deref()) {
+            ([only], None) => {
+                let rest = &only.as_slice()[self.offset..];
+                Ok((
+                    send(sockets::borrow(fd), rest, SendFlags::NOSIGNAL)?,
+                    rest.len(),
+                ))
+            }
+            (segments, to) if segments.len() > GATHERED && (to.is_some() || is_datagram(fd)) => {
+                // A datagram leaves whole, however many pieces it has.
+                let slices: Vec<_> = self.rest().collect();
+                send_slices(fd, &slices, to)
+            }
+            (_, to) => {
+                let mut slices = [IoSlice::new(&[]); GATHERED];
+                let mut count = 0;
+                for (place, rest) in slices.iter_mut().zip(self.rest()) {
+                    *place = rest;
+                    count += 1;
+                }
+                send_slices(fd, &slices[..count], to)
+            }
+        }
+    }
+
+    fn rest(&self) -> impl Iterator<Item = IoSlice<'_>> {
+        let first = self.batch.segments.get(self.segment);
+        let first = first.map(|segment| &segment.as_slice()[self.offset..]);
+        let others = self
+            .batch
+            .segments
+            .iter()
+            .skip(self.segment + 1)
+            .map(Segment::as_slice);
+        first.into_iter().chain(others).map(IoSlice::new)
+    }
+
+    /// Takes `sent` bytes off, and the empty segments behind them.
+    fn skip(&mut self, mut sent: usize) {
+        self.bytes += sent;
+        while let Some(segment) = self.batch.segments.get(self.segment) {
+            let rest = segment.as_slice().len() - self.offset;
+            if sent < rest {
+                self.offset += sent;
+                return;
+            }
+            sent -= rest;
+            self.segment += 1;
+            self.offset = 0;
+        }
+    }
+
+    /// An unconnected unix datagram socket is always writable, whatever its receiver's queue
+    /// says, so waiting would never end.
+    fn writability_is_unknown(&self) -> bool {
+        self.batch.to.as_deref().is_some_and(SockAddr::is_unix)
+    }
+}
+
+/// Segments of one gathered send; they are described on the stack.
+const GATHERED: usize = limits::EPOLL_GATHERED;
+
+fn send_slices(
+    fd: RawFd,
+    slices: &[IoSlice<'_>],
+    to: Option<&SockAddr>,
+) -> Result<(usize, usize), Errno> {
+    let socket = sockets::borrow(fd);
+    let offered = slices.iter().map(|slice| slice.len()).sum();
+    let sent = match to {
+        None => {
+            let mut no_ancillary = SendAncillaryBuffer::default();
+            sendmsg(socket, slices, &mut no_ancillary, SendFlags::NOSIGNAL)?
+        }
+        Some(to) => SockRef::from(&socket)
+            .send_to_vectored_with_flags(slices, to, libc::MSG_NOSIGNAL)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?,
+    };
+    Ok((sent, offered))
+}
+
+#[cold]
+fn is_datagram(fd: RawFd) -> bool {
+    sockopt::socket_type(sockets::borrow(fd)) == Ok(SocketType::DGRAM)
+}
