@@ -1,0 +1,119 @@
+//! The end of connections: closes, and what reaches the other side of one.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use super::network::{Kind, Stream};
+use super::turn::key_of;
+use super::{Action, Sim};
+use crate::driver::{Event, Key};
+
+impl Sim {
+    /// Cancels what is in flight; a late cancel lets the descriptor live on for a while.
+    pub(super) fn start_close(&mut self, key: Key, fd: RawFd, abort: bool) {
+        let handle = self.handle(key, fd);
+        debug_assert!(!handle.closing, "closed twice");
+        handle.closing = true;
+        self.discard_events(key);
+        let late = self.delay(self.config.faults.late_cancels);
+        self.schedule.after(late, Action::Closed { key, abort });
+    }
+
+    /// What was to be told of a key that is being closed is nobody's any more.
+    fn discard_events(&mut self, key: Key) {
+        for event in std::mem::take(&mut self.ready) {
+            match event {
+                event if key_of(&event) != key => self.ready.push_back(event),
+                Event::Accepted { fd, .. } => self.close_descriptor(fd, false),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn on_closed(&mut self, key: Key, abort: bool) {
+        let Some(slot) = self.handles.get_mut(key.index()) else {
+            return;
+        };
+        let Some(handle) = slot.take_if(|handle| handle.key == key) else {
+            return;
+        };
+        self.close_descriptor(handle.fd, abort);
+        self.ready.push_back(Event::Closed { key });
+    }
+
+    /// Closes a descriptor and lets the other side know.
+    pub(super) fn close_descriptor(&mut self, fd: RawFd, abort: bool) {
+        // Before the socket is gone: the moment by which all it has sent will have arrived.
+        let ordered = self.arrival(fd);
+        let Some(socket) = self.network.remove(fd) else {
+            return;
+        };
+        match socket.kind {
+            Kind::Unconnected => {}
+            Kind::Listener(listener) => {
+                for waiting in listener.backlog {
+                    self.close_descriptor(waiting, true);
+                }
+            }
+            Kind::Stream(stream) => self.close_stream(&stream, abort, ordered),
+            Kind::Datagram(datagram) => {
+                for sender in datagram.waiting {
+                    self.schedule.after(Duration::ZERO, Action::Send(sender));
+                }
+            }
+        }
+    }
+
+    /// A reset overtakes bytes that are still on their way; an end of data never does. Closing
+    /// with bytes unread is a reset, as in the kernel.
+    fn close_stream(&mut self, stream: &Stream, abort: bool, ordered: Duration) {
+        let to = stream.peer;
+        if stream.reset {
+            return;
+        }
+        if abort || !stream.inbox.is_empty() {
+            let latency = self.latency();
+            self.schedule.after(latency, Action::Reset { to });
+        } else if !stream.write_ended {
+            self.schedule.at(ordered, Action::Fin { to });
+        }
+    }
+
+    /// Bytes reach a stream; where none is left, the sender is told by a reset.
+    pub(super) fn on_bytes(&mut self, to: RawFd, from: RawFd, bytes: Vec<u8>) {
+        let Some(stream) = self.network.stream_mut(to) else {
+            let latency = self.latency();
+            return self.schedule.after(latency, Action::Reset { to: from });
+        };
+        if !stream.reset {
+            stream.inbox.extend(bytes);
+            self.wake(to);
+        }
+    }
+
+    pub(super) fn on_fin(&mut self, to: RawFd) {
+        if let Some(stream) = self.network.stream_mut(to) {
+            stream.eof = true;
+            self.wake(to);
+        }
+    }
+
+    pub(super) fn on_reset(&mut self, to: RawFd) {
+        let lossy = self.chance(self.config.faults.lossy_resets);
+        if let Some(stream) = self.network.stream_mut(to) {
+            stream.reset = true;
+            if lossy {
+                stream.inbox.clear();
+            }
+            self.wake(to);
+        }
+    }
+
+    /// Lets the operations of a descriptor notice what has changed.
+    fn wake(&mut self, fd: RawFd) {
+        if let Some(key) = self.network.key(fd) {
+            self.step_receive(key);
+            self.step_send(key);
+        }
+    }
+}

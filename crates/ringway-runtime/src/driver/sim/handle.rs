@@ -1,0 +1,115 @@
+//! What the simulated driver knows of a registered descriptor: its operations in flight.
+
+use std::os::fd::RawFd;
+
+use crate::driver::{Key, RecvClass, SendBatch};
+
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) key: Key,
+    pub(super) fd: RawFd,
+    pub(super) receive: Repeating,
+    pub(super) class: RecvClass,
+    /// In the list of receives that wait for a buffer.
+    pub(super) parked: bool,
+    pub(super) accept: Repeating,
+    pub(super) send: Option<Sending>,
+    pub(super) connecting: bool,
+    pub(super) closing: bool,
+}
+
+/// A receive or accept: one start, many completions.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Repeating {
+    pub(super) state: Armed,
+    /// Between two completions by a fault; an action that ends it is scheduled.
+    pub(super) paused: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Armed {
+    #[default]
+    Off,
+    On,
+    /// A stop is on its way; completions go on until it is there.
+    Stopping,
+}
+
+/// A batch that is being sent.
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub(super) batch: SendBatch,
+    pub(super) done: usize,
+    pub(super) total: usize,
+    /// Between two pieces; an action that ends it is scheduled.
+    pub(super) paused: bool,
+    /// The answer is scheduled: zero, or an error number.
+    pub(super) outcome: Option<i32>,
+    /// The sending half ends with this batch.
+    pub(super) ends_write: bool,
+}
+
+impl Handle {
+    pub(super) fn new(key: Key, fd: RawFd) -> Self {
+        Self {
+            key,
+            fd,
+            receive: Repeating::default(),
+            class: RecvClass::Message,
+            parked: false,
+            accept: Repeating::default(),
+            send: None,
+            connecting: false,
+            closing: false,
+        }
+    }
+}
+
+impl Repeating {
+    pub(super) const STARTED: Repeating = Repeating {
+        state: Armed::On,
+        paused: false,
+    };
+
+    /// Whether completions may be made now.
+    pub(super) fn runs(self) -> bool {
+        self.state != Armed::Off && !self.paused
+    }
+
+    pub(super) fn is_on(self) -> bool {
+        self.state != Armed::Off
+    }
+}
+
+impl Sending {
+    pub(super) fn new(batch: SendBatch) -> Self {
+        let total = batch
+            .segments
+            .iter()
+            .map(|segment| segment.as_slice().len())
+            .sum();
+        Self {
+            batch,
+            done: 0,
+            total,
+            paused: false,
+            outcome: None,
+            ends_write: false,
+        }
+    }
+
+    /// Copies the next `count` bytes out and counts them as sent.
+    pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
+        let mut taken = Vec::with_capacity(count);
+        let mut skip = self.done;
+        for segment in &self.batch.segments {
+            let bytes = segment.as_slice();
+            let start = skip.min(bytes.len());
+            let end = bytes.len().min(start + count - taken.len());
+            taken.extend_from_slice(&bytes[start..end]);
+            skip -= start;
+        }
+        self.done += taken.len();
+        taken
+    }
+}

@@ -1,0 +1,334 @@
+//! The simulated driver: a seeded network in memory with a virtual clock.
+//!
+//! Everything above the [`Driver`] contract runs on it unchanged, on one thread, under faults that
+//! a real kernel shows once a month. Its parts:
+//!
+//! * [`network`]: what sockets hold; [`address`]: who is bound where. No time, no chance.
+//! * [`schedule`]: the clock and the [`Action`]s that are to happen.
+//! * `receive`, `transmit`, `connect`, `close`: what each operation does when its time comes,
+//!   with the faults that may hit it.
+//! * `turn`: runs what is due, moves the clock, hands over events.
+
+mod address;
+mod close;
+mod config;
+mod connect;
+mod faults;
+mod handle;
+mod network;
+mod receive;
+mod rng;
+mod schedule;
+mod transmit;
+mod turn;
+
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use socket2::SockAddr;
+
+pub use config::SimConfig;
+pub use faults::Faults;
+
+use self::handle::{Armed, Handle, Repeating, Sending};
+use self::network::{Datagram, Inbound, Network};
+use self::rng::Rng;
+use self::schedule::Schedule;
+use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait};
+use crate::sys::Pools;
+
+/// One simulated network and the operations of one core on it.
+pub(crate) struct Sim {
+    config: SimConfig,
+    /// The instant that virtual time counts from.
+    base: Instant,
+    rng: Rng,
+    schedule: Schedule<Action>,
+    network: Network,
+    /// By the index of their key.
+    handles: Vec<Option<Handle>>,
+    /// Events that are due but not handed over yet.
+    ready: VecDeque<Event>,
+    /// Receives waiting for a free buffer.
+    parked: Vec<Key>,
+    pools: Pools,
+    counters: DriverCounters,
+}
+
+/// Something that happens at a moment of virtual time. What it names may be gone by then.
+#[derive(Debug)]
+enum Action {
+    /// An operation goes on: just started, or its pause is over.
+    Receive(Key),
+    Accept(Key),
+    Send(Key),
+    /// Room in the peer's buffer became known to this sender.
+    Room(RawFd),
+    /// An operation is answered.
+    ReceiveStopped(Key),
+    AcceptStopped(Key),
+    Sent(Key),
+    Connected {
+        key: Key,
+        errno: i32,
+    },
+    Closed {
+        key: Key,
+        abort: bool,
+    },
+    /// A connect reaches the place that it names.
+    Syn {
+        client: RawFd,
+        to: Box<SockAddr>,
+        attempt: u32,
+    },
+    /// Something reaches the end of a stream.
+    Bytes {
+        to: RawFd,
+        from: RawFd,
+        bytes: Vec<u8>,
+    },
+    Fin {
+        to: RawFd,
+    },
+    Reset {
+        to: RawFd,
+    },
+    Datagram {
+        to: Box<SockAddr>,
+        datagram: Datagram,
+    },
+}
+
+impl Sim {
+    /// A network without sockets at virtual time zero; receives take their buffers from `pools`.
+    pub(crate) fn new(config: SimConfig, pools: &Pools) -> Self {
+        Self {
+            config,
+            base: Instant::now(),
+            rng: Rng::new(config.seed),
+            schedule: Schedule::new(),
+            network: Network::new(config.descriptors_max),
+            handles: Vec::new(),
+            ready: VecDeque::new(),
+            parked: Vec::new(),
+            pools: pools.clone(),
+            counters: DriverCounters::default(),
+        }
+    }
+
+    /// Descriptors that the program holds; a test expects zero at its end.
+    pub(crate) fn open_descriptors(&self) -> usize {
+        self.network.held_count()
+    }
+
+    /// Virtual time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.schedule.now()
+    }
+
+    /// The handle of `key`, made at its first operation.
+    fn handle(&mut self, key: Key, fd: RawFd) -> &mut Handle {
+        let index = key.index();
+        if self.handles.len() <= index {
+            self.handles.resize_with(index + 1, || None);
+        }
+        let slot = &mut self.handles[index];
+        if slot.as_ref().is_none_or(|handle| handle.key != key) {
+            debug_assert!(slot.is_none(), "slot {index} reused before it was closed");
+            if let Some(socket) = self.network.socket_mut(fd) {
+                socket.key = Some(key);
+            }
+            *slot = None;
+        }
+        slot.get_or_insert_with(|| Handle::new(key, fd))
+    }
+
+    /// The handle of a key that is neither closed nor closing.
+    fn live(&mut self, key: Key) -> Option<&mut Handle> {
+        self.handles
+            .get_mut(key.index())?
+            .as_mut()
+            .filter(|handle| handle.key == key && !handle.closing)
+    }
+
+    fn chance(&mut self, per_mille: u16) -> bool {
+        self.rng.chance(per_mille)
+    }
+
+    /// The time from one socket to another.
+    fn latency(&mut self) -> Duration {
+        let SimConfig {
+            latency_min,
+            latency_max,
+            ..
+        } = self.config;
+        self.rng.between(latency_min, latency_max) + self.delay(self.config.faults.delays)
+    }
+
+    /// In `per_mille` of 1,000 cases an extra wait, else none.
+    fn delay(&mut self, per_mille: u16) -> Duration {
+        if !self.chance(per_mille) {
+            return Duration::ZERO;
+        }
+        self.rng
+            .between(Duration::from_nanos(1), self.config.faults.delay_max)
+    }
+
+    /// A wait of up to the longest that faults cause.
+    fn pause(&mut self) -> Duration {
+        self.delay(1_000)
+    }
+}
+
+impl Driver for Sim {
+    fn now(&self) -> Instant {
+        self.base + self.schedule.now()
+    }
+
+    fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)> {
+        self.counters.syscalls += 1;
+        self.network.listen(addr, options)
+    }
+
+    fn bind_datagram(
+        &mut self,
+        addr: &SockAddr,
+        options: BindOptions,
+    ) -> io::Result<(RawFd, SockAddr)> {
+        self.counters.syscalls += 1;
+        self.network.bind_datagram(addr, options)
+    }
+
+    fn open_stream(&mut self, _addr: &SockAddr) -> io::Result<RawFd> {
+        self.counters.syscalls += 1;
+        self.network.open_stream()
+    }
+
+    /// Descriptors made elsewhere are the kernel's.
+    fn adopt(&mut self, _fd: RawFd) -> io::Result<()> {
+        let why = "a simulation has no descriptors but its own";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    }
+
+    fn peer_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
+        self.network
+            .peer_addr(fd)?
+            .map_or_else(|| SockAddr::unix(""), Ok)
+    }
+
+    fn local_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
+        self.network
+            .local_addr(fd)?
+            .map_or_else(|| SockAddr::unix(""), Ok)
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
+    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
+        self.counters.syscalls += 1;
+        self.handle(key, fd).connecting = true;
+        self.start_connect(key, fd, addr);
+    }
+
+    fn accept_start(&mut self, key: Key, fd: RawFd) {
+        self.counters.syscalls += 1;
+        let handle = self.handle(key, fd);
+        debug_assert!(!handle.accept.is_on(), "two accepts on one listener");
+        handle.accept = Repeating::STARTED;
+        self.schedule.after(Duration::ZERO, Action::Accept(key));
+    }
+
+    fn accept_stop(&mut self, key: Key, fd: RawFd) {
+        self.counters.syscalls += 1;
+        let handle = self.handle(key, fd);
+        if handle.accept.state == Armed::On {
+            handle.accept.state = Armed::Stopping;
+            let late = self.delay(self.config.faults.late_cancels);
+            self.schedule.after(late, Action::AcceptStopped(key));
+        }
+    }
+
+    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass) {
+        self.counters.syscalls += 1;
+        let handle = self.handle(key, fd);
+        debug_assert!(!handle.receive.is_on(), "two receives on one socket");
+        handle.class = class;
+        handle.receive = Repeating::STARTED;
+        self.schedule.after(Duration::ZERO, Action::Receive(key));
+    }
+
+    fn recv_stop(&mut self, key: Key, fd: RawFd) {
+        self.counters.syscalls += 1;
+        let handle = self.handle(key, fd);
+        if handle.receive.state == Armed::On {
+            handle.receive.state = Armed::Stopping;
+            let late = self.delay(self.config.faults.late_cancels);
+            self.schedule.after(late, Action::ReceiveStopped(key));
+        }
+    }
+
+    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
+        self.counters.syscalls += 1;
+        let handle = self.handle(key, fd);
+        debug_assert!(handle.send.is_none(), "two sends in flight on one socket");
+        handle.send = Some(Sending::new(batch));
+        let delay = self.delay(self.config.faults.delays);
+        self.schedule.after(delay, Action::Send(key));
+    }
+
+    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
+        self.counters.syscalls += 1;
+        self.end_write(key, fd)
+    }
+
+    fn close(&mut self, key: Key, fd: RawFd, abort: bool) {
+        self.counters.syscalls += 1;
+        self.start_close(key, fd, abort);
+    }
+
+    fn close_unregistered(&mut self, fd: RawFd) {
+        self.counters.syscalls += 1;
+        self.close_descriptor(fd, false);
+    }
+
+    fn peek(&mut self) -> bool {
+        !self.ready.is_empty() || self.schedule.is_due() || self.can_unpark()
+    }
+
+    fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        self.run_until_event(wait)?;
+        self.hand_over(events);
+        Ok(())
+    }
+
+    /// Simulated cores are alone on their thread; nobody has a ring to be woken by.
+    fn signal_ring(&mut self, _ring_fd: RawFd) -> bool {
+        false
+    }
+
+    fn ring_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+
+    fn describe(&self) -> String {
+        let SimConfig { seed, faults, .. } = self.config;
+        let faults = if faults.are_none() {
+            "no faults"
+        } else {
+            "faults"
+        };
+        format!("sim (seed {seed}, {faults})")
+    }
+}

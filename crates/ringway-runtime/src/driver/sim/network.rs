@@ -1,0 +1,340 @@
+//! The sockets of a simulation: what has been sent, what has arrived, who is bound where.
+//!
+//! This half knows no keys' operations, no time and no chance; it is what a kernel's socket layer
+//! holds between two system calls.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use socket2::SockAddr;
+
+use super::address::{Addresses, reachable};
+use crate::driver::{BindOptions, Key, RecvEnd};
+
+/// Every open socket, by descriptor.
+#[derive(Debug)]
+pub(super) struct Network {
+    sockets: BTreeMap<RawFd, Socket>,
+    /// Never used twice, so that nothing late can reach a descriptor's next owner.
+    next_fd: RawFd,
+    descriptors_max: usize,
+    pub(super) listeners: Addresses,
+    pub(super) receivers: Addresses,
+}
+
+/// One end of something.
+#[derive(Debug)]
+pub(super) struct Socket {
+    /// Who is told; `None` until the first operation.
+    pub(super) key: Option<Key>,
+    /// Whether a program holds the descriptor; not so while a connection waits to be accepted.
+    pub(super) held: bool,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// A stream socket before it is connected.
+    Unconnected,
+    Listener(Listener),
+    Stream(Stream),
+    Datagram(DatagramSocket),
+}
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) local: SockAddr,
+    /// Connections that nobody has accepted yet.
+    pub(super) backlog: VecDeque<RawFd>,
+    /// At most this many wait.
+    pub(super) backlog_max: usize,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) peer: RawFd,
+    /// `None` for an unnamed unix socket.
+    pub(super) local: Option<SockAddr>,
+    pub(super) remote: Option<SockAddr>,
+    /// Arrived, not yet read.
+    pub(super) inbox: VecDeque<u8>,
+    /// The peer's end of data has arrived.
+    pub(super) eof: bool,
+    pub(super) reset: bool,
+    /// A send has been failed by the reset already; further ones see a broken pipe.
+    pub(super) reset_told: bool,
+    pub(super) write_ended: bool,
+    /// Bytes sent from here that the peer has not read.
+    pub(super) outstanding: usize,
+    /// When the last thing sent from here arrives; what follows arrives no earlier.
+    pub(super) arrives_at: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct DatagramSocket {
+    pub(super) local: SockAddr,
+    /// Where datagrams without an address go.
+    pub(super) remote: Option<SockAddr>,
+    pub(super) inbox: VecDeque<Datagram>,
+    pub(super) inbox_bytes: usize,
+    /// Senders that wait for room here.
+    pub(super) waiting: Vec<Key>,
+    /// When the last datagram sent from here arrives.
+    pub(super) arrives_at: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Datagram {
+    pub(super) from: Option<Box<SockAddr>>,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What a receive on a descriptor would find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Inbound {
+    Nothing,
+    Ready,
+    Ended(RecvEnd),
+}
+
+/// Far above any descriptor that a process is given, so that a fake one handed to the kernel by
+/// mistake fails instead of hitting a file.
+const FIRST_FD: RawFd = 1_000_000;
+
+impl Network {
+    pub(super) fn new(descriptors_max: usize) -> Self {
+        Self {
+            sockets: BTreeMap::new(),
+            next_fd: FIRST_FD,
+            descriptors_max,
+            listeners: Addresses::new(),
+            receivers: Addresses::new(),
+        }
+    }
+
+    /// Descriptors that a program holds.
+    pub(super) fn held_count(&self) -> usize {
+        self.sockets.values().filter(|socket| socket.held).count()
+    }
+
+    /// # Errors
+    /// `EMFILE` when a program holds as many descriptors as it may.
+    pub(super) fn check_room(&self) -> io::Result<()> {
+        if self.held_count() < self.descriptors_max {
+            return Ok(());
+        }
+        Err(io::Error::from_raw_os_error(libc::EMFILE))
+    }
+
+    pub(super) fn open_stream(&mut self) -> io::Result<RawFd> {
+        self.check_room()?;
+        Ok(self.insert(Kind::Unconnected, true))
+    }
+
+    pub(super) fn listen(
+        &mut self,
+        addr: &SockAddr,
+        options: BindOptions,
+    ) -> io::Result<(RawFd, SockAddr)> {
+        self.check_room()?;
+        let local = self.listeners.bind(addr, options, self.next_fd)?;
+        let backlog_max = usize::try_from(options.backlog).unwrap_or(0).max(1);
+        let listener = Listener {
+            local: local.clone(),
+            backlog: VecDeque::new(),
+            backlog_max,
+        };
+        Ok((self.insert(Kind::Listener(listener), true), local))
+    }
+
+    pub(super) fn bind_datagram(
+        &mut self,
+        addr: &SockAddr,
+        options: BindOptions,
+    ) -> io::Result<(RawFd, SockAddr)> {
+        self.check_room()?;
+        let local = self.receivers.bind(addr, options, self.next_fd)?;
+        let socket = DatagramSocket::new(local.clone());
+        Ok((self.insert(Kind::Datagram(socket), true), local))
+    }
+
+    /// Adds a connection's accepted end, whose peer `client` is told of it later.
+    pub(super) fn insert_accepted(&mut self, client: RawFd, to: &SockAddr) -> io::Result<RawFd> {
+        let local = to
+            .as_socket()
+            .map_or_else(|| to.clone(), |inet| reachable(inet).into());
+        let remote = match local.as_socket() {
+            Some(inet) => Some(self.listeners.with_free_port(inet.ip())?),
+            None => None,
+        };
+        Ok(self.insert(
+            Kind::Stream(Stream::new(client, Some(local), remote)),
+            false,
+        ))
+    }
+
+    fn insert(&mut self, kind: Kind, held: bool) -> RawFd {
+        let fd = self.next_fd;
+        self.next_fd += 1;
+        self.sockets.insert(
+            fd,
+            Socket {
+                key: None,
+                held,
+                kind,
+            },
+        );
+        fd
+    }
+
+    pub(super) fn remove(&mut self, fd: RawFd) -> Option<Socket> {
+        let socket = self.sockets.remove(&fd)?;
+        match &socket.kind {
+            Kind::Listener(listener) => self.listeners.release(&listener.local, fd),
+            Kind::Datagram(datagram) => self.receivers.release(&datagram.local, fd),
+            Kind::Unconnected | Kind::Stream(_) => {}
+        }
+        Some(socket)
+    }
+
+    pub(super) fn socket(&self, fd: RawFd) -> Option<&Socket> {
+        self.sockets.get(&fd)
+    }
+
+    pub(super) fn socket_mut(&mut self, fd: RawFd) -> Option<&mut Socket> {
+        self.sockets.get_mut(&fd)
+    }
+
+    pub(super) fn key(&self, fd: RawFd) -> Option<Key> {
+        self.socket(fd)?.key
+    }
+
+    pub(super) fn listener_mut(&mut self, fd: RawFd) -> Option<&mut Listener> {
+        match &mut self.socket_mut(fd)?.kind {
+            Kind::Listener(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
+    pub(super) fn stream_mut(&mut self, fd: RawFd) -> Option<&mut Stream> {
+        match &mut self.socket_mut(fd)?.kind {
+            Kind::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    pub(super) fn datagram_mut(&mut self, fd: RawFd) -> Option<&mut DatagramSocket> {
+        match &mut self.socket_mut(fd)?.kind {
+            Kind::Datagram(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    pub(super) fn inbound(&self, fd: RawFd) -> Inbound {
+        let failed = |errno| Inbound::Ended(RecvEnd::Failed(errno));
+        match self.socket(fd).map(|socket| &socket.kind) {
+            None => failed(libc::EBADF),
+            Some(Kind::Unconnected | Kind::Listener(_)) => failed(libc::ENOTCONN),
+            Some(Kind::Stream(stream)) if !stream.inbox.is_empty() => Inbound::Ready,
+            Some(Kind::Stream(stream)) if stream.eof => Inbound::Ended(RecvEnd::Eof),
+            Some(Kind::Stream(stream)) if stream.reset => failed(libc::ECONNRESET),
+            Some(Kind::Datagram(socket)) if !socket.inbox.is_empty() => Inbound::Ready,
+            Some(Kind::Stream(_) | Kind::Datagram(_)) => Inbound::Nothing,
+        }
+    }
+
+    /// The address of a descriptor's own end; `None` where it has no name.
+    pub(super) fn local_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
+        let socket = self
+            .socket(fd)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        Ok(match &socket.kind {
+            Kind::Unconnected => None,
+            Kind::Listener(listener) => Some(listener.local.clone()),
+            Kind::Stream(stream) => stream.local.clone(),
+            Kind::Datagram(socket) => Some(socket.local.clone()),
+        })
+    }
+
+    /// The address of a descriptor's other end; `None` where it has no name.
+    pub(super) fn peer_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
+        let socket = self
+            .socket(fd)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        match &socket.kind {
+            Kind::Stream(stream) => Ok(stream.remote.clone()),
+            Kind::Datagram(DatagramSocket {
+                remote: Some(to), ..
+            }) => Ok(Some(to.clone())),
+            _ => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn new(peer: RawFd, local: Option<SockAddr>, remote: Option<SockAddr>) -> Self {
+        Self {
+            peer,
+            local,
+            remote,
+            inbox: VecDeque::new(),
+            eof: false,
+            reset: false,
+            reset_told: false,
+            write_ended: false,
+            outstanding: 0,
+            arrives_at: Duration::ZERO,
+        }
+    }
+
+    /// Moves what has arrived into `buffer` and tells how much that was.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
+        let count = buffer.len().min(self.inbox.len());
+        let (front, back) = self.inbox.as_slices();
+        let from_front = count.min(front.len());
+        buffer[..from_front].copy_from_slice(&front[..from_front]);
+        buffer[from_front..count].copy_from_slice(&back[..count - from_front]);
+        self.inbox.drain(..count);
+        count
+    }
+}
+
+impl DatagramSocket {
+    fn new(local: SockAddr) -> Self {
+        Self {
+            local,
+            remote: None,
+            inbox: VecDeque::new(),
+            inbox_bytes: 0,
+            waiting: Vec::new(),
+            arrives_at: Duration::ZERO,
+        }
+    }
+
+    /// Whether a datagram fits; an empty queue takes any.
+    pub(super) fn has_room(&self, bytes: usize, capacity: usize) -> bool {
+        self.inbox.is_empty() || self.inbox_bytes + bytes + DATAGRAM_COST <= capacity
+    }
+
+    pub(super) fn put(&mut self, datagram: Datagram) {
+        self.inbox_bytes += datagram.bytes.len() + DATAGRAM_COST;
+        self.inbox.push_back(datagram);
+    }
+
+    pub(super) fn take(&mut self) -> Option<Datagram> {
+        let datagram = self.inbox.pop_front()?;
+        self.inbox_bytes -= datagram.bytes.len() + DATAGRAM_COST;
+        Some(datagram)
+    }
+}
+
+/// What a queued datagram counts beside its bytes, so that empty ones are bounded too.
+const DATAGRAM_COST: usize = 64;
+
+/// Whether bytes to this address could be lost on the way.
+pub(super) fn is_inet(addr: &SockAddr) -> bool {
+    addr.as_socket().is_some()
+}

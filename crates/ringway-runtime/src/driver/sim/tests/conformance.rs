@@ -1,0 +1,42 @@
+//! How the conformance suite gets a simulated driver.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use socket2::SockAddr;
+
+use crate::driver::conformance::Fixture;
+use crate::driver::sim::{Sim, SimConfig};
+use crate::sys::Pools;
+
+/// A network without latency: the suite also polls, and the clock of a simulation does not move
+/// for one who only polls.
+pub(in crate::driver) struct SimFixture;
+
+impl Fixture for SimFixture {
+    type Driver = Sim;
+
+    /// Nobody else is there to wake a simulation.
+    fn driver(pools: &Pools) -> io::Result<(Sim, Option<OwnedFd>)> {
+        let config = SimConfig {
+            latency_max: Duration::ZERO,
+            ..SimConfig::new(1)
+        };
+        let config = SimConfig {
+            latency_min: Duration::ZERO,
+            ..config
+        };
+        Ok((Sim::new(config, pools), None))
+    }
+
+    /// The suite looks for the socket's file, which a simulation does not make.
+    fn unix_addr(_path: &Path) -> Option<SockAddr> {
+        None
+    }
+
+    fn descriptors_open(driver: &Sim) -> usize {
+        driver.open_descriptors()
+    }
+}
