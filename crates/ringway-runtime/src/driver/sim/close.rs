@@ -4,7 +4,6 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use super::network::{Kind, Stream};
-use super::turn::key_of;
 use super::{Action, Sim};
 use crate::driver::{Event, Key};
 
@@ -23,7 +22,7 @@ impl Sim {
     fn discard_events(&mut self, key: Key) {
         for event in std::mem::take(&mut self.ready) {
             match event {
-                event if key_of(&event) != key => self.ready.push_back(event),
+                event if event.key() != key => self.ready.push_back(event),
                 Event::Accepted { fd, .. } => self.close_descriptor(fd, false),
                 _ => {}
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::{Action, Sim};
-use crate::driver::{Event, Key, Wait};
+use crate::driver::{Event, Wait};
 use crate::limits;
 
 impl Sim {
@@ -77,7 +77,7 @@ impl Sim {
         self.counters.syscalls += 1;
         let faults = self.config.faults;
         for at in 1..self.ready.len() {
-            let apart = key_of(&self.ready[at - 1]) != key_of(&self.ready[at]);
+            let apart = self.ready[at - 1].key() != self.ready[at].key();
             if apart && self.chance(faults.reorders) {
                 self.ready.swap(at - 1, at);
             }
@@ -104,19 +104,5 @@ impl Sim {
             self.schedule.now(),
             self.config.seed,
         ))
-    }
-}
-
-/// Whose operation an event answers.
-pub(super) fn key_of(event: &Event) -> Key {
-    match *event {
-        Event::Accepted { key, .. }
-        | Event::AcceptEnded { key, .. }
-        | Event::Connected { key, .. }
-        | Event::Received { key, .. }
-        | Event::Datagram { key, .. }
-        | Event::RecvEnded { key, .. }
-        | Event::Sent { key, .. }
-        | Event::Closed { key } => key,
     }
 }

@@ -191,7 +191,9 @@ fn shared_ports_share_connections() {
     let (first, addr) = lab.sim.listen(&inet("127.0.0.1:0"), shared).unwrap();
     let (second, _) = lab.sim.listen(&addr, shared).unwrap();
     let keys = [first, second].map(|fd| lab.register(fd));
-    keys.map(|key| lab.accept_start(key));
+    for key in keys {
+        lab.accept_start(key);
+    }
     for _ in 0..32 {
         lab.connect(&addr);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::lab::Lab;
 use crate::driver::sim::{Faults, SimConfig};
-use crate::driver::{Driver, Event, RecvClass, RecvEnd, Wait};
+use crate::driver::{Event, RecvClass, RecvEnd, Wait};
 use crate::limits;
 
 fn lab(faults: Faults) -> Lab {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use socket2::SockAddr;
 
 use crate::buf::Segment;
-use crate::driver::sim::turn::key_of;
 use crate::driver::sim::{Sim, SimConfig};
 use crate::driver::{BindOptions, Driver, Event, Key, RecvClass, SendBatch, Wait};
 use crate::sys::Pools;
@@ -209,7 +208,7 @@ impl Lab {
     fn check(&mut self, event: &Event) {
         self.trace
             .push(format!("{:?} {}", self.sim.elapsed(), line(event)));
-        let book = self.book(key_of(event));
+        let book = self.book(event.key());
         assert!(!book.closed, "after Closed: {event:?}");
         assert!(
             !book.closing || matches!(event, Event::Closed { .. }),
