@@ -90,8 +90,9 @@ impl Sim {
         }
     }
 
+    /// An end of data that comes after a reset must not hide it: bytes before it were dropped.
     pub(super) fn on_fin(&mut self, to: RawFd) {
-        if let Some(stream) = self.network.stream_mut(to) {
+        if let Some(stream) = self.network.stream_mut(to).filter(|stream| !stream.reset) {
             stream.eof = true;
             self.wake(to);
         }

@@ -188,7 +188,7 @@ impl Sim {
 
 impl Driver for Sim {
     fn now(&self) -> Instant {
-        self.base + self.schedule.now()
+        self.base + self.elapsed()
     }
 
     fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)> {
@@ -330,5 +330,16 @@ impl Driver for Sim {
             "faults"
         };
         format!("sim (seed {seed}, {faults})")
+    }
+}
+
+impl Drop for Sim {
+    /// What a real process would leak goes unnoticed in memory, so it is told.
+    fn drop(&mut self) {
+        let open = self.open_descriptors();
+        if open > 0 {
+            let seed = self.config.seed;
+            tracing::warn!(open, seed, "a simulation ended with descriptors open");
+        }
     }
 }

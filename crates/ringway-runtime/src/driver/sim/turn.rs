@@ -101,7 +101,7 @@ impl Sim {
             "simulation is stuck: nothing is scheduled and no timer is set at {:?}, with \
              {receives} receives ({parked} of them waiting for a buffer), {accepts} accepts and \
              {sends} sends in flight, seed {}",
-            self.schedule.now(),
+            self.elapsed(),
             self.config.seed,
         ))
     }

@@ -7,4 +7,5 @@ mod datagrams;
 mod echo;
 mod faults;
 mod lab;
+mod runtime;
 mod streams;

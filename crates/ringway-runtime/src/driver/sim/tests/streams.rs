@@ -230,3 +230,20 @@ fn unregistered_descriptors_are_closed_too() {
     lab.settle();
     lab.finish();
 }
+
+/// Found by `broken_connections_are_errors_not_hangs`: a truncated stream looked complete.
+#[test]
+fn an_end_of_data_after_a_reset_does_not_hide_it() {
+    let mut lab = Lab::new(SimConfig::new(11));
+    let (client, server) = lab.pair();
+    let fd = lab.fd(server);
+    lab.send(client, "lost with the reset");
+    lab.shutdown_write(client);
+    lab.turn(Wait::Poll);
+    lab.sim.on_reset(fd);
+    lab.recv_start(server, RecvClass::Message);
+    let reset = Some(RecvEnd::Failed(libc::ECONNRESET));
+    assert_eq!(heard(&lab.settle(), server), (vec![], reset));
+    lab.recv_start(server, RecvClass::Message);
+    assert_eq!(heard(&lab.settle(), server), (vec![], reset));
+}
