@@ -1,0 +1,1 @@
+//! Clients: connecting, retrying, reconnecting.

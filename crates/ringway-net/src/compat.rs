@@ -1,0 +1,1 @@
+//! The traits of tokio and hyper over a connection.
