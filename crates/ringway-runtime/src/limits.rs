@@ -74,8 +74,9 @@ pub(crate) const WHEEL_LEVELS: usize = 11;
 pub(crate) const EPOLL_EVENTS: usize = 256;
 
 /// Bytes received in one turn of the epoll driver: views live until the turn is handled, and this
-/// much stays in a second-level cache. The rest of the pass follows in the next turn.
-pub(crate) const EPOLL_TURN_BYTES: usize = 512 * 1024;
+/// much stays in a second-level cache beside the kernel's own copies. The rest of the pass follows
+/// in the next turn, which then has no need to ask epoll.
+pub(crate) const EPOLL_TURN_BYTES: usize = 256 * 1024;
 
 /// Bytes that one socket receives before it is the next one's turn.
 pub(crate) const EPOLL_SOCKET_BYTES: usize = 128 * 1024;

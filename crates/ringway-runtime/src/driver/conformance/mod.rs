@@ -140,6 +140,7 @@ macro_rules! suite {
                 eventfd_wakes_each_time
                 wait_ends_in_time
                 descriptors_return_to_base
+                accept_outlives_the_descriptor_limit
             }
             suite! { $fixture, 2, resources:
                 starvation_loses_nothing

@@ -3,6 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::Fixture;
 use super::rig::{Endpoint, Rig, assert_same, pattern};
 use crate::buf::Segment;
@@ -84,23 +87,8 @@ pub(super) fn wait_ends_in_time<F: Fixture>(rig: &mut Rig<F>) {
 
 /// Counted in a process of its own, since other tests open descriptors meanwhile.
 pub(super) fn descriptors_return_to_base<F: Fixture>(rig: &mut Rig<F>) {
-    let thread = std::thread::current();
-    let name = thread
-        .name()
-        .expect("the harness names threads after their tests");
     if std::env::var_os(OWN_PROCESS).is_none() {
-        let this = std::env::current_exe().expect("the test binary");
-        let mut alone = Command::new(this);
-        alone
-            .args(["--exact", name, "--test-threads", "2"])
-            .env(OWN_PROCESS, "1");
-        let output = alone.output().expect("the test binary runs");
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && printed.contains("1 passed"),
-            "{printed}"
-        );
-        return;
+        return repeat_in_own_process();
     }
     open_and_close(rig);
     let base = F::descriptors_open(&rig.driver);
@@ -108,6 +96,65 @@ pub(super) fn descriptors_return_to_base<F: Fixture>(rig: &mut Rig<F>) {
         open_and_close(rig);
     }
     assert_eq!(F::descriptors_open(&rig.driver), base);
+}
+
+/// The descriptor limit ends accepting and nothing else; what waited is accepted afterwards.
+pub(super) fn accept_outlives_the_descriptor_limit<F: Fixture>(rig: &mut Rig<F>) {
+    if rig.driver.is_simulated() {
+        return; // Its limit is a matter of its own tests, the process's means nothing to it.
+    }
+    if std::env::var_os(OWN_PROCESS).is_none() {
+        return repeat_in_own_process();
+    }
+    // Before accepting starts: io_uring notes the limit when it takes the operation.
+    let limits = Rlimit {
+        current: Some(128),
+        ..getrlimit(Resource::Nofile)
+    };
+    setrlimit(Resource::Nofile, limits).expect("lowering is allowed");
+    let (listener, addr) = rig.listen(&F::stream_addr());
+    rig.accept_start(listener);
+    rig.settle();
+    let fd = rig.driver.open_stream(&addr).expect("a descriptor is free");
+    let client = rig.endpoint(fd);
+    let another = || eventfd(0, EventfdFlags::CLOEXEC).ok();
+    let fillers: Vec<_> = std::iter::from_fn(another).collect();
+    assert!(!fillers.is_empty());
+
+    rig.driver.connect(client.key, client.fd, &addr);
+    rig.drive("the end of accepting", |rig| {
+        !rig.of(listener).accept_ends.is_empty()
+    });
+    assert_eq!(rig.of(listener).accept_ends, [libc::EMFILE]);
+    assert!(rig.of(listener).accepted.is_empty());
+    drop(fillers);
+    rig.accept_start(listener);
+    let server = rig.accepted(listener);
+    rig.recv_start(server, RecvClass::Message);
+    rig.send_all(client, b"in time");
+    assert_eq!(rig.received(server, 7), b"in time");
+    for endpoint in [client, server, listener] {
+        rig.close(endpoint, false);
+    }
+}
+
+/// Runs the current test again where no other test runs.
+fn repeat_in_own_process() {
+    let thread = std::thread::current();
+    let name = thread
+        .name()
+        .expect("the harness names threads after their tests");
+    let this = std::env::current_exe().expect("the test binary");
+    let mut alone = Command::new(this);
+    alone
+        .args(["--exact", name, "--test-threads", "2"])
+        .env(OWN_PROCESS, "1");
+    let output = alone.output().expect("the test binary runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && printed.contains("1 passed"),
+        "{printed}"
+    );
 }
 
 const OWN_PROCESS: &str = "RINGWAY_TEST_OWN_PROCESS";

@@ -131,8 +131,31 @@ fn address_of(from: SocketAddrAny) -> Option<SockAddr> {
     }
     let from = SocketAddrUnix::try_from(from).ok()?;
     let name = match from.abstract_name() {
+        Some([]) => return None,
         Some(name) => [&[0], name].concat(),
         None => from.path_bytes()?.to_vec(),
     };
     SockAddr::unix(OsStr::from_bytes(&name)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_every_family_are_kept() {
+        let v4: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let v6: SocketAddr = "[::1%3]:80".parse().expect("an address");
+        for inet in [v4, v6] {
+            assert_eq!(address_of(inet.into()), Some(SockAddr::from(inet)));
+        }
+        let path = SocketAddrUnix::new("/tmp/a socket").expect("a short path");
+        assert_eq!(
+            address_of(path.into()),
+            SockAddr::unix("/tmp/a socket").ok()
+        );
+        let name = SocketAddrUnix::new_abstract_name(b"name").expect("a short name");
+        assert_eq!(address_of(name.into()), SockAddr::unix("\0name").ok());
+        assert_eq!(address_of(SocketAddrUnix::new_unnamed().into()), None);
+    }
 }
