@@ -184,9 +184,7 @@ impl Sim {
         if let Some(listener) = self.network.listener_mut(listener) {
             listener.backlog.pop_front();
         }
-        if let Some(socket) = self.network.socket_mut(accepted) {
-            socket.held = true;
-        }
+        self.network.hold(accepted);
     }
 
     fn pause_accept(&mut self, key: Key) {

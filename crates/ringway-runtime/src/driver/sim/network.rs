@@ -19,6 +19,8 @@ pub(super) struct Network {
     sockets: BTreeMap<RawFd, Socket>,
     /// Never used twice, so that nothing late can reach a descriptor's next owner.
     next_fd: RawFd,
+    /// Sockets whose `held` is set.
+    held_count: usize,
     descriptors_max: usize,
     pub(super) listeners: Addresses,
     pub(super) receivers: Addresses,
@@ -109,6 +111,7 @@ impl Network {
         Self {
             sockets: BTreeMap::new(),
             next_fd: FIRST_FD,
+            held_count: 0,
             descriptors_max,
             listeners: Addresses::new(),
             receivers: Addresses::new(),
@@ -117,13 +120,13 @@ impl Network {
 
     /// Descriptors that a program holds.
     pub(super) fn held_count(&self) -> usize {
-        self.sockets.values().filter(|socket| socket.held).count()
+        self.held_count
     }
 
     /// # Errors
     /// `EMFILE` when a program holds as many descriptors as it may.
     pub(super) fn check_room(&self) -> io::Result<()> {
-        if self.held_count() < self.descriptors_max {
+        if self.held_count < self.descriptors_max {
             return Ok(());
         }
         Err(io::Error::from_raw_os_error(libc::EMFILE))
@@ -179,6 +182,7 @@ impl Network {
     fn insert(&mut self, kind: Kind, held: bool) -> RawFd {
         let fd = self.next_fd;
         self.next_fd += 1;
+        self.held_count += usize::from(held);
         self.sockets.insert(
             fd,
             Socket {
@@ -192,12 +196,21 @@ impl Network {
 
     pub(super) fn remove(&mut self, fd: RawFd) -> Option<Socket> {
         let socket = self.sockets.remove(&fd)?;
+        self.held_count -= usize::from(socket.held);
         match &socket.kind {
             Kind::Listener(listener) => self.listeners.release(&listener.local, fd),
             Kind::Datagram(datagram) => self.receivers.release(&datagram.local, fd),
             Kind::Unconnected | Kind::Stream(_) => {}
         }
         Some(socket)
+    }
+
+    /// Gives an accepted connection to the program.
+    pub(super) fn hold(&mut self, fd: RawFd) {
+        if let Some(socket) = self.sockets.get_mut(&fd) {
+            self.held_count += usize::from(!socket.held);
+            socket.held = true;
+        }
     }
 
     pub(super) fn socket(&self, fd: RawFd) -> Option<&Socket> {

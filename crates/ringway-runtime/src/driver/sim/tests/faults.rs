@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::lab::Lab;
 use crate::driver::sim::{Faults, SimConfig};
-use crate::driver::{Event, RecvClass, RecvEnd, Wait};
+use crate::driver::{Driver, Event, RecvClass, RecvEnd, Wait};
 use crate::limits;
 
 fn lab(faults: Faults) -> Lab {
@@ -179,6 +179,42 @@ fn a_short_turn_leaves_the_rest_to_the_next() {
         }
         assert!((turns_min..=turns_max).contains(&turns), "{turns} turns");
     }
+}
+
+#[test]
+fn a_close_takes_back_what_was_left_to_the_next_turn() {
+    let mut left = false;
+    for seed in 0..10 {
+        let faults = Faults {
+            short_turns: 1_000,
+            ..Faults::none()
+        };
+        let config = SimConfig {
+            faults,
+            ..SimConfig::new(seed)
+        };
+        let latency_max = Duration::ZERO;
+        let mut lab = Lab::new(SimConfig {
+            latency_min: latency_max,
+            latency_max,
+            ..config
+        });
+        let (listener, addr) = lab.listen();
+        let clients: Vec<_> = (0..16).map(|_| lab.connect(&addr)).collect();
+        let before = lab.sim.open_descriptors();
+        for event in lab.turn(Wait::Poll) {
+            if let Event::Accepted { fd, .. } = event {
+                lab.sim.close_unregistered(fd);
+            }
+        }
+        left |= lab.sim.open_descriptors() > before;
+        for key in clients.into_iter().chain([listener]) {
+            lab.close(key);
+        }
+        lab.settle();
+        lab.finish();
+    }
+    assert!(left, "no accepted connection was left");
 }
 
 #[test]
