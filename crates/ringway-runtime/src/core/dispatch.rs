@@ -200,7 +200,7 @@ impl Core {
         };
         let last = matches!(incoming, Incoming::Failed(_));
         self.shared.counters.poll_started(crate::names::NameId::of(CALLBACK));
-        let call = std::panic::AssertUnwindSafe(|| (callback.call)(&callback.stream, incoming));
+        let call = std::panic::AssertUnwindSafe(|| callback(incoming));
         let next = std::panic::catch_unwind(call).unwrap_or_else(|_panic| {
             tracing::error!("a handler panicked; its connection is closed");
             Next::Close
@@ -212,7 +212,7 @@ impl Core {
     }
 
     /// Gives a callback what was held back for it, and the end when all is delivered.
-    fn deliver_held(&self, key: Key) {
+    pub(crate) fn deliver_held(&self, key: Key) {
         loop {
             let next = self.with_stream(key, |state| {
                 state.callback.as_ref()?;
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn set_callback(&self, key: Key, callback: Box<Callback>) {
+    pub(crate) fn set_callback(&self, key: Key, callback: Callback) {
         self.with_stream(key, |state| state.callback = Some(callback));
         self.deliver_held(key);
     }

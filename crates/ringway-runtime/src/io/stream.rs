@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use super::Socket;
-use super::stream_state::{Callback, End, Owner, Shutdown, StreamState};
+use super::stream_state::{End, Owner, Shutdown, StreamState};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
@@ -275,13 +275,27 @@ impl Stream {
         });
     }
 
-    /// Resets the connection: what is queued is dropped, and the peer sees an error.
-    pub fn abort(self) {
-        self.with(|state| {
-            if state.end.is_none_or(|end| end == End::Eof) {
-                state.end = Some(End::Errno(libc::ECONNABORTED));
+    /// Resets the connection: what is queued is dropped, whoever waits gets an error, and the peer
+    /// sees one too. The descriptor is closed when the stream is dropped.
+    pub fn abort(&self) {
+        let callback = self.with(|state| {
+            state.fail(End::Errno(libc::ECONNABORTED));
+            if !std::mem::replace(&mut state.dirty, true) {
+                self.core.mark_dirty(self.key);
             }
+            state.callback.is_some()
         });
+        if callback {
+            self.core.deliver_held(self.key);
+        }
+    }
+
+    /// Wakes the task that waits in [`poll_recv`](Self::poll_recv), though nothing has arrived.
+    pub fn wake_reader(&self) {
+        let reader = self.with(|state| state.reader.take());
+        if let Some(reader) = reader {
+            reader.wake();
+        }
     }
 
     /// Replaces the bounds and timeouts.
@@ -328,10 +342,15 @@ impl Stream {
 
     /// Hands the stream to a callback that is called from the completion, without a task: `call`
     /// gets every piece of data and, at last, the end.
-    pub fn on_incoming(self, call: impl FnMut(&Stream, Incoming) -> Next + 'static) {
+    pub fn on_incoming(self, mut call: impl FnMut(&Stream, Incoming) -> Next + 'static) {
         let (core, key) = (Rc::clone(&self.core), self.key);
-        let callback = Box::new(Callback { stream: self, call: Box::new(call) });
-        core.set_callback(key, callback);
+        core.set_callback(key, Box::new(move |incoming| call(&self, incoming)));
+    }
+
+    /// As [`on_incoming`](Self::on_incoming), for a stream that others reach too: `call` has to own
+    /// what owns the stream, and drops it when it has asked to close.
+    pub fn set_callback(&self, call: impl FnMut(Incoming) -> Next + 'static) {
+        self.core.set_callback(self.key, Box::new(call));
     }
 }
 

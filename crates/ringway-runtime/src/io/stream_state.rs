@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::stream::{Incoming, Next, Stream, StreamLimits};
+use super::stream::{Incoming, Next, StreamLimits};
 use crate::driver::RecvClass;
 use crate::limits;
 use crate::timer::wheel::TimerKey;
@@ -35,7 +35,7 @@ pub(crate) struct StreamState {
     pub(crate) end: Option<End>,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
-    pub(crate) callback: Option<Box<Callback>>,
+    pub(crate) callback: Option<Callback>,
     pub(crate) connecting: bool,
     /// The callback knows that the stream has ended.
     pub(crate) end_told: bool,
@@ -93,11 +93,8 @@ pub(crate) enum Owner {
     Closing,
 }
 
-/// A consumer that is called from the completion, without a task.
-pub(crate) struct Callback {
-    pub(crate) stream: Stream,
-    pub(crate) call: Box<dyn FnMut(&Stream, Incoming) -> Next>,
-}
+/// A consumer that is called from the completion, without a task. It owns the stream.
+pub(crate) type Callback = Box<dyn FnMut(Incoming) -> Next>;
 
 impl StreamState {
     pub(crate) fn new(fd: RawFd, limits: Rc<StreamLimits>, now: Instant) -> Self {
