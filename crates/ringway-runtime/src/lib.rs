@@ -13,7 +13,7 @@
 //! use ringway_runtime::io::{ListenOptions, Listener, Stream};
 //!
 //! ringway_runtime::block_on(async {
-//!     let any_port = "127.0.0.1:0".parse::<std::net::SocketAddr>()?.into();
+//!     let any_port = std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into();
 //!     let listener = Listener::bind(&any_port, ListenOptions::default())?;
 //!     let address = listener.local_addr().clone();
 //!     let server = ringway_runtime::spawn(async move {
@@ -28,7 +28,7 @@
 //!     client.shutdown();
 //!     let reply = client.recv().await?.expect("an echo");
 //!     assert_eq!(&*reply, b"hello");
-//!     server.await?
+//!     server.await.expect("no panic")
 //! })??;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -44,6 +44,7 @@ mod limits;
 mod mailbox;
 mod names;
 mod runtime;
+pub mod sim;
 mod slab;
 mod spawn;
 pub mod sync;

@@ -176,12 +176,6 @@ pub(crate) const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 /// The finest stall threshold: the watchdog looks twice in that time.
 pub(crate) const STALL_THRESHOLD_MIN: Duration = Duration::from_millis(2);
 
-/// Threads of the process's blocking pool: name look-ups and files, not throughput.
-pub(crate) const BLOCKING_THREADS: usize = 16;
-
-/// Jobs that wait for a thread of the blocking pool.
-pub(crate) const BLOCKING_QUEUE: usize = 1_024;
-
 /// Bytes under way in one direction of a simulated stream unless the user says otherwise: smaller than what tests
 /// send, so that full buffers happen.
 pub(crate) const SIM_SOCKET_BUFFER_BYTES: usize = 64 * 1024;
@@ -204,3 +198,16 @@ pub(crate) const SIM_CONNECT_RETRIES_MAX: u32 = 6;
 
 /// Time before the first of those; each further one takes twice as long as the one before.
 pub(crate) const SIM_CONNECT_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// The longest wait of one turn while a core winds up: it looks at its deadline that often.
+pub(crate) const RUN_DOWN_TURN: Duration = Duration::from_millis(10);
+
+/// Receives after which the active connections are counted anew.
+pub(crate) const GATHER_EPOCH: u32 = 256;
+
+/// Messages gathered by one wait at most: 24 messages of 16 KiB, received and sent again, still fit
+/// into a second-level cache.
+pub(crate) const GATHER_MAX: u32 = 24;
+
+/// The longest that a message waits for others: the price of about one wake-up.
+pub(crate) const GATHER_WAIT: Duration = Duration::from_micros(50);

@@ -63,6 +63,6 @@ where
     T: Send + 'static,
 {
     static POOL: OnceLock<BlockingPool> = OnceLock::new();
-    let pool = || BlockingPool::new(limits::BLOCKING_THREADS, limits::BLOCKING_QUEUE);
+    let pool = || BlockingPool::new(limits::BLOCKING_THREADS_MAX, limits::BLOCKING_QUEUE_MAX);
     POOL.get_or_init(pool).spawn(work)
 }

@@ -1,7 +1,7 @@
 //! The tasks of one core: a slab of boxed futures and a run queue, without atomics.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -53,7 +53,6 @@ pub(crate) struct Tasks {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     queue: RefCell<VecDeque<TaskToken>>,
-    live: Cell<usize>,
 }
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -85,13 +84,7 @@ impl Tasks {
             slots: RefCell::default(),
             free: RefCell::default(),
             queue: RefCell::default(),
-            live: Cell::new(0),
         }
-    }
-
-    /// Tasks that have not ended.
-    pub(crate) fn live(&self) -> usize {
-        self.live.get()
     }
 
     pub(crate) fn runnable(&self) -> usize {
@@ -104,7 +97,10 @@ impl Tasks {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let join = Rc::new(Join { outcome: RefCell::default(), waiter: RefCell::default() });
+        let join = Rc::new(Join {
+            outcome: RefCell::default(),
+            waiter: RefCell::default(),
+        });
         let completed = Rc::clone(&join);
         let body = async move {
             let outcome = CatchPanic(pin!(future)).await;
@@ -117,7 +113,12 @@ impl Tasks {
     fn insert(&self, future: LocalFuture, name: NameId) -> TaskToken {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot { generation: 0, state: State::Free, name, future: None });
+            slots.push(Slot {
+                generation: 0,
+                state: State::Free,
+                name,
+                future: None,
+            });
             slots.len() as u32 - 1
         });
         let slot = &mut slots[index as usize];
@@ -126,7 +127,6 @@ impl Tasks {
         slot.future = Some(future);
         let token = TaskToken::new(self.core, slot.generation, index);
         self.queue.borrow_mut().push_back(token);
-        self.live.set(self.live.get() + 1);
         token
     }
 
@@ -134,7 +134,9 @@ impl Tasks {
     #[inline]
     pub(crate) fn wake(&self, token: TaskToken) {
         let mut slots = self.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(token.index()) else { return };
+        let Some(slot) = slots.get_mut(token.index()) else {
+            return;
+        };
         if slot.generation & TaskToken::GENERATION_MASK != token.generation() {
             return;
         }
@@ -157,8 +159,15 @@ impl Tasks {
             let current = slot.generation & TaskToken::GENERATION_MASK == token.generation();
             if current && slot.state == State::Queued {
                 slot.state = State::Polled;
-                let future = slot.future.take().expect("a queued task is not being polled");
-                return Some(Runnable { token, future, name: slot.name });
+                let future = slot
+                    .future
+                    .take()
+                    .expect("a queued task is not being polled");
+                return Some(Runnable {
+                    token,
+                    future,
+                    name: slot.name,
+                });
             }
         }
     }
@@ -189,7 +198,9 @@ impl Tasks {
     /// Drops a task's future, now or after the poll that is under way.
     fn abort(&self, token: TaskToken) {
         let mut slots = self.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(token.index()) else { return };
+        let Some(slot) = slots.get_mut(token.index()) else {
+            return;
+        };
         if slot.generation & TaskToken::GENERATION_MASK != token.generation() {
             return;
         }
@@ -209,14 +220,15 @@ impl Tasks {
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.borrow_mut().push(index);
-        self.live.set(self.live.get() - 1);
     }
 
     /// Drops every task; none may be polled at the moment.
     pub(crate) fn clear(&self) {
         for index in 0.. {
             let mut slots = self.slots.borrow_mut();
-            let Some(slot) = slots.get_mut(index) else { break };
+            let Some(slot) = slots.get_mut(index) else {
+                break;
+            };
             if slot.state != State::Free {
                 let future = slot.future.take();
                 self.vacate(slot, index as u32);
@@ -267,7 +279,9 @@ impl<T> JoinHandle<T> {
     pub fn abort(&self) {
         if !self.is_finished() {
             crate::core::with_current(|core| core.tasks.abort(self.token));
-            self.join.complete(Err(JoinError { cause: Cause::Aborted }));
+            self.join.complete(Err(JoinError {
+                cause: Cause::Aborted,
+            }));
         }
     }
 
@@ -305,11 +319,18 @@ enum Cause {
 
 impl JoinError {
     pub(crate) fn panicked(task: &'static str, panic: Box<dyn Any + Send>) -> Self {
-        Self { cause: Cause::Panicked { task, message: panic_message(&*panic) } }
+        Self {
+            cause: Cause::Panicked {
+                task,
+                message: panic_message(&*panic),
+            },
+        }
     }
 
     pub(crate) fn core_gone() -> Self {
-        Self { cause: Cause::CoreGone }
+        Self {
+            cause: Cause::CoreGone,
+        }
     }
 
     /// Whether the task panicked.

@@ -17,12 +17,15 @@ impl ChunkPool {
     pub(crate) fn take(&self) -> Chunk {
         let bytes = self.spare.borrow_mut().pop();
         let bytes = bytes.unwrap_or_else(|| Vec::with_capacity(limits::SEND_CHUNK_BYTES));
-        Chunk { bytes, home: self.clone() }
+        Chunk {
+            bytes,
+            home: self.clone(),
+        }
     }
 }
 
 /// Bytes copied for sending; the memory goes back to its pool when dropped.
-pub struct Chunk {
+pub(crate) struct Chunk {
     bytes: Vec<u8>,
     home: ChunkPool,
 }

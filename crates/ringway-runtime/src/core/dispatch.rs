@@ -18,7 +18,12 @@ impl Core {
     pub(super) fn dispatch(&self, event: Event) {
         match event {
             Event::Received { key, data } => self.on_received(key, data),
-            Event::Sent { key, bytes, errno, spare } => {
+            Event::Sent {
+                key,
+                bytes,
+                errno,
+                spare,
+            } => {
                 self.return_list(spare);
                 self.on_sent(key, bytes, errno);
             }
@@ -45,7 +50,9 @@ impl Core {
     fn on_received(&self, key: Key, data: View) {
         self.shared.counters.received(data.len());
         let mut sockets = self.sockets.borrow_mut();
-        let Some(Socket::Stream(state)) = sockets.at(key) else { return };
+        let Some(Socket::Stream(state)) = sockets.at(key) else {
+            return;
+        };
         state.last_active = self.now();
         if state.owner != Owner::Handle {
             return;
@@ -86,7 +93,10 @@ impl Core {
                 if !(drained || errno != 0) {
                     return;
                 }
-                let (writer, reader) = (state.writer.take(), state.reader.take_if(|_| was_congested || errno != 0));
+                let (writer, reader) = (
+                    state.writer.take(),
+                    state.reader.take_if(|_| was_congested || errno != 0),
+                );
                 let called = state.callback.is_some() && was_congested;
                 drop(sockets);
                 wake(writer);
@@ -163,7 +173,9 @@ impl Core {
 
     fn on_accept_ended(&self, key: Key, errno: i32) {
         let mut sockets = self.sockets.borrow_mut();
-        let Some(Socket::Listener(state)) = sockets.at(key) else { return };
+        let Some(Socket::Listener(state)) = sockets.at(key) else {
+            return;
+        };
         let acceptor = state.ended(errno);
         drop(sockets);
         if errno != libc::ECANCELED {
@@ -186,7 +198,9 @@ impl Core {
     fn on_datagram(&self, key: Key, data: View, from: Option<Box<SockAddr>>) {
         self.shared.counters.received(data.len());
         let mut sockets = self.sockets.borrow_mut();
-        let Some(Socket::Datagram(state)) = sockets.at(key) else { return };
+        let Some(Socket::Datagram(state)) = sockets.at(key) else {
+            return;
+        };
         let reader = state.push(data, from);
         drop(sockets);
         wake(reader);
@@ -194,12 +208,16 @@ impl Core {
 
     /// Calls a stream's callback with one piece, outside of any borrow.
     fn call_back(&self, key: Key, incoming: Incoming) {
-        let Some(mut callback) = self.with_stream(key, |state| state.callback.take()).flatten()
+        let Some(mut callback) = self
+            .with_stream(key, |state| state.callback.take())
+            .flatten()
         else {
             return;
         };
         let last = matches!(incoming, Incoming::Failed(_));
-        self.shared.counters.poll_started(crate::names::NameId::of(CALLBACK));
+        self.shared
+            .counters
+            .poll_started(crate::names::NameId::of(CALLBACK));
         let call = std::panic::AssertUnwindSafe(|| callback(incoming));
         let next = std::panic::catch_unwind(call).unwrap_or_else(|_panic| {
             tracing::error!("a handler panicked; its connection is closed");
@@ -231,7 +249,9 @@ impl Core {
                     end => Some(Incoming::Failed(end.to_error())),
                 }
             });
-            let Some(incoming) = next.flatten() else { return };
+            let Some(incoming) = next.flatten() else {
+                return;
+            };
             self.call_back(key, incoming);
         }
     }
@@ -243,7 +263,9 @@ impl Core {
 
     pub(crate) fn start_recv(&self, key: Key, state: &mut StreamState) {
         state.recv = RecvState::Armed;
-        self.driver.borrow_mut().recv_start(key, state.fd, state.class);
+        self.driver
+            .borrow_mut()
+            .recv_start(key, state.fd, state.class);
     }
 
     fn stop_recv(&self, key: Key, state: &mut StreamState) {
@@ -282,7 +304,9 @@ impl Core {
             }
             (!state.outbox.is_idle(), state.callback.take())
         });
-        let Some((lingers, callback)) = released else { return };
+        let Some((lingers, callback)) = released else {
+            return;
+        };
         drop(callback);
         if lingers {
             self.schedule_socket_timer(key);
@@ -335,7 +359,12 @@ impl Core {
         }
         if state.shutdown == Shutdown::Wanted {
             state.shutdown = Shutdown::Done;
-            if self.driver.borrow_mut().shutdown_write(key, state.fd).is_err() {
+            if self
+                .driver
+                .borrow_mut()
+                .shutdown_write(key, state.fd)
+                .is_err()
+            {
                 state.fail(End::Errno(libc::ENOTCONN));
             }
         }
@@ -354,11 +383,15 @@ impl Core {
 
     /// Makes the wheel call for this socket's next deadline.
     pub(crate) fn schedule_socket_timer(&self, key: Key) {
-        self.with_stream(key, |state| {
-            if let Some(timer) = state.timer.take() {
-                self.stop_timer(timer);
+        self.with_stream(key, |state| match (state.timer, state.next_deadline()) {
+            (Some(timer), Some(deadline)) if self.move_timer(timer, deadline) => {}
+            (timer, _) => {
+                if let Some(timer) = timer {
+                    self.stop_timer(timer);
+                }
+                state.timer = None;
+                self.arm_socket_timer(key, state);
             }
-            self.arm_socket_timer(key, state);
         });
     }
 
@@ -374,7 +407,9 @@ impl Core {
             state.timer = None;
             let now = self.now();
             let lingered = matches!(state.owner, Owner::Lingering(until) if until <= now);
-            let expired = state.expired(now).or(lingered.then_some(End::Errno(libc::ETIMEDOUT)));
+            let expired = state
+                .expired(now)
+                .or(lingered.then_some(End::Errno(libc::ETIMEDOUT)));
             let Some(end) = expired else {
                 self.arm_socket_timer(key, state);
                 return (None, None, false);
@@ -383,9 +418,15 @@ impl Core {
             if !std::mem::replace(&mut state.dirty, true) {
                 self.mark_dirty(key);
             }
-            (state.reader.take(), state.writer.take(), state.callback.is_some())
+            (
+                state.reader.take(),
+                state.writer.take(),
+                state.callback.is_some(),
+            )
         });
-        let Some((reader, writer, called)) = woken else { return };
+        let Some((reader, writer, called)) = woken else {
+            return;
+        };
         wake(reader);
         wake(writer);
         if called {

@@ -12,8 +12,9 @@ use crate::task::TaskToken;
 impl Core {
     /// Turns until `done`, or until the core is told to stop.
     pub(crate) fn run_until(&self, done: impl Fn() -> bool) -> io::Result<()> {
-        while !done() && !self.shared.stopping.load(Ordering::Relaxed) {
-            self.turn()?;
+        let ended = || done() || self.shared.stopping.load(Ordering::Relaxed);
+        while !ended() {
+            self.turn(None, &ended)?;
         }
         Ok(())
     }
@@ -22,20 +23,20 @@ impl Core {
     pub(crate) fn run_down(&self) -> io::Result<()> {
         let deadline = self.driver.borrow().now() + limits::TEARDOWN_WAIT;
         while self.sockets.borrow().len() > 0 && self.now() < deadline {
-            self.turn_within(Some(Duration::from_millis(10)))?;
+            self.turn(Some(limits::RUN_DOWN_TURN), &|| false)?;
         }
         Ok(())
     }
 
-    pub(crate) fn turn(&self) -> io::Result<()> {
-        self.turn_within(None)
-    }
-
-    fn turn_within(&self, limit: Option<Duration>) -> io::Result<()> {
+    /// One turn; it does not wait when its tasks have brought about the end.
+    fn turn(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
         self.poll_tasks();
         self.serve_dirty();
         let mut events = self.events.take();
-        let waited = self.wait(limit, &mut events);
+        let waited = match ended() {
+            true => self.driver.borrow_mut().turn(Wait::Poll, &mut events),
+            false => self.wait(limit, &mut events),
+        };
         self.now.set(self.driver.borrow().now());
         for event in events.drain(..) {
             self.dispatch(event);
@@ -43,13 +44,17 @@ impl Core {
         self.events.set(events);
         self.take_mail();
         self.fire_timers();
-        self.shared.counters.publish_turn(self.driver.borrow().counters());
+        self.shared
+            .counters
+            .publish_turn(self.driver.borrow().counters());
         waited
     }
 
     fn poll_tasks(&self) {
         for _ in 0..limits::POLLS_PER_TURN {
-            let Some(runnable) = self.tasks.next() else { break };
+            let Some(runnable) = self.tasks.next() else {
+                break;
+            };
             self.shared.counters.poll_started(runnable.name);
             self.tasks.poll(runnable);
         }
@@ -65,14 +70,20 @@ impl Core {
         *self.dirty.borrow_mut() = dirty;
     }
 
-    fn wait(&self, limit: Option<Duration>, events: &mut Vec<crate::driver::Event>) -> io::Result<()> {
+    fn wait(
+        &self,
+        limit: Option<Duration>,
+        events: &mut Vec<crate::driver::Event>,
+    ) -> io::Result<()> {
         let mut driver = self.driver.borrow_mut();
         if self.tasks.runnable() > 0 || !self.shared.mailbox.is_empty() {
             return driver.turn(Wait::Poll, events);
         }
-        let until_timer = self.timers.borrow().next_deadline().map(|deadline| {
-            deadline.saturating_duration_since(driver.now())
-        });
+        let until_timer = self
+            .timers
+            .borrow()
+            .next_deadline()
+            .map(|deadline| deadline.saturating_duration_since(driver.now()));
         let until = match (until_timer, limit) {
             (Some(timer), Some(limit)) => Some(timer.min(limit)),
             (timer, limit) => timer.or(limit),
@@ -80,12 +91,15 @@ impl Core {
         if until.is_some_and(|until| until.is_zero()) {
             return driver.turn(Wait::Poll, events);
         }
-        if let Some(budget) = self.spin.allowance() {
+        if let Some(budget) = self.spin.allowance().filter(|_| !driver.gathers()) {
             driver.turn(Wait::Poll, events)?;
             if !events.is_empty() {
                 return Ok(());
             }
-            if self.spin_for(until.map_or(budget, |until| until.min(budget)), &mut **driver) {
+            if self.spin_for(
+                until.map_or(budget, |until| until.min(budget)),
+                &mut **driver,
+            ) {
                 self.spin.hit();
                 return driver.turn(Wait::Poll, events);
             }
@@ -125,7 +139,8 @@ impl Core {
         let waited = driver.turn(until.map_or(Wait::Forever, Wait::AtMost), events);
         self.shared.counters.slept();
         self.shared.mailbox.unpark();
-        self.spin.slept(driver.now().saturating_duration_since(began));
+        self.spin
+            .slept(driver.now().saturating_duration_since(began));
         waited
     }
 
@@ -134,7 +149,9 @@ impl Core {
             return;
         }
         let mut inbox = self.inbox.take();
-        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
+        self.shared
+            .mailbox
+            .drain(&mut inbox.messages, &mut inbox.wakes);
         for token in inbox.wakes.drain(..) {
             self.tasks.wake(TaskToken::from_bits(token));
         }
@@ -146,7 +163,9 @@ impl Core {
 
     fn fire_timers(&self) {
         let mut fired = self.fired.take();
-        self.timers.borrow_mut().expire(self.now(), &mut |_, timer| fired.push(timer));
+        self.timers
+            .borrow_mut()
+            .expire(self.now(), &mut |_, timer| fired.push(timer));
         for timer in fired.drain(..) {
             match timer {
                 Timer::Wake(waker) => waker.wake(),

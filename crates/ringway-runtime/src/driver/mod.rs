@@ -29,6 +29,7 @@ use crate::sys::sockets;
 #[cfg(test)]
 mod conformance;
 pub(crate) mod epoll;
+mod gather;
 pub(crate) mod sim;
 pub(crate) mod uring;
 
@@ -62,7 +63,7 @@ impl Key {
     }
 
     pub(crate) fn from_bits(bits: u64) -> Self {
-        Self(bits & (1 << 56) - 1)
+        Self(bits & ((1 << 56) - 1))
     }
 }
 
@@ -109,12 +110,21 @@ pub(crate) enum Event {
     /// Bytes of a stream, in order.
     Received { key: Key, data: View },
     /// One datagram and its sender (`None` on a connected or unnamed peer).
-    Datagram { key: Key, data: View, from: Option<Box<SockAddr>> },
+    Datagram {
+        key: Key,
+        data: View,
+        from: Option<Box<SockAddr>>,
+    },
     /// The last event of a receive.
     RecvEnded { key: Key, end: RecvEnd },
     /// The outcome of a batch; its emptied segment list comes back for reuse. Bytes accepted by
     /// the kernel, and zero or an error number.
-    Sent { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
+    Sent {
+        key: Key,
+        bytes: usize,
+        errno: i32,
+        spare: Vec<Segment>,
+    },
     /// The descriptor is closed; the key is free.
     Closed { key: Key },
 }
@@ -232,6 +242,12 @@ pub(crate) trait Driver {
 
     /// Whether a `turn` would find something, told from shared memory where that is possible.
     fn peek(&mut self) -> bool;
+
+    /// Whether so many connections are active that a wait is better spent asleep, gathering several
+    /// of their messages, than looking for the next one.
+    fn gathers(&self) -> bool {
+        false
+    }
 
     /// Hands the queued operations over, waits as told and appends what completed.
     ///

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockAddr;
 
+use super::gather::Gather;
 use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait};
 use crate::limits;
 use crate::sys::{
@@ -41,6 +42,11 @@ pub(crate) struct Uring {
     parked: Vec<Key>,
     /// Receives to be submitted with the next enter.
     receives_queued: usize,
+    /// Sends to be submitted with the next enter.
+    sends_queued: u32,
+    gather: Gather,
+    /// Receives since the last wait.
+    receives: u32,
     completions: Vec<Completion>,
     /// Events that arose outside of a turn.
     early: Vec<Event>,
@@ -62,6 +68,8 @@ struct Handle {
     /// Operations that will still complete, cancels not counted.
     in_flight: u8,
     closing: bool,
+    /// When it last received, for `Gather`.
+    epoch: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +94,7 @@ impl Handle {
             shutdown_after: false,
             in_flight: 0,
             closing: false,
+            epoch: 0,
         }
     }
 
@@ -99,6 +108,7 @@ impl Handle {
         shutdown_after: false,
         in_flight: 0,
         closing: false,
+        epoch: 0,
     };
 }
 
@@ -124,6 +134,9 @@ impl Uring {
             handles: Vec::new(),
             parked: Vec::new(),
             receives_queued: 0,
+            sends_queued: 0,
+            gather: Gather::new(),
+            receives: 0,
             completions: Vec::with_capacity(limits::COMPLETIONS_MIN as usize),
             early: Vec::new(),
             eventfd,
@@ -134,7 +147,8 @@ impl Uring {
     }
 
     fn arm_eventfd(&mut self) {
-        self.ring.poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
+        self.ring
+            .poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
     }
 
     /// The handle of `key`, made at its first operation.
@@ -184,7 +198,11 @@ impl Uring {
             if handle.key != key || handle.recv != Recv::Parked {
                 return false;
             }
-            let group = if handle.class == RecvClass::Bulk { &self.bulk } else { &self.message };
+            let group = if handle.class == RecvClass::Bulk {
+                &self.bulk
+            } else {
+                &self.message
+            };
             if group.provided() == 0 {
                 return true;
             }
@@ -193,6 +211,32 @@ impl Uring {
         });
         waiting.append(&mut self.parked);
         self.parked = waiting;
+    }
+
+    /// Sleeps until a share of the active connections has received. The sends of this enter nearly
+    /// always complete inside it, so they are counted in; should one block instead, the gather ends
+    /// by its bound.
+    fn wait(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let goal = self.gather.goal();
+        let want = goal + std::mem::take(&mut self.sends_queued);
+        self.counters.syscalls += 1;
+        self.ring.enter_gathering(want, limit)?;
+        self.receives = 0;
+        self.reap(events);
+        if goal > 1 && self.receives < goal {
+            self.gather.missed();
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, events: &mut Vec<Event>) {
+        self.sends_queued = 0;
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.reap(&mut completions);
+        for completion in completions.drain(..) {
+            self.dispatch(completion, events);
+        }
+        self.completions = completions;
     }
 
     fn dispatch(&mut self, completion: Completion, events: &mut Vec<Event>) {
@@ -215,8 +259,14 @@ impl Uring {
         let class = handle.class;
         let closing = handle.closing;
         if let Some(id) = completion.buffer() {
-            let group = if class == RecvClass::Bulk { &mut self.bulk } else { &mut self.message };
+            let group = if class == RecvClass::Bulk {
+                &mut self.bulk
+            } else {
+                &mut self.message
+            };
             if completion.result > 0 && !closing {
+                self.gather.received(&mut handle.epoch);
+                self.receives += 1;
                 let data = group.filled(id, completion.result as usize);
                 events.push(received(key, class, data));
             } else {
@@ -261,7 +311,12 @@ impl Uring {
         let wanted = owner.is_some_and(|key| !self.handles[key.index()].closing);
         match self.sends.complete(&mut self.ring, completion, wanted) {
             Progress::Resumed => self.counters.short_sends += 1,
-            Progress::Finished { key, bytes, errno, spare } => {
+            Progress::Finished {
+                key,
+                bytes,
+                errno,
+                spare,
+            } => {
                 let handle = &mut self.handles[key.index()];
                 handle.in_flight -= 1;
                 handle.sending = false;
@@ -273,7 +328,12 @@ impl Uring {
                         // The peer may have closed meanwhile; then there is nothing left to end.
                         let _too_late = sockets::shutdown_write(handle.fd);
                     }
-                    events.push(Event::Sent { key, bytes, errno, spare });
+                    events.push(Event::Sent {
+                        key,
+                        bytes,
+                        errno,
+                        spare,
+                    });
                 }
             }
         }
@@ -285,7 +345,10 @@ impl Uring {
             if handle.closing {
                 self.close_unregistered(completion.result);
             } else {
-                events.push(Event::Accepted { key, fd: completion.result });
+                events.push(Event::Accepted {
+                    key,
+                    fd: completion.result,
+                });
             }
         }
         if completion.more() {
@@ -302,20 +365,29 @@ impl Uring {
             let fd = self.handles[key.index()].fd;
             self.accept_start(key, fd);
         } else {
-            let errno = if completion.result < 0 { -completion.result } else { libc::ECANCELED };
+            let errno = if completion.result < 0 {
+                -completion.result
+            } else {
+                libc::ECANCELED
+            };
             events.push(Event::AcceptEnded { key, errno });
         }
     }
 
     fn on_connect(&mut self, completion: Completion, events: &mut Vec<Event>) {
         let slot = completion.user_data as u32;
-        let Some(key) = self.sends.connected(slot) else { return };
+        let Some(key) = self.sends.connected(slot) else {
+            return;
+        };
         let handle = &mut self.handles[key.index()];
         handle.in_flight -= 1;
         if handle.closing {
             self.close_if_idle(key, events);
         } else {
-            events.push(Event::Connected { key, errno: -completion.result });
+            events.push(Event::Connected {
+                key,
+                errno: -completion.result,
+            });
         }
     }
 
@@ -366,20 +438,23 @@ impl Driver for Uring {
 
     fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
         self.handle(key, fd).in_flight += 1;
-        self.sends.connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
+        self.sends
+            .connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
     }
 
     fn accept_start(&mut self, key: Key, fd: RawFd) {
         let handle = self.handle(key, fd);
         handle.accepting = true;
         handle.in_flight += 1;
-        self.ring.accept_multishot(fd, tag(kind::ACCEPT, key.bits()));
+        self.ring
+            .accept_multishot(fd, tag(kind::ACCEPT, key.bits()));
     }
 
     fn accept_stop(&mut self, key: Key, fd: RawFd) {
         let handle = self.handle(key, fd);
         if std::mem::take(&mut handle.accepting) {
-            self.ring.cancel(tag(kind::ACCEPT, key.bits()), tag(kind::CANCEL, 0));
+            self.ring
+                .cancel(tag(kind::ACCEPT, key.bits()), tag(kind::CANCEL, 0));
         }
     }
 
@@ -395,11 +470,15 @@ impl Driver for Uring {
         match handle.recv {
             Recv::Armed => {
                 handle.recv = Recv::Stopping;
-                self.ring.cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
+                self.ring
+                    .cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
             }
             Recv::Parked => {
                 handle.recv = Recv::Off;
-                self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
+                self.early.push(Event::RecvEnded {
+                    key,
+                    end: RecvEnd::Stopped,
+                });
             }
             Recv::Off | Recv::Stopping => {}
         }
@@ -409,7 +488,9 @@ impl Driver for Uring {
         let handle = self.handle(key, fd);
         handle.in_flight += 1;
         handle.sending = true;
-        self.sends.send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
+        self.sends_queued += 1;
+        self.sends
+            .send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
     }
 
     fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
@@ -454,27 +535,24 @@ impl Driver for Uring {
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         events.append(&mut self.early);
         self.top_up();
-        let (want, timeout) = match wait {
-            Wait::Poll => (0, None),
-            _ if !events.is_empty() => (0, None),
-            Wait::AtMost(limit) => (1, Some(limit)),
-            Wait::Forever => (1, None),
-        };
-        if want > 0 || self.ring.queued() > 0 || self.ring.peek() {
-            self.counters.syscalls += 1;
-            self.ring.enter(want, timeout)?;
+        match wait {
+            Wait::AtMost(limit) if events.is_empty() => return self.wait(Some(limit), events),
+            Wait::Forever if events.is_empty() => return self.wait(None, events),
+            _ if self.ring.queued() == 0 && !self.ring.peek() => return Ok(()),
+            _ => self.ring.enter(0, None)?,
         }
-        let mut completions = std::mem::take(&mut self.completions);
-        self.ring.reap(&mut completions);
-        for completion in completions.drain(..) {
-            self.dispatch(completion, events);
-        }
-        self.completions = completions;
+        self.counters.syscalls += 1;
+        self.reap(events);
         Ok(())
     }
 
+    fn gathers(&self) -> bool {
+        self.gather.goal() > 1
+    }
+
     fn signal_ring(&mut self, ring_fd: RawFd) -> bool {
-        self.ring.message_ring(ring_fd, tag(kind::SIGNALLED, 0), tag(kind::SIGNAL_SENT, 0));
+        self.ring
+            .message_ring(ring_fd, tag(kind::SIGNALLED, 0), tag(kind::SIGNAL_SENT, 0));
         true
     }
 
@@ -505,7 +583,10 @@ impl Drop for Uring {
         let mut events = Vec::new();
         let open = |driver: &Self| driver.handles.iter().any(|handle| handle.in_flight > 0);
         while open(self) && Instant::now() < deadline {
-            if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
+            if self
+                .turn(Wait::AtMost(Duration::from_millis(1)), &mut events)
+                .is_err()
+            {
                 break;
             }
             events.clear();
@@ -533,5 +614,9 @@ fn received(key: Key, class: RecvClass, data: crate::buf::View) -> Event {
         return Event::Received { key, data };
     }
     let (from, start, len) = datagram_parts(&data).unwrap_or((None, 0, 0));
-    Event::Datagram { key, data: data.slice(start..start + len), from }
+    Event::Datagram {
+        key,
+        data: data.slice(start..start + len),
+        from,
+    }
 }

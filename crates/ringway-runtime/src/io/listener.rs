@@ -28,7 +28,11 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { reuse_port: false, backlog: limits::BACKLOG, only_v6: false }
+        Self {
+            reuse_port: false,
+            backlog: limits::BACKLOG,
+            only_v6: false,
+        }
     }
 }
 
@@ -80,7 +84,11 @@ impl Listener {
             };
             let key = core.sockets.borrow_mut().insert(Socket::Listener(state));
             core.driver.borrow_mut().accept_start(key, fd);
-            Ok(Listener { core: Rc::clone(core), key, bound })
+            Ok(Listener {
+                core: Rc::clone(core),
+                key,
+                bound,
+            })
         })
     }
 
@@ -156,7 +164,10 @@ impl fmt::Debug for Listener {
 impl ListenerState {
     /// Takes an accepted descriptor in; the acceptor to wake.
     pub(crate) fn push(&mut self, fd: RawFd) -> Option<Waker> {
-        self.ready.push_back(Accepted { fd: Some(fd), simulated: false });
+        self.ready.push_back(Accepted {
+            fd: Some(fd),
+            simulated: false,
+        });
         self.acceptor.take()
     }
 
@@ -191,7 +202,9 @@ impl Core {
     /// Accepts again; at once, or after a moment when descriptors had run out.
     pub(crate) fn resume_accept(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
-        let Some(Socket::Listener(state)) = sockets.at(key) else { return };
+        let Some(Socket::Listener(state)) = sockets.at(key) else {
+            return;
+        };
         if !state.armed {
             state.armed = true;
             state.paused = false;

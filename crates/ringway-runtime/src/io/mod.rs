@@ -9,8 +9,8 @@ mod stream_state;
 
 pub use datagram::DatagramSocket;
 pub(crate) use datagram::DatagramState;
-pub use listener::{Accepted, Listener, ListenOptions};
 pub(crate) use listener::ListenerState;
+pub use listener::{Accepted, ListenOptions, Listener};
 pub use stream::{Drained, Incoming, Next, Pressure, Recv, Stream, StreamLimits};
 pub(crate) use stream_state::{Callback, End, Owner, RecvState, Shutdown, StreamState};
 

@@ -57,7 +57,10 @@ impl Outbox {
         }
         self.in_flight = true;
         if self.waiting.len() <= limits::GATHER_SEGMENTS_MAX {
-            return Some(SendBatch { segments: std::mem::take(&mut self.waiting), to: None });
+            return Some(SendBatch {
+                segments: std::mem::take(&mut self.waiting),
+                to: None,
+            });
         }
         let mut segments = core.take_list();
         segments.extend(self.waiting.drain(..limits::GATHER_SEGMENTS_MAX));

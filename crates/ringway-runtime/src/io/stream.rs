@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use super::Socket;
-use super::stream_state::{End, Owner, Shutdown, StreamState};
+use super::stream_state::{End, Shutdown, StreamState};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
@@ -223,7 +223,10 @@ impl Stream {
     /// # Errors
     /// When the stream has failed; what was queued is then lost.
     pub fn drained(&self) -> Drained<'_> {
-        Drained { stream: self, low_water: None }
+        Drained {
+            stream: self,
+            low_water: None,
+        }
     }
 
     /// Waits until everything queued was accepted by the kernel.
@@ -231,7 +234,10 @@ impl Stream {
     /// # Errors
     /// As [`drained`](Self::drained).
     pub fn flushed(&self) -> Drained<'_> {
-        Drained { stream: self, low_water: Some(0) }
+        Drained {
+            stream: self,
+            low_water: Some(0),
+        }
     }
 
     /// As [`flushed`](Self::flushed), for hand-written futures.
@@ -290,11 +296,18 @@ impl Stream {
         }
     }
 
-    /// Wakes the task that waits in [`poll_recv`](Self::poll_recv), though nothing has arrived.
-    pub fn wake_reader(&self) {
-        let reader = self.with(|state| state.reader.take());
+    /// Ends receiving as though the peer had finished: what has arrived is still delivered, then the
+    /// end. Sending stays possible.
+    pub fn end_receiving(&self) {
+        let (reader, callback) = self.with(|state| {
+            state.end = state.end.or(Some(End::Eof));
+            (state.reader.take(), state.callback.is_some())
+        });
         if let Some(reader) = reader {
             reader.wake();
+        }
+        if callback {
+            self.core.deliver_held(self.key);
         }
     }
 

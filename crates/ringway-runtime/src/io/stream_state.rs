@@ -151,6 +151,7 @@ impl StreamState {
     pub(crate) fn wants_recv(&self) -> bool {
         self.owner == Owner::Handle
             && !self.connecting
+            && self.end.is_none()
             && self.recv == RecvState::Off
             && !self.is_congested()
             && self.inbox.bytes() <= self.limits.recv_high_water / 2
@@ -170,23 +171,36 @@ impl StreamState {
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let idle = self.limits.idle_timeout.map(|idle| self.last_active + idle);
         let lifetime = self.limits.lifetime.map(|lifetime| self.opened + lifetime);
-        let stalled = self.limits.write_stall_timeout.filter(|_| !self.outbox.is_idle());
+        let stalled = self
+            .limits
+            .write_stall_timeout
+            .filter(|_| !self.outbox.is_idle());
         let stalled = stalled.map(|stall| self.last_active + stall);
         let lingering = match self.owner {
             Owner::Lingering(until) => Some(until),
             Owner::Handle | Owner::Closing => None,
         };
-        [idle, lifetime, stalled, lingering].into_iter().flatten().min()
+        [idle, lifetime, stalled, lingering]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Which of its deadlines has passed.
     pub(crate) fn expired(&self, now: Instant) -> Option<End> {
         let quiet = now.saturating_duration_since(self.last_active);
         let longer = |limit: Option<Duration>, than: Duration| limit.is_some_and(|l| than >= l);
-        if longer(self.limits.lifetime, now.saturating_duration_since(self.opened)) {
-            Some(End::Timeout("the connection has reached its lifetime limit"))
+        if longer(
+            self.limits.lifetime,
+            now.saturating_duration_since(self.opened),
+        ) {
+            Some(End::Timeout(
+                "the connection has reached its lifetime limit",
+            ))
         } else if !self.outbox.is_idle() && longer(self.limits.write_stall_timeout, quiet) {
-            Some(End::Timeout("the peer has not taken any bytes for the write-stall timeout"))
+            Some(End::Timeout(
+                "the peer has not taken any bytes for the write-stall timeout",
+            ))
         } else if longer(self.limits.idle_timeout, quiet) {
             Some(End::Timeout("the connection was idle for its idle timeout"))
         } else {

@@ -30,7 +30,10 @@ impl MessageHeader {
     pub(super) fn empty() -> Self {
         // SAFETY: all-zero is a valid `msghdr`: null pointers with zero lengths.
         let header = unsafe { std::mem::zeroed() };
-        Self { header, vectors: Vec::new() }
+        Self {
+            header,
+            vectors: Vec::new(),
+        }
     }
 
     pub(super) fn as_ptr(&self) -> *const libc::msghdr {
@@ -48,7 +51,10 @@ impl MessageHeader {
             let rest = &bytes[skipped..];
             if !rest.is_empty() {
                 let base = rest.as_ptr().cast_mut().cast();
-                self.vectors.push(libc::iovec { iov_base: base, iov_len: rest.len() });
+                self.vectors.push(libc::iovec {
+                    iov_base: base,
+                    iov_len: rest.len(),
+                });
             }
             // A datagram leaves whole or is refused; a stream goes on with the next call.
             if self.vectors.len() == VECTORS_MAX && batch.to.is_none() {

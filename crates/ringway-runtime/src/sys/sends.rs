@@ -41,15 +41,15 @@ pub(crate) enum Progress {
     Resumed,
     /// All accepted, or failed: the bytes that were accepted, an error number or zero, and the
     /// emptied segment list.
-    Finished { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
+    Finished {
+        key: Key,
+        bytes: usize,
+        errno: i32,
+        spare: Vec<Segment>,
+    },
 }
 
 impl SendTable {
-    /// Operations that the kernel may still read from.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
     /// Starts a send. `user_data` gets the slot's index in its low 32 bits.
     pub(crate) fn send(
         &mut self,
@@ -65,7 +65,11 @@ impl SendTable {
         slot.key = Some(key);
         slot.fd = fd;
         slot.done = 0;
-        slot.total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
+        slot.total = batch
+            .segments
+            .iter()
+            .map(|segment| segment.as_slice().len())
+            .sum();
         slot.batch = batch;
         slot.submit(ring, user_data | u64::from(index));
     }
@@ -82,7 +86,9 @@ impl SendTable {
         completion: Completion,
         wanted: bool,
     ) -> Progress {
-        let Completion { user_data, result, .. } = completion;
+        let Completion {
+            user_data, result, ..
+        } = completion;
         let index = user_data as u32;
         let slot = &mut self.slots[index as usize];
         let key = slot.key.expect("a completion names a slot in use");
@@ -98,9 +104,18 @@ impl SendTable {
         slot.key = None;
         let bytes = slot.done;
         let nothing_taken = result == 0 && bytes < slot.total;
-        let errno = if nothing_taken { libc::EPIPE } else { (-result).max(0) };
+        let errno = if nothing_taken {
+            libc::EPIPE
+        } else {
+            (-result).max(0)
+        };
         self.free.push(index);
-        Progress::Finished { key, bytes, errno, spare }
+        Progress::Finished {
+            key,
+            bytes,
+            errno,
+            spare,
+        }
     }
 
     /// Starts to connect; the completion is told to `connected`.
@@ -142,12 +157,18 @@ impl Slot {
         let entry = match self.batch.segments.as_slice() {
             [only] if self.batch.to.is_none() => {
                 let rest = &only.as_slice()[self.done..];
-                opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32).flags(SEND_FLAGS).build()
+                opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32)
+                    .flags(SEND_FLAGS)
+                    .build()
             }
             _ => {
-                let header = self.header.get_or_insert_with(|| Box::new(MessageHeader::empty()));
+                let header = self
+                    .header
+                    .get_or_insert_with(|| Box::new(MessageHeader::empty()));
                 header.describe(&self.batch, self.done);
-                opcode::SendMsg::new(fd, header.as_ptr()).flags(SEND_FLAGS as u32).build()
+                opcode::SendMsg::new(fd, header.as_ptr())
+                    .flags(SEND_FLAGS as u32)
+                    .build()
             }
         };
         ring.push(entry.user_data(user_data));

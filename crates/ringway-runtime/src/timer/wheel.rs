@@ -162,6 +162,7 @@ impl<T> Wheel<T> {
     }
 
     /// How many timers are armed.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.armed
     }
