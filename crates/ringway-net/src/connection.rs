@@ -1,0 +1,421 @@
+//! A connection: what a program receives from and sends to.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::IntoFuture;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::{Segment, View};
+use socket2::SockRef;
+
+use crate::address::Endpoint;
+use crate::error::{Error, Kind, Result};
+use crate::server::Place;
+use crate::session::{ConnectionId, Session};
+use crate::slow_reader::SlowReader;
+use crate::transport::Transport;
+
+/// A connected stream with a session, owned by one task.
+///
+/// Received bytes are lent as [`View`]s, without a copy. Sending only queues: all that a turn of
+/// the loop queued leaves in one system call at the turn's end. Dropping the connection sends what
+/// is queued, then closes. The other half of its methods is on [`Peer`].
+///
+/// ```no_run
+/// # use ringway_net::{Connection, Result};
+/// async fn echo(mut conn: Connection) -> Result {
+///     while let Some(view) = conn.recv().await? {
+///         conn.send(view);
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct Connection {
+    peer: Peer,
+}
+
+/// A connection without the right to receive: what a [`Handler`](crate::Handler) is given, and
+/// what a [`Connection`] is beyond receiving.
+pub struct Peer {
+    link: Rc<Link>,
+}
+
+/// What a connection consists of. Its one lasting owner is the `Connection` or the handler's
+/// callback; tables and groups hold it weakly.
+pub(crate) struct Link {
+    transport: Transport,
+    session: Session,
+    limits: RefCell<Rc<StreamLimits>>,
+    /// Where a server keeps it.
+    place: Option<Place>,
+    slow_reader: SlowReader,
+    /// No more is to be received, whatever the peer does.
+    ended: Cell<bool>,
+    /// The program wants to receive even while the server drains.
+    receives_while_draining: Cell<bool>,
+}
+
+impl Connection {
+    /// A connection of the program's own, outside of any server.
+    pub(crate) fn of_client(transport: Transport, limits: Rc<StreamLimits>) -> Self {
+        let id = ConnectionId::next_client();
+        Self::of_link(Rc::new(Link::new(transport, id, limits, None, SlowReader::Pause)))
+    }
+
+    pub(crate) fn of_link(link: Rc<Link>) -> Self {
+        Self { peer: Peer { link } }
+    }
+
+    pub(crate) fn into_peer(self) -> Peer {
+        self.peer
+    }
+
+    /// The next received bytes; `None` once the peer has finished sending, or the server drains.
+    ///
+    /// Dropping the future loses nothing. While the send queue is above its high-water mark this
+    /// waits, so that a peer who does not read cannot make us queue without bound.
+    ///
+    /// # Errors
+    /// [`is_closed`](Error::is_closed) when the peer has reset the connection,
+    /// [`is_timeout`](Error::is_timeout) after an idle, lifetime or write-stall timeout,
+    /// [`is_limit`](Error::is_limit) when the send queue has reached its bound. Every later call
+    /// repeats it.
+    pub fn recv(&mut self) -> Receiving<'_> {
+        Receiving { connection: self }
+    }
+
+    /// As [`recv`](Self::recv), for hand-written futures.
+    #[inline]
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
+        self.peer.link.poll_recv(cx)
+    }
+
+    /// Resets the connection: what is queued is dropped, and the peer sees an error.
+    pub fn abort(self) {
+        self.peer.link.transport.abort();
+    }
+}
+
+impl Deref for Connection {
+    type Target = Peer;
+
+    fn deref(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+impl Peer {
+    pub(crate) fn link(&self) -> &Rc<Link> {
+        &self.link
+    }
+
+    /// Queues bytes without copying them; they leave at the end of the turn. Await the answer to
+    /// wait for room, or ignore it.
+    #[inline]
+    pub fn send(&self, segment: impl Into<Segment>) -> Sending<'_> {
+        let pressure = self.link.transport.send(segment.into());
+        Sending { link: &self.link, pressure }
+    }
+
+    /// Queues a copy of `bytes`; small pieces of one turn are gathered.
+    #[inline]
+    pub fn write(&self, bytes: &[u8]) -> Sending<'_> {
+        let pressure = self.link.transport.write(bytes);
+        Sending { link: &self.link, pressure }
+    }
+
+    /// Waits until the kernel has accepted everything that is queued.
+    ///
+    /// # Errors
+    /// When the connection has failed; what was queued is then lost.
+    pub async fn flushed(&self) -> Result {
+        std::future::poll_fn(|cx| self.poll_flushed(cx)).await
+    }
+
+    /// As [`flushed`](Self::flushed), for hand-written futures.
+    pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<Result> {
+        self.link.transport.poll_flushed(cx).map_err(Error::from)
+    }
+
+    /// Waits, for hand-written futures, until the send queue is below its low-water mark.
+    pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<Result> {
+        self.link.transport.poll_drained(cx).map_err(Error::from)
+    }
+
+    /// Bytes queued that the kernel has not accepted yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.link.transport.queued_bytes()
+    }
+
+    /// Finishes sending (half-close) after what is queued; receiving goes on.
+    pub fn shutdown(&self) {
+        self.link.transport.shutdown();
+    }
+
+    /// Names the connection in this process.
+    pub fn id(&self) -> ConnectionId {
+        self.link.session.id()
+    }
+
+    /// The connection's id and the program's items.
+    pub fn session(&self) -> &Session {
+        &self.link.session
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn peer_addr(&self) -> Result<Endpoint> {
+        Ok(self.link.transport.stream().peer_addr()?.into())
+    }
+
+    /// Our end.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn local_addr(&self) -> Result<Endpoint> {
+        Ok(self.link.transport.stream().local_addr()?.into())
+    }
+
+    /// Sets options of the socket.
+    ///
+    /// # Errors
+    /// What `f` returns.
+    pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> std::io::Result<()>) -> Result {
+        Ok(self.link.transport.stream().with_socket(f)?)
+    }
+
+    /// Closes the connection after so much time without a byte in either direction.
+    pub fn set_idle_timeout(&self, timeout: Option<Duration>) {
+        self.link.change_limits(|limits| limits.idle_timeout = timeout);
+    }
+
+    /// Closes the connection when it is so old, whatever it does.
+    pub fn set_lifetime(&self, lifetime: Option<Duration>) {
+        self.link.change_limits(|limits| limits.lifetime = lifetime);
+    }
+
+    /// Queued bytes at which [`Pressure::High`] begins, and below which it ends.
+    pub fn set_send_marks(&self, high_water: usize, low_water: usize) {
+        self.link.change_limits(|limits| {
+            limits.send_high_water = high_water;
+            limits.send_low_water = low_water.min(high_water);
+        });
+    }
+
+    /// The bounds and timeouts in force.
+    pub fn limits(&self) -> Rc<StreamLimits> {
+        Rc::clone(&self.link.limits.borrow())
+    }
+
+    /// Whether the server has been asked to stop.
+    pub fn is_draining(&self) -> bool {
+        self.link.place.as_ref().is_some_and(|place| place.context().draining.is_cancelled())
+    }
+
+    /// Waits until the server is asked to stop; for ever on a connection of no server.
+    pub async fn draining(&self) {
+        match &self.link.place {
+            Some(place) => place.context().draining.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets [`recv`](Connection::recv) go on while the server drains, until the peer or the drain's
+    /// deadline ends it. Otherwise what has arrived is delivered and then the end is told, so that
+    /// handlers finish by themselves.
+    pub fn receive_while_draining(&self, receives: bool) {
+        self.link.receives_while_draining.set(receives);
+    }
+}
+
+impl Link {
+    pub(crate) fn new(
+        transport: Transport,
+        id: ConnectionId,
+        limits: Rc<StreamLimits>,
+        place: Option<Place>,
+        slow_reader: SlowReader,
+    ) -> Self {
+        Self {
+            transport,
+            session: Session::new(id),
+            limits: RefCell::new(limits),
+            place,
+            slow_reader,
+            ended: Cell::new(false),
+            receives_while_draining: Cell::new(false),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
+        let polled = self.transport.poll_recv(cx);
+        if self.ended.get() && !matches!(polled, Poll::Ready(Ok(Some(_)))) {
+            return Poll::Ready(Ok(None));
+        }
+        polled.map_err(Error::from)
+    }
+
+    /// Ends receiving as though the peer had finished.
+    pub(crate) fn end_receiving(&self) {
+        self.ended.set(true);
+        self.transport.stream().end_receiving();
+    }
+
+    /// The server drains: what has arrived is still delivered, unless the program wants more.
+    pub(crate) fn begin_drain(&self) {
+        if !self.receives_while_draining.get() {
+            self.end_receiving();
+        }
+    }
+
+    pub(crate) fn abort(&self) {
+        self.transport.abort();
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        self.transport.stream()
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.session.id()
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Queues a whole message that did not come from the connection's own task.
+    pub(crate) fn push(&self, message: Bytes) -> Pushed {
+        let congested = self.transport.queued_bytes() >= self.limits.borrow().send_high_water;
+        if congested && self.slow_reader == SlowReader::Drop {
+            return Pushed::Dropped;
+        }
+        match self.transport.send(message.into()) {
+            Pressure::Low => Pushed::Queued,
+            Pressure::High => Pushed::Congested,
+            Pressure::Closed => Pushed::Closed,
+        }
+    }
+
+    fn change_limits(&self, change: impl FnOnce(&mut StreamLimits)) {
+        let mut limits = StreamLimits::clone(&self.limits.borrow());
+        change(&mut limits);
+        let limits = Rc::new(limits);
+        self.transport.stream().set_limits(Rc::clone(&limits));
+        self.limits.replace(limits);
+    }
+}
+
+/// What became of a message that was pushed to a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pushed {
+    Queued,
+    /// Queued, and the connection is above its high-water mark.
+    Congested,
+    Dropped,
+    Closed,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            place.context().forget(self.session.id());
+        }
+    }
+}
+
+/// What tables keep of a connection.
+pub(crate) type WeakLink = Weak<Link>;
+
+/// Future of [`Connection::recv`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Receiving<'a> {
+    connection: &'a mut Connection,
+}
+
+impl Future for Receiving<'_> {
+    type Output = Result<Option<View>>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.connection.poll_recv(cx)
+    }
+}
+
+/// The answer of [`Peer::send`] and [`Peer::write`]: the bytes are queued already. Awaiting it
+/// waits until the send queue is below its marks.
+pub struct Sending<'a> {
+    link: &'a Link,
+    pressure: Pressure,
+}
+
+impl Sending<'_> {
+    /// How full the send queue is now.
+    pub fn pressure(&self) -> Pressure {
+        self.pressure
+    }
+}
+
+impl<'a> IntoFuture for Sending<'a> {
+    type Output = Result;
+    type IntoFuture = Drained<'a>;
+
+    fn into_future(self) -> Drained<'a> {
+        Drained { link: self.link, pressure: self.pressure }
+    }
+}
+
+/// Future of an awaited [`Sending`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Drained<'a> {
+    link: &'a Link,
+    pressure: Pressure,
+}
+
+impl Future for Drained<'_> {
+    type Output = Result;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result> {
+        if self.pressure == Pressure::Low {
+            return Poll::Ready(Ok(()));
+        }
+        match self.link.transport.poll_drained(cx) {
+            Poll::Ready(Ok(())) if self.pressure == Pressure::Closed => {
+                let what = "sending was finished by shutdown(): send before it";
+                Poll::Ready(Err(Error::new(Kind::Closed, what)))
+            }
+            polled => polled.map_err(Error::from),
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({})", self.id())
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({})", self.id())
+    }
+}
+
+impl fmt::Debug for Sending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sending({:?})", self.pressure)
+    }
+}

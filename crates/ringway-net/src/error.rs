@@ -1,0 +1,232 @@
+//! The error of this crate.
+
+use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+use ringway_runtime::{Elapsed, JoinError, SpawnError};
+
+/// The result of this crate; `Result<()>` may be written `Result`.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+/// What went wrong with an address, a connection or a server.
+///
+/// It says what happened and to what; the `is_*` questions tell the cases apart that callers
+/// handle differently, and [`source`](StdError::source) has the cause.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    /// What happened, to what, and what to do; empty where the cause says it all.
+    what: String,
+    source: Option<Source>,
+}
+
+type Source = Box<dyn StdError + Send + Sync>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Io,
+    Closed,
+    Timeout,
+    Limit,
+    Address,
+    Protocol,
+    Tls,
+    Misuse,
+    Other,
+}
+
+impl Error {
+    /// An error of the program's own, for handlers that return this type.
+    pub fn other(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::with_source(Kind::Other, "", error)
+    }
+
+    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, what: what.into(), source: None }))
+    }
+
+    pub(crate) fn with_source(
+        kind: Kind,
+        what: impl Into<String>,
+        source: impl Into<Source>,
+    ) -> Self {
+        Self(Box::new(Inner { kind, what: what.into(), source: Some(source.into()) }))
+    }
+
+    /// An error of the kernel, with what was being done.
+    pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
+        Self::with_source(Kind::of_io(&error), what, error)
+    }
+
+    /// A time limit has passed: connect, handshake, idle, lifetime, request.
+    pub fn is_timeout(&self) -> bool {
+        self.0.kind == Kind::Timeout
+    }
+
+    /// The connection is gone: reset, aborted, or cut in the middle of something.
+    pub fn is_closed(&self) -> bool {
+        self.0.kind == Kind::Closed
+    }
+
+    /// A bound of this library or of the machine was reached: queue, connections, descriptors.
+    pub fn is_limit(&self) -> bool {
+        self.0.kind == Kind::Limit
+    }
+
+    /// The address cannot be understood, resolved or used.
+    pub fn is_address(&self) -> bool {
+        self.0.kind == Kind::Address
+    }
+
+    /// The peer broke the protocol.
+    pub fn is_protocol(&self) -> bool {
+        self.0.kind == Kind::Protocol
+    }
+
+    /// TLS failed: certificate, version, handshake or configuration.
+    pub fn is_tls(&self) -> bool {
+        self.0.kind == Kind::Tls
+    }
+
+    /// The cause, if it is an error of the kernel.
+    pub fn as_io(&self) -> Option<&io::Error> {
+        self.0.source.as_ref()?.downcast_ref()
+    }
+}
+
+impl Kind {
+    fn of_io(error: &io::Error) -> Self {
+        use io::ErrorKind as E;
+        match error.kind() {
+            E::TimedOut => Self::Timeout,
+            E::ConnectionReset
+            | E::ConnectionAborted
+            | E::BrokenPipe
+            | E::NotConnected
+            | E::UnexpectedEof => Self::Closed,
+            E::OutOfMemory | E::QuotaExceeded => Self::Limit,
+            E::AddrInUse | E::AddrNotAvailable => Self::Address,
+            _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => Self::Limit,
+            _ => Self::Io,
+        }
+    }
+}
+
+/// "Too many open files", of the process and of the system, on every Linux architecture.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&*self.0.what, &self.0.source) {
+            ("", Some(source)) => source.fmt(f),
+            (what, Some(source)) => write!(f, "{what}: {source}"),
+            (what, None) => f.write_str(what),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.0.kind)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::io("", error)
+    }
+}
+
+impl From<ringway_wire::Error> for Error {
+    fn from(error: ringway_wire::Error) -> Self {
+        let kind = match () {
+            () if error.is_peer_fault() => Kind::Protocol,
+            () if error.is_limit() => Kind::Limit,
+            () => Kind::Misuse,
+        };
+        Self::with_source(kind, "", error)
+    }
+}
+
+impl From<Elapsed> for Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::with_source(Kind::Timeout, "", elapsed)
+    }
+}
+
+impl From<JoinError> for Error {
+    fn from(error: JoinError) -> Self {
+        Self::with_source(Kind::Other, "", error)
+    }
+}
+
+impl From<SpawnError> for Error {
+    fn from(error: SpawnError) -> Self {
+        let kind = if error == SpawnError::Full { Kind::Limit } else { Kind::Closed };
+        Self::with_source(kind, "", error)
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match (error.0.kind, error.as_io()) {
+            (_, Some(cause)) => cause.kind(),
+            (Kind::Timeout, _) => io::ErrorKind::TimedOut,
+            (Kind::Closed, _) => io::ErrorKind::ConnectionAborted,
+            (Kind::Limit, _) => io::ErrorKind::QuotaExceeded,
+            (Kind::Address | Kind::Misuse, _) => io::ErrorKind::InvalidInput,
+            (Kind::Protocol | Kind::Tls, _) => io::ErrorKind::InvalidData,
+            (Kind::Io | Kind::Other, _) => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_errors_are_sorted_by_what_callers_do() {
+        let of = |errno| Error::from(io::Error::from_raw_os_error(errno));
+        assert!(of(EMFILE).is_limit() && of(ENFILE).is_limit());
+        assert!(of(104).is_closed(), "ECONNRESET");
+        assert!(of(110).is_timeout(), "ETIMEDOUT");
+        assert!(of(98).is_address(), "EADDRINUSE");
+    }
+
+    #[test]
+    fn the_cause_is_in_the_text_and_in_the_chain() {
+        let error = Error::io("cannot listen on tcp://x:1", io::Error::from_raw_os_error(98));
+        assert!(error.to_string().starts_with("cannot listen on tcp://x:1: Address"), "{error}");
+        assert!(error.source().is_some());
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn codec_errors_keep_whose_fault_it_was() {
+        assert!(Error::from(ringway_wire::Error::UnexpectedReply).is_protocol());
+        assert!(Error::from(ringway_wire::Error::TooManyInFlight { max: 1 }).is_limit());
+    }
+
+    #[test]
+    fn an_error_is_one_pointer_so_that_results_stay_small() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}

@@ -1,0 +1,95 @@
+//! Every bound of the network library, with its reason.
+
+use std::time::Duration;
+
+/// Connections of one server unless it says otherwise: far above a default descriptor limit, so
+/// that the kernel's limit is met first, and below what would exhaust memory (10,000 need 10 MiB).
+pub(crate) const CONNECTIONS_MAX: usize = 1_000_000;
+
+/// How much longer than the least loaded core's list of connections another one's may be before
+/// it gives new connections away: handing over costs a message between cores.
+pub(crate) const HANDOFF_SLACK_MIN: usize = 2;
+
+/// The same as a fraction of the least loaded core's connections: one eighth.
+pub(crate) const HANDOFF_SLACK_SHIFT: u32 = 3;
+
+/// How long connections may take to end after a shutdown was asked for. Service managers commonly
+/// kill after 10 to 90 seconds.
+pub(crate) const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Turns that handlers get after their connections were aborted, to see the error and clean up.
+pub(crate) const ABORTED_TURNS: usize = 8;
+
+/// Tries to find one port that is free for every listener that shares it.
+pub(crate) const SHARED_PORT_TRIES: usize = 32;
+
+/// Connections of one core in a connection's id: 24 bits of 64, the rest tells core and reuse.
+pub(crate) const SLOTS_MAX: usize = 1 << 24;
+
+/// Members of one group on one core; as many as connections.
+pub(crate) const GROUP_MEMBERS_MAX: usize = SLOTS_MAX;
+
+/// Least bytes that a high-water mark may have: below it every message is pressure.
+pub(crate) const HIGH_WATER_MIN: usize = 1_024;
+
+/// Longest host name in an address: the bound of DNS.
+pub(crate) const HOST_LEN_MAX: usize = 253;
+
+/// Longest path of a Unix socket: the kernel's field of 108 bytes with its end mark.
+pub(crate) const UNIX_PATH_LEN_MAX: usize = 107;
+
+/// Time for a whole TLS handshake: several round trips around the world, with one repeat each.
+pub(crate) const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Plaintext gathered into one view before it is handed over; what the records in work bring may
+/// still come on top.
+pub(crate) const TLS_PLAIN_BYTES: usize = 32 * 1024;
+
+/// Plaintext in one view: the above, and the largest record.
+pub(crate) const TLS_PLAIN_BYTES_MAX: usize = 64 * 1024;
+
+/// Plaintext encrypted at a time: one full record, so that rustls never holds more.
+pub(crate) const TLS_WRITE_BYTES: usize = 16 * 1024;
+
+/// How long a peer whose handshake failed may go on sending while it has not read our alert.
+pub(crate) const TLS_FAREWELL: Duration = Duration::from_secs(1);
+
+/// How much it may send in that time: more than any handshake has left.
+pub(crate) const TLS_FAREWELL_BYTES: usize = 256 * 1024;
+
+/// Bytes of encoded frames that are gathered before they are queued on the connection:
+/// one send chunk of the runtime. More at a time would only be copied later.
+pub(crate) const SCRATCH_BYTES_QUEUED: usize = 16 * 1024;
+
+/// Bytes of memory that a core keeps to encode frames with. Longer frames get memory of their own,
+/// which moves to the send queue instead of being copied.
+pub(crate) const SCRATCH_BYTES_KEPT: usize = 64 * 1024;
+
+/// Bytes that one `poll_write` accepts: a writer that offers more is not ahead of the high-water
+/// mark by more than this.
+pub(crate) const POLL_WRITE_BYTES_MAX: usize = 256 * 1024;
+
+/// Time for one address to answer: three SYNs of the kernel (at 0, 1 and 3 s) fit.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Attempts of one connect: with the waits between them a refused one takes under a second.
+pub(crate) const CONNECT_ATTEMPTS_MAX: u32 = 4;
+
+/// Attempts before a reconnecting client gives up: with its waits, three minutes; a server's
+/// restart or a failover is over by then.
+pub(crate) const RECONNECT_ATTEMPTS_MAX: u32 = 20;
+
+/// The first wait after a failed attempt: a restarting local server often is back by then.
+pub(crate) const BACKOFF_DELAY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest wait between attempts.
+pub(crate) const BACKOFF_DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// A connection that lived this long counts as a success: as long as the longest wait.
+pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// Addresses of one name that are tried in one attempt; a name may have hundreds.
+pub(crate) const ADDRESSES_TRIED_MAX: usize = 16;
+
+/// How long the supervisor waits for the cores to cut their connections off before it stops them.
+pub(crate) const ABORT_WAIT: Duration = Duration::from_secs(1);

@@ -1,0 +1,173 @@
+//! From a server's description to cores that listen, and to their end.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use ringway_runtime::io::{ListenOptions, Listener};
+use ringway_runtime::{Runtime, spawn_named};
+use socket2::SockAddr;
+
+use super::accept::{self, Kind};
+use super::bind::Binding;
+use super::context::CoreContext;
+use super::control::Phase;
+use super::handle::ServerHandle;
+use super::shared::ServerShared;
+use super::{Server, drain};
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::error::{self, Error, Result};
+use crate::limits;
+
+/// What hands a core's new connections to the program.
+pub(crate) type Serve = Box<dyn Fn(Connection)>;
+
+/// Starts the cores and a thread that ends them in order.
+pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<ServerHandle>
+where
+    M: Fn() -> Serve + Clone + Send + 'static,
+{
+    let Server { bindings, runtime, settings } = server;
+    let count = runtime.core_count();
+    let addresses = bindings.addresses();
+    let shared = Arc::new(ServerShared::new(settings, addresses, count));
+    let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
+    shared.set_handles(runtime.cores().to_vec());
+    let handle = ServerHandle::new(Arc::clone(&shared));
+    for (number, core) in runtime.cores().iter().enumerate() {
+        let ports: Vec<Port> = bindings.iter().filter_map(|at| Port::of(at, number)).collect();
+        let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());
+        core.spawn(async move || set_up(number, shared, make_serve(), ports))?.wait()??;
+    }
+    // The cores listen: the sockets that kept the ports for them are not needed any more.
+    drop(bindings);
+    let body = move || supervise(runtime, &shared);
+    let thread = thread::Builder::new().name("ringway-server".into()).spawn(body);
+    thread.map_err(|error| Error::io("cannot start the server's thread", error))?;
+    Ok(handle)
+}
+
+/// One address as a core is told of it.
+struct Port {
+    address: Address,
+    sock_addr: SockAddr,
+    only_v6: bool,
+    kind: Kind,
+    datagram: bool,
+}
+
+impl Port {
+    /// What core `number` has to listen on: a Unix path has one listener, on the first core.
+    fn of(binding: &Binding, number: usize) -> Option<Self> {
+        if binding.is_unix() && number != 0 {
+            return None;
+        }
+        Some(Self {
+            address: binding.address.clone(),
+            sock_addr: binding.sock_addr.clone(),
+            only_v6: binding.only_v6,
+            kind: Kind {
+                tls: matches!(binding.address, Address::Tls(_)),
+                spreads: binding.is_unix(),
+            },
+            datagram: binding.is_datagram(),
+        })
+    }
+
+    fn listen(&self) -> error::Result<Listener> {
+        let options = ListenOptions {
+            reuse_port: !self.sock_addr.is_unix(),
+            only_v6: self.only_v6,
+            ..ListenOptions::default()
+        };
+        let bound = Listener::bind(&self.sock_addr, options).and_then(|listener| {
+            if !self.sock_addr.is_unix() {
+                // Accepted connections inherit it: replies are gathered by the turn, and waiting
+                // for more would only delay them.
+                listener.with_socket(|socket| socket.set_tcp_nodelay(true))?;
+            }
+            Ok(listener)
+        });
+        bound.map_err(|error| Error::io(format!("cannot listen on {}", self.address), error))
+    }
+}
+
+/// Begins to listen, on the core itself.
+fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve, ports: Vec<Port>) -> Result {
+    let context = CoreContext::new(number, shared, serve);
+    context.install();
+    for port in ports {
+        if port.datagram {
+            continue;
+        }
+        let listener = port.listen()?;
+        let accepting = accept::accept_all(Rc::clone(&context), listener, port.kind);
+        spawn_named("accept connections", accepting);
+    }
+    Ok(())
+}
+
+/// Waits until the server is to end, and ends it.
+fn supervise(runtime: Runtime, shared: &Arc<ServerShared>) {
+    let control = &shared.control;
+    if control.wait_for(Phase::Draining) == Phase::Draining {
+        let began = Instant::now();
+        each_core(&runtime, shared, drain::drain);
+        control.wait_for_steps(Phase::Draining, began + shared.settings.drain_deadline);
+        tracing::debug!(open = shared.open(), took = ?began.elapsed(), "the server has drained");
+    }
+    each_core(&runtime, shared, drain::abort);
+    control.wait_for_steps(Phase::Ended, Instant::now() + limits::ABORT_WAIT);
+    let ended = runtime.shutdown().map_err(|error| Error::io("a core failed", error));
+    remove_unix_files(shared);
+    control.end(ended);
+}
+
+/// Runs `step` on every core; one that cannot be reached is done with it.
+fn each_core(
+    runtime: &Runtime,
+    shared: &Arc<ServerShared>,
+    step: impl AsyncFn() + Copy + Send + 'static,
+) {
+    for core in runtime.cores() {
+        shared.control.step_begins();
+        let told = StepEnd(Arc::clone(shared));
+        let run = async move || {
+            step().await;
+            drop(told);
+        };
+        let _runs_on_its_own = core.spawn(run);
+    }
+}
+
+/// Tells, when dropped, that a core has done its step, or never will.
+struct StepEnd(Arc<ServerShared>);
+
+impl Drop for StepEnd {
+    fn drop(&mut self) {
+        self.0.control.step_ended();
+    }
+}
+
+fn remove_unix_files(shared: &ServerShared) {
+    for address in &shared.addresses {
+        let Address::Unix(path) = address else { continue };
+        if is_abstract(path) {
+            continue;
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, %address, "cannot remove the socket's file");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_abstract(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(b"@")
+}

@@ -1,0 +1,220 @@
+//! Servers: listening addresses, cores, limits, and a life that ends gracefully.
+
+mod accept;
+mod bind;
+mod context;
+mod control;
+mod drain;
+mod face;
+mod handle;
+mod launch;
+mod settings;
+mod shared;
+mod signals;
+mod stats;
+
+use std::time::Duration;
+
+use ringway_runtime::affinity::CoreSet;
+use ringway_runtime::{Backend, Builder, Runtime};
+
+pub(crate) use context::Place;
+pub use handle::ServerHandle;
+pub use stats::{CoreStats, ServerStats};
+
+use self::bind::Bindings;
+use self::settings::Settings;
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::slow_reader::SlowReader;
+
+/// A server on one or several addresses, with one listener a core.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use ringway_net::{Connection, Server};
+///
+/// fn main() -> ringway_net::Result {
+///     Server::bind("tcp://127.0.0.1:7001")?
+///         .idle_timeout(Duration::from_secs(60))
+///         .serve(async |mut conn: Connection| {
+///             while let Some(view) = conn.recv().await? {
+///                 conn.send(view);
+///             }
+///             Ok(())
+///         })
+/// }
+/// ```
+#[must_use = "a server listens once it is started or served"]
+pub struct Server {
+    bindings: Bindings,
+    runtime: Builder,
+    settings: Settings,
+}
+
+impl Server {
+    /// Takes an address, so that its port is known and nobody else's; connections are accepted
+    /// once the server is started.
+    ///
+    /// # Errors
+    /// [`is_address`](Error::is_address) when the address cannot be understood, is in use or does
+    /// not belong to this machine; otherwise the kernel's, such as no permission for the port.
+    pub fn bind<A>(address: A) -> Result<Self>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        let server = Self {
+            bindings: Bindings::default(),
+            runtime: Runtime::builder(),
+            settings: Settings::default(),
+        };
+        server.and_bind(address)
+    }
+
+    /// Listens on one more address. Port 0 means the port of the earlier addresses where that is
+    /// free, so that `tcp://…:0` and `udp://…:0` share one.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn and_bind<A>(mut self, address: A) -> Result<Self>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        self.bindings.add(address.try_into()?)?;
+        Ok(self)
+    }
+
+    /// Where it listens, with the ports that the kernel gave.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.bindings.addresses()
+    }
+
+    /// One thread for each of these cores, pinned to it. The default is all that the process may
+    /// use.
+    pub fn cores(mut self, cores: CoreSet) -> Self {
+        self.runtime = self.runtime.cores(cores);
+        self
+    }
+
+    /// So many threads, not pinned.
+    pub fn threads(mut self, count: usize) -> Self {
+        self.runtime = self.runtime.threads(count);
+        self
+    }
+
+    /// Which interface of the kernel to use.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.runtime = self.runtime.backend(backend);
+        self
+    }
+
+    /// How long a busy core looks for the next event before it sleeps.
+    pub fn spin(mut self, budget: Duration) -> Self {
+        self.runtime = self.runtime.spin(budget);
+        self
+    }
+
+    /// Closes a connection after so much time without a byte in either direction.
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.stream.idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Closes a connection that is so old, whatever it does.
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.stream.lifetime = Some(lifetime);
+        self
+    }
+
+    /// Closes a connection whose peer has taken no byte of what is queued for so long; `None`
+    /// waits for ever. The default is 30 seconds.
+    pub fn write_stall_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.settings.stream.write_stall_timeout = timeout;
+        self
+    }
+
+    /// Connections open at once; one more is closed as soon as it is accepted.
+    pub fn connections_max(mut self, count: usize) -> Self {
+        self.settings.connections_max = count;
+        self
+    }
+
+    /// Connections open at once from one IP address.
+    pub fn connections_per_address_max(mut self, count: usize) -> Self {
+        self.settings.connections_per_address_max = Some(count);
+        self
+    }
+
+    /// What happens to a connection whose peer does not read.
+    pub fn slow_reader(mut self, policy: SlowReader) -> Self {
+        self.settings.slow_reader = policy;
+        self
+    }
+
+    /// Queued bytes of a connection at which its senders are to wait and its peer is not read from
+    /// any more; at least 1 KiB. The default is 1 MiB.
+    pub fn high_water(mut self, bytes: usize) -> Self {
+        self.settings.stream.send_high_water = bytes.max(limits::HIGH_WATER_MIN);
+        self
+    }
+
+    /// Queued bytes below which that ends. The default is 256 KiB.
+    pub fn low_water(mut self, bytes: usize) -> Self {
+        self.settings.stream.send_low_water = bytes;
+        self
+    }
+
+    /// Queued bytes above which a connection is closed, at least the high-water mark. The default
+    /// is 16 MiB.
+    pub fn send_queue_max(mut self, bytes: usize) -> Self {
+        self.settings.stream.send_queue_max = bytes;
+        self
+    }
+
+    /// How long connections may take to end after a shutdown was asked for; then they are cut off.
+    /// The default is 10 seconds.
+    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
+        self.settings.drain_deadline = deadline;
+        self
+    }
+
+    /// Serves every connection by a task of its own, until SIGINT, SIGTERM or
+    /// [`ServerHandle::shutdown`]; returns when the connections have ended or the drain's deadline
+    /// has passed. A second signal cuts them off at once.
+    ///
+    /// An error that `handler` returns is logged at debug level and closes the connection; so does
+    /// a panic, logged as an error, and nothing else is affected.
+    ///
+    /// # Errors
+    /// When the cores cannot be started or cannot listen, or a core fails.
+    pub fn serve<F>(self, handler: F) -> Result
+    where
+        F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
+    {
+        let signals = signals::Signals::catch()?;
+        let handle = self.start(handler)?;
+        let _caught_until_the_end = signals.shut_down(&handle);
+        handle.wait()
+    }
+
+    /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
+    ///
+    /// # Errors
+    /// When the cores cannot be started or cannot listen.
+    pub fn start<F>(self, handler: F) -> Result<ServerHandle>
+    where
+        F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
+    {
+        launch::launch(self, move || face::tasks(handler.clone()))
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.addresses()).finish()
+    }
+}

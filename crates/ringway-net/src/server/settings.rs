@@ -1,0 +1,44 @@
+//! What a server was told to be like.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_runtime::io::StreamLimits;
+
+use crate::limits;
+use crate::slow_reader::SlowReader;
+
+/// Everything that the cores need to know; fixed when the server starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) stream: StreamLimits,
+    pub(crate) connections_max: usize,
+    pub(crate) connections_per_address_max: Option<usize>,
+    pub(crate) slow_reader: SlowReader,
+    pub(crate) drain_deadline: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            stream: StreamLimits::default(),
+            connections_max: limits::CONNECTIONS_MAX,
+            connections_per_address_max: None,
+            slow_reader: SlowReader::default(),
+            drain_deadline: limits::DRAIN_DEADLINE,
+        }
+    }
+}
+
+impl Settings {
+    /// The limits that all connections of one core share.
+    pub(crate) fn stream_limits(&self) -> Rc<StreamLimits> {
+        let mut limits = self.stream.clone();
+        limits.send_low_water = limits.send_low_water.min(limits.send_high_water);
+        if self.slow_reader == SlowReader::Close {
+            limits.send_queue_max = limits.send_high_water;
+        }
+        limits.send_queue_max = limits.send_queue_max.max(limits.send_high_water);
+        Rc::new(limits)
+    }
+}

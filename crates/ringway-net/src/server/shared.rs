@@ -1,0 +1,215 @@
+//! What the cores of a server and its handles share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ringway_runtime::CoreHandle;
+
+use super::control::Control;
+use super::settings::Settings;
+use crate::address::Address;
+use crate::limits;
+
+/// One of these a server.
+pub(crate) struct ServerShared {
+    pub(crate) settings: Settings,
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) control: Control,
+    /// Set once the cores have started, before any of them listens.
+    handles: OnceLock<Vec<CoreHandle>>,
+    cores: Box<[CoreShare]>,
+    open: AtomicUsize,
+    peak: AtomicUsize,
+    per_address: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// What one core counts, written by it and by cores that hand connections to it. On cache lines of
+/// its own, so that counting does not disturb the neighbours.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct CoreShare {
+    open: AtomicUsize,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) handed_off: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) accept_errors: AtomicU64,
+    pub(crate) handler_errors: AtomicU64,
+    pub(crate) handler_panics: AtomicU64,
+}
+
+impl CoreShare {
+    /// Connections that live on the core now.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// The right to be open, counted until it is dropped.
+pub(crate) struct Permit {
+    shared: Arc<ServerShared>,
+    core: u16,
+    address: Option<Box<IpAddr>>,
+}
+
+/// Why a connection may not be open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    ConnectionsMax,
+    PerAddressMax,
+}
+
+impl ServerShared {
+    pub(crate) fn new(settings: Settings, addresses: Vec<Address>, cores: usize) -> Self {
+        Self {
+            settings,
+            addresses,
+            control: Control::default(),
+            handles: OnceLock::new(),
+            cores: (0..cores).map(|_| CoreShare::default()).collect(),
+            open: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            per_address: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn set_handles(&self, handles: Vec<CoreHandle>) {
+        assert!(self.handles.set(handles).is_ok(), "a server starts its cores once");
+    }
+
+    pub(crate) fn handles(&self) -> &[CoreHandle] {
+        self.handles.get().map_or(&[], |handles| handles)
+    }
+
+    pub(crate) fn core(&self, number: usize) -> &CoreShare {
+        &self.cores[number]
+    }
+
+    pub(crate) fn cores(&self) -> &[CoreShare] {
+        &self.cores
+    }
+
+    /// Connections open now.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Most connections that were open at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Counts a connection that comes from `address` and will live on `core`.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        core: usize,
+        address: Option<IpAddr>,
+    ) -> Result<Permit, Refusal> {
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        self.cores[core].open.fetch_add(1, Ordering::Relaxed);
+        let mut permit = Permit { shared: Arc::clone(self), core: core as u16, address: None };
+        if open > self.settings.connections_max {
+            return Err(Refusal::ConnectionsMax);
+        }
+        if let (Some(max), Some(address)) = (self.settings.connections_per_address_max, address) {
+            let mut per_address = self.per_address();
+            let count = per_address.entry(address).or_insert(0);
+            if *count >= max {
+                return Err(Refusal::PerAddressMax);
+            }
+            *count += 1;
+            permit.address = Some(Box::new(address));
+        }
+        self.peak.fetch_max(open, Ordering::Relaxed);
+        Ok(permit)
+    }
+
+    /// The core that should have a connection which `own` has accepted: its own, unless that has
+    /// noticeably more than the least loaded one.
+    pub(crate) fn core_for(&self, own: usize, spreads: bool) -> usize {
+        let loads = self.cores.iter().map(CoreShare::open).enumerate();
+        let Some((least, load)) = loads.min_by_key(|&(_, load)| load) else { return own };
+        let slack = match spreads {
+            true => 0,
+            false => limits::HANDOFF_SLACK_MIN.max(load >> limits::HANDOFF_SLACK_SHIFT),
+        };
+        if self.cores[own].open() > load + slack { least } else { own }
+    }
+
+    fn per_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.per_address.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit {
+    /// The connection will live on another core.
+    pub(crate) fn move_to(&mut self, core: usize) {
+        self.shared.cores[usize::from(self.core)].open.fetch_sub(1, Ordering::Relaxed);
+        self.shared.cores[core].open.fetch_add(1, Ordering::Relaxed);
+        self.core = core as u16;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+        self.shared.cores[usize::from(self.core)].open.fetch_sub(1, Ordering::Relaxed);
+        let Some(address) = self.address.take() else { return };
+        let mut per_address = self.shared.per_address();
+        if let Some(count) = per_address.get_mut(&*address) {
+            *count -= 1;
+            if *count == 0 {
+                per_address.remove(&*address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared(settings: Settings, cores: usize) -> Arc<ServerShared> {
+        Arc::new(ServerShared::new(settings, Vec::new(), cores))
+    }
+
+    #[test]
+    fn connections_beyond_the_maximum_are_refused_and_given_back() {
+        let settings = Settings { connections_max: 1, ..Settings::default() };
+        let shared = shared(settings, 1);
+        let first = shared.admit(0, None).ok().expect("there is room for one");
+        assert_eq!(shared.admit(0, None).err(), Some(Refusal::ConnectionsMax));
+        assert_eq!((shared.open(), shared.peak()), (1, 1));
+        drop(first);
+        assert!(shared.admit(0, None).is_ok());
+        assert_eq!(shared.open(), 0);
+    }
+
+    #[test]
+    fn every_address_has_its_own_maximum() {
+        let settings = Settings { connections_per_address_max: Some(1), ..Settings::default() };
+        let shared = shared(settings, 1);
+        let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| Some(IpAddr::from(ip)));
+        let first = shared.admit(0, one).ok().expect("the first of its address");
+        assert_eq!(shared.admit(0, one).err(), Some(Refusal::PerAddressMax));
+        assert!(shared.admit(0, other).is_ok());
+        drop(first);
+        assert!(shared.per_address().is_empty(), "nothing is kept of an address that left");
+    }
+
+    #[test]
+    fn a_core_with_noticeably_more_connections_gives_new_ones_away() {
+        let shared = shared(Settings::default(), 2);
+        let mut held = Vec::new();
+        for _ in 0..limits::HANDOFF_SLACK_MIN {
+            held.push(shared.admit(0, None).ok().expect("room"));
+            assert_eq!(shared.core_for(0, false), 0);
+        }
+        held.push(shared.admit(0, None).ok().expect("room"));
+        assert_eq!(shared.core_for(0, false), 1);
+        held[0].move_to(1);
+        assert_eq!(shared.core_for(0, false), 0);
+        assert_eq!(shared.core_for(0, true), 1, "a single listener spreads evenly");
+    }
+}

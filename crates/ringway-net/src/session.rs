@@ -1,0 +1,161 @@
+//! What a connection is known by, and what a program keeps with it.
+
+use std::any::Any;
+use std::cell::{Ref, RefCell, RefMut};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Names a connection in this process, on whatever core it lives; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionId(u64);
+
+/// A connection's identity and the program's own items, one of each type.
+///
+/// ```no_run
+/// # use ringway_net::Connection;
+/// struct Name(String);
+///
+/// # fn example(conn: &Connection) {
+/// conn.session().insert(Name("anna".into()));
+/// let name = conn.session().item::<Name>().map(|name| name.0.clone());
+/// # }
+/// ```
+pub struct Session {
+    id: ConnectionId,
+    /// One of each type, few: searched in order. Without memory while there is none.
+    items: RefCell<Vec<Box<dyn Any>>>,
+}
+
+impl ConnectionId {
+    const SLOT_BITS: u32 = 24;
+    const REUSE_BITS: u32 = 24;
+    const CORE_NONE: u64 = 0xFFFF;
+
+    pub(crate) fn new(core: u16, slot: u32, reuse: u32) -> Self {
+        let mask = (1 << Self::REUSE_BITS) - 1;
+        let place = u64::from(core) << Self::SLOT_BITS | u64::from(slot);
+        Self(place << Self::REUSE_BITS | u64::from(reuse & mask))
+    }
+
+    /// For a connection that belongs to no server.
+    pub(crate) fn next_client() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mask = (1 << (Self::SLOT_BITS + Self::REUSE_BITS)) - 1;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) & mask;
+        Self(Self::CORE_NONE << (Self::SLOT_BITS + Self::REUSE_BITS) | number)
+    }
+
+    /// The server's core, unless the connection belongs to no server.
+    pub(crate) fn core(self) -> Option<usize> {
+        let core = self.0 >> (Self::SLOT_BITS + Self::REUSE_BITS);
+        (core != Self::CORE_NONE).then_some(core as usize)
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        (self.0 >> Self::REUSE_BITS) as usize & ((1 << Self::SLOT_BITS) - 1)
+    }
+
+    /// The bare number.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<u64> for ConnectionId {
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(id: ConnectionId) -> Self {
+        Self { id, items: RefCell::default() }
+    }
+
+    /// The connection's id.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Keeps an item; the earlier one of its type comes back.
+    ///
+    /// # Panics
+    /// While a guard of [`item`](Self::item) or [`item_mut`](Self::item_mut) is alive.
+    pub fn insert<T: 'static>(&self, item: T) -> Option<T> {
+        let mut items = self.items.borrow_mut();
+        if let Some(place) = items.iter_mut().find_map(|item| item.downcast_mut::<T>()) {
+            return Some(std::mem::replace(place, item));
+        }
+        items.push(Box::new(item));
+        None
+    }
+
+    /// The item of a type.
+    pub fn item<T: 'static>(&self) -> Option<Ref<'_, T>> {
+        let find = |items: &Vec<Box<dyn Any>>| items.iter().position(|item| item.is::<T>());
+        let items = self.items.borrow();
+        let at = find(&items)?;
+        Ref::filter_map(items, |items| items[at].downcast_ref()).ok()
+    }
+
+    /// The item of a type, to be changed.
+    ///
+    /// # Panics
+    /// While another guard of an item is alive.
+    pub fn item_mut<T: 'static>(&self) -> Option<RefMut<'_, T>> {
+        let items = self.items.borrow_mut();
+        RefMut::filter_map(items, |items| items.iter_mut().find_map(|item| item.downcast_mut()))
+            .ok()
+    }
+
+    /// Takes the item of a type out.
+    ///
+    /// # Panics
+    /// While a guard of an item is alive.
+    pub fn remove<T: 'static>(&self) -> Option<T> {
+        let mut items = self.items.borrow_mut();
+        let at = items.iter().position(|item| item.is::<T>())?;
+        let item = items.swap_remove(at).downcast().expect("just found by its type");
+        Some(*item)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({})", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_tell_core_and_slot() {
+        let id = ConnectionId::new(3, 70_000, 5);
+        assert_eq!((id.core(), id.slot()), (Some(3), 70_000));
+        assert_ne!(id, ConnectionId::new(3, 70_000, 6));
+        assert_eq!(ConnectionId::next_client().core(), None);
+        assert_ne!(ConnectionId::next_client(), ConnectionId::next_client());
+    }
+
+    #[test]
+    fn one_item_of_each_type_is_kept() {
+        let session = Session::new(ConnectionId::next_client());
+        assert!(session.item::<u32>().is_none());
+        assert_eq!(session.insert(1u32), None);
+        assert_eq!(session.insert(2u32), Some(1));
+        session.insert("text");
+        *session.item_mut::<u32>().expect("inserted") += 1;
+        assert_eq!(session.item::<u32>().as_deref(), Some(&3));
+        assert_eq!(session.remove::<u32>(), Some(3));
+        assert_eq!(session.remove::<u32>(), None);
+        assert_eq!(session.item::<&str>().as_deref(), Some(&"text"));
+    }
+}
