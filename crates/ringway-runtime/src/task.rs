@@ -103,7 +103,7 @@ impl Tasks {
         });
         let completed = Rc::clone(&join);
         let body = async move {
-            let outcome = CatchPanic(pin!(future)).await;
+            let outcome = CatchPanic(pin!(Some(future))).await;
             completed.complete(outcome.map_err(|panic| JoinError::panicked(name, panic)));
         };
         let token = self.insert(Box::pin(body), NameId::of(name));
@@ -184,7 +184,7 @@ impl Tasks {
         if ended || slot.state == State::Aborted {
             self.vacate(slot, runnable.token.index() as u32);
             drop(slots);
-            drop(runnable.future);
+            drop_contained(runnable.future);
             return;
         }
         let again = slot.state == State::PolledAgain;
@@ -211,7 +211,7 @@ impl Tasks {
                 let future = slot.future.take();
                 self.vacate(slot, token.index() as u32);
                 drop(slots);
-                drop(future);
+                future.map_or((), drop_contained);
             }
         }
     }
@@ -233,7 +233,7 @@ impl Tasks {
                 let future = slot.future.take();
                 self.vacate(slot, index as u32);
                 drop(slots);
-                drop(future);
+                future.map_or((), drop_contained);
             }
         }
         self.queue.borrow_mut().clear();
@@ -304,6 +304,14 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Why a task has no result.
 #[derive(Debug)]
 pub struct JoinError {
@@ -366,16 +374,30 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Contains a panic of the future that it polls.
-struct CatchPanic<'a, F>(Pin<&'a mut F>);
+/// Drops a task that had not ended; a panic of its destructors stays with it.
+fn drop_contained(future: LocalFuture) {
+    if catch_unwind(AssertUnwindSafe(|| drop(future))).is_err() {
+        tracing::error!("a destructor panicked while its task was dropped");
+    }
+}
+
+/// Contains a panic of the future that it polls, and of the future's destructors when it has ended.
+struct CatchPanic<'a, F>(Pin<&'a mut Option<F>>);
 
 impl<F: Future> Future for CatchPanic<'_, F> {
     type Output = Result<F::Output, Box<dyn Any + Send>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let future = self.0.as_mut().as_pin_mut();
+            future.expect("not polled after its end").poll(cx)
+        }));
+        let outcome = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(output)) => Ok(output),
+            Err(panic) => Err(panic),
+        };
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.0.set(None)));
+        Poll::Ready(outcome.and_then(|output| dropped.map(|()| output)))
     }
 }

@@ -1,0 +1,233 @@
+//! What the integration tests share: the same test over every driver, pairs of streams, payloads
+//! that tell where a byte belongs, and children of the test's own program.
+#![allow(dead_code)] // each test binary uses a part of this
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::process::Command;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
+use ringway_runtime::sim::SimConfig;
+use ringway_runtime::{Backend, Builder, timeout};
+use socket2::SockAddr;
+
+/// Real time that one test may take; a hang then fails with its name.
+const TEST_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// The simulated network of these tests; faults have tests of their own beside the driver.
+const SIM_SEED: u64 = 20;
+
+/// Tells apart the runs of one test's body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Driver {
+    Uring,
+    Epoll,
+    Sim,
+}
+
+/// Makes a test of each `async fn(Driver)` named, over each driver.
+#[macro_export]
+macro_rules! on_every_driver {
+    ($($test:ident),* $(,)?) => {
+        mod uring { $(#[test] fn $test() {
+            $crate::common::run($crate::common::Driver::Uring, super::$test);
+        })* }
+        mod epoll { $(#[test] fn $test() {
+            $crate::common::run($crate::common::Driver::Epoll, super::$test);
+        })* }
+        mod sim { $(#[test] fn $test() {
+            $crate::common::run($crate::common::Driver::Sim, super::$test);
+        })* }
+    };
+}
+
+/// Makes a test of each `fn(Backend)` named, over each interface of the kernel.
+#[macro_export]
+macro_rules! on_every_kernel_driver {
+    ($($test:ident),* $(,)?) => {
+        mod uring { $(#[test] fn $test() { super::$test(ringway_runtime::Backend::Uring); })* }
+        mod epoll { $(#[test] fn $test() { super::$test(ringway_runtime::Backend::Epoll); })* }
+    };
+}
+
+/// Runs a test's body as the main task of one core.
+pub(crate) fn run<F: Future<Output = ()> + 'static>(driver: Driver, body: fn(Driver) -> F) {
+    let ran = match driver {
+        Driver::Uring => block_on(Backend::Uring, body(driver)),
+        Driver::Epoll => block_on(Backend::Epoll, body(driver)),
+        Driver::Sim => Builder::simulate(SimConfig::new(SIM_SEED), body(driver)),
+    };
+    ran.unwrap_or_else(|error| panic!("{driver:?}: {error}"));
+}
+
+/// Runs `main` on the calling thread as one core over an interface of the kernel.
+pub(crate) fn block_on<F: Future + 'static>(backend: Backend, main: F) -> io::Result<F::Output>
+where
+    F::Output: 'static,
+{
+    let builder = Builder::default().threads(1).backend(backend);
+    let ended = builder.block_on(timeout(TEST_TIME_MAX, main))?;
+    ended.map_err(io::Error::from)
+}
+
+pub(crate) fn any_port() -> SockAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0)).into()
+}
+
+pub(crate) fn listen() -> Listener {
+    Listener::bind(&any_port(), ListenOptions::default()).expect("loopback has a free port")
+}
+
+/// Two ends of one connection: the connecting one, and the accepted one with `limits`.
+pub(crate) async fn pair_with(limits: StreamLimits) -> (Stream, Stream) {
+    connected_to(&listen(), limits).await
+}
+
+pub(crate) async fn pair() -> (Stream, Stream) {
+    pair_with(StreamLimits::default()).await
+}
+
+/// A connection through a listener that stays open.
+pub(crate) async fn connected_to(listener: &Listener, limits: StreamLimits) -> (Stream, Stream) {
+    let client = Stream::connect(listener.local_addr())
+        .await
+        .expect("connect");
+    let accepted = listener.accept().await.expect("accept");
+    let server = accepted.into_stream(&Rc::new(limits)).expect("stream");
+    (client, server)
+}
+
+/// As `pair_with`, with kernel buffers so small that megabytes do not fit between the ends.
+pub(crate) async fn narrow_pair(limits: StreamLimits) -> (Stream, Stream) {
+    let listener = listen();
+    let small = |socket: socket2::SockRef<'_>| {
+        socket.set_send_buffer_size(NARROW_BYTES)?;
+        socket.set_recv_buffer_size(NARROW_BYTES)
+    };
+    listener.with_socket(small).expect("socket buffers");
+    let (client, server) = connected_to(&listener, limits).await;
+    client.with_socket(small).expect("socket buffers");
+    (client, server)
+}
+
+const NARROW_BYTES: usize = 32 * 1024;
+
+/// Sends back what comes, until the peer has finished.
+pub(crate) async fn echo(stream: Stream) -> io::Result<()> {
+    while let Some(view) = stream.recv().await? {
+        stream.send(view);
+        stream.drained().await?;
+    }
+    Ok(())
+}
+
+/// One message there and back.
+pub(crate) async fn exchange(client: &Stream, message: &[u8]) {
+    client.write(message);
+    assert_eq!(read(client, message.len()).await, message);
+}
+
+/// The next `len` bytes, which must end with a piece.
+pub(crate) async fn read(stream: &Stream, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        let view = stream.recv().await.expect("no error");
+        bytes.extend_from_slice(&view.expect("more bytes before the end"));
+    }
+    assert_eq!(bytes.len(), len, "bytes nobody sent");
+    bytes
+}
+
+/// Everything until the peer has finished.
+pub(crate) async fn read_to_end(stream: &Stream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(view) = stream.recv().await.expect("no error") {
+        bytes.extend_from_slice(&view);
+    }
+    bytes
+}
+
+/// Polls once.
+pub(crate) async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let mut future = Some(future);
+    std::future::poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
+}
+
+/// Bytes of which each tells its place, in a run that does not fit buffer sizes.
+pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| byte_at(at, seed)).collect()
+}
+
+fn byte_at(at: usize, seed: usize) -> u8 {
+    let place = at % PATTERN_BYTES;
+    (place * 31 + (place >> 8) + seed * 17) as u8
+}
+
+/// A prime, so that no two buffers of a long stream begin with the same bytes.
+pub(crate) const PATTERN_BYTES: usize = 65_521;
+
+/// Checks a long stream of `pattern` piece by piece.
+pub(crate) struct Verifier {
+    run: Vec<u8>,
+    place: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Verifier {
+    pub(crate) fn new(seed: usize) -> Self {
+        Self {
+            run: pattern(PATTERN_BYTES, seed),
+            place: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn check(&mut self, mut piece: &[u8]) {
+        while !piece.is_empty() {
+            let run = &self.run[self.place..];
+            let len = run.len().min(piece.len());
+            assert!(
+                run[..len] == piece[..len],
+                "wrong bytes in {}..+{len}",
+                self.bytes
+            );
+            self.place = (self.place + len) % PATTERN_BYTES;
+            self.bytes += len;
+            piece = &piece[len..];
+        }
+    }
+}
+
+/// Runs one test of this program in a process of its own, whose limits and descriptors are no
+/// other test's. True in the child: do the work; false in the parent, after the child's success.
+pub(crate) fn in_child(test: &str) -> bool {
+    const CHILD: &str = "RINGWAY_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("a test knows its program");
+    let output = Command::new(program)
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .expect("a child starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{test}: {text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    print!("{text}");
+    false
+}
+
+/// Descriptors that this process has open.
+pub(crate) fn open_descriptors() -> usize {
+    let listing = std::fs::read_dir("/proc/self/fd").expect("/proc is mounted");
+    listing.count() - 1 // without the listing's own
+}
