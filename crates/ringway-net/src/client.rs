@@ -1,1 +1,218 @@
 //! Clients: connecting, retrying, reconnecting.
+
+mod backoff;
+mod dial;
+mod reconnecting;
+
+pub use backoff::Backoff;
+pub use reconnecting::Reconnecting;
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_runtime::io::StreamLimits;
+use ringway_runtime::sleep;
+
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::error::{Error, Kind, Result};
+use crate::limits;
+use crate::tls::ClientTls;
+use crate::transport::Transport;
+use backoff::Series;
+
+/// How to connect to a server, over TCP, TLS or a Unix socket. Used on a core of the runtime.
+///
+/// A name's addresses are tried in turn, with the two families alternating; when none answers, the
+/// whole attempt is repeated after a growing, jittered wait. What another attempt cannot change (a
+/// certificate that is refused, a missing permission) is not tried again.
+///
+/// ```
+/// use ringway_net::Client;
+///
+/// # ringway_runtime::block_on(async {
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// # let address = format!("tcp://{}", listener.local_addr()?);
+/// let mut connection = Client::connect(&*address).await?;
+/// connection.write(b"hello");
+/// # ringway_net::Result::Ok(())
+/// # })??;
+/// # Ok::<(), ringway_net::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    address: Address,
+    tls: ClientTls,
+    connect_timeout: Duration,
+    attempts_max: Option<u32>,
+    backoff: Backoff,
+    stable_after: Duration,
+    nodelay: bool,
+    stream_limits: StreamLimits,
+}
+
+impl Client {
+    /// A client of this server, with the defaults named below.
+    ///
+    /// # Errors
+    /// [`is_address`](Error::is_address) when the address is malformed, has port 0 or is of UDP.
+    pub fn new<A>(address: A) -> Result<Self>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        let address = address.try_into()?;
+        let why_not = match &address {
+            Address::Udp(_) => Some("datagrams have no connections: use a UDP socket"),
+            _ if address.port() == Some(0) => Some("nobody listens on port 0"),
+            _ => None,
+        };
+        if let Some(why_not) = why_not {
+            return Err(Error::new(Kind::Address, format!("{address}: {why_not}")));
+        }
+        Ok(Self {
+            address,
+            tls: ClientTls::new(),
+            connect_timeout: limits::CONNECT_TIMEOUT,
+            attempts_max: None,
+            backoff: Backoff::default(),
+            stable_after: limits::STABLE_AFTER,
+            nodelay: true,
+            stream_limits: StreamLimits::default(),
+        })
+    }
+
+    /// Connects with the defaults: [`new`](Self::new) and [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As these.
+    pub async fn connect<A>(address: A) -> Result<Connection>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        Self::new(address)?.open().await
+    }
+
+    /// How long each address of the name may take, the look-up of the name as well; 5 seconds if
+    /// not set. A TLS handshake has its own limit.
+    #[must_use]
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// How often to try before giving up, at least once; if not set, 4 times for
+    /// [`open`](Self::open) (about a second when refused) and 20 times for
+    /// [`reconnecting`](Self::reconnecting) (some minutes).
+    #[must_use]
+    pub fn attempts_max(mut self, count: u32) -> Self {
+        self.attempts_max = Some(count);
+        self
+    }
+
+    /// How long to wait between attempts; from 100 ms to 10 s if not set.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// For [`reconnecting`](Self::reconnecting): how long a connection has to live for the waits to
+    /// begin anew; 10 seconds if not set.
+    #[must_use]
+    pub fn stable_after(mut self, period: Duration) -> Self {
+        self.stable_after = period;
+        self
+    }
+
+    /// For `tls://`: whom to trust and what to show; verified against the machine's roots if not
+    /// set.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Whether TCP sends small pieces at once (`TCP_NODELAY`); on if not set.
+    #[must_use]
+    pub fn nodelay(mut self, on: bool) -> Self {
+        self.nodelay = on;
+        self
+    }
+
+    /// Bounds and timeouts of the connections.
+    #[must_use]
+    pub fn stream_limits(mut self, limits: StreamLimits) -> Self {
+        self.stream_limits = limits;
+        self
+    }
+
+    /// Connects, with repeated attempts.
+    ///
+    /// # Errors
+    /// Why the last attempt failed and how many there were: [`is_timeout`](Error::is_timeout),
+    /// [`is_tls`](Error::is_tls), [`is_address`](Error::is_address) when the name does not resolve,
+    /// or the kernel's error (refused, unreachable), which [`as_io`](Error::as_io) tells.
+    pub async fn open(&self) -> Result<Connection> {
+        let attempts_max = self.attempts_max_or(limits::CONNECT_ATTEMPTS_MAX);
+        self.attempt(&mut Series::new(self.backoff), attempts_max)
+            .await
+    }
+
+    /// Connects again and again: a new connection whenever the last one has ended.
+    pub fn reconnecting(self) -> Reconnecting {
+        Reconnecting::new(self)
+    }
+
+    fn attempts_max_or(&self, default: u32) -> u32 {
+        self.attempts_max.unwrap_or(default).max(1)
+    }
+
+    /// Goes on with a series until it succeeds or has `attempts_max` failures.
+    async fn attempt(&self, series: &mut Series, attempts_max: u32) -> Result<Connection> {
+        loop {
+            let error = match dial::dial(self).await {
+                Ok(transport) => return Ok(self.connection(transport)),
+                Err(error) => error,
+            };
+            if is_final(&error) || series.failures() + 1 >= attempts_max {
+                return Err(self.gave_up(error, series.failures() + 1));
+            }
+            tracing::debug!(address = %self.address, %error, "attempt to connect failed");
+            self.wait(series).await;
+        }
+    }
+
+    fn connection(&self, transport: Transport) -> Connection {
+        let limits = Rc::new(self.stream_limits.clone());
+        transport.stream().set_limits(Rc::clone(&limits));
+        Connection::of_client(transport, limits)
+    }
+
+    /// Notes a failure and waits as long as that asks for.
+    async fn wait(&self, series: &mut Series) {
+        sleep(series.failed()).await;
+    }
+
+    fn gave_up(&self, error: Error, attempts: u32) -> Error {
+        let plural = if attempts == 1 { "" } else { "s" };
+        let what = format!(
+            "cannot connect to {} ({attempts} attempt{plural})",
+            self.address
+        );
+        match error.is_tls() {
+            true => Error::with_source(Kind::Tls, what, error),
+            false => Error::io(what, error.into()),
+        }
+    }
+}
+
+/// Whether another attempt would end the same.
+fn is_final(error: &Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let refused_for_good =
+        |error: &io::Error| matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported);
+    error.is_tls() || error.as_io().is_some_and(refused_for_good)
+}

@@ -1,0 +1,139 @@
+//! How long to wait between attempts.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use crate::limits;
+
+/// Waits that double from the first to the longest one. Each is then shortened by a random part of
+/// up to a half, so that many clients of one server do not come back in step.
+///
+/// ```
+/// use std::time::Duration;
+/// use ringway_net::Backoff;
+///
+/// let patient = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// # let _ = patient;
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backoff {
+    delay_first: Duration,
+    delay_max: Duration,
+}
+
+impl Backoff {
+    /// Waits from `delay_first` to `delay_max`; the former where the latter is shorter.
+    pub fn new(delay_first: Duration, delay_max: Duration) -> Self {
+        Self {
+            delay_first,
+            delay_max: delay_max.max(delay_first),
+        }
+    }
+
+    /// The wait after so many `failures` in a row (the first has number 0), where `random` is any
+    /// number of all.
+    fn delay(&self, failures: u32, random: u64) -> Duration {
+        let doubled = 2_u32
+            .checked_pow(failures)
+            .and_then(|by| self.delay_first.checked_mul(by));
+        let full = doubled.unwrap_or(self.delay_max).min(self.delay_max);
+        let shortened_by = (full / 2).mul_f64(random as f64 / u64::MAX as f64);
+        full - shortened_by
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new(limits::BACKOFF_DELAY_FIRST, limits::BACKOFF_DELAY_MAX)
+    }
+}
+
+/// The attempts of one series.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    backoff: Backoff,
+    failures: u32,
+    seed: RandomState,
+}
+
+impl Series {
+    pub(super) fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            failures: 0,
+            seed: RandomState::new(),
+        }
+    }
+
+    /// Attempts that failed since the last success.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Notes a failure; how long to wait.
+    pub(super) fn failed(&mut self) -> Duration {
+        let delay = self
+            .backoff
+            .delay(self.failures, self.seed.hash_one(self.failures));
+        self.failures = self.failures.saturating_add(1);
+        delay
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::new(self.backoff);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let backoff = Backoff::new(100 * MS, 1_000 * MS);
+        let waits: Vec<_> = (0..6)
+            .map(|failures| backoff.delay(failures, 0).as_millis())
+            .collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000]);
+        assert_eq!(backoff.delay(u32::MAX, 0), 1_000 * MS);
+    }
+
+    #[test]
+    fn the_random_part_takes_up_to_a_half() {
+        let backoff = Backoff::new(100 * MS, 1_000 * MS);
+        assert_eq!(backoff.delay(0, u64::MAX), 50 * MS);
+        let middle = backoff.delay(0, u64::MAX / 2);
+        assert!(middle > 74 * MS && middle < 76 * MS, "{middle:?}");
+    }
+
+    #[test]
+    fn two_series_do_not_wait_in_step() {
+        let waits = |mut series: Series| -> Vec<_> { (0..8).map(|_| series.failed()).collect() };
+        let backoff = Backoff::default();
+        assert_ne!(waits(Series::new(backoff)), waits(Series::new(backoff)));
+    }
+
+    #[test]
+    fn a_success_begins_a_new_series() {
+        let mut series = Series::new(Backoff::new(100 * MS, 1_000 * MS));
+        for _ in 0..5 {
+            series.failed();
+        }
+        assert_eq!(series.failures(), 5);
+        series.succeeded();
+        assert_eq!(series.failures(), 0);
+        assert!(series.failed() <= 100 * MS);
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let endless = Backoff::new(Duration::MAX, Duration::ZERO);
+        assert_eq!(endless.delay(31, 0), Duration::MAX);
+        assert_eq!(
+            Backoff::new(Duration::ZERO, Duration::ZERO).delay(3, 7),
+            Duration::ZERO
+        );
+    }
+}

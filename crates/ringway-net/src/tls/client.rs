@@ -1,0 +1,226 @@
+//! What a client needs for TLS.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ringway_runtime::spawn_blocking;
+use rustls::pki_types::ServerName;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::error::unusable;
+use super::unverified::AcceptAny;
+use super::{pem, provider, roots};
+use crate::error::{Error, Kind, Result};
+use crate::limits;
+
+/// Whom a client trusts and what it offers, for TLS 1.2 and 1.3. Cheap to clone; clones share
+/// resumed sessions.
+///
+/// Unless told otherwise a server must show a certificate that is valid now, holds the name that
+/// was connected to, and leads to a root that this machine trusts.
+///
+/// ```no_run
+/// use ringway_net::ClientTls;
+///
+/// let tls = ClientTls::new().roots_pem(std::fs::read("our-ca.pem")?)?.alpn(["h2"]);
+/// # let _ = tls;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ClientTls {
+    trust: Trust,
+    identity: Option<Arc<CertifiedKey>>,
+    alpn: Vec<Vec<u8>>,
+    server_name: Option<ServerName<'static>>,
+    handshake_timeout: Duration,
+    /// Made from the above at the first use; replaced by an empty one at every change.
+    config: Arc<OnceLock<Arc<ClientConfig>>>,
+}
+
+#[derive(Clone)]
+enum Trust {
+    /// The machine's roots.
+    System,
+    /// These and no other.
+    Roots(Arc<RootCertStore>),
+    /// Anyone.
+    Anyone,
+}
+
+impl Default for ClientTls {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ClientTls {
+    /// Trusts the machine's roots, shows no certificate, offers no ALPN.
+    pub fn new() -> Self {
+        Self {
+            trust: Trust::System,
+            identity: None,
+            alpn: Vec::new(),
+            server_name: None,
+            handshake_timeout: limits::TLS_HANDSHAKE_TIMEOUT,
+            config: Arc::default(),
+        }
+    }
+
+    /// Trusts these roots (PEM text) instead of the machine's.
+    ///
+    /// # Errors
+    /// [`is_tls`](crate::Error::is_tls) when the text holds no certificate or one that cannot be a root.
+    pub fn roots_pem(mut self, pem: impl AsRef<[u8]>) -> Result<Self> {
+        self.trust = Trust::Roots(pem::roots(pem.as_ref())?);
+        Ok(self.changed())
+    }
+
+    /// Shows this certificate chain to servers that ask for one. As
+    /// [`ServerTls::from_pem`](super::ServerTls::from_pem) takes them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn client_cert_pem(
+        mut self,
+        chain: impl AsRef<[u8]>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Self> {
+        self.identity = Some(pem::certified_key(chain.as_ref(), key.as_ref())?);
+        Ok(self.changed())
+    }
+
+    /// The application protocols to offer, best first.
+    #[must_use]
+    pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
+        self.alpn = protocols
+            .into_iter()
+            .map(|name| name.as_ref().to_vec())
+            .collect();
+        self.changed()
+    }
+
+    /// The name (or IP address) that the server's certificate must hold, where that is not the one
+    /// connected to.
+    ///
+    /// # Errors
+    /// [`is_tls`](crate::Error::is_tls) when it is neither a DNS name nor an IP address.
+    pub fn server_name(mut self, name: &str) -> Result<Self> {
+        self.server_name = Some(parse_name(name)?);
+        Ok(self)
+    }
+
+    /// How long the whole handshake may take; 10 seconds if not set.
+    #[must_use]
+    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
+        self.handshake_timeout = limit;
+        self
+    }
+
+    /// Accepts **any** certificate, of anyone, for any name: the connection is encrypted, but
+    /// whoever sits on the way can be its other end and read and change everything. For tests on
+    /// one machine, and nothing else.
+    #[must_use]
+    pub fn dangerous_accept_any_certificate(mut self) -> Self {
+        self.trust = Trust::Anyone;
+        self.changed()
+    }
+
+    fn changed(mut self) -> Self {
+        self.config = Arc::default();
+        self
+    }
+
+    /// The configuration, made at the first use, and the name that the certificate must hold.
+    pub(super) async fn prepare(
+        &self,
+        host: &str,
+    ) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
+        let name = self
+            .server_name
+            .clone()
+            .map_or_else(|| parse_name(host), Ok)?;
+        if let Some(config) = self.config.get() {
+            return Ok((Arc::clone(config), name));
+        }
+        let built = self.build(self.trusted_roots().await?)?;
+        Ok((
+            Arc::clone(self.config.get_or_init(|| Arc::new(built))),
+            name,
+        ))
+    }
+
+    pub(super) fn handshake_limit(&self) -> Duration {
+        self.handshake_timeout
+    }
+
+    /// `None` where no root counts.
+    async fn trusted_roots(&self) -> Result<Option<Arc<RootCertStore>>> {
+        match &self.trust {
+            Trust::System => {
+                let what = "loading the system's root certificates";
+                let task = spawn_blocking(roots::system)
+                    .map_err(|error| Error::with_source(Kind::Limit, what, error))?;
+                let loaded = task
+                    .await
+                    .map_err(|_| Error::new(Kind::Other, format!("{what} panicked")))?;
+                loaded.map(Some)
+            }
+            Trust::Roots(roots) => Ok(Some(Arc::clone(roots))),
+            Trust::Anyone => Ok(None),
+        }
+    }
+
+    fn build(&self, roots: Option<Arc<RootCertStore>>) -> Result<ClientConfig> {
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable("TLS versions", error))?;
+        let builder = match roots {
+            Some(roots) => builder.with_root_certificates(roots),
+            None => {
+                let verifier = Arc::new(AcceptAny(provider()));
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(verifier)
+            }
+        };
+        let mut config = match &self.identity {
+            Some(identity) => {
+                let resolver = SingleCertAndKey::from(Arc::clone(identity));
+                builder.with_client_cert_resolver(Arc::new(resolver))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = self.alpn.clone();
+        Ok(config)
+    }
+}
+
+fn parse_name(name: &str) -> Result<ServerName<'static>> {
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(name);
+    let parsed = ServerName::try_from(bare.to_owned());
+    parsed.map_err(|_| unusable("a TLS server name", format!("`{name}` is not one")))
+}
+
+/// Without the key.
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let trust = match &self.trust {
+            Trust::System => "the machine's roots",
+            Trust::Roots(_) => "its own roots",
+            Trust::Anyone => "ANYONE",
+        };
+        let alpn = self.alpn.iter().map(|name| name.escape_ascii().to_string());
+        f.debug_struct("ClientTls")
+            .field("trust", &trust)
+            .field("alpn", &alpn.collect::<Vec<_>>())
+            .field("server_name", &self.server_name)
+            .field("client_certificate", &self.identity.is_some())
+            .field("handshake_timeout", &self.handshake_timeout)
+            .finish_non_exhaustive()
+    }
+}

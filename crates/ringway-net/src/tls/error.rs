@@ -1,0 +1,124 @@
+//! Why TLS failed, in words that say what to do.
+
+use std::fmt;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError};
+
+use crate::error::{Error, Kind};
+
+/// A failure of TLS itself, kept by its session and told again to everyone who asks. Carried inside
+/// an [`io::Error`].
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum TlsError {
+    /// The peer broke the protocol, was refused by us, or refused us.
+    Protocol(rustls::Error),
+    /// The byte stream ended before the handshake did.
+    HandshakeCut,
+    /// The byte stream ended without the peer's `close_notify`.
+    Truncated,
+}
+
+impl TlsError {
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Protocol(rustls::Error::AlertReceived(_)) => io::ErrorKind::ConnectionAborted,
+            Self::Protocol(_) => io::ErrorKind::InvalidData,
+            Self::HandshakeCut | Self::Truncated => io::ErrorKind::UnexpectedEof,
+        }
+    }
+
+    fn advice(&self) -> Option<&'static str> {
+        let Self::Protocol(error) = self else {
+            return None;
+        };
+        match error {
+            rustls::Error::InvalidCertificate(certificate) => certificate_advice(certificate),
+            rustls::Error::AlertReceived(alert) => alert_advice(*alert),
+            rustls::Error::InvalidMessage(_) => Some("is the peer speaking TLS at all?"),
+            rustls::Error::NoCertificatesPresented => {
+                Some("this server asks for a client certificate")
+            }
+            _ => None,
+        }
+    }
+}
+
+fn certificate_advice(error: &CertificateError) -> Option<&'static str> {
+    match error {
+        CertificateError::UnknownIssuer => {
+            Some("no trusted root has signed it: name its root with `roots_pem`")
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Some("renew it, or check this machine's clock")
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some("connect by a name that it holds, or name one of them with `server_name`")
+        }
+        _ => None,
+    }
+}
+
+fn alert_advice(alert: AlertDescription) -> Option<&'static str> {
+    match alert {
+        AlertDescription::CertificateRequired => {
+            Some("the peer wants a client certificate: give one with `client_cert_pem`")
+        }
+        AlertDescription::UnknownCA => Some("the peer does not know who signed our certificate"),
+        AlertDescription::NoApplicationProtocol => {
+            Some("the peer speaks none of the protocols that we offer by ALPN")
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(rustls::Error::AlertReceived(alert)) => {
+                write!(f, "the peer ended TLS with the alert {alert:?}")?;
+            }
+            Self::Protocol(error) => write!(f, "TLS failed: {error}")?,
+            Self::HandshakeCut => f.write_str("the peer closed during the TLS handshake")?,
+            Self::Truncated => f.write_str(
+                "the stream ended without TLS close_notify: what arrived may not be all that was \
+                 sent",
+            )?,
+        }
+        self.advice()
+            .map_or(Ok(()), |advice| write!(f, " ({advice})"))
+    }
+}
+
+impl std::error::Error for TlsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Protocol(error) => Some(error),
+            Self::HandshakeCut | Self::Truncated => None,
+        }
+    }
+}
+
+impl From<TlsError> for io::Error {
+    fn from(error: TlsError) -> Self {
+        io::Error::new(error.kind(), error)
+    }
+}
+
+/// As the crate's error.
+impl From<TlsError> for Error {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::Protocol(_) => Error::with_source(Kind::Tls, "", io::Error::from(error)),
+            TlsError::HandshakeCut | TlsError::Truncated => Error::io("", error.into()),
+        }
+    }
+}
+
+/// What a caller gave cannot be used.
+pub(super) fn unusable(
+    what: &'static str,
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::with_source(Kind::Tls, what, why)
+}

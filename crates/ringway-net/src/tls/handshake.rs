@@ -1,0 +1,89 @@
+//! From a plain stream to one under TLS, before a deadline.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ringway_runtime::io::Stream;
+use ringway_runtime::{spawn_named, timeout};
+use rustls::{ClientConnection, ServerConnection};
+
+use super::session::Session;
+use super::stream::flush;
+use super::{ClientTls, ServerTls, TlsError, TlsStream};
+use crate::error::{Error, Kind, Result};
+use crate::limits;
+
+impl TlsStream {
+    /// The server's side of the handshake. When it fails, the client is told why by an alert and
+    /// the connection is closed.
+    ///
+    /// # Errors
+    /// [`is_timeout`](Error::is_timeout) when the client is slower than the handshake's limit;
+    /// [`is_tls`](Error::is_tls) when what it sends is not TLS, offers nothing that we speak or
+    /// shows a certificate that we refuse, and when it refuses us; [`is_closed`](Error::is_closed)
+    /// when it closes or resets the connection.
+    pub async fn accept(stream: Stream, tls: &ServerTls) -> Result<TlsStream> {
+        let connection = ServerConnection::new(tls.config()).map_err(TlsError::from)?;
+        handshake(stream, Session::new(connection), tls.handshake_limit()).await
+    }
+
+    /// The client's side of the handshake with the server `host`: a name or an IP address that the
+    /// server's certificate must hold, unless [`ClientTls::server_name`] names another.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept), with the sides exchanged; [`is_tls`](Error::is_tls) also when
+    /// `host` is neither, and when this machine has no roots and none were given.
+    pub async fn connect(stream: Stream, tls: &ClientTls, host: &str) -> Result<TlsStream> {
+        let (config, name) = tls.prepare(host).await?;
+        let connection = ClientConnection::new(config, name).map_err(TlsError::from)?;
+        handshake(stream, Session::new(connection), tls.handshake_limit()).await
+    }
+}
+
+async fn handshake(stream: Stream, mut session: Session, limit: Duration) -> Result<TlsStream> {
+    let done = std::future::poll_fn(|cx| poll_handshake(&stream, &mut session, cx));
+    let outcome = timeout(limit, done).await;
+    let outcome =
+        outcome.map_err(|elapsed| Error::with_source(Kind::Timeout, "TLS handshake", elapsed))?;
+    if let Some(error) = session.failure() {
+        let _runs_on = spawn_named("TLS farewell", farewell(stream));
+        return Err(error.clone().into());
+    }
+    outcome?;
+    Ok(TlsStream::new(stream, session))
+}
+
+/// Until the handshake is done or has failed.
+fn poll_handshake(
+    stream: &Stream,
+    session: &mut Session,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    loop {
+        flush(session, stream);
+        if session.failure().is_some() || !session.is_handshaking() {
+            return Poll::Ready(Ok(()));
+        }
+        match ready!(stream.poll_recv(cx))? {
+            Some(ciphertext) => session.give(ciphertext),
+            None => session.fail(TlsError::HandshakeCut),
+        }
+    }
+}
+
+/// Lets the peer read our alert: closing while it still sends would reset the connection, and the
+/// alert would be lost with it.
+async fn farewell(stream: Stream) {
+    stream.shutdown();
+    let read_out = async {
+        let mut left = limits::TLS_FAREWELL_BYTES;
+        while let Ok(Some(view)) = stream.recv().await {
+            left = left.saturating_sub(view.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _either_way_it_is_closed = timeout(limits::TLS_FAREWELL, read_out).await;
+}

@@ -1,0 +1,142 @@
+//! What a server needs for TLS.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+
+use super::error::unusable;
+use super::{pem, provider};
+use crate::error::Result;
+use crate::limits;
+
+/// A server's certificate, key and choices for TLS 1.2 and 1.3. Cheap to clone; one value serves
+/// all cores.
+///
+/// ```no_run
+/// use ringway_net::{ClientAuth, ServerTls};
+///
+/// let chain = std::fs::read("server.pem")?;
+/// let key = std::fs::read("server.key")?;
+/// let clients = std::fs::read("clients-ca.pem")?;
+/// let tls = ServerTls::from_pem(&chain, &key)?
+///     .alpn(["h2", "http/1.1"])
+///     .client_auth(&clients, ClientAuth::Required)?;
+/// # let _ = tls;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ServerTls {
+    identity: Arc<SingleCertAndKey>,
+    config: Arc<ServerConfig>,
+    client_auth: Option<ClientAuth>,
+    handshake_timeout: Duration,
+}
+
+/// Whether a client that shows no certificate is let in. A certificate that is shown is verified in
+/// either case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientAuth {
+    /// Without a certificate there is no connection.
+    Required,
+    /// Without a certificate the connection has no peer certificates.
+    Optional,
+}
+
+impl ServerTls {
+    /// Takes a certificate chain, the server's own certificate first, and its private key (PKCS#8,
+    /// PKCS#1 or SEC1), both as PEM text.
+    ///
+    /// # Errors
+    /// [`is_tls`](crate::Error::is_tls) when either is missing or malformed, the key is of a kind that is not
+    /// supported, or the two do not belong together.
+    pub fn from_pem(chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self> {
+        let certified = pem::certified_key(chain.as_ref(), key.as_ref())?;
+        let identity = Arc::new(SingleCertAndKey::from(certified));
+        let config = Arc::new(config(&identity, Arc::new(NoClientAuth))?);
+        let handshake_timeout = limits::TLS_HANDSHAKE_TIMEOUT;
+        Ok(Self {
+            identity,
+            config,
+            client_auth: None,
+            handshake_timeout,
+        })
+    }
+
+    /// The application protocols to agree on, best first. A client that offers only others is
+    /// refused; one that offers none is not.
+    #[must_use]
+    pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
+        let protocols = protocols.into_iter().map(|name| name.as_ref().to_vec());
+        Arc::make_mut(&mut self.config).alpn_protocols = protocols.collect();
+        self
+    }
+
+    /// Asks clients for a certificate that one of these roots (PEM text) has signed.
+    ///
+    /// # Errors
+    /// [`is_tls`](crate::Error::is_tls) when the text holds no usable root.
+    pub fn client_auth(mut self, roots: impl AsRef<[u8]>, auth: ClientAuth) -> Result<Self> {
+        let roots = pem::roots(roots.as_ref())?;
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        let builder = match auth {
+            ClientAuth::Required => builder,
+            ClientAuth::Optional => builder.allow_unauthenticated(),
+        };
+        let verifier = builder
+            .build()
+            .map_err(|error| unusable("client roots", error))?;
+        let mut config = config(&self.identity, verifier)?;
+        config.alpn_protocols = self.config.alpn_protocols.clone();
+        self.config = Arc::new(config);
+        self.client_auth = Some(auth);
+        Ok(self)
+    }
+
+    /// How long a client has for the whole handshake before it is closed; 10 seconds if not set.
+    #[must_use]
+    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
+        self.handshake_timeout = limit;
+        self
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    pub(super) fn handshake_limit(&self) -> Duration {
+        self.handshake_timeout
+    }
+}
+
+fn config(
+    identity: &Arc<SingleCertAndKey>,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig> {
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable("TLS versions", error))?;
+    Ok(builder
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(Arc::clone(identity) as _))
+}
+
+/// Without the key.
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocols = self
+            .config
+            .alpn_protocols
+            .iter()
+            .map(|name| name.escape_ascii().to_string());
+        f.debug_struct("ServerTls")
+            .field("alpn", &protocols.collect::<Vec<_>>())
+            .field("client_auth", &self.client_auth)
+            .field("handshake_timeout", &self.handshake_timeout)
+            .finish_non_exhaustive()
+    }
+}

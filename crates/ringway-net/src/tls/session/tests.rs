@@ -1,0 +1,187 @@
+//! Two sessions in memory, with the bytes between them cut and spoilt.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConnection, RootCertStore, ServerConnection};
+
+use super::*;
+use crate::tls::provider;
+
+/// A client and a server without a socket between them.
+struct Pair {
+    client: Session,
+    server: Session,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let identity = rcgen::generate_simple_self_signed(["server.test".to_owned()]);
+        let identity = identity.expect("a certificate");
+        let certificate = CertificateDer::from_pem_slice(identity.cert.pem().as_bytes());
+        let certificate = certificate.expect("PEM");
+        let key = identity.signing_key.serialize_pem();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("a root");
+        let client = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("supported")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let server = rustls::ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("supported")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .expect("they belong together");
+        let name = "server.test".try_into().expect("a name");
+        let client = ClientConnection::new(Arc::new(client), name).expect("a session");
+        let server = ServerConnection::new(Arc::new(server)).expect("a session");
+        Self {
+            client: Session::new(client),
+            server: Session::new(server),
+        }
+    }
+
+    /// Carries bytes both ways, in pieces of `cut`, until nothing moves any more.
+    fn exchange(&mut self, cut: usize) {
+        loop {
+            let up = carry(&mut self.client, &mut self.server, cut);
+            let down = carry(&mut self.server, &mut self.client, cut);
+            if up + down == 0 {
+                break;
+            }
+        }
+    }
+
+    fn shaken(cut: usize) -> Self {
+        let mut pair = Self::new();
+        pair.exchange(cut);
+        assert!(!pair.client.is_handshaking() && !pair.server.is_handshaking());
+        pair
+    }
+}
+
+fn carry(from: &mut Session, to: &mut Session, cut: usize) -> usize {
+    let ciphertext = ciphertext_of(from);
+    let mut plain = Vec::new();
+    for piece in ciphertext.chunks(cut) {
+        to.give(View::from(piece.to_vec()));
+        // Only what a test sends is plaintext; it is put back for the test to look at.
+        plain.extend(received(to));
+    }
+    to.plain = plain;
+    ciphertext.len()
+}
+
+fn ciphertext_of(session: &mut Session) -> Vec<u8> {
+    let mut ciphertext = Vec::new();
+    session
+        .drain_to(&mut ciphertext)
+        .expect("a vector takes everything");
+    ciphertext
+}
+
+fn received(session: &mut Session) -> Vec<u8> {
+    let mut plain = Vec::new();
+    while let Some(view) = session.next_plain() {
+        assert!(view.len() <= limits::TLS_PLAIN_BYTES_MAX);
+        plain.extend_from_slice(&view);
+    }
+    plain
+}
+
+#[test]
+fn any_cut_gives_the_same_bytes() {
+    let sent: Vec<u8> = (0..40_000_u32).map(|at| (at % 251) as u8).collect();
+    for cut in [1, 2, 3, 5, 7, 64, 1_000, 4_097, usize::MAX] {
+        let mut pair = Pair::shaken(cut);
+        pair.client.encrypt(&sent);
+        pair.client.close();
+        carry(&mut pair.client, &mut pair.server, cut);
+        assert_eq!(received(&mut pair.server), sent, "cut into {cut}");
+        assert!(pair.server.is_peer_closed() && pair.server.failure().is_none());
+    }
+}
+
+#[test]
+fn one_large_view_comes_out_in_bounded_pieces() {
+    let mut pair = Pair::shaken(usize::MAX);
+    let sent = vec![7; 300_000];
+    pair.client.encrypt(&sent);
+    pair.server
+        .give(View::from(ciphertext_of(&mut pair.client)));
+    assert_eq!(received(&mut pair.server), sent);
+}
+
+#[test]
+fn a_spoilt_byte_anywhere_is_an_error_and_never_plaintext() {
+    let mut pair = Pair::shaken(usize::MAX);
+    pair.client.encrypt(b"good");
+    let good = ciphertext_of(&mut pair.client);
+    // A record's version field (bytes 1 and 2) means nothing (RFC 8446, section 5.1).
+    for at in (0..good.len()).filter(|at| !(1..3).contains(at)) {
+        let mut pair = Pair::shaken(usize::MAX);
+        pair.client.encrypt(b"good");
+        let first = ciphertext_of(&mut pair.client);
+        pair.client.encrypt(b"evil");
+        let mut second = ciphertext_of(&mut pair.client);
+        second[at] ^= 0x20;
+        // A length that became longer waits for bytes that never come; these are enough.
+        second.resize(20_000, 0);
+        pair.server.give(View::from([first, second].concat()));
+        assert_eq!(
+            received(&mut pair.server),
+            b"good",
+            "what came before is delivered"
+        );
+        assert!(pair.server.failure().is_some(), "byte {at}");
+        assert!(pair.server.is_send_closed());
+        assert!(
+            !ciphertext_of(&mut pair.server).is_empty(),
+            "an alert says why"
+        );
+    }
+}
+
+#[test]
+fn a_bad_record_after_our_own_close_is_an_error_too() {
+    let mut pair = Pair::shaken(usize::MAX);
+    pair.server.close();
+    pair.server.give(View::from(
+        vec![0x17, 3, 3, 0, 32]
+            .into_iter()
+            .chain([9; 32])
+            .collect::<Vec<_>>(),
+    ));
+    assert!(pair.server.failure().is_some());
+    assert!(received(&mut pair.server).is_empty());
+}
+
+#[test]
+fn what_follows_a_close_notify_is_ignored() {
+    let mut pair = Pair::shaken(usize::MAX);
+    pair.client.encrypt(b"all");
+    pair.client.close();
+    let mut ciphertext = ciphertext_of(&mut pair.client);
+    ciphertext.extend([0xFF; 10_000]);
+    pair.server.give(View::from(ciphertext));
+    assert_eq!(received(&mut pair.server), b"all");
+    pair.server.give(View::from(vec![0xFF; 100]));
+    assert!(pair.server.is_peer_closed());
+    pair.server.encrypt(b"answer");
+    carry(&mut pair.server, &mut pair.client, 1);
+    assert_eq!(received(&mut pair.client), b"answer");
+}
+
+#[test]
+fn a_failure_stays_the_first_one() {
+    let mut pair = Pair::new();
+    pair.server
+        .give(View::from(b"GET / HTTP/1.0\r\n\r\n".to_vec()));
+    let first = pair.server.failure().cloned().expect("no TLS");
+    pair.server.fail(TlsError::Truncated);
+    assert_eq!(pair.server.failure(), Some(&first));
+}

@@ -1,0 +1,233 @@
+//! A stream whose bytes are encrypted.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{self, IoSlice, Write};
+use std::task::{Context, Poll, ready};
+
+use ringway_runtime::io::{Drained, Pressure, Stream};
+use ringway_runtime::{Segment, View};
+use rustls::pki_types::CertificateDer;
+
+use super::TlsError;
+use super::session::Session;
+use crate::limits;
+
+/// A [`Stream`] under TLS, with the same ways to receive and send.
+///
+/// Received bytes are decrypted into views of their own memory; all ciphertext goes through the
+/// stream's send queue, so its marks and bounds count encrypted bytes. Dropping it sends what is
+/// queued and a `close_notify`, unless the thread panics: a peer shall not take a half of something
+/// for the whole.
+pub struct TlsStream {
+    stream: Stream,
+    session: RefCell<Session>,
+    agreed: Agreed,
+}
+
+/// What the handshake found out.
+struct Agreed {
+    peer_certificates: Vec<CertificateDer<'static>>,
+    alpn: Option<Vec<u8>>,
+    server_name: Option<String>,
+}
+
+impl TlsStream {
+    /// A session whose handshake is done, over its stream.
+    pub(super) fn new(stream: Stream, session: Session) -> Self {
+        let rustls = session.rustls();
+        let agreed = Agreed {
+            peer_certificates: rustls.peer_certificates().unwrap_or_default().to_vec(),
+            alpn: rustls.alpn_protocol().map(<[u8]>::to_vec),
+            server_name: match rustls {
+                rustls::Connection::Server(server) => server.server_name().map(str::to_owned),
+                rustls::Connection::Client(_) => None,
+            },
+        };
+        Self {
+            stream,
+            session: RefCell::new(session),
+            agreed,
+        }
+    }
+
+    /// The stream beneath, for its limits, addresses and socket options. Bytes sent on it directly
+    /// break the session.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The next received bytes, at most 64 KiB; `None` once the peer has said that it sends no more
+    /// (`close_notify`).
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the stream ends without that: bytes may be missing. `InvalidData` when
+    /// the peer breaks the protocol, `ConnectionAborted` when it sends an alert; further as
+    /// [`Stream::recv`]. Repeated by every later call.
+    pub async fn recv(&self) -> io::Result<Option<View>> {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// As [`recv`](Self::recv), for hand-written futures.
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
+        let mut session = self.session.borrow_mut();
+        loop {
+            let plain = session.next_plain();
+            // Answers to what was just taken in: key updates, alerts.
+            flush(&mut session, &self.stream);
+            if let Some(view) = plain {
+                return Poll::Ready(Ok(Some(view)));
+            }
+            if let Some(error) = session.failure() {
+                let error = error.clone();
+                self.stream.shutdown();
+                return Poll::Ready(Err(error.into()));
+            }
+            if session.is_peer_closed() {
+                return Poll::Ready(Ok(None));
+            }
+            match ready!(self.stream.poll_recv(cx))? {
+                Some(ciphertext) => session.give(ciphertext),
+                None => session.fail(TlsError::Truncated),
+            }
+        }
+    }
+
+    /// Encrypts and queues bytes; they leave at the end of the turn.
+    pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
+        self.write(segment.into().as_slice())
+    }
+
+    /// As [`send`](Self::send), for borrowed bytes.
+    pub fn write(&self, bytes: &[u8]) -> Pressure {
+        let mut session = self.session.borrow_mut();
+        let mut pressure = self.stream.write(&[]);
+        for piece in bytes.chunks(limits::TLS_WRITE_BYTES) {
+            if session.is_send_closed() || pressure == Pressure::Closed {
+                break;
+            }
+            session.encrypt(piece);
+            pressure = flush(&mut session, &self.stream);
+        }
+        if session.is_send_closed() {
+            Pressure::Closed
+        } else {
+            pressure
+        }
+    }
+
+    /// Waits until the send queue is below its low-water mark.
+    ///
+    /// # Errors
+    /// As [`Stream::drained`].
+    pub fn drained(&self) -> Drained<'_> {
+        self.stream.drained()
+    }
+
+    /// Waits until everything queued was accepted by the kernel.
+    ///
+    /// # Errors
+    /// As [`Stream::drained`].
+    pub fn flushed(&self) -> Drained<'_> {
+        self.stream.flushed()
+    }
+
+    /// As [`drained`](Self::drained), for hand-written futures.
+    pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_drained(cx)
+    }
+
+    /// As [`flushed`](Self::flushed), for hand-written futures.
+    pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flushed(cx)
+    }
+
+    /// Encrypted bytes queued that the kernel has not accepted yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.stream.queued_bytes()
+    }
+
+    /// Finishes sending after what is queued: `close_notify`, then the half-close of the stream.
+    /// Receiving goes on.
+    pub fn shutdown(&self) {
+        let mut session = self.session.borrow_mut();
+        session.close();
+        flush(&mut session, &self.stream);
+        self.stream.shutdown();
+    }
+
+    /// Resets the connection: what is queued is dropped, whoever waits gets an error, and the peer
+    /// sees one too.
+    pub fn abort(&self) {
+        self.stream.abort();
+    }
+
+    /// The peer's certificate chain in DER, its own first; empty when it showed none.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        &self.agreed.peer_certificates
+    }
+
+    /// The application protocol that both sides agreed on.
+    pub fn alpn_protocol(&self) -> Option<&[u8]> {
+        self.agreed.alpn.as_deref()
+    }
+
+    /// On a server, the host name that the client asked for.
+    pub fn server_name(&self) -> Option<&str> {
+        self.agreed.server_name.as_deref()
+    }
+}
+
+impl Drop for TlsStream {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let session = self.session.get_mut();
+            session.close();
+            flush(session, &self.stream);
+        }
+    }
+}
+
+impl fmt::Debug for TlsStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TlsStream({:?})", self.stream)
+    }
+}
+
+/// Moves all ciphertext of a session to its stream's send queue.
+pub(super) fn flush(session: &mut Session, stream: &Stream) -> Pressure {
+    let mut queue = SendQueue {
+        stream,
+        pressure: Pressure::Low,
+    };
+    if let Err(error) = session.drain_to(&mut queue) {
+        session.fail(rustls::Error::General(error.to_string()).into());
+    }
+    queue.pressure
+}
+
+/// Lets rustls write its records where they are sent from, without a buffer in between.
+struct SendQueue<'a> {
+    stream: &'a Stream,
+    pressure: Pressure,
+}
+
+impl Write for SendQueue<'_> {
+    /// Takes everything; a stream that has ended drops it and says so by its pressure.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pressure = self.stream.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        for piece in pieces {
+            taken += self.write(piece)?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

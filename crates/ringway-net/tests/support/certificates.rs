@@ -1,0 +1,67 @@
+//! Certificates for tests, made on the spot.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+
+/// An authority and its certificate as PEM text.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key as PEM text.
+pub(crate) struct Identity {
+    pub(crate) chain: String,
+    pub(crate) key: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        // Of its own name: an issuer of the same name would be a known one with a bad signature.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("authority {}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, new_key()).expect("signed by itself");
+        Self { issuer }
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate for this name, valid now.
+    pub(crate) fn sign(&self, name: &str) -> Identity {
+        self.sign_params(params_for(name))
+    }
+
+    /// A certificate for this name whose time has passed.
+    pub(crate) fn sign_expired(&self, name: &str) -> Identity {
+        let mut params = params_for(name);
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(2002, 1, 1);
+        self.sign_params(params)
+    }
+
+    fn sign_params(&self, params: CertificateParams) -> Identity {
+        let key = new_key();
+        let certificate = params
+            .signed_by(&key, &self.issuer)
+            .expect("a valid request");
+        Identity {
+            chain: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}
+
+fn params_for(name: &str) -> CertificateParams {
+    CertificateParams::new([name.to_owned()]).expect("a valid name")
+}
+
+fn new_key() -> KeyPair {
+    KeyPair::generate().expect("the system has randomness")
+}

@@ -1,0 +1,595 @@
+//! TLS on real sockets: against itself, against a blocking rustls peer, and against bad peers.
+
+use std::cell::Cell;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream};
+use ringway_runtime::io::{ListenOptions, Listener, Pressure, Stream};
+use ringway_runtime::{block_on, spawn};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use socket2::SockAddr;
+
+use certificates::{Authority, Identity};
+
+#[path = "support/certificates.rs"]
+mod certificates;
+
+const NAME: &str = "server.test";
+
+#[test]
+fn every_size_comes_back_unchanged() {
+    run(async {
+        let trust = Trust::new();
+        let (server, client) = trust.pair().await;
+        let echoing = spawn(echo(server?));
+        let client = client?;
+        let sizes = [1, 2, 100, 16_383, 16_384, 16_385, 65_536, 100_000, 1 << 20];
+        for size in sizes {
+            let sent = pattern(size);
+            client.write(&sent);
+            assert_eq!(receive_exactly(&client, size).await?, sent, "{size} bytes");
+        }
+        client.shutdown();
+        assert!(client.recv().await?.is_none());
+        assert_eq!(echoing.await??, sizes.iter().sum());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_blocking_rustls_client_is_echoed() {
+    run(async {
+        let trust = Trust::new();
+        let listener = listen();
+        let config = trust.foreign_client();
+        let address = socket_addr(listener.local_addr());
+        let foreign = thread::spawn(move || foreign_client(TcpStream::connect(address)?, config));
+        let stream = listener.accept().await?.into_stream(&Rc::default())?;
+        let server = TlsStream::accept(stream, &trust.server).await?;
+        assert_eq!(server.server_name(), Some(NAME));
+        echo(server).await?;
+        foreign.join().expect("no panic")?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_blocking_rustls_server_echoes() {
+    run(async {
+        let trust = Trust::new();
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let config = trust.foreign_server();
+        let foreign = thread::spawn(move || foreign_server(listener.accept()?.0, config));
+        let stream = Stream::connect(&address.into()).await?;
+        let client = TlsStream::connect(stream, &trust.client, NAME).await?;
+        let sent = pattern(300_000);
+        client.write(&sent);
+        client.shutdown();
+        assert_eq!(receive_exactly(&client, sent.len()).await?, sent);
+        assert!(client.recv().await?.is_none());
+        foreign.join().expect("no panic")?;
+        Ok(())
+    });
+}
+
+#[test]
+fn the_best_common_protocol_is_agreed_on() {
+    run(async {
+        let mut trust = Trust::new();
+        trust.server = trust.server.alpn(["h2", "http/1.1"]);
+        trust.client = trust.client.alpn(["http/1.1", "h2"]);
+        let (server, client) = trust.pair().await;
+        assert_eq!(server?.alpn_protocol(), Some(&b"h2"[..]));
+        assert_eq!(client?.alpn_protocol(), Some(&b"h2"[..]));
+
+        trust.client = trust.client.alpn(["smtp"]);
+        let (server, client) = trust.pair().await;
+        assert!(server.expect_err("none in common").is_tls());
+        let refused = client.expect_err("none in common");
+        assert!(
+            refused.to_string().contains("NoApplicationProtocol"),
+            "{refused}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn a_required_client_certificate_is_verified() {
+    run(async {
+        let mut trust = Trust::new();
+        let clients = Authority::new();
+        trust.server = trust
+            .server
+            .client_auth(clients.pem(), ClientAuth::Required)?;
+        let known = clients.sign("client.test");
+        let stranger = Authority::new().sign("client.test");
+
+        let absent = trust.pair().await;
+        assert!(absent.0.expect_err("no certificate").is_tls());
+        // In TLS 1.3 a client is done before the server has looked at its certificate.
+        let told = told_later(absent.1).await;
+        assert!(told.contains("CertificateRequired"), "{told}");
+
+        let anonymous = trust.client.clone();
+        trust.client = anonymous
+            .clone()
+            .client_cert_pem(&stranger.chain, &stranger.key)?;
+        let (server, client) = trust.pair().await;
+        assert!(server.expect_err("unknown authority").is_tls());
+        let told = told_later(client).await;
+        assert!(told.contains("alert"), "{told}");
+
+        trust.client = anonymous.client_cert_pem(&known.chain, &known.key)?;
+        let (server, client) = trust.pair().await;
+        let shown = CertificateDer::from_pem_slice(known.chain.as_bytes()).expect("PEM");
+        assert_eq!(server?.peer_certificates(), [shown]);
+        assert_eq!(client?.peer_certificates().len(), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_optional_client_certificate_may_be_missing_but_not_wrong() {
+    run(async {
+        let mut trust = Trust::new();
+        let clients = Authority::new();
+        trust.server = trust
+            .server
+            .client_auth(clients.pem(), ClientAuth::Optional)?;
+        let (server, client) = trust.pair().await;
+        assert!(server?.peer_certificates().is_empty());
+        client?;
+        let stranger = Authority::new().sign("client.test");
+        trust.client = trust
+            .client
+            .client_cert_pem(&stranger.chain, &stranger.key)?;
+        assert!(
+            trust
+                .pair()
+                .await
+                .0
+                .expect_err("unknown authority")
+                .is_tls()
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn an_untrusted_server_is_refused() {
+    run(async {
+        let known = Authority::new();
+        let unknown = Authority::new().sign(NAME);
+        let other_name = known.sign("other.test");
+        let expired = known.sign_expired(NAME);
+        let cases = [
+            (unknown, "UnknownIssuer", "roots_pem"),
+            (other_name, "not valid for name", "server_name"),
+            (expired, "expired", "renew it"),
+        ];
+        for (identity, why, advice) in cases {
+            let trust = Trust {
+                server: server_of(&identity),
+                client: ClientTls::new().roots_pem(known.pem())?,
+                identity,
+                authority_pem: known.pem(),
+            };
+            let (server, client) = trust.pair().await;
+            let refused = client.expect_err(why);
+            assert!(refused.is_tls(), "{refused:?}");
+            let text = refused.to_string();
+            assert!(text.contains(why) && text.contains(advice), "{text}");
+            let told = server.expect_err("refused by the client");
+            assert!(
+                told.is_tls() && told.to_string().contains("alert"),
+                "{told}"
+            );
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn nobody_is_trusted_by_default_that_the_machine_does_not_trust() {
+    run(async {
+        let mut trust = Trust::new();
+        trust.client = ClientTls::new();
+        assert!(
+            trust
+                .pair()
+                .await
+                .1
+                .expect_err("our own authority")
+                .is_tls()
+        );
+        trust.client = ClientTls::new().dangerous_accept_any_certificate();
+        let (server, client) = trust.pair().await;
+        server?;
+        client?;
+        Ok(())
+    });
+}
+
+#[test]
+fn another_name_may_be_asked_for() {
+    run(async {
+        let mut trust = Trust::new();
+        trust.client = trust.client.server_name(NAME)?;
+        let (server, client) = trust.pair_of("127.0.0.1").await;
+        assert_eq!(server?.server_name(), Some(NAME));
+        client?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_stream_cut_without_close_notify_is_an_error() {
+    run(async {
+        let trust = Trust::new();
+        let listener = listen();
+        let config = trust.foreign_client();
+        let address = socket_addr(listener.local_addr());
+        let attacker = thread::spawn(move || -> io::Result<()> {
+            let tcp = TcpStream::connect(address)?;
+            let mut tls = foreign_session(tcp, config);
+            tls.write_all(b"pay 100")?;
+            tls.sock.shutdown(Shutdown::Write)
+        });
+        let stream = listener.accept().await?.into_stream(&Rc::default())?;
+        let server = TlsStream::accept(stream, &trust.server).await?;
+        assert_eq!(receive_exactly(&server, 7).await?, b"pay 100");
+        for _ in 0..2 {
+            let error = server
+                .recv()
+                .await
+                .expect_err("the rest is missing, said again");
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
+            assert!(error.to_string().contains("close_notify"), "{error}");
+        }
+        attacker.join().expect("no panic")?;
+        Ok(())
+    });
+}
+
+#[test]
+fn garbage_is_answered_by_an_alert_and_a_close() {
+    for garbage in [
+        &b"GET / HTTP/1.0\r\n\r\n"[..],
+        &[0xFF; 4_096],
+        &[0; 5],
+        b"\x16\x03\x01\x00\x01\x01",
+    ] {
+        run(async move {
+            let trust = Trust::new();
+            let listener = listen();
+            let address = socket_addr(listener.local_addr());
+            let peer = thread::spawn(move || -> io::Result<Vec<u8>> {
+                let mut tcp = TcpStream::connect(address)?;
+                tcp.write_all(garbage)?;
+                tcp.shutdown(Shutdown::Write)?;
+                let mut answer = Vec::new();
+                tcp.read_to_end(&mut answer).map(|_| answer)
+            });
+            let stream = listener.accept().await?.into_stream(&Rc::default())?;
+            let error = TlsStream::accept(stream, &trust.server)
+                .await
+                .expect_err("no TLS");
+            assert!(error.is_tls() || error.is_closed(), "{error:?}");
+            let answer = joined(peer).await?;
+            assert!(answer.is_empty() || answer[0] == ALERT, "{answer:?}");
+            assert_eq!(error.is_tls(), !answer.is_empty(), "{error:?}");
+            Ok(())
+        });
+    }
+}
+
+/// The content type of an alert record.
+const ALERT: u8 = 21;
+
+#[test]
+fn a_silent_peer_is_closed_at_the_deadline() {
+    run(async {
+        let mut trust = Trust::new();
+        trust.server = trust.server.handshake_timeout(Duration::from_millis(30));
+        trust.client = trust.client.handshake_timeout(Duration::from_millis(30));
+        let listener = listen();
+        let silent = TcpStream::connect(socket_addr(listener.local_addr()))?;
+        let stream = listener.accept().await?.into_stream(&Rc::default())?;
+        let error = TlsStream::accept(stream, &trust.server)
+            .await
+            .expect_err("silence");
+        assert!(error.is_timeout(), "{error:?}");
+        let end = thread::spawn(move || (&silent).read(&mut [0]));
+        assert_eq!(joined(end).await?, 0, "closed");
+
+        let silent = TcpListener::bind("127.0.0.1:0")?;
+        let stream = Stream::connect(&silent.local_addr()?.into()).await?;
+        let error = TlsStream::connect(stream, &trust.client, NAME)
+            .await
+            .expect_err("silence");
+        assert!(error.is_timeout(), "{error:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_half_closed_connection_still_carries_the_other_direction() {
+    run(async {
+        let (server, client) = Trust::new().pair().await;
+        let (server, client) = (server?, client?);
+        client.write(b"question");
+        client.shutdown();
+        assert_eq!(client.write(b"too late"), Pressure::Closed);
+        assert_eq!(receive_exactly(&server, 8).await?, b"question");
+        assert!(server.recv().await?.is_none());
+        let answer = pattern(200_000);
+        server.write(&answer);
+        server.shutdown();
+        assert_eq!(receive_exactly(&client, answer.len()).await?, answer);
+        assert!(client.recv().await?.is_none());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_drop_is_a_clean_end_and_an_abort_is_not() {
+    run(async {
+        let trust = Trust::new();
+        let (server, client) = trust.pair().await;
+        let server = server?;
+        server.write(b"last words");
+        drop(server);
+        let client = client?;
+        assert_eq!(receive_exactly(&client, 10).await?, b"last words");
+        assert!(client.recv().await?.is_none());
+
+        let (server, client) = trust.pair().await;
+        let server = server?;
+        server.abort();
+        drop(server);
+        client?.recv().await.expect_err("reset");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_reader_who_is_behind_is_waited_for() {
+    run(async {
+        let (server, client) = Trust::new().pair().await;
+        let (server, client) = (server?, client?);
+        let sent = Rc::new(Cell::new(0));
+        let count = Rc::clone(&sent);
+        let piece = pattern(64 * 1024);
+        let sending = spawn(async move {
+            while server.write(&piece) == Pressure::Low {
+                count.set(count.get() + piece.len());
+            }
+            count.set(count.get() + piece.len());
+            assert!(server.queued_bytes() > 0);
+            server.drained().await?;
+            server.shutdown();
+            server.flushed().await
+        });
+        let mut received = 0;
+        while let Some(view) = client.recv().await? {
+            assert!(view.len() <= 64 * 1024);
+            received += view.len();
+        }
+        sending.await??;
+        assert_eq!(received, sent.get());
+        Ok(())
+    });
+}
+
+#[test]
+fn keys_are_not_shown_and_must_fit() {
+    let authority = Authority::new();
+    let (one, other) = (authority.sign(NAME), authority.sign(NAME));
+    let shown = format!("{:?} {:?}", server_of(&one), {
+        ClientTls::new()
+            .client_cert_pem(&one.chain, &one.key)
+            .expect("they belong together")
+    });
+    let secret = one.key.lines().nth(1).expect("base64");
+    assert!(
+        !shown.contains(secret) && !shown.to_lowercase().contains("key"),
+        "{shown}"
+    );
+
+    let mismatch = ServerTls::from_pem(&one.chain, &other.key).expect_err("another's key");
+    assert!(mismatch.is_tls(), "{mismatch:?}");
+    for (chain, key) in [("", &*one.key), (&*one.chain, ""), ("-----BEGIN", &one.key)] {
+        assert!(
+            ServerTls::from_pem(chain, key)
+                .expect_err("nothing there")
+                .is_tls()
+        );
+    }
+    assert!(
+        ClientTls::new()
+            .roots_pem("no PEM")
+            .expect_err("no roots")
+            .is_tls()
+    );
+    assert!(
+        ClientTls::new()
+            .server_name("no name")
+            .expect_err("a space")
+            .is_tls()
+    );
+}
+
+/// A server with a certificate, and a client that trusts it.
+struct Trust {
+    server: ServerTls,
+    client: ClientTls,
+    identity: Identity,
+    authority_pem: String,
+}
+
+impl Trust {
+    fn new() -> Self {
+        let authority = Authority::new();
+        let identity = authority.sign(NAME);
+        let client = ClientTls::new().roots_pem(authority.pem()).expect("a root");
+        let server = server_of(&identity);
+        Self {
+            server,
+            client,
+            identity,
+            authority_pem: authority.pem(),
+        }
+    }
+
+    /// Both ends of one handshake.
+    async fn pair(&self) -> (Result<TlsStream>, Result<TlsStream>) {
+        self.pair_of(NAME).await
+    }
+
+    async fn pair_of(&self, host: &str) -> (Result<TlsStream>, Result<TlsStream>) {
+        let listener = listen();
+        let address = listener.local_addr().clone();
+        let tls = self.server.clone();
+        let accepting = spawn(async move {
+            let stream = listener.accept().await?.into_stream(&Rc::default())?;
+            TlsStream::accept(stream, &tls).await
+        });
+        let stream = Stream::connect(&address).await.expect("a listener");
+        let client = TlsStream::connect(stream, &self.client, host).await;
+        (accepting.await.expect("no panic"), client)
+    }
+
+    fn foreign_client(&self) -> Arc<rustls::ClientConfig> {
+        let mut roots = rustls::RootCertStore::empty();
+        let root = CertificateDer::from_pem_slice(self.authority_pem.as_bytes()).expect("PEM");
+        roots.add(root).expect("a root");
+        let config = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("supported")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Arc::new(config)
+    }
+
+    fn foreign_server(&self) -> Arc<rustls::ServerConfig> {
+        let chain = CertificateDer::from_pem_slice(self.identity.chain.as_bytes()).expect("PEM");
+        let key = PrivateKeyDer::from_pem_slice(self.identity.key.as_bytes()).expect("PEM");
+        let config = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .expect("supported")
+            .with_no_client_auth()
+            .with_single_cert(vec![chain], key)
+            .expect("they belong together");
+        Arc::new(config)
+    }
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn server_of(identity: &Identity) -> ServerTls {
+    ServerTls::from_pem(&identity.chain, &identity.key).expect("they belong together")
+}
+
+fn run<F: Future<Output = Result> + 'static>(test: F) {
+    block_on(test)
+        .expect("a core")
+        .expect("the test's own connections");
+}
+
+fn listen() -> Listener {
+    let any_port = "127.0.0.1:0"
+        .parse::<std::net::SocketAddr>()
+        .expect("an address");
+    Listener::bind(&any_port.into(), ListenOptions::default()).expect("a free port")
+}
+
+fn socket_addr(address: &SockAddr) -> std::net::SocketAddr {
+    address.as_socket().expect("TCP")
+}
+
+/// Bytes whose every position shows.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
+        .collect()
+}
+
+async fn receive_exactly(stream: &TlsStream, len: usize) -> io::Result<Vec<u8>> {
+    let mut received = Vec::new();
+    while received.len() < len {
+        let view = stream.recv().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        received.extend_from_slice(&view);
+    }
+    Ok(received)
+}
+
+/// Sends everything back; how much that was.
+async fn echo(stream: TlsStream) -> io::Result<usize> {
+    let mut echoed = 0;
+    while let Some(view) = stream.recv().await? {
+        echoed += view.len();
+        stream.send(view);
+        stream.drained().await?;
+    }
+    stream.shutdown();
+    stream.flushed().await?;
+    Ok(echoed)
+}
+
+/// What a client learns, at the latest by its first receive.
+async fn told_later(client: Result<TlsStream>) -> String {
+    match client {
+        Ok(client) => client.recv().await.expect_err("refused").to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Waits for a thread without stopping the core.
+async fn joined<T: Send + 'static>(thread: thread::JoinHandle<T>) -> T {
+    let waiting = ringway_runtime::spawn_blocking(move || thread.join().expect("no panic"));
+    waiting.expect("room in the pool").await.expect("no panic")
+}
+
+type ForeignClient = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
+
+fn foreign_session(tcp: TcpStream, config: Arc<rustls::ClientConfig>) -> ForeignClient {
+    let name = NAME.try_into().expect("a name");
+    let session = rustls::ClientConnection::new(config, name).expect("a session");
+    rustls::StreamOwned::new(session, tcp)
+}
+
+/// Sends, ends, and reads the echo to its clean end.
+fn foreign_client(tcp: TcpStream, config: Arc<rustls::ClientConfig>) -> io::Result<()> {
+    let mut tls = foreign_session(tcp, config);
+    for size in [1, 1_000, 50_000] {
+        let sent = pattern(size);
+        tls.write_all(&sent)?;
+        let mut echoed = vec![0; size];
+        tls.read_exact(&mut echoed)?;
+        assert_eq!(echoed, sent);
+    }
+    tls.conn.send_close_notify();
+    tls.flush()?;
+    assert_eq!(tls.read(&mut [0])?, 0, "the server's close_notify");
+    Ok(())
+}
+
+fn foreign_server(tcp: TcpStream, config: Arc<rustls::ServerConfig>) -> io::Result<()> {
+    let session = rustls::ServerConnection::new(config).map_err(io::Error::other)?;
+    let mut tls = rustls::StreamOwned::new(session, tcp);
+    let mut received = Vec::new();
+    tls.read_to_end(&mut received)?;
+    tls.write_all(&received)?;
+    tls.conn.send_close_notify();
+    tls.flush()
+}
