@@ -1,1 +1,325 @@
 //! Frames over a connection.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use ringway_runtime::View;
+use ringway_wire::{Codec, Framer, LengthFrame};
+
+use crate::connection::{Connection, Sending};
+use crate::error::Result;
+use crate::limits::{SCRATCH_BYTES_KEPT, SCRATCH_BYTES_QUEUED};
+
+/// A connection that carries the frames of a codec.
+///
+/// Received frames are borrowed from the receive buffer and handled in place; frames to send are
+/// encoded through one scratch buffer of the core and queued on the connection. In the steady
+/// state neither direction allocates, and an idle `Framed` holds no buffer.
+///
+/// # Examples
+///
+/// A service that answers every line with its length; all answers to the lines of one receive
+/// leave in one send:
+///
+/// ```no_run
+/// use ringway_net::{Connection, Framed, Result, Server};
+/// use ringway_wire::Line;
+///
+/// Server::bind("tcp://127.0.0.1:7001")?.serve(async |connection: Connection| {
+///     let mut lines = Framed::new(connection, Line::new(1024));
+///     lines.for_each_frame(|line, out| out.send(line.len().to_string().as_bytes())).await
+/// })?;
+/// # Ok::<(), ringway_net::Error>(())
+/// ```
+pub struct Framed<C> {
+    connection: Connection,
+    framer: Framer<C>,
+    /// Apart from the framer's codec, which is busy with the frame that is being answered.
+    encoder: C,
+    /// Received bytes behind the last frame that was handed out, if somebody stopped there.
+    rest: Option<View>,
+}
+
+impl<C: Codec + Clone> Framed<C> {
+    /// Frames over a connection from which nothing was taken in the middle of a frame.
+    pub fn new(connection: Connection, codec: C) -> Self {
+        let encoder = codec.clone();
+        Self {
+            connection,
+            framer: Framer::new(codec),
+            encoder,
+            rest: None,
+        }
+    }
+}
+
+impl<C: Codec> Framed<C> {
+    /// Waits for bytes and hands every frame that they end to `on_frame`, together with the way
+    /// to answer. Returns how many frames there were, at least one; `None` once the peer has
+    /// finished sending between two frames.
+    ///
+    /// All answers to these frames are queued together. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// That of `on_frame`, which is not called for the frames behind: the next call goes on with
+    /// them. Otherwise the connection has to be closed: it failed, the peer broke the codec's
+    /// rules, or it stopped sending in the middle of a frame.
+    pub async fn recv_frames(
+        &mut self,
+        mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result,
+    ) -> Result<Option<usize>> {
+        poll_fn(|cx| {
+            self.poll_frames(cx, |item, out| {
+                on_frame(item, out).map(ControlFlow::Continue)
+            })
+        })
+        .await
+    }
+
+    /// Calls `on_frame` for every frame until the peer has finished sending.
+    ///
+    /// # Errors
+    /// Those of [`recv_frames`](Self::recv_frames).
+    pub async fn for_each_frame(
+        &mut self,
+        mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result,
+    ) -> Result {
+        while self.recv_frames(&mut on_frame).await?.is_some() {}
+        Ok(())
+    }
+
+    /// Waits for the next frame and returns what `map` makes of it; `None` once the peer has
+    /// finished sending. The frames behind it stay in their receive buffer until the next call.
+    ///
+    /// # Errors
+    /// Those of [`recv_frames`](Self::recv_frames).
+    pub async fn next_with<T>(
+        &mut self,
+        mut map: impl FnMut(C::Item<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let mut mapped = None;
+        poll_fn(|cx| {
+            self.poll_frames(cx, |item, _| {
+                mapped = Some(map(item));
+                Ok(ControlFlow::Break(()))
+            })
+        })
+        .await?;
+        Ok(mapped)
+    }
+
+    /// Waits for the next frame and copies its payload; `None` once the peer has finished sending.
+    ///
+    /// Convenient and not free: one allocation a frame. [`recv_frames`](Self::recv_frames) needs
+    /// none.
+    ///
+    /// # Errors
+    /// Those of [`recv_frames`](Self::recv_frames).
+    pub async fn next_owned(&mut self) -> Result<Option<Bytes>>
+    where
+        for<'a> C::Item<'a>: Payload,
+    {
+        self.next_with(|item| Bytes::copy_from_slice(item.payload()))
+            .await
+    }
+
+    /// Queues a frame with `payload`; it leaves at the end of the turn. Await what is returned to
+    /// keep pace with the peer, or ignore it.
+    ///
+    /// # Errors
+    /// When no frame of the codec can carry `payload`. A connection that has ended is told by
+    /// what is returned.
+    pub fn send(&mut self, payload: &[u8]) -> Result<Sending<'_>> {
+        Ok(self.encode(payload)?.queue_on(&self.connection))
+    }
+
+    /// The connection, for its addresses, session, limits and state. Bytes sent on it directly
+    /// stand between two frames.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Gives up the frames: returns the connection and the received bytes behind the last frame
+    /// that lie in their receive buffer. Bytes of a frame that has only begun are dropped.
+    pub fn into_parts(self) -> (Connection, Option<View>) {
+        (self.connection, self.rest)
+    }
+
+    /// A frame with `payload`, to be queued on this connection or dropped.
+    pub(crate) fn encode(&mut self, payload: &[u8]) -> Result<Scratch> {
+        let mut scratch = Scratch::take();
+        self.encoder.encode(payload, &mut scratch.bytes)?;
+        Ok(scratch)
+    }
+
+    /// As [`recv_frames`](Self::recv_frames), for hand-written futures; `on_frame` may break off
+    /// after a frame.
+    pub(crate) fn poll_frames(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result<ControlFlow<()>>,
+    ) -> Poll<Result<Option<usize>>> {
+        loop {
+            let Some(view) = ready!(self.poll_view(cx))? else {
+                self.framer.finish()?;
+                return Poll::Ready(Ok(None));
+            };
+            let frames = self.handle(view, &mut on_frame)?;
+            if frames > 0 {
+                return Poll::Ready(Ok(Some(frames)));
+            }
+        }
+    }
+
+    fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
+        if let Some(rest) = self.rest.take() {
+            return Poll::Ready(Ok(Some(rest)));
+        }
+        let received = self.connection.poll_recv(cx);
+        if received.is_pending() {
+            self.framer.release();
+        }
+        received
+    }
+
+    fn handle(
+        &mut self,
+        mut view: View,
+        on_frame: &mut impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result<ControlFlow<()>>,
+    ) -> Result<usize> {
+        let mut out = Outgoing {
+            connection: &self.connection,
+            encoder: &mut self.encoder,
+            scratch: Scratch::take(),
+        };
+        let mut refused = None;
+        let pushed = self
+            .framer
+            .push_while(&view, |item| match on_frame(item, &mut out) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    refused = Some(error);
+                    ControlFlow::Break(())
+                }
+            });
+        out.flush();
+        let pushed = pushed?;
+        if pushed.consumed < view.len() {
+            view.advance(pushed.consumed);
+            self.rest = Some(view);
+        }
+        refused.map_or(Ok(pushed.frames), Err)
+    }
+}
+
+impl<C> fmt::Debug for Framed<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Framed")
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way to answer while received frames are being handled.
+pub struct Outgoing<'a, C> {
+    connection: &'a Connection,
+    encoder: &'a mut C,
+    scratch: Scratch,
+}
+
+impl<C: Codec> Outgoing<'_, C> {
+    /// Queues a frame with `payload`, behind those queued before.
+    ///
+    /// # Errors
+    /// When no frame of the codec can carry `payload`.
+    pub fn send(&mut self, payload: &[u8]) -> Result {
+        self.encoder.encode(payload, &mut self.scratch.bytes)?;
+        if self.scratch.bytes.len() >= SCRATCH_BYTES_QUEUED {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// The connection, for its session and state, or to send bytes that are framed already.
+    pub fn connection(&mut self) -> &Connection {
+        self.flush();
+        self.connection
+    }
+
+    fn flush(&mut self) {
+        if !self.scratch.bytes.is_empty() {
+            std::mem::replace(&mut self.scratch, Scratch { bytes: Vec::new() })
+                .queue_on(self.connection);
+            self.scratch = Scratch::take();
+        }
+    }
+}
+
+impl<C> fmt::Debug for Outgoing<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing")
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A frame that has a payload: what [`Framed::next_owned`] copies and a
+/// [`Requester`](crate::Requester) takes for a reply.
+pub trait Payload {
+    /// The bytes that the frame carries, without what frames them.
+    fn payload(&self) -> &[u8];
+}
+
+impl Payload for &[u8] {
+    fn payload(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Payload for LengthFrame<'_> {
+    fn payload(&self) -> &[u8] {
+        self.payload
+    }
+}
+
+/// Memory to encode into: one buffer a thread, so that idle connections need none of their own.
+/// Whoever asks while it is taken gets a new one.
+pub(crate) struct Scratch {
+    bytes: Vec<u8>,
+}
+
+thread_local! {
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Scratch {
+    fn take() -> Self {
+        Self {
+            bytes: SPARE.take(),
+        }
+    }
+
+    /// Moves long contents to the connection and copies short ones, which keeps the memory.
+    pub(crate) fn queue_on(mut self, connection: &Connection) -> Sending<'_> {
+        if self.bytes.len() > SCRATCH_BYTES_KEPT {
+            return connection.send(std::mem::take(&mut self.bytes));
+        }
+        connection.write(&self.bytes)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        // Neither a new, empty buffer nor an oversized one may displace the spare one.
+        if (1..=SCRATCH_BYTES_KEPT).contains(&bytes.capacity()) {
+            bytes.clear();
+            // During the end of a thread there is nothing left to give it to.
+            let _ = SPARE.try_with(|spare| spare.set(bytes));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A connection as an ordinary byte stream, by copy.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::ReadBufCursor;
+use ringway_runtime::View;
+use ringway_runtime::io::Pressure;
+use tokio::io::ReadBuf;
+
+use crate::connection::Connection;
+use crate::limits::POLL_WRITE_BYTES_MAX;
+
+/// A connection behind the `AsyncRead` and `AsyncWrite` of tokio and the `Read` and `Write` of
+/// hyper; made by [`Connection::into_io`].
+///
+/// Bytes are copied once in each direction, into the caller's buffer and into the send queue.
+/// Writing accepts bytes until the send queue is at its high-water mark and then waits for it to
+/// fall below the low one; flushing waits until the kernel has accepted everything; shutting down
+/// finishes sending and leaves receiving open. It works only on the core that it was made on.
+///
+/// # Examples
+///
+/// ```no_run
+/// use ringway_net::{Connection, Result, Server};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// Server::bind("tcp://127.0.0.1:7001")?.serve(async |connection: Connection| {
+///     let mut stream = connection.into_io();
+///     let length = stream.read_u32().await?;
+///     stream.write_all(&length.to_le_bytes()).await?;
+///     stream.shutdown().await?;
+///     Ok(())
+/// })?;
+/// # Ok::<(), ringway_net::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct IoStream {
+    connection: Connection,
+    /// Received and not read yet; never empty.
+    unread: Option<View>,
+    /// The send queue was at its high-water mark after the last write.
+    is_congested: bool,
+    is_shut_down: bool,
+}
+
+impl IoStream {
+    /// A byte stream over `connection`.
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            unread: None,
+            is_congested: false,
+            is_shut_down: false,
+        }
+    }
+
+    /// The connection, for its addresses, session and state.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The connection, and what was received on it but not read.
+    pub fn into_parts(self) -> (Connection, Option<View>) {
+        (self.connection, self.unread)
+    }
+
+    /// Reads into whatever `put` writes to, which has room for `room` bytes. At the end of the
+    /// stream `put` is not called.
+    fn poll_read_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: usize,
+        put: impl FnOnce(&[u8]),
+    ) -> Poll<io::Result<()>> {
+        if room == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut view = match self.unread.take() {
+            Some(view) => view,
+            None => match ready!(self.poll_received(cx))? {
+                Some(view) => view,
+                None => return Poll::Ready(Ok(())),
+            },
+        };
+        let taken = room.min(view.len());
+        put(&view[..taken]);
+        if taken < view.len() {
+            view.advance(taken);
+            self.unread = Some(view);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Skips empty views: to a reader they would mean the end.
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
+        loop {
+            match ready!(self.connection.poll_recv(cx))? {
+                Some(view) if view.is_empty() => {}
+                received => return Poll::Ready(Ok(received)),
+            }
+        }
+    }
+
+    fn poll_write_bytes(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.is_congested {
+            ready!(self.connection.poll_drained(cx))?;
+            self.is_congested = false;
+        }
+        let taken = bytes.len().min(POLL_WRITE_BYTES_MAX);
+        match self.connection.write(&bytes[..taken]).pressure() {
+            Pressure::Low => {}
+            Pressure::High => self.is_congested = true,
+            Pressure::Closed => return Poll::Ready(Err(self.write_error(cx))),
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Takes as many parts as one write may; a small head and its body then leave together.
+    fn poll_write_parts(
+        &mut self,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut taken = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            if taken > 0 && (self.is_congested || taken + part.len() > POLL_WRITE_BYTES_MAX) {
+                break;
+            }
+            match self.poll_write_bytes(cx, part) {
+                Poll::Ready(Ok(bytes)) => taken += bytes,
+                // What was taken before is told first; the next call meets the same error.
+                _ if taken > 0 => break,
+                stopped => return stopped,
+            }
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Why nothing can be written any more: the connection's own error if it has one.
+    fn write_error(&mut self, cx: &mut Context<'_>) -> io::Error {
+        match self.connection.poll_flushed(cx) {
+            Poll::Ready(Err(error)) => error.into(),
+            _ => io::Error::new(io::ErrorKind::BrokenPipe, "written to after shutdown"),
+        }
+    }
+
+    fn poll_flush_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.connection.poll_flushed(cx).map_err(io::Error::from)
+    }
+
+    fn poll_shut_down(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !std::mem::replace(&mut self.is_shut_down, true) {
+            self.connection.shutdown();
+        }
+        self.poll_flush_all(cx)
+    }
+}
+
+impl tokio::io::AsyncRead for IoStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buf.remaining();
+        self.poll_read_with(cx, room, |bytes| buf.put_slice(bytes))
+    }
+}
+
+impl hyper::rt::Read for IoStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buf.remaining();
+        self.poll_read_with(cx, room, |bytes| buf.put_slice(bytes))
+    }
+}
+
+macro_rules! write_half {
+    ($($write:path),*) => {$(
+        impl $write for IoStream {
+            fn poll_write(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                self.poll_write_bytes(cx, bytes)
+            }
+
+            fn poll_write_vectored(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                parts: &[io::IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.poll_write_parts(cx, parts)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.poll_flush_all(cx)
+            }
+
+            fn poll_shutdown(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.poll_shut_down(cx)
+            }
+        }
+    )*};
+}
+
+write_half!(tokio::io::AsyncWrite, hyper::rt::Write);

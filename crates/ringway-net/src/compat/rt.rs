@@ -1,0 +1,102 @@
+//! What hyper asks of a runtime besides streams: tasks and timers.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Executor, Timer};
+use ringway_runtime as runtime;
+
+/// Runs hyper's tasks on the core that it is used on. They need not be `Send`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalExec;
+
+impl<F> Executor<F> for LocalExec
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    fn execute(&self, future: F) {
+        runtime::spawn(future);
+    }
+}
+
+/// hyper's timeouts on the timer wheel of the core that it is used on.
+///
+/// hyper asks for sleeps that are `Send` and `Sync`, although a connection of ours never leaves
+/// its core. A sleep of this timer is a key of that core's wheel: it may be held and dropped
+/// anywhere.
+///
+/// # Panics
+/// A sleep that is polled on another thread than it was first polled on panics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HyperTimer;
+
+impl Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(HomeSleep::new(runtime::sleep(duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(HomeSleep::new(runtime::sleep_until(deadline)))
+    }
+
+    fn now(&self) -> Instant {
+        runtime::now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<HomeSleep>() {
+            Some(own) if own.is_at_home() => own.get_mut().sleep_mut().reset(deadline),
+            _ => *sleep = self.sleep_until(deadline),
+        }
+    }
+}
+
+/// A sleep that knows its core, on whose wheel alone its key means anything.
+struct HomeSleep {
+    /// `None` only while it is being dropped.
+    sleep: Option<runtime::Sleep>,
+    /// Where it was polled first; until then it holds no key.
+    home: Option<ThreadId>,
+}
+
+impl HomeSleep {
+    fn new(sleep: runtime::Sleep) -> Self {
+        Self {
+            sleep: Some(sleep),
+            home: None,
+        }
+    }
+
+    fn sleep_mut(&mut self) -> &mut runtime::Sleep {
+        self.sleep.as_mut().expect("taken only by drop")
+    }
+
+    fn is_at_home(&self) -> bool {
+        self.home.is_none_or(|home| home == thread::current().id())
+    }
+}
+
+impl hyper::rt::Sleep for HomeSleep {}
+
+impl Future for HomeSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        assert!(self.is_at_home(), "a sleep was polled away from its core");
+        self.home.get_or_insert_with(|| thread::current().id());
+        Pin::new(self.sleep_mut()).poll(cx)
+    }
+}
+
+impl Drop for HomeSleep {
+    /// Elsewhere the key could stop a stranger's timer, so there it is forgotten: its timer fires
+    /// once for nothing.
+    fn drop(&mut self) {
+        if !self.is_at_home() {
+            std::mem::forget(self.sleep.take());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Frames over real sockets.
+
+mod peer;
+
+use std::net::Shutdown;
+
+use peer::{read_all, read_lines, with_peer, write};
+use ringway_net::{Error, Framed};
+use ringway_wire::{LengthField, Line};
+
+const LINE: Line = Line::new(1024);
+
+#[test]
+fn frames_cut_anywhere_arrive_whole() {
+    let (_, lines) = with_peer(
+        |socket| {
+            b"one\ntwo\r\n\nfour\n"
+                .iter()
+                .for_each(|byte| write(&socket, [*byte]))
+        },
+        async |connection| {
+            let mut framed = Framed::new(connection, LINE);
+            let mut lines = Vec::new();
+            let each = framed.for_each_frame(|line, _| {
+                lines.push(line.to_vec());
+                Ok(())
+            });
+            each.await.expect("whole lines");
+            lines
+        },
+    );
+    assert_eq!(lines, [&b"one"[..], b"two", b"", b"four"]);
+}
+
+#[test]
+fn answers_are_queued_in_order_while_the_frames_are_handled() {
+    const COUNT: usize = 5_000;
+    let (answers, queued) = with_peer(
+        |socket| {
+            write(
+                &socket,
+                (0..COUNT).map(|n| format!("{n}\n")).collect::<String>(),
+            );
+            read_lines(&socket, COUNT)
+        },
+        async |connection| {
+            let mut framed = Framed::new(connection, LINE);
+            let mut frames = 0;
+            let mut queued = 0;
+            while frames < COUNT {
+                let received = framed.recv_frames(|line, out| {
+                    out.send(&[b"re: ", line].concat())?;
+                    out.connection();
+                    queued = queued.max(out.connection().queued_bytes());
+                    Ok(())
+                });
+                frames += received.await.expect("whole lines").expect("no end yet");
+            }
+            framed.connection().flushed().await.expect("the peer reads");
+            queued
+        },
+    );
+    let expected: Vec<_> = (0..COUNT).map(|n| format!("re: {n}")).collect();
+    assert_eq!(answers, expected);
+    assert!(
+        queued > 0,
+        "answers go to the queue at once, not after the last frame"
+    );
+}
+
+#[test]
+fn the_end_between_two_frames_is_the_end_and_within_one_an_error() {
+    for (sent, is_whole) in [("a\nb\n", true), ("a\nb", false)] {
+        let (_, (first, last)) = with_peer(
+            move |socket| {
+                write(&socket, sent);
+                socket.shutdown(Shutdown::Write).expect("still connected");
+                read_all(&socket);
+            },
+            async |connection| {
+                let mut framed = Framed::new(connection, LINE);
+                let first = framed.next_owned().await.expect("a whole line");
+                let last = framed.for_each_frame(|_, _| Ok(())).await;
+                (first, last)
+            },
+        );
+        assert_eq!(first.as_deref(), Some(&b"a"[..]));
+        assert_eq!(last.is_ok(), is_whole, "{last:?}");
+        if let Err(error) = last {
+            assert!(error.is_protocol(), "{error:?}");
+            assert!(
+                error.to_string().contains("1 bytes into a frame"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn frames_behind_the_one_taken_wait_for_the_next_call() {
+    let (_, taken) = with_peer(
+        |socket| write(&socket, "1\n2\n3\n4\n5\n"),
+        async |connection| {
+            let mut framed = Framed::new(connection, LINE);
+            let mut taken = vec![framed.next_with(|line| line.to_vec()).await];
+            // An error of the program's own does not lose the frames behind it either.
+            let mut refused = Vec::new();
+            let refusal = framed.for_each_frame(|line, _| {
+                refused.push(line.to_vec());
+                Err(Error::other("not this one"))
+            });
+            assert_eq!(refusal.await.unwrap_err().to_string(), "not this one");
+            assert_eq!(refused, [b"2"]);
+            while let Some(line) = framed.next_owned().await.transpose() {
+                taken.push(line.map(|line| Some(line.to_vec())));
+            }
+            taken
+                .into_iter()
+                .map(|line| line.expect("whole lines").expect("a line"))
+                .collect()
+        },
+    );
+    let taken: Vec<Vec<u8>> = taken;
+    assert_eq!(taken, [b"1", b"3", b"4", b"5"]);
+}
+
+#[test]
+fn long_frames_and_short_ones_keep_their_order() {
+    let lengths = [10, 200_000, 3, 70_000, 70_000, 0, 1_000_000, 1];
+    let payload = |length: usize| -> Vec<u8> { (0..length).map(|n| (n % 251) as u8).collect() };
+    let (_, received) = with_peer(
+        |socket| {
+            let mut echoed = &socket;
+            std::io::copy(&mut &socket, &mut echoed).expect("an echo");
+            socket.shutdown(Shutdown::Write).expect("still connected");
+        },
+        async move |connection| {
+            let mut framed = Framed::new(connection, LengthField::varint());
+            for length in lengths {
+                framed.send(&payload(length)).expect("it fits a frame");
+            }
+            framed.connection().shutdown();
+            let mut received = Vec::new();
+            while let Some(frame) = framed.next_owned().await.expect("whole frames") {
+                received.push(frame);
+            }
+            received
+        },
+    );
+    let expected: Vec<_> = lengths.into_iter().map(payload).collect();
+    assert!(
+        received == expected,
+        "{:?}",
+        received.iter().map(|f| f.len()).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_payload_that_fits_no_frame_sends_nothing() {
+    let (sent, refusal) = with_peer(
+        |socket| read_all(&socket),
+        async |connection| {
+            let mut framed = Framed::new(connection, LINE);
+            let refusal = framed.send(b"two\nlines").map(|_| ()).unwrap_err();
+            framed.send(b"one line").expect("it fits a frame");
+            refusal
+        },
+    );
+    assert_eq!(sent, b"one line\n");
+    assert!(
+        refusal.to_string().contains("delimiter at byte 3"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn bytes_against_the_codec_are_the_peers_fault_and_the_error_stays() {
+    let (_, errors) = with_peer(
+        |socket| {
+            write(&socket, "fine\n");
+            write(&socket, [b'x'; 2000]);
+            write(&socket, "\nfine\n");
+        },
+        async |connection| {
+            let mut framed = Framed::new(connection, LINE);
+            assert_eq!(
+                framed.next_owned().await.expect("fine").as_deref(),
+                Some(&b"fine"[..])
+            );
+            [
+                framed.next_owned().await.unwrap_err(),
+                framed.next_owned().await.unwrap_err(),
+            ]
+        },
+    );
+    assert!(errors.iter().all(Error::is_protocol), "{errors:?}");
+}
