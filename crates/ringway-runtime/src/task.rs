@@ -97,10 +97,7 @@ impl Tasks {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let join = Rc::new(Join {
-            outcome: RefCell::default(),
-            waiter: RefCell::default(),
-        });
+        let join = Rc::new(Join { outcome: RefCell::default(), waiter: RefCell::default() });
         let completed = Rc::clone(&join);
         let body = async move {
             let outcome = CatchPanic(pin!(Some(future))).await;
@@ -113,12 +110,7 @@ impl Tasks {
     fn insert(&self, future: LocalFuture, name: NameId) -> TaskToken {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot {
-                generation: 0,
-                state: State::Free,
-                name,
-                future: None,
-            });
+            slots.push(Slot { generation: 0, state: State::Free, name, future: None });
             slots.len() as u32 - 1
         });
         let slot = &mut slots[index as usize];
@@ -159,15 +151,8 @@ impl Tasks {
             let current = slot.generation & TaskToken::GENERATION_MASK == token.generation();
             if current && slot.state == State::Queued {
                 slot.state = State::Polled;
-                let future = slot
-                    .future
-                    .take()
-                    .expect("a queued task is not being polled");
-                return Some(Runnable {
-                    token,
-                    future,
-                    name: slot.name,
-                });
+                let future = slot.future.take().expect("a queued task is not being polled");
+                return Some(Runnable { token, future, name: slot.name });
             }
         }
     }
@@ -184,7 +169,7 @@ impl Tasks {
         if ended || slot.state == State::Aborted {
             self.vacate(slot, runnable.token.index() as u32);
             drop(slots);
-            drop_contained(runnable.future);
+            drop_contained(Some(runnable.future));
             return;
         }
         let again = slot.state == State::PolledAgain;
@@ -211,7 +196,7 @@ impl Tasks {
                 let future = slot.future.take();
                 self.vacate(slot, token.index() as u32);
                 drop(slots);
-                future.map_or((), drop_contained);
+                drop_contained(future);
             }
         }
     }
@@ -233,7 +218,7 @@ impl Tasks {
                 let future = slot.future.take();
                 self.vacate(slot, index as u32);
                 drop(slots);
-                future.map_or((), drop_contained);
+                drop_contained(future);
             }
         }
         self.queue.borrow_mut().clear();
@@ -279,9 +264,7 @@ impl<T> JoinHandle<T> {
     pub fn abort(&self) {
         if !self.is_finished() {
             crate::core::with_current(|core| core.tasks.abort(self.token));
-            self.join.complete(Err(JoinError {
-                cause: Cause::Aborted,
-            }));
+            self.join.complete(Err(JoinError { cause: Cause::Aborted }));
         }
     }
 
@@ -306,9 +289,7 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle")
-            .field("finished", &self.is_finished())
-            .finish_non_exhaustive()
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish_non_exhaustive()
     }
 }
 
@@ -327,18 +308,11 @@ enum Cause {
 
 impl JoinError {
     pub(crate) fn panicked(task: &'static str, panic: Box<dyn Any + Send>) -> Self {
-        Self {
-            cause: Cause::Panicked {
-                task,
-                message: panic_message(&*panic),
-            },
-        }
+        Self { cause: Cause::Panicked { task, message: panic_message(&*panic) } }
     }
 
     pub(crate) fn core_gone() -> Self {
-        Self {
-            cause: Cause::CoreGone,
-        }
+        Self { cause: Cause::CoreGone }
     }
 
     /// Whether the task panicked.
@@ -375,7 +349,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Drops a task that had not ended; a panic of its destructors stays with it.
-fn drop_contained(future: LocalFuture) {
+fn drop_contained(future: Option<LocalFuture>) {
     if catch_unwind(AssertUnwindSafe(|| drop(future))).is_err() {
         tracing::error!("a destructor panicked while its task was dropped");
     }

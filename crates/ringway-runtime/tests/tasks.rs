@@ -229,11 +229,7 @@ async fn a_stale_waker_reaches_no_later_task(_: Driver) {
     stolen.take().expect("kept").wake();
     yield_now().await;
     yield_now().await;
-    assert_eq!(
-        polls.get(),
-        1,
-        "the slot's earlier owner woke the later one"
-    );
+    assert_eq!(polls.get(), 1, "the slot's earlier owner woke the later one");
     second.abort();
 }
 

@@ -94,9 +94,7 @@ pub(crate) async fn pair() -> (Stream, Stream) {
 
 /// A connection through a listener that stays open.
 pub(crate) async fn connected_to(listener: &Listener, limits: StreamLimits) -> (Stream, Stream) {
-    let client = Stream::connect(listener.local_addr())
-        .await
-        .expect("connect");
+    let client = Stream::connect(listener.local_addr()).await.expect("connect");
     let accepted = listener.accept().await.expect("accept");
     let server = accepted.into_stream(&Rc::new(limits)).expect("stream");
     (client, server)
@@ -180,22 +178,14 @@ pub(crate) struct Verifier {
 
 impl Verifier {
     pub(crate) fn new(seed: usize) -> Self {
-        Self {
-            run: pattern(PATTERN_BYTES, seed),
-            place: 0,
-            bytes: 0,
-        }
+        Self { run: pattern(PATTERN_BYTES, seed), place: 0, bytes: 0 }
     }
 
     pub(crate) fn check(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() {
             let run = &self.run[self.place..];
             let len = run.len().min(piece.len());
-            assert!(
-                run[..len] == piece[..len],
-                "wrong bytes in {}..+{len}",
-                self.bytes
-            );
+            assert!(run[..len] == piece[..len], "wrong bytes in {}..+{len}", self.bytes);
             self.place = (self.place + len) % PATTERN_BYTES;
             self.bytes += len;
             piece = &piece[len..];

@@ -1,0 +1,120 @@
+//! Datagram sockets: whole datagrams, their senders, and what happens when nobody takes them.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+
+use common::{Driver, any_port, pattern};
+use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
+use ringway_runtime::spawn;
+
+on_every_driver!(
+    datagrams_come_back_whole_with_their_sender,
+    a_burst_arrives_complete,
+    a_full_send_queue_is_told_and_drains,
+    datagrams_that_nobody_takes_are_dropped_and_counted,
+    a_port_is_free_again_after_the_drop,
+);
+
+fn socket() -> DatagramSocket {
+    DatagramSocket::bind(&any_port(), ListenOptions::default()).expect("loopback has a free port")
+}
+
+async fn echo(socket: DatagramSocket) {
+    while let Ok((data, from)) = socket.recv_from().await {
+        socket.send_to(data, &from.expect("an inet sender has a name"));
+    }
+}
+
+async fn datagrams_come_back_whole_with_their_sender(_: Driver) {
+    let (client, server) = (socket(), socket());
+    let address = server.local_addr().clone();
+    let server = spawn(echo(server));
+    for len in [0, 1, 64, 1_400, 9_000] {
+        let payload = pattern(len, len);
+        client.send_to(payload.clone(), &address);
+        let (data, from) = client.recv_from().await.expect("an answer");
+        assert_eq!(*data, *payload);
+        assert_eq!(from.as_ref(), Some(&address));
+    }
+    server.abort();
+}
+
+async fn a_burst_arrives_complete(_: Driver) {
+    const BURST: u32 = 500;
+    let (client, server) = (socket(), socket());
+    for number in 0..BURST {
+        let sent = client.send_to(number.to_be_bytes().to_vec(), server.local_addr());
+        assert_eq!(sent, Pressure::Low);
+    }
+    // A network may change the order; the simulated one does.
+    let mut arrived = BTreeSet::new();
+    for _ in 0..BURST {
+        let (data, _) = server.recv_from().await.expect("a datagram");
+        let number = u32::from_be_bytes(data[..].try_into().expect("four bytes"));
+        assert!(arrived.insert(number), "{number} came twice");
+    }
+    assert_eq!(arrived, (0..BURST).collect());
+    assert_eq!(server.dropped(), 0);
+}
+
+async fn a_full_send_queue_is_told_and_drains(_: Driver) {
+    let (client, server) = (socket(), socket());
+    let mut queued = 0;
+    while client.send_to("one", server.local_addr()) == Pressure::Low {
+        queued += 1;
+        assert!(queued <= 100_000, "the send queue has no bound");
+    }
+    client.drained().await;
+    assert_eq!(client.send_to("more", server.local_addr()), Pressure::Low);
+    for _ in 0..queued {
+        assert_eq!(*server.recv_from().await.expect("a datagram").0, *b"one");
+    }
+    assert_eq!(*server.recv_from().await.expect("a datagram").0, *b"more");
+}
+
+async fn datagrams_that_nobody_takes_are_dropped_and_counted(_: Driver) {
+    const SENT: u64 = 3_000;
+    let (client, lazy, prompt) = (socket(), socket(), socket());
+    for _ in 0..SENT {
+        client.drained().await;
+        assert_eq!(client.send_to("waste", lazy.local_addr()), Pressure::Low);
+    }
+    // What was sent after them has arrived, several times over: so have they.
+    for _ in 0..50 {
+        client.drained().await;
+        client.send_to("probe", prompt.local_addr());
+        assert_eq!(*prompt.recv_from().await.expect("a datagram").0, *b"probe");
+    }
+    let dropped = lazy.dropped();
+    assert!(dropped > 0, "3,000 datagrams were held");
+    let mut held = 0;
+    while let Ok(Ok((data, _))) =
+        ringway_runtime::timeout(std::time::Duration::from_millis(50), lazy.recv_from()).await
+    {
+        assert_eq!(*data, *b"waste");
+        held += 1;
+    }
+    assert!(held > 0 && held + dropped <= SENT, "{held} held, {dropped} dropped");
+    client.send_to("fresh", lazy.local_addr());
+    assert_eq!(*lazy.recv_from().await.expect("it goes on").0, *b"fresh");
+}
+
+async fn a_port_is_free_again_after_the_drop(_: Driver) {
+    let first = socket();
+    let address = first.local_addr().clone();
+    let again = DatagramSocket::bind(&address, ListenOptions::default());
+    assert_eq!(again.expect_err("taken").kind(), ErrorKind::AddrInUse);
+    drop(first);
+    // The kernel closes the socket in one of the next turns; a probe makes turns.
+    let (client, server) = (socket(), socket());
+    for _ in 0..100 {
+        client.send_to("turn", server.local_addr());
+        server.recv_from().await.expect("a datagram");
+        if DatagramSocket::bind(&address, ListenOptions::default()).is_ok() {
+            return;
+        }
+    }
+    panic!("the port is still taken");
+}

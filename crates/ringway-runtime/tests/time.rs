@@ -1,0 +1,179 @@
+//! Sleeping, timeouts and intervals: exact on the virtual clock, never early on a real one.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::{Driver, poll_once};
+use ringway_runtime::sync::oneshot;
+use ringway_runtime::{interval, now, sleep, sleep_until, spawn, timeout, yield_now};
+
+on_every_driver!(
+    sleepers_wake_in_the_order_of_their_deadlines,
+    a_sleep_is_never_early,
+    a_dropped_sleep_leaves_nothing_behind,
+    a_reset_moves_the_end_of_a_sleep_both_ways,
+    a_timeout_gives_the_output_of_what_is_done,
+    an_elapsed_timeout_drops_its_future,
+    an_interval_does_not_drift,
+    an_interval_leaves_out_missed_ticks,
+    ten_thousand_sleepers,
+);
+
+/// The wheel's tick: no timer of an idle core may be later than this.
+const TICK: Duration = Duration::from_millis(1);
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+async fn sleepers_wake_in_the_order_of_their_deadlines(_: Driver) {
+    let woken = Rc::new(RefCell::new(Vec::new()));
+    let start = now();
+    let tasks: Vec<_> = [70, 5, 40, 20, 2, 66, 130]
+        .into_iter()
+        .map(|after| {
+            let woken = woken.clone();
+            spawn(async move {
+                sleep_until(start + ms(after)).await;
+                woken.borrow_mut().push(after);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    assert_eq!(*woken.borrow(), [2, 5, 20, 40, 66, 70, 130]);
+}
+
+async fn a_sleep_is_never_early(driver: Driver) {
+    for wanted in [0, 1, 999, 1_000, 1_001, 7_300, 64_000, 100_001].map(Duration::from_micros) {
+        let start = now();
+        sleep(wanted).await;
+        let slept = now() - start;
+        assert!(slept >= wanted, "{slept:?} of {wanted:?}");
+        if driver == Driver::Sim {
+            assert!(slept <= wanted + TICK, "{slept:?} of {wanted:?}");
+        }
+    }
+}
+
+async fn a_dropped_sleep_leaves_nothing_behind(_: Driver) {
+    let mut polls = 0;
+    {
+        let mut asleep = Box::pin(sleep(ms(2)));
+        assert!(poll_once(asleep.as_mut()).await.is_pending());
+    }
+    let mut wait = pin!(sleep(ms(10)));
+    std::future::poll_fn(|cx| {
+        polls += 1;
+        wait.as_mut().poll(cx)
+    })
+    .await;
+    assert_eq!(polls, 2, "the dropped timer woke its task");
+}
+
+async fn a_reset_moves_the_end_of_a_sleep_both_ways(_: Driver) {
+    let start = now();
+    let mut wait = pin!(sleep(ms(1)));
+    assert!(poll_once(wait.as_mut()).await.is_pending());
+    wait.reset(start + ms(30));
+    wait.as_mut().await;
+    assert!(now() >= start + ms(30));
+
+    let far = Duration::from_secs(3_600);
+    wait.reset(start + far);
+    assert!(poll_once(wait.as_mut()).await.is_pending());
+    wait.reset(start + ms(40));
+    wait.as_mut().await;
+    assert!(now() >= start + ms(40) && now() < start + far);
+}
+
+async fn a_timeout_gives_the_output_of_what_is_done(_: Driver) {
+    assert_eq!(timeout(ms(1), async { 7 }).await, Ok(7));
+    assert_eq!(timeout(Duration::ZERO, async { 8 }).await, Ok(8));
+    let late = timeout(Duration::from_secs(30), async {
+        sleep(ms(2)).await;
+        9
+    });
+    assert_eq!(late.await, Ok(9));
+}
+
+async fn an_elapsed_timeout_drops_its_future(_: Driver) {
+    let (held, mut receiver) = oneshot::channel::<()>();
+    let start = now();
+    let never = async move {
+        let _held = held;
+        std::future::pending::<()>().await;
+    };
+    let elapsed = timeout(ms(3), never).await.expect_err("it never ends");
+    assert!(now() - start >= ms(3));
+    assert_eq!(elapsed.to_string(), "not done within 3ms");
+    let error = std::io::Error::from(elapsed);
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert!(receiver.try_recv().is_err_and(|e| e == oneshot::TryRecvError::Closed));
+}
+
+async fn an_interval_does_not_drift(driver: Driver) {
+    let period = ms(10);
+    let mut ticks = interval(period);
+    let start = now();
+    let first = ticks.tick().await;
+    assert!(first >= start + period && now() >= first);
+    let mut last = first;
+    for count in 1..=20 {
+        sleep(ms(3)).await; // work that must not add up
+        let due = ticks.tick().await;
+        assert!(now() >= due, "a tick before its time");
+        match driver {
+            Driver::Sim => assert_eq!(due, first + period * count),
+            // A busy machine may make us miss ticks, never move their times.
+            _ => assert_eq!((due - first).as_nanos() % period.as_nanos(), 0),
+        }
+        assert!(due > last);
+        last = due;
+    }
+    if driver == Driver::Sim {
+        assert!(now() <= last + TICK);
+    }
+}
+
+async fn an_interval_leaves_out_missed_ticks(driver: Driver) {
+    let period = ms(10);
+    let mut ticks = interval(period);
+    let first = ticks.tick().await;
+    sleep_until(first + ms(35)).await;
+    let late = ticks.tick().await;
+    assert_eq!(late, first + period, "the tick that came late is told");
+    let next = ticks.tick().await;
+    match driver {
+        Driver::Sim => assert_eq!(next, first + period * 4),
+        _ => assert!(next >= first + period * 4),
+    }
+    assert_eq!((next - first).as_nanos() % period.as_nanos(), 0);
+}
+
+async fn ten_thousand_sleepers(_: Driver) {
+    const SLEEPERS: u64 = 10_000;
+    let start = now();
+    let woken = Rc::new(Cell::new(0));
+    let tasks: Vec<_> = (0..SLEEPERS)
+        .map(|number| {
+            let woken = woken.clone();
+            spawn(async move {
+                let wanted = Duration::from_micros(number * 7_919 % 200_000);
+                sleep(wanted).await;
+                assert!(now() >= start + wanted);
+                woken.set(woken.get() + 1);
+            })
+        })
+        .collect();
+    yield_now().await;
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    assert_eq!(woken.get(), SLEEPERS);
+}
