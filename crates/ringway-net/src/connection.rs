@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::{Segment, View};
+use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 
 use crate::address::Endpoint;
@@ -19,6 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::server::Place;
 use crate::session::{ConnectionId, Session};
 use crate::slow_reader::SlowReader;
+use crate::tls::TlsStream;
 use crate::transport::Transport;
 
 /// A connected stream with a session, owned by one task.
@@ -182,6 +184,26 @@ impl Peer {
     /// When the connection is gone.
     pub fn local_addr(&self) -> Result<Endpoint> {
         Ok(self.link.transport.stream().local_addr()?.into())
+    }
+
+    /// Whether the bytes are encrypted on their way.
+    pub fn is_tls(&self) -> bool {
+        self.link.transport.tls().is_some()
+    }
+
+    /// The protocol that the TLS handshake agreed on (ALPN), if it did.
+    pub fn alpn_protocol(&self) -> Option<&[u8]> {
+        self.link.transport.tls()?.alpn_protocol()
+    }
+
+    /// The certificates that the peer has shown, its own first, verified; empty without TLS.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        self.link.transport.tls().map_or(&[], TlsStream::peer_certificates)
+    }
+
+    /// The name by which a TLS client has called this server (SNI).
+    pub fn server_name(&self) -> Option<&str> {
+        self.link.transport.tls()?.server_name()
     }
 
     /// Sets options of the socket.

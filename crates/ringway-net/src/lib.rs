@@ -1,19 +1,30 @@
 //! Sockets, TLS, sessions, servers and clients on the Ringway runtime.
 
 mod address;
+mod client;
+mod compat;
 mod connection;
 mod error;
+mod framed;
 mod limits;
+mod requester;
 mod server;
 mod session;
 mod slow_reader;
+mod tls;
 mod transport;
 
 pub use address::{Address, Authority, Endpoint};
+pub use client::{Backoff, Client, Reconnecting};
+pub use compat::{HyperTimer, IoStream, LocalExec};
 pub use connection::{Connection, Drained, Peer, Receiving, Sending};
 pub use error::{Error, Result};
+pub use framed::{Framed, Outgoing, Payload};
+pub use requester::Requester;
 pub use ringway_runtime::io::{Pressure, StreamLimits};
 pub use ringway_runtime::{Backend, Segment, View};
+pub use rustls::pki_types::CertificateDer;
 pub use server::{CoreStats, Server, ServerHandle, ServerStats};
 pub use session::{ConnectionId, Session};
 pub use slow_reader::SlowReader;
+pub use tls::{ClientAuth, ClientTls, ServerTls, TlsStream};

@@ -6,9 +6,12 @@ use std::task::{Context, Poll};
 use ringway_runtime::io::{Pressure, Stream};
 use ringway_runtime::{Segment, View};
 
-/// Bytes as the program sees them.
+use crate::tls::TlsStream;
+
+/// Bytes as the program sees them. TLS is boxed, so that a plain connection stays small.
 pub(crate) enum Transport {
     Plain(Stream),
+    Tls(Box<TlsStream>),
 }
 
 impl Transport {
@@ -16,6 +19,14 @@ impl Transport {
     pub(crate) fn stream(&self) -> &Stream {
         match self {
             Self::Plain(stream) => stream,
+            Self::Tls(tls) => tls.stream(),
+        }
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsStream> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => Some(tls),
         }
     }
 
@@ -23,6 +34,7 @@ impl Transport {
     pub(crate) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         match self {
             Self::Plain(stream) => stream.poll_recv(cx),
+            Self::Tls(tls) => tls.poll_recv(cx),
         }
     }
 
@@ -30,6 +42,7 @@ impl Transport {
     pub(crate) fn send(&self, segment: Segment) -> Pressure {
         match self {
             Self::Plain(stream) => stream.send(segment),
+            Self::Tls(tls) => tls.send(segment),
         }
     }
 
@@ -37,32 +50,42 @@ impl Transport {
     pub(crate) fn write(&self, bytes: &[u8]) -> Pressure {
         match self {
             Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(tls) => tls.write(bytes),
         }
     }
 
     pub(crate) fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(stream) => stream.poll_flushed(cx),
+            Self::Tls(tls) => tls.poll_flushed(cx),
         }
     }
 
     pub(crate) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(stream) => stream.poll_drained(cx),
+            Self::Tls(tls) => tls.poll_drained(cx),
         }
     }
 
     pub(crate) fn shutdown(&self) {
         match self {
             Self::Plain(stream) => stream.shutdown(),
+            Self::Tls(tls) => tls.shutdown(),
         }
     }
 
     pub(crate) fn queued_bytes(&self) -> usize {
-        self.stream().queued_bytes()
+        match self {
+            Self::Plain(stream) => stream.queued_bytes(),
+            Self::Tls(tls) => tls.queued_bytes(),
+        }
     }
 
     pub(crate) fn abort(&self) {
-        self.stream().abort();
+        match self {
+            Self::Plain(stream) => stream.abort(),
+            Self::Tls(tls) => tls.abort(),
+        }
     }
 }

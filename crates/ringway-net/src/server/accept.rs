@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use ringway_runtime::io::{Accepted, Listener};
+use ringway_runtime::io::{Accepted, Listener, Stream};
+use ringway_runtime::spawn_named;
 
 use super::context::CoreContext;
 use super::shared::{Permit, Refusal};
+use crate::tls::{ServerTls, TlsStream};
 use crate::transport::Transport;
 
 /// How the connections of a listener are to be treated.
@@ -96,9 +98,50 @@ fn refuse(context: &CoreContext, refusal: Refusal, address: Option<IpAddr>) {
 
 /// A connection has reached the core where it will live.
 fn arrive(context: &Rc<CoreContext>, accepted: Accepted, permit: Permit, kind: Kind) {
-    debug_assert!(!kind.tls, "refused when the server was built");
-    match accepted.into_stream(&context.limits) {
-        Ok(stream) => context.open(Transport::Plain(stream), permit),
-        Err(error) => tracing::warn!(%error, "an accepted connection could not be opened"),
+    let stream = match accepted.into_stream(&context.limits) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "an accepted connection cannot be opened"),
+    };
+    match context.shared.settings.tls.clone() {
+        Some(tls) if kind.tls => {
+            spawn_named("TLS handshake", shake_hands(Rc::clone(context), stream, permit, tls));
+        }
+        _ => context.open(Transport::Plain(stream), permit),
+    }
+}
+
+/// Opens a connection once its handshake is done; an abort of the server ends the handshake.
+async fn shake_hands(context: Rc<CoreContext>, stream: Stream, permit: Permit, tls: ServerTls) {
+    let arriving = Arriving::begin(&context);
+    let mut aborted = pin!(context.aborting.cancelled());
+    let mut handshake = pin!(TlsStream::accept(stream, &tls));
+    let done = std::future::poll_fn(|cx| {
+        if aborted.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        handshake.as_mut().poll(cx).map(Some)
+    });
+    match done.await {
+        Some(Ok(stream)) => context.open(Transport::Tls(Box::new(stream)), permit),
+        Some(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        None => {}
+    }
+    drop(arriving);
+}
+
+/// Counts a connection that has no place in the table yet, so that a drain waits for it.
+struct Arriving<'a>(&'a CoreContext);
+
+impl<'a> Arriving<'a> {
+    fn begin(context: &'a CoreContext) -> Self {
+        context.arriving.set(context.arriving.get() + 1);
+        Self(context)
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.0.arriving.set(self.0.arriving.get() - 1);
+        self.0.tell_if_empty();
     }
 }

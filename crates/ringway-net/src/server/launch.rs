@@ -34,6 +34,10 @@ where
     let Server { bindings, runtime, settings } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
+    if let (None, Some(at)) = (&settings.tls, addresses.iter().find(|at| matches!(at, Address::Tls(_)))) {
+        let what = format!("{at} needs a certificate: give the server one by tls(..)");
+        return Err(Error::new(error::Kind::Misuse, what));
+    }
     let shared = Arc::new(ServerShared::new(settings, addresses, count));
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());

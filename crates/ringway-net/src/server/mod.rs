@@ -29,6 +29,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::slow_reader::SlowReader;
+use crate::tls::ServerTls;
 
 /// A server on one or several addresses, with one listener a core.
 ///
@@ -172,6 +173,12 @@ impl Server {
     /// is 16 MiB.
     pub fn send_queue_max(mut self, bytes: usize) -> Self {
         self.settings.stream.send_queue_max = bytes;
+        self
+    }
+
+    /// Certificate and key of the `tls://` addresses.
+    pub fn tls(mut self, tls: ServerTls) -> Self {
+        self.settings.tls = Some(tls);
         self
     }
 

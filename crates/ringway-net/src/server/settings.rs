@@ -7,6 +7,7 @@ use ringway_runtime::io::StreamLimits;
 
 use crate::limits;
 use crate::slow_reader::SlowReader;
+use crate::tls::ServerTls;
 
 /// Everything that the cores need to know; fixed when the server starts.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub(crate) struct Settings {
     pub(crate) connections_per_address_max: Option<usize>,
     pub(crate) slow_reader: SlowReader,
     pub(crate) drain_deadline: Duration,
+    pub(crate) tls: Option<ServerTls>,
 }
 
 impl Default for Settings {
@@ -26,6 +28,7 @@ impl Default for Settings {
             connections_per_address_max: None,
             slow_reader: SlowReader::default(),
             drain_deadline: limits::DRAIN_DEADLINE,
+            tls: None,
         }
     }
 }
