@@ -17,7 +17,7 @@ use socket2::SockRef;
 
 use crate::address::Endpoint;
 use crate::error::{Error, Kind, Result};
-use crate::server::Place;
+use crate::server::{Place, Sessions};
 use crate::session::{ConnectionId, Session};
 use crate::slow_reader::SlowReader;
 use crate::tls::TlsStream;
@@ -59,6 +59,8 @@ pub(crate) struct Link {
     slow_reader: SlowReader,
     /// No more is to be received, whatever the peer does.
     ended: Cell<bool>,
+    /// It was reset by us.
+    aborted: Cell<bool>,
     /// The program wants to receive even while the server drains.
     receives_while_draining: Cell<bool>,
 }
@@ -97,11 +99,6 @@ impl Connection {
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         self.peer.link.poll_recv(cx)
     }
-
-    /// Resets the connection: what is queued is dropped, and the peer sees an error.
-    pub fn abort(self) {
-        self.peer.link.transport.abort();
-    }
 }
 
 impl Deref for Connection {
@@ -113,6 +110,10 @@ impl Deref for Connection {
 }
 
 impl Peer {
+    pub(crate) fn of_link(link: Rc<Link>) -> Self {
+        Self { link }
+    }
+
     pub(crate) fn link(&self) -> &Rc<Link> {
         &self.link
     }
@@ -158,6 +159,19 @@ impl Peer {
     /// Finishes sending (half-close) after what is queued; receiving goes on.
     pub fn shutdown(&self) {
         self.link.transport.shutdown();
+    }
+
+    /// Ends the connection gracefully: receiving is over as though the peer had finished, and what
+    /// is queued is sent before the connection is closed, when its owner drops it. A
+    /// [`Handler`](crate::Handler) is dropped at once.
+    pub fn close(&self) {
+        self.link.end_receiving();
+    }
+
+    /// Resets the connection: what is queued is dropped, its owner gets an error, and so does the
+    /// peer.
+    pub fn abort(&self) {
+        self.link.abort();
     }
 
     /// Names the connection in this process.
@@ -237,6 +251,12 @@ impl Peer {
         Rc::clone(&self.link.limits.borrow())
     }
 
+    /// The other connections of the server; `None` on a connection of no server.
+    pub fn sessions(&self) -> Option<Sessions> {
+        let place = self.link.place.as_ref()?;
+        Some(Sessions::new(place.context().shared.clone()))
+    }
+
     /// Whether the server has been asked to stop.
     pub fn is_draining(&self) -> bool {
         self.link.place.as_ref().is_some_and(|place| place.context().draining.is_cancelled())
@@ -273,6 +293,7 @@ impl Link {
             place,
             slow_reader,
             ended: Cell::new(false),
+            aborted: Cell::new(false),
             receives_while_draining: Cell::new(false),
         }
     }
@@ -280,7 +301,7 @@ impl Link {
     #[inline]
     pub(crate) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         let polled = self.transport.poll_recv(cx);
-        if self.ended.get() && !matches!(polled, Poll::Ready(Ok(Some(_)))) {
+        if self.ended.get() && !self.aborted.get() && !matches!(polled, Poll::Ready(Ok(Some(_)))) {
             return Poll::Ready(Ok(None));
         }
         polled.map_err(Error::from)
@@ -300,6 +321,7 @@ impl Link {
     }
 
     pub(crate) fn abort(&self) {
+        self.aborted.set(true);
         self.transport.abort();
     }
 
@@ -307,16 +329,13 @@ impl Link {
         self.transport.stream()
     }
 
-    pub(crate) fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
     pub(crate) fn id(&self) -> ConnectionId {
         self.session.id()
     }
 
-    pub(crate) fn session(&self) -> &Session {
-        &self.session
+    /// Whether receiving is over by our own will.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.get() || self.aborted.get()
     }
 
     /// Queues a whole message that did not come from the connection's own task.

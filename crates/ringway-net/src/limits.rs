@@ -26,9 +26,6 @@ pub(crate) const SHARED_PORT_TRIES: usize = 32;
 /// Connections of one core in a connection's id: 24 bits of 64, the rest tells core and reuse.
 pub(crate) const SLOTS_MAX: usize = 1 << 24;
 
-/// Members of one group on one core; as many as connections.
-pub(crate) const GROUP_MEMBERS_MAX: usize = SLOTS_MAX;
-
 /// Least bytes that a high-water mark may have: below it every message is pressure.
 pub(crate) const HIGH_WATER_MIN: usize = 1_024;
 

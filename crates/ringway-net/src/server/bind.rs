@@ -26,7 +26,8 @@ pub(crate) struct Binding {
     pub(crate) address: Address,
     pub(crate) sock_addr: SockAddr,
     pub(crate) only_v6: bool,
-    reserve: Option<Socket>,
+    /// Never used: it is there to be bound.
+    _reserve: Option<Socket>,
 }
 
 impl Bindings {
@@ -122,7 +123,7 @@ impl Binding {
                 address: address.clone(),
                 sock_addr: unix_sock_addr(path)?,
                 only_v6: false,
-                reserve: None,
+                _reserve: None,
             });
         }
         let mut wanted = address.resolve_blocking()?[0];
@@ -136,7 +137,7 @@ impl Binding {
             address: address.clone().with_port(bound),
             sock_addr,
             only_v6,
-            reserve: Some(reserve),
+            _reserve: Some(reserve),
         })
     }
 

@@ -53,13 +53,22 @@ impl<F: Future> Future for Contained<'_, F> {
     }
 }
 
-/// Counts and logs the panic of a handler.
+/// Counts and logs the panic of a connection's handler.
 pub(crate) fn report_panic(id: ConnectionId, panic: &(dyn Any + Send)) {
     count(|share| &share.handler_panics);
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or(panic.downcast_ref::<String>().map(|text| &**text));
-    let panic = text.unwrap_or("a value that is no text");
+    let panic = panic_text(panic);
     tracing::error!(%id, panic, "a connection's handler panicked; its connection is closed");
+}
+
+/// The same for a datagram's.
+pub(crate) fn report_datagram_panic(panic: &(dyn Any + Send)) {
+    count(|share| &share.handler_panics);
+    tracing::error!(panic = panic_text(panic), "a datagram's handler panicked; the next one is handled");
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("a value that is no text")
 }
 
 fn count(which: impl FnOnce(&super::shared::CoreShare) -> &std::sync::atomic::AtomicU64) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::control::Phase;
+use super::sessions::Sessions;
 use super::shared::ServerShared;
 use super::stats::ServerStats;
 use crate::address::Address;
@@ -51,6 +52,11 @@ impl ServerHandle {
     /// Whether the server has been asked to end.
     pub fn is_draining(&self) -> bool {
         self.inner.shared.control.phase() > Phase::Running
+    }
+
+    /// The connections, to be reached by their ids.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(Arc::clone(&self.inner.shared))
     }
 
     /// What the server and its cores have counted so far.

@@ -15,13 +15,16 @@ use super::accept::{self, Kind};
 use super::bind::Binding;
 use super::context::CoreContext;
 use super::control::Phase;
+use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
 use super::handle::ServerHandle;
+use super::settings::Settings;
 use super::shared::ServerShared;
 use super::{Server, drain};
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{self, Error, Result};
 use crate::limits;
+use crate::udp::UdpSocket;
 
 /// What hands a core's new connections to the program.
 pub(crate) type Serve = Box<dyn Fn(Connection)>;
@@ -31,19 +34,16 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<ServerHandle>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings } = server;
+    let Server { bindings, runtime, settings, datagrams } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
-    if let (None, Some(at)) = (&settings.tls, addresses.iter().find(|at| matches!(at, Address::Tls(_)))) {
-        let what = format!("{at} needs a certificate: give the server one by tls(..)");
-        return Err(Error::new(error::Kind::Misuse, what));
-    }
+    check(&addresses, &settings, datagrams.is_some())?;
     let shared = Arc::new(ServerShared::new(settings, addresses, count));
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
     let handle = ServerHandle::new(Arc::clone(&shared));
     for (number, core) in runtime.cores().iter().enumerate() {
-        let ports: Vec<Port> = bindings.iter().filter_map(|at| Port::of(at, number)).collect();
+        let ports: Vec<Port> = bindings.iter().filter_map(|at| Port::of(at, number, &datagrams)).collect();
         let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());
         core.spawn(async move || set_up(number, shared, make_serve(), ports))?.wait()??;
     }
@@ -55,18 +55,32 @@ where
     Ok(handle)
 }
 
+/// Whether every address has what serves it.
+fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Result {
+    for address in addresses {
+        let missing = match address {
+            Address::Tls(_) if settings.tls.is_none() => "a certificate: give the server one by tls(..)",
+            Address::Udp(_) if !has_datagrams => "a handler: give the server one by on_datagram(..)",
+            _ => continue,
+        };
+        return Err(Error::new(error::Kind::Misuse, format!("{address} needs {missing}")));
+    }
+    Ok(())
+}
+
 /// One address as a core is told of it.
 struct Port {
     address: Address,
     sock_addr: SockAddr,
     only_v6: bool,
     kind: Kind,
-    datagram: bool,
+    /// Present on a datagram address.
+    datagrams: Option<ServeDatagrams>,
 }
 
 impl Port {
     /// What core `number` has to listen on: a Unix path has one listener, on the first core.
-    fn of(binding: &Binding, number: usize) -> Option<Self> {
+    fn of(binding: &Binding, number: usize, datagrams: &Option<MakeServeDatagrams>) -> Option<Self> {
         if binding.is_unix() && number != 0 {
             return None;
         }
@@ -78,17 +92,20 @@ impl Port {
                 tls: matches!(binding.address, Address::Tls(_)),
                 spreads: binding.is_unix(),
             },
-            datagram: binding.is_datagram(),
+            datagrams: datagrams.as_ref().filter(|_| binding.is_datagram()).map(|make| make()),
         })
     }
 
-    fn listen(&self) -> error::Result<Listener> {
-        let options = ListenOptions {
+    fn options(&self) -> ListenOptions {
+        ListenOptions {
             reuse_port: !self.sock_addr.is_unix(),
             only_v6: self.only_v6,
             ..ListenOptions::default()
-        };
-        let bound = Listener::bind(&self.sock_addr, options).and_then(|listener| {
+        }
+    }
+
+    fn listen(&self) -> Result<Listener> {
+        let bound = Listener::bind(&self.sock_addr, self.options()).and_then(|listener| {
             if !self.sock_addr.is_unix() {
                 // Accepted connections inherit it: replies are gathered by the turn, and waiting
                 // for more would only delay them.
@@ -104,8 +121,10 @@ impl Port {
 fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve, ports: Vec<Port>) -> Result {
     let context = CoreContext::new(number, shared, serve);
     context.install();
-    for port in ports {
-        if port.datagram {
+    for mut port in ports {
+        if let Some(serve) = port.datagrams.take() {
+            let socket = UdpSocket::bind_with(&port.address, &port.sock_addr, port.options())?;
+            spawn_named("datagrams", serve(Rc::clone(&context), socket));
             continue;
         }
         let listener = port.listen()?;

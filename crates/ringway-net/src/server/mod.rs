@@ -4,10 +4,12 @@ mod accept;
 mod bind;
 mod context;
 mod control;
+mod datagrams;
 mod drain;
 mod face;
 mod handle;
 mod launch;
+mod sessions;
 mod settings;
 mod shared;
 mod signals;
@@ -19,17 +21,22 @@ use ringway_runtime::affinity::CoreSet;
 use ringway_runtime::{Backend, Builder, Runtime};
 
 pub(crate) use context::Place;
+pub(crate) use face::report_panic;
 pub use handle::ServerHandle;
+pub use sessions::Sessions;
 pub use stats::{CoreStats, ServerStats};
 
 use self::bind::Bindings;
+use self::datagrams::MakeServeDatagrams;
 use self::settings::Settings;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::handler::{self, Handler};
 use crate::limits;
 use crate::slow_reader::SlowReader;
 use crate::tls::ServerTls;
+use crate::udp::{Datagram, Responder};
 
 /// A server on one or several addresses, with one listener a core.
 ///
@@ -53,6 +60,7 @@ pub struct Server {
     bindings: Bindings,
     runtime: Builder,
     settings: Settings,
+    datagrams: Option<MakeServeDatagrams>,
 }
 
 impl Server {
@@ -71,6 +79,7 @@ impl Server {
             bindings: Bindings::default(),
             runtime: Runtime::builder(),
             settings: Settings::default(),
+            datagrams: None,
         };
         server.and_bind(address)
     }
@@ -189,6 +198,16 @@ impl Server {
         self
     }
 
+    /// Handles the datagrams of the `udp://` addresses, on each core one after another: spawn a
+    /// task for what takes long.
+    pub fn on_datagram<F>(mut self, handler: F) -> Self
+    where
+        F: AsyncFn(Datagram, Responder) -> Result + Clone + Send + 'static,
+    {
+        self.datagrams = Some(datagrams::one_by_one(handler));
+        self
+    }
+
     /// Serves every connection by a task of its own, until SIGINT, SIGTERM or
     /// [`ServerHandle::shutdown`]; returns when the connections have ended or the drain's deadline
     /// has passed. A second signal cuts them off at once.
@@ -202,10 +221,7 @@ impl Server {
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
     {
-        let signals = signals::Signals::catch()?;
-        let handle = self.start(handler)?;
-        let _caught_until_the_end = signals.shut_down(&handle);
-        handle.wait()
+        serve_until_signal(|| self.start(handler))
     }
 
     /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
@@ -218,6 +234,40 @@ impl Server {
     {
         launch::launch(self, move || face::tasks(handler.clone()))
     }
+
+    /// As [`serve`](Self::serve), with a [`Handler`] for every connection instead of a task.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub fn serve_with<M, H>(self, make: M) -> Result
+    where
+        M: Fn() -> H + Clone + Send + 'static,
+        H: Handler,
+    {
+        serve_until_signal(|| self.start_with(make))
+    }
+
+    /// As [`serve_with`](Self::serve_with), but returns at once and leaves signals alone.
+    ///
+    /// # Errors
+    /// When the cores cannot be started or cannot listen.
+    pub fn start_with<M, H>(self, make: M) -> Result<ServerHandle>
+    where
+        M: Fn() -> H + Clone + Send + 'static,
+        H: Handler,
+    {
+        launch::launch(self, move || {
+            let make = make.clone();
+            Box::new(move |connection| handler::serve(connection, make()))
+        })
+    }
+}
+
+fn serve_until_signal(start: impl FnOnce() -> Result<ServerHandle>) -> Result {
+    let signals = signals::Signals::catch()?;
+    let handle = start()?;
+    let _caught_until_the_end = signals.shut_down(&handle);
+    handle.wait()
 }
 
 impl std::fmt::Debug for Server {

@@ -1,0 +1,319 @@
+//! Sending one message to many connections.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::iter::Sum;
+use std::ops::Add;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use bytes::Bytes;
+use ringway_runtime::{CoreHandle, RemoteHandle, SpawnError};
+
+use crate::connection::{Link, Peer, Pushed, WeakLink};
+
+/// Connections, on any cores, that get the same messages. Cheap to clone, usable on any thread.
+///
+/// A message is encoded once: all members queue the same bytes. A member that does not read is
+/// treated by its server's [`SlowReader`](crate::SlowReader) policy, and never delays the others.
+///
+/// ```no_run
+/// # use ringway_net::{Connection, Group, Result};
+/// async fn chat(mut conn: Connection, room: Group) -> Result {
+///     let _member = room.join(&conn);
+///     while let Some(view) = conn.recv().await? {
+///         room.send(view.to_vec());
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Default)]
+pub struct Group {
+    shared: Arc<Shared>,
+}
+
+/// Keeps a connection in a group until it is dropped, or the connection ends.
+#[must_use = "dropping a membership leaves the group"]
+pub struct Membership {
+    shared: Arc<Shared>,
+    shard: Rc<Shard>,
+    place: usize,
+}
+
+/// What became of a message, counted over the members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delivery {
+    /// Members that have the message in their send queue.
+    pub queued: usize,
+    /// Of these: members above their high-water mark. A sender should slow down.
+    pub congested: usize,
+    /// Members that were too slow and did not get it.
+    pub dropped: usize,
+    /// Members that had ended already.
+    pub closed: usize,
+    /// Cores that were behind by their whole mailbox, so that their members did not get it.
+    pub cores_missed: usize,
+}
+
+/// The answer of [`Group::send`]: the message is on its way already. Await it, or
+/// [`wait`](Self::wait) for it on a plain thread, to learn what became of it.
+pub struct Delivering {
+    here: Delivery,
+    elsewhere: Vec<RemoteHandle<Delivery>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    id: GroupId,
+    members: AtomicUsize,
+    /// The cores that have members now.
+    cores: Mutex<Arc<Vec<MemberCore>>>,
+}
+
+#[derive(Clone)]
+struct MemberCore {
+    thread: ThreadId,
+    core: CoreHandle,
+}
+
+/// The members of one core.
+#[derive(Default)]
+struct Shard {
+    places: RefCell<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    members: Vec<Option<WeakLink>>,
+    free: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct GroupId(u64);
+
+thread_local! {
+    static SHARDS: RefCell<HashMap<GroupId, Rc<Shard>>> = RefCell::default();
+}
+
+impl Group {
+    /// A group without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Members now, over all cores.
+    pub fn len(&self) -> usize {
+        self.shared.members.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody is in the group.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes a connection a member.
+    pub fn join(&self, peer: &Peer) -> Membership {
+        let shard = SHARDS.with_borrow_mut(|shards| {
+            let shard = shards.entry(self.shared.id).or_insert_with(|| {
+                self.shared.add_core();
+                Rc::default()
+            });
+            Rc::clone(shard)
+        });
+        let place = shard.places.borrow_mut().take(Rc::downgrade(peer.link()));
+        self.shared.members.fetch_add(1, Ordering::Relaxed);
+        Membership { shared: Arc::clone(&self.shared), shard, place }
+    }
+
+    /// Queues `message` on every member, under its server's slow-reader policy.
+    pub fn send(&self, message: impl Into<Bytes>) -> Delivering {
+        self.send_if(message, |_| true)
+    }
+
+    /// Queues `message` on the members that `wanted` says yes to; it is asked on the member's core.
+    pub fn send_if<W>(&self, message: impl Into<Bytes>, wanted: W) -> Delivering
+    where
+        W: Fn(&Peer) -> bool + Clone + Send + 'static,
+    {
+        let (message, id) = (message.into(), self.shared.id);
+        let mut delivering = Delivering { here: Delivery::default(), elsewhere: Vec::new() };
+        let cores = Arc::clone(&self.shared.cores());
+        for MemberCore { thread, core } in cores.iter() {
+            if *thread == thread::current().id() {
+                delivering.here = delivering.here + deliver(id, &message, &wanted);
+                continue;
+            }
+            let (message, wanted) = (message.clone(), wanted.clone());
+            match core.spawn(async move || deliver(id, &message, &wanted)) {
+                Ok(delivery) => delivering.elsewhere.push(delivery),
+                Err(SpawnError::Full) => delivering.here.cores_missed += 1,
+                Err(_ended) => {}
+            }
+        }
+        delivering
+    }
+}
+
+/// Queues a message on the members of the calling core.
+fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Delivery {
+    let mut delivery = Delivery::default();
+    let Some(shard) = SHARDS.with_borrow(|shards| shards.get(&id).cloned()) else {
+        return delivery;
+    };
+    // Members are taken out one by one: `wanted` may join and leave.
+    for place in 0..shard.len() {
+        let Some(link) = shard.member(place) else { continue };
+        let peer = Peer::of_link(link);
+        if wanted(&peer) {
+            delivery.count(Link::push(peer.link(), message.clone()));
+        }
+    }
+    delivery
+}
+
+impl Delivering {
+    /// Blocks a plain thread until every core has queued the message.
+    pub fn wait(self) -> Delivery {
+        let elsewhere = self.elsewhere.into_iter().filter_map(|delivery| delivery.wait().ok());
+        self.here + elsewhere.sum()
+    }
+}
+
+impl IntoFuture for Delivering {
+    type Output = Delivery;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Delivery>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut total = self.here;
+            for delivery in self.elsewhere {
+                // A core that has ended meanwhile has no members.
+                total = total + delivery.await.unwrap_or_default();
+            }
+            total
+        })
+    }
+}
+
+impl Delivery {
+    fn count(&mut self, pushed: Pushed) {
+        match pushed {
+            Pushed::Queued => self.queued += 1,
+            Pushed::Congested => {
+                self.queued += 1;
+                self.congested += 1;
+            }
+            Pushed::Dropped => self.dropped += 1,
+            Pushed::Closed => self.closed += 1,
+        }
+    }
+}
+
+impl Add for Delivery {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            queued: self.queued + other.queued,
+            congested: self.congested + other.congested,
+            dropped: self.dropped + other.dropped,
+            closed: self.closed + other.closed,
+            cores_missed: self.cores_missed + other.cores_missed,
+        }
+    }
+}
+
+impl Sum for Delivery {
+    fn sum<I: Iterator<Item = Self>>(deliveries: I) -> Self {
+        deliveries.fold(Self::default(), Add::add)
+    }
+}
+
+impl Shared {
+    fn cores(&self) -> MutexGuard<'_, Arc<Vec<MemberCore>>> {
+        self.cores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_core(&self) {
+        let core = MemberCore { thread: thread::current().id(), core: CoreHandle::current() };
+        Arc::make_mut(&mut self.cores()).push(core);
+    }
+
+    fn remove_core(&self) {
+        let thread = thread::current().id();
+        Arc::make_mut(&mut self.cores()).retain(|core| core.thread != thread);
+    }
+}
+
+impl Shard {
+    fn len(&self) -> usize {
+        self.places.borrow().members.len()
+    }
+
+    fn member(&self, place: usize) -> Option<Rc<Link>> {
+        self.places.borrow().members.get(place)?.as_ref()?.upgrade()
+    }
+}
+
+impl Places {
+    fn take(&mut self, link: WeakLink) -> usize {
+        match self.free.pop() {
+            Some(place) => {
+                self.members[place] = Some(link);
+                place
+            }
+            None => {
+                self.members.push(Some(link));
+                self.members.len() - 1
+            }
+        }
+    }
+
+    /// Whether the last member has left.
+    fn leave(&mut self, place: usize) -> bool {
+        self.members[place] = None;
+        self.free.push(place);
+        self.free.len() == self.members.len()
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.shared.members.fetch_sub(1, Ordering::Relaxed);
+        if !self.shard.places.borrow_mut().leave(self.place) {
+            return;
+        }
+        // While a thread ends, its table may be gone already.
+        let removed = SHARDS.try_with(|shards| shards.borrow_mut().remove(&self.shared.id));
+        drop(removed);
+        self.shared.remove_core();
+    }
+}
+
+impl Default for GroupId {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group({} members)", self.len())
+    }
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Membership({})", self.place)
+    }
+}
+
+impl fmt::Debug for Delivering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Delivering({:?}, {} other cores)", self.here, self.elsewhere.len())
+    }
+}

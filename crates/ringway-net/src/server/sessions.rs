@@ -1,0 +1,91 @@
+//! The connections of a server, reached by their ids from anywhere.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ringway_runtime::RemoteHandle;
+
+use super::context::CoreContext;
+use super::shared::ServerShared;
+use crate::connection::Peer;
+use crate::error::{Error, Kind, Result};
+use crate::session::ConnectionId;
+
+/// The connections of a server; cheap to clone, usable on any thread.
+///
+/// Each call is one message to the core on which the connection lives. A connection that has ended
+/// meanwhile is no error: nothing happens.
+#[derive(Clone)]
+pub struct Sessions {
+    shared: Arc<ServerShared>,
+}
+
+impl Sessions {
+    pub(crate) fn new(shared: Arc<ServerShared>) -> Self {
+        Self { shared }
+    }
+
+    /// Connections open now.
+    pub fn count(&self) -> usize {
+        self.shared.open()
+    }
+
+    /// Most connections that were open at once.
+    pub fn peak(&self) -> usize {
+        self.shared.peak()
+    }
+
+    /// Queues a whole message on a connection, under the server's slow-reader policy.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn send(&self, id: ConnectionId, message: impl Into<Bytes>) -> Result {
+        let message = message.into();
+        self.with(id, move |peer| peer.link().push(message)).map(drop)
+    }
+
+    /// Ends a connection as [`Peer::close`] does.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn close(&self, id: ConnectionId) -> Result {
+        self.with(id, Peer::close).map(drop)
+    }
+
+    /// Resets a connection.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn abort(&self, id: ConnectionId) -> Result {
+        self.with(id, Peer::abort).map(drop)
+    }
+
+    /// Runs `f` with a connection, on its core; `None` comes back when it has ended.
+    ///
+    /// # Errors
+    /// When the id is none of this server's, when its core is behind by its whole mailbox
+    /// ([`is_limit`](Error::is_limit)) and when the server has ended
+    /// ([`is_closed`](Error::is_closed)).
+    pub fn with<T, F>(&self, id: ConnectionId, f: F) -> Result<RemoteHandle<Option<T>>>
+    where
+        F: FnOnce(&Peer) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let core = id.core().and_then(|core| self.shared.handles().get(core));
+        let core = core.ok_or_else(|| {
+            Error::new(Kind::Misuse, format!("connection {id} belongs to another server"))
+        })?;
+        let there = async move || {
+            let link = CoreContext::current()?.find(id)?;
+            Some(f(&Peer::of_link(link)))
+        };
+        Ok(core.spawn(there)?)
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sessions({} open)", self.count())
+    }
+}

@@ -1,0 +1,162 @@
+//! Datagrams.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
+use ringway_runtime::{Segment, View};
+use socket2::{SockAddr, SockRef};
+
+use crate::address::{Address, Endpoint};
+use crate::error::{Error, Kind, Result};
+
+/// A UDP socket of this core; clones share it.
+///
+/// ```
+/// # ringway_runtime::block_on(async {
+/// use ringway_net::UdpSocket;
+///
+/// let one = UdpSocket::bind("udp://127.0.0.1:0").await?;
+/// let other = UdpSocket::bind("udp://127.0.0.1:0").await?;
+/// one.send_to("hello", other.local_addr());
+/// let datagram = other.recv().await?;
+/// assert_eq!(&*datagram, b"hello");
+/// assert_eq!(datagram.from(), one.local_addr());
+/// # ringway_net::Result::Ok(())
+/// # })??;
+/// # Ok::<(), ringway_net::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct UdpSocket {
+    socket: Rc<DatagramSocket>,
+}
+
+/// One received datagram: its bytes, without a copy, and who sent it.
+#[derive(Debug)]
+pub struct Datagram {
+    view: View,
+    from: SocketAddr,
+}
+
+/// Answers the sender of a datagram.
+#[derive(Clone, Debug)]
+pub struct Responder {
+    socket: UdpSocket,
+    to: SocketAddr,
+}
+
+impl UdpSocket {
+    /// Binds an address; port 0 is any.
+    ///
+    /// # Errors
+    /// [`is_address`](Error::is_address) when the address is no `udp://` one, does not resolve, is
+    /// in use or not of this machine.
+    pub async fn bind<A>(address: A) -> Result<Self>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        let address = address.try_into()?;
+        if !matches!(address, Address::Udp(_)) {
+            let what = format!("{address} is no datagram address: write udp://host:port");
+            return Err(Error::new(Kind::Address, what));
+        }
+        let found = address.resolve().await?[0];
+        Self::bind_with(&address, &found.into(), ListenOptions::default())
+    }
+
+    pub(crate) fn bind_with(
+        address: &Address,
+        sock_addr: &SockAddr,
+        options: ListenOptions,
+    ) -> Result<Self> {
+        let bound = DatagramSocket::bind(sock_addr, options);
+        let socket = bound.map_err(|error| Error::io(format!("cannot bind {address}"), error))?;
+        Ok(Self { socket: Rc::new(socket) })
+    }
+
+    /// The address that the kernel gave, its port included.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr().as_socket().expect("bound to an internet address")
+    }
+
+    /// The next datagram.
+    ///
+    /// # Errors
+    /// The kernel's, such as an earlier datagram that was refused; the socket goes on after it.
+    pub async fn recv(&self) -> Result<Datagram> {
+        loop {
+            let (view, from) = self.socket.recv_from().await?;
+            // Every datagram of the internet has a sender.
+            if let Some(from) = from.and_then(|from| from.as_socket()) {
+                return Ok(Datagram { view, from });
+            }
+        }
+    }
+
+    /// Queues a datagram. At [`Pressure::High`] it was dropped, as the network would:
+    /// [`drained`](Self::drained) waits for room.
+    pub fn send_to(&self, segment: impl Into<Segment>, to: SocketAddr) -> Pressure {
+        self.socket.send_to(segment, &to.into())
+    }
+
+    /// Waits until there is room for another datagram.
+    pub async fn drained(&self) {
+        self.socket.drained().await;
+    }
+
+    /// Received datagrams that were dropped since nobody took them in time.
+    pub fn dropped(&self) -> u64 {
+        self.socket.dropped()
+    }
+
+    /// Sets options of the socket (broadcast, multicast groups …).
+    ///
+    /// # Errors
+    /// What `f` returns.
+    pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> std::io::Result<()>) -> Result {
+        Ok(self.socket.with_socket(f)?)
+    }
+}
+
+impl Datagram {
+    /// Who sent it.
+    pub fn from(&self) -> SocketAddr {
+        self.from
+    }
+
+    /// Its bytes, for sending them on without a copy.
+    pub fn into_view(self) -> View {
+        self.view
+    }
+}
+
+impl Deref for Datagram {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.view
+    }
+}
+
+impl Responder {
+    pub(crate) fn new(socket: UdpSocket, to: SocketAddr) -> Self {
+        Self { socket, to }
+    }
+
+    /// Queues an answer; see [`UdpSocket::send_to`].
+    pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
+        self.socket.send_to(segment, self.to)
+    }
+
+    /// The socket that the datagram came to, for sending to others.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Where answers go.
+    pub fn to(&self) -> Endpoint {
+        Endpoint::Ip(self.to)
+    }
+}
