@@ -33,3 +33,4 @@ pub use server::{CoreStats, Server, ServerHandle, ServerStats, Sessions};
 pub use session::{ConnectionId, Session};
 pub use slow_reader::SlowReader;
 pub use tls::{ClientAuth, ClientTls, ServerTls, TlsStream};
+pub use udp::{Datagram, Responder, UdpSocket};
