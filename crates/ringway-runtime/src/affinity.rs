@@ -71,12 +71,7 @@ impl CoreSet {
     pub fn available() -> io::Result<CoreSet> {
         let set = sched_getaffinity(None)?;
         let cores = 0..CPU_NUMBERS_MAX;
-        Ok(CoreSet {
-            cores: cores
-                .filter(|n| set.is_set(usize::from(*n)))
-                .map(CoreId)
-                .collect(),
-        })
+        Ok(CoreSet { cores: cores.filter(|n| set.is_set(usize::from(*n))).map(CoreId).collect() })
     }
 
     /// Checks that every core of this set is in `allowed`.
@@ -86,10 +81,7 @@ impl CoreSet {
     /// [`CoreUnavailable`] for the first one that is not.
     pub fn ensure_within(&self, allowed: &CoreSet) -> Result<(), CoreUnavailable> {
         match self.iter().find(|core| !allowed.contains(*core)) {
-            Some(core) => Err(CoreUnavailable {
-                core,
-                allowed: allowed.clone(),
-            }),
+            Some(core) => Err(CoreUnavailable { core, allowed: allowed.clone() }),
             None => Ok(()),
         }
     }
@@ -140,10 +132,7 @@ pub fn pin_current_thread(core: CoreId) -> io::Result<()> {
     if error.raw_os_error() != Some(rustix::io::Errno::INVAL.raw_os_error()) {
         return Err(error);
     }
-    let unavailable = CoreUnavailable {
-        core,
-        allowed: CoreSet::available()?,
-    };
+    let unavailable = CoreUnavailable { core, allowed: CoreSet::available()? };
     Err(io::Error::new(io::ErrorKind::InvalidInput, unavailable))
 }
 
@@ -209,10 +198,7 @@ enum Fault {
 
 impl ParseError {
     fn new(part: &str, fault: Fault) -> ParseError {
-        ParseError {
-            part: part.to_owned(),
-            fault,
-        }
+        ParseError { part: part.to_owned(), fault }
     }
 }
 
@@ -259,12 +245,7 @@ mod tests {
 
     #[test]
     fn lists_are_read_and_written() {
-        let pairs = [
-            ("0", "0"),
-            ("0-1,3", "0-1,3"),
-            (" 3 , 0 - 1,1", "0-1,3"),
-            ("1023", "1023"),
-        ];
+        let pairs = [("0", "0"), ("0-1,3", "0-1,3"), (" 3 , 0 - 1,1", "0-1,3"), ("1023", "1023")];
         for (text, shown) in pairs {
             assert_eq!(cores(text).to_string(), shown);
         }
@@ -305,13 +286,8 @@ mod tests {
     fn an_absent_core_is_named_with_those_that_exist() {
         let allowed = CoreSet::available().expect("the kernel answers");
         let absent = CoreId(CPU_NUMBERS_MAX - 1);
-        assert!(
-            !allowed.contains(absent),
-            "this test needs a machine with fewer CPUs"
-        );
-        let error = pin_current_thread(absent)
-            .expect_err("it does not exist")
-            .to_string();
+        assert!(!allowed.contains(absent), "this test needs a machine with fewer CPUs");
+        let error = pin_current_thread(absent).expect_err("it does not exist").to_string();
         let start = format!("core 1023 is not available to this process: allowed are {allowed};");
         assert!(error.starts_with(&start), "{error}");
     }
@@ -319,9 +295,7 @@ mod tests {
     #[test]
     fn a_set_within_another_passes() {
         assert_eq!(cores("0,2").ensure_within(&cores("0-2")), Ok(()));
-        let refusal = cores("0,7")
-            .ensure_within(&cores("0-1"))
-            .expect_err("7 is missing");
+        let refusal = cores("0,7").ensure_within(&cores("0-1")).expect_err("7 is missing");
         let start = "core 7 is not available to this process: allowed are 0-1; choose among them";
         assert!(refusal.to_string().starts_with(start));
     }

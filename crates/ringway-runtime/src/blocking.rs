@@ -101,16 +101,10 @@ impl BlockingPool {
             state: Mutex::new(state),
             changed: Condvar::new(),
             ended: Condvar::new(),
-            limits: Limits {
-                threads_max,
-                queue_max,
-                idle_max,
-            },
+            limits: Limits { threads_max, queue_max, idle_max },
             cores: CoreSet::available().ok(),
         };
-        BlockingPool {
-            shared: Arc::new(shared),
-        }
+        BlockingPool { shared: Arc::new(shared) }
     }
 
     /// Runs `f` on a thread of the pool and answers what it returns or how it panicked.
@@ -133,9 +127,7 @@ impl BlockingPool {
         T: Send + 'static,
     {
         let (completer, completion) = completion();
-        self.submit(Box::new(move || {
-            completer.complete(catch_unwind(AssertUnwindSafe(f)))
-        }))?;
+        self.submit(Box::new(move || completer.complete(catch_unwind(AssertUnwindSafe(f)))))?;
         Ok(BlockingTask { completion })
     }
 
@@ -146,11 +138,7 @@ impl BlockingPool {
     ///
     /// [`SubmitError`]; the job is dropped without having run.
     pub fn submit(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), SubmitError> {
-        let Limits {
-            threads_max,
-            queue_max,
-            ..
-        } = self.shared.limits;
+        let Limits { threads_max, queue_max, .. } = self.shared.limits;
         let mut state = self.shared.lock();
         if state.stopping {
             return Err(SubmitError::Stopped);
@@ -159,10 +147,7 @@ impl BlockingPool {
             self.start_thread(&mut state)?;
         }
         if state.queue.len() >= state.idle + queue_max {
-            return Err(SubmitError::Full {
-                threads_max,
-                queue_max,
-            });
+            return Err(SubmitError::Full { threads_max, queue_max });
         }
         state.queue.push_back(job);
         drop(state);
@@ -231,9 +216,7 @@ impl Shared {
     /// counts as idle.
     fn next_job(&self) -> Option<Job> {
         let unemployed = |state: &mut State| state.queue.is_empty() && !state.stopping;
-        let waited = self
-            .changed
-            .wait_timeout_while(self.lock(), self.limits.idle_max, unemployed);
+        let waited = self.changed.wait_timeout_while(self.lock(), self.limits.idle_max, unemployed);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
         state.queue.pop_front()
@@ -308,9 +291,7 @@ impl fmt::Debug for BlockingPool {
 
 impl<T> fmt::Debug for BlockingTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockingTask")
-            .field("finished", &self.is_finished())
-            .finish()
+        f.debug_struct("BlockingTask").field("finished", &self.is_finished()).finish()
     }
 }
 
@@ -342,10 +323,7 @@ pub enum SubmitError {
 impl fmt::Display for SubmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SubmitError::Full {
-                threads_max,
-                queue_max,
-            } => write!(
+            SubmitError::Full { threads_max, queue_max } => write!(
                 f,
                 "the blocking pool is full: {threads_max} threads are at work and \
                  {queue_max} jobs wait"

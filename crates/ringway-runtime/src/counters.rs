@@ -103,8 +103,7 @@ impl SharedCounters {
         add(&self.turns, 1);
         self.syscalls.store(driver.syscalls, Ordering::Relaxed);
         self.starved.store(driver.starved, Ordering::Relaxed);
-        self.short_sends
-            .store(driver.short_sends, Ordering::Relaxed);
+        self.short_sends.store(driver.short_sends, Ordering::Relaxed);
         self.rearms.store(driver.rearms, Ordering::Relaxed);
     }
 
@@ -125,8 +124,7 @@ impl SharedCounters {
     pub(crate) fn poll_started(&self, name: NameId) {
         let polls = self.polls.load(Ordering::Relaxed) + 1;
         self.polls.store(polls, Ordering::Relaxed);
-        self.current
-            .store(polls << 32 | u64::from(name.bits()), Ordering::Relaxed);
+        self.current.store(polls << 32 | u64::from(name.bits()), Ordering::Relaxed);
     }
 
     pub(crate) fn poll_ended(&self) {
@@ -148,14 +146,7 @@ impl SharedCounters {
     }
 
     pub(crate) fn spun(&self, hit: bool) {
-        add(
-            if hit {
-                &self.spin_hits
-            } else {
-                &self.spin_misses
-            },
-            1,
-        );
+        add(if hit { &self.spin_hits } else { &self.spin_misses }, 1);
     }
 
     pub(crate) fn slept(&self) {

@@ -133,12 +133,7 @@ impl<T> Mailbox<T> {
             return;
         }
         let mut content = self.lock();
-        let Content {
-            messages: left,
-            wakes: tokens_left,
-            tokens,
-            ..
-        } = &mut *content;
+        let Content { messages: left, wakes: tokens_left, tokens, .. } = &mut *content;
         for token in tokens_left.iter() {
             tokens.remove(token); // one by one: `clear` would touch the whole table
         }
@@ -162,9 +157,7 @@ impl<T> Mailbox<T> {
 
     /// No foreign code runs under the lock, so a poisoned one guards sound content.
     fn lock(&self) -> MutexGuard<'_, Content<T>> {
-        self.content
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.content.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

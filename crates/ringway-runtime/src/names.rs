@@ -27,9 +27,7 @@ impl NameId {
     }
 
     fn intern(name: &'static str) -> Self {
-        let mut names = NAMES
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let known = names.iter().position(|known| *known == name);
         let index = known.unwrap_or_else(|| {
             names.push(name);
@@ -44,9 +42,7 @@ impl NameId {
 
     /// The name behind the bits of an id; `None` for zero.
     pub(crate) fn resolve(bits: u32) -> Option<&'static str> {
-        let names = NAMES
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         names.get((bits as usize).checked_sub(1)?).copied()
     }
 }

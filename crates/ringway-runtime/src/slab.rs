@@ -15,10 +15,7 @@ struct Slot<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -29,10 +26,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, value: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                value: None,
-            });
+            self.slots.push(Slot { generation: 0, value: None });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
@@ -59,13 +53,8 @@ impl<T> Slab<T> {
 
     /// The keys in use.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let used = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.value.is_some());
-        used.map(|(index, slot)| Key::new(index as u32, slot.generation))
-            .collect()
+        let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.value.is_some());
+        used.map(|(index, slot)| Key::new(index as u32, slot.generation)).collect()
     }
 }
 

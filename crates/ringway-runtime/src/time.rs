@@ -18,18 +18,12 @@ pub fn now() -> Instant {
 
 /// Waits for `duration`, at most one millisecond longer plus what the core is busy.
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep {
-        until: Until::After(duration),
-        timer: None,
-    }
+    Sleep { until: Until::After(duration), timer: None }
 }
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep {
-        until: Until::At(deadline),
-        timer: None,
-    }
+    Sleep { until: Until::At(deadline), timer: None }
 }
 
 /// Future of [`sleep`] and [`sleep_until`]; dropping it stops the timer.
@@ -143,9 +137,7 @@ pub struct Interval {
 impl Interval {
     /// The next tick: when it was due.
     pub async fn tick(&mut self) -> Instant {
-        let due = self
-            .next
-            .unwrap_or_else(|| with_current(|core| core.clock()) + self.period);
+        let due = self.next.unwrap_or_else(|| with_current(|core| core.clock()) + self.period);
         self.next = Some(due);
         sleep_until(due).await;
         let now = now();

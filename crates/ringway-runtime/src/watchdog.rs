@@ -19,10 +19,7 @@ impl Watchdog {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let told = Arc::clone(&stop);
         let body = move || watch(&cores, threshold, &told);
-        let thread = thread::Builder::new()
-            .name("ringway-watchdog".into())
-            .spawn(body)
-            .ok();
+        let thread = thread::Builder::new().name("ringway-watchdog".into()).spawn(body).ok();
         if thread.is_none() {
             tracing::warn!("no thread for the stall watchdog; stalls will not be reported");
         }
@@ -32,11 +29,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        *self
-            .stop
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *self.stop.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
@@ -52,16 +45,9 @@ struct Seen {
 }
 
 fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
-    let fresh = || Seen {
-        poll: None,
-        since: Instant::now(),
-        reported: false,
-    };
+    let fresh = || Seen { poll: None, since: Instant::now(), reported: false };
     let mut seen: Vec<Seen> = cores.iter().map(|_| fresh()).collect();
-    let mut stopped = stop
-        .0
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut stopped = stop.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     while !*stopped {
         let waited = stop.1.wait_timeout(stopped, threshold / 2);
         stopped = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
@@ -82,11 +68,7 @@ fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
                 "the task lets its core go on"
             );
         }
-        *seen = Seen {
-            poll,
-            since: Instant::now(),
-            reported: false,
-        };
+        *seen = Seen { poll, since: Instant::now(), reported: false };
         return;
     }
     let held_for = seen.since.elapsed();

@@ -7,11 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Makes a connected pair; both halves are `Send` if `T` is.
 pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
-    let slot = Slot {
-        value: None,
-        completer_gone: false,
-        waker: None,
-    };
+    let slot = Slot { value: None, completer_gone: false, waker: None };
     let slot = Arc::new(Mutex::new(slot));
     (Completer { slot: slot.clone() }, Completion { slot })
 }
@@ -69,11 +65,7 @@ impl<T> Future for Completion<T> {
         if slot.completer_gone {
             return Poll::Ready(slot.value.take());
         }
-        if slot
-            .waker
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()))
-        {
+        if slot.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return Poll::Pending;
         }
         let stale = slot.waker.replace(cx.waker().clone());

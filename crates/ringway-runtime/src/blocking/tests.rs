@@ -37,9 +37,7 @@ fn gate() -> (mpsc::Sender<()>, impl FnOnce() + Send) {
 fn a_job_answers_from_another_thread() {
     let pool = BlockingPool::new(2, 2);
     let here = thread::current().id();
-    let task = pool
-        .spawn(move || thread::current().id() != here)
-        .expect("room");
+    let task = pool.spawn(move || thread::current().id() != here).expect("room");
     assert!(block_on(task).expect("no panic"));
     assert_eq!(pool.shutdown(LONG), Ok(()));
 }
@@ -49,13 +47,10 @@ fn a_panic_is_the_answer_and_the_thread_goes_on() {
     let pool = BlockingPool::new(1, 4);
     let thread_id = || thread::current().id();
     let before = block_on(pool.spawn(thread_id).expect("room")).expect("no panic");
-    let task = pool
-        .spawn(|| panic!("expected by this test"))
-        .expect("room");
+    let task = pool.spawn(|| panic!("expected by this test")).expect("room");
     let payload = block_on::<BlockingTask<()>>(task).expect_err("it panicked");
     assert_eq!(payload.downcast_ref(), Some(&"expected by this test"));
-    pool.submit(Box::new(|| panic!("also expected")))
-        .expect("room");
+    pool.submit(Box::new(|| panic!("also expected"))).expect("room");
     let after = block_on(pool.spawn(thread_id).expect("room")).expect("no panic");
     assert_eq!(before, after);
 }
@@ -74,9 +69,7 @@ fn threads_and_queue_are_bounded() {
     );
     assert_eq!(pool.shared.lock().threads, 2);
     drop(gates);
-    tasks
-        .into_iter()
-        .for_each(|task| block_on(task).expect("no panic"));
+    tasks.into_iter().for_each(|task| block_on(task).expect("no panic"));
     block_on(pool.spawn(|| ()).expect("room again")).expect("no panic");
 }
 

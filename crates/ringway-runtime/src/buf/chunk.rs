@@ -17,10 +17,7 @@ impl ChunkPool {
     pub(crate) fn take(&self) -> Chunk {
         let bytes = self.spare.borrow_mut().pop();
         let bytes = bytes.unwrap_or_else(|| Vec::with_capacity(limits::SEND_CHUNK_BYTES));
-        Chunk {
-            bytes,
-            home: self.clone(),
-        }
+        Chunk { bytes, home: self.clone() }
     }
 }
 

@@ -28,11 +28,7 @@ enum Home {
 impl View {
     /// Takes over one count of buffer `id`.
     pub(crate) fn new(pool: Rc<Pool>, id: u16, len: u32) -> Self {
-        Self {
-            home: Home::Pool(pool, id),
-            offset: 0,
-            len,
-        }
+        Self { home: Home::Pool(pool, id), offset: 0, len }
     }
 
     /// A view that pins no receive buffer.
@@ -74,11 +70,7 @@ impl View {
             Bound::Excluded(&at) => at,
             Bound::Unbounded => self.len(),
         };
-        assert!(
-            start <= end && end <= self.len(),
-            "range {start}..{end} of {} bytes",
-            self.len
-        );
+        assert!(start <= end && end <= self.len(), "range {start}..{end} of {} bytes", self.len);
         let home = match &self.home {
             Home::Pool(pool, id) => {
                 pool.retain(*id);
@@ -86,11 +78,7 @@ impl View {
             }
             Home::Heap(memory) => Home::Heap(Rc::clone(memory)),
         };
-        View {
-            home,
-            offset: self.offset + start as u32,
-            len: (end - start) as u32,
-        }
+        View { home, offset: self.offset + start as u32, len: (end - start) as u32 }
     }
 
     /// Leaves out the first `count` bytes of this view.
@@ -98,11 +86,7 @@ impl View {
     /// # Panics
     /// If the view is shorter.
     pub fn advance(&mut self, count: usize) {
-        assert!(
-            count <= self.len(),
-            "cannot advance {count} bytes in a view of {}",
-            self.len
-        );
+        assert!(count <= self.len(), "cannot advance {count} bytes in a view of {}", self.len);
         self.offset += count as u32;
         self.len -= count as u32;
     }
@@ -134,11 +118,7 @@ impl AsRef<[u8]> for View {
 impl From<Vec<u8>> for View {
     fn from(bytes: Vec<u8>) -> Self {
         let len = u32::try_from(bytes.len()).expect("a view holds less than 4 GiB");
-        View {
-            home: Home::Heap(Rc::new(bytes)),
-            offset: 0,
-            len,
-        }
+        View { home: Home::Heap(Rc::new(bytes)), offset: 0, len }
     }
 }
 

@@ -18,12 +18,7 @@ impl Core {
     pub(super) fn dispatch(&self, event: Event) {
         match event {
             Event::Received { key, data } => self.on_received(key, data),
-            Event::Sent {
-                key,
-                bytes,
-                errno,
-                spare,
-            } => {
+            Event::Sent { key, bytes, errno, spare } => {
                 self.return_list(spare);
                 self.on_sent(key, bytes, errno);
             }
@@ -80,7 +75,6 @@ impl Core {
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
             Some(Socket::Stream(state)) => {
-                let was_congested = state.is_congested();
                 state.outbox.sent(bytes);
                 state.last_active = self.now();
                 if errno != 0 {
@@ -93,10 +87,9 @@ impl Core {
                 if !(drained || errno != 0) {
                     return;
                 }
-                let (writer, reader) = (
-                    state.writer.take(),
-                    state.reader.take_if(|_| was_congested || errno != 0),
-                );
+                let was_congested = std::mem::take(&mut state.congested);
+                let (writer, reader) =
+                    (state.writer.take(), state.reader.take_if(|_| was_congested || errno != 0));
                 let called = state.callback.is_some() && was_congested;
                 drop(sockets);
                 wake(writer);
@@ -208,16 +201,12 @@ impl Core {
 
     /// Calls a stream's callback with one piece, outside of any borrow.
     fn call_back(&self, key: Key, incoming: Incoming) {
-        let Some(mut callback) = self
-            .with_stream(key, |state| state.callback.take())
-            .flatten()
+        let Some(mut callback) = self.with_stream(key, |state| state.callback.take()).flatten()
         else {
             return;
         };
         let last = matches!(incoming, Incoming::Failed(_));
-        self.shared
-            .counters
-            .poll_started(crate::names::NameId::of(CALLBACK));
+        self.shared.counters.poll_started(crate::names::NameId::of(CALLBACK));
         let call = std::panic::AssertUnwindSafe(|| callback(incoming));
         let next = std::panic::catch_unwind(call).unwrap_or_else(|_panic| {
             tracing::error!("a handler panicked; its connection is closed");
@@ -263,9 +252,7 @@ impl Core {
 
     pub(crate) fn start_recv(&self, key: Key, state: &mut StreamState) {
         state.recv = RecvState::Armed;
-        self.driver
-            .borrow_mut()
-            .recv_start(key, state.fd, state.class);
+        self.driver.borrow_mut().recv_start(key, state.fd, state.class);
     }
 
     fn stop_recv(&self, key: Key, state: &mut StreamState) {
@@ -322,9 +309,13 @@ impl Core {
                 self.serve_stream(key, state);
                 if state.is_broken() {
                     let (reader, writer) = (state.reader.take(), state.writer.take());
+                    let called = state.callback.is_some();
                     drop(sockets);
                     wake(reader);
                     wake(writer);
+                    if called {
+                        self.deliver_held(key);
+                    }
                 }
             }
             Some(Socket::Datagram(state)) => {
@@ -348,7 +339,7 @@ impl Core {
             }
             return;
         }
-        if let Some(batch) = state.outbox.take_batch(self) {
+        if let Some(batch) = state.outbox.take_batch(self, state.awaits_send()) {
             if state.timer.is_none() {
                 self.arm_socket_timer(key, state);
             }
@@ -359,12 +350,7 @@ impl Core {
         }
         if state.shutdown == Shutdown::Wanted {
             state.shutdown = Shutdown::Done;
-            if self
-                .driver
-                .borrow_mut()
-                .shutdown_write(key, state.fd)
-                .is_err()
-            {
+            if self.driver.borrow_mut().shutdown_write(key, state.fd).is_err() {
                 state.fail(End::Errno(libc::ENOTCONN));
             }
         }
@@ -407,9 +393,7 @@ impl Core {
             state.timer = None;
             let now = self.now();
             let lingered = matches!(state.owner, Owner::Lingering(until) if until <= now);
-            let expired = state
-                .expired(now)
-                .or(lingered.then_some(End::Errno(libc::ETIMEDOUT)));
+            let expired = state.expired(now).or(lingered.then_some(End::Errno(libc::ETIMEDOUT)));
             let Some(end) = expired else {
                 self.arm_socket_timer(key, state);
                 return (None, None, false);
@@ -418,11 +402,7 @@ impl Core {
             if !std::mem::replace(&mut state.dirty, true) {
                 self.mark_dirty(key);
             }
-            (
-                state.reader.take(),
-                state.writer.take(),
-                state.callback.is_some(),
-            )
+            (state.reader.take(), state.writer.take(), state.callback.is_some())
         });
         let Some((reader, writer, called)) = woken else {
             return;

@@ -122,10 +122,7 @@ impl Core {
 
     /// An empty segment list with memory of earlier use.
     pub(crate) fn take_list(&self) -> Vec<Segment> {
-        self.spare_lists
-            .borrow_mut()
-            .pop()
-            .unwrap_or_else(|| Vec::with_capacity(4))
+        self.spare_lists.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4))
     }
 
     pub(crate) fn return_list(&self, list: Vec<Segment>) {
@@ -172,9 +169,7 @@ impl Core {
     /// Drops messages that came after the last turn, so that their senders learn of it.
     pub(crate) fn drop_messages(&self) {
         let mut inbox = self.inbox.take();
-        self.shared
-            .mailbox
-            .drain(&mut inbox.messages, &mut inbox.wakes);
+        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
     }
 }
 
@@ -190,10 +185,7 @@ pub(crate) fn with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> T {
 
 /// As `with_current`, but `None` where there is no core (any more).
 pub(crate) fn try_with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> Option<T> {
-    let core = CURRENT
-        .try_with(|current| current.borrow().clone())
-        .ok()
-        .flatten()?;
+    let core = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()?;
     Some(f(&core))
 }
 
@@ -239,10 +231,7 @@ pub(crate) fn wake_task(token: TaskToken) {
 /// Signals another core by this thread's ring; false where it has none or is using it.
 pub(crate) fn signal_by_own_ring(ring_fd: RawFd) -> bool {
     let signalled = CURRENT.try_with(|current| match &*current.borrow() {
-        Some(core) => core
-            .driver
-            .try_borrow_mut()
-            .is_ok_and(|mut own| own.signal_ring(ring_fd)),
+        Some(core) => core.driver.try_borrow_mut().is_ok_and(|mut own| own.signal_ring(ring_fd)),
         None => false,
     });
     signalled == Ok(true)

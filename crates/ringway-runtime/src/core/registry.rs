@@ -26,9 +26,7 @@ pub(crate) struct CoreShared {
 impl CoreShared {
     /// Makes a core known to the process, so that wakers on other threads find it.
     pub(crate) fn register(eventfd: OwnedFd) -> Option<Arc<Self>> {
-        let mut cores = CORES
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let vacant = cores.iter().position(|core| core.strong_count() == 0);
         let id = vacant.unwrap_or(cores.len());
         if id >= limits::LIVE_CORES_MAX {
@@ -83,9 +81,7 @@ static CORES: RwLock<Vec<Weak<CoreShared>>> = RwLock::new(Vec::new());
 
 /// Sends a wake to the core that owns the task; a core that is gone needs none.
 pub(super) fn wake_elsewhere(token: TaskToken) {
-    let cores = CORES
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let cores = CORES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     let Some(core) = cores.get(usize::from(token.core())).and_then(Weak::upgrade) else {
         return;
     };
@@ -97,8 +93,6 @@ pub(super) fn wake_elsewhere(token: TaskToken) {
 
 /// Cores alive in this process.
 pub(crate) fn live_cores() -> usize {
-    let cores = CORES
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let cores = CORES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     cores.iter().filter(|core| core.strong_count() > 0).count()
 }

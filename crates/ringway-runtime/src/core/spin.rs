@@ -22,12 +22,7 @@ pub(crate) struct Spin {
 
 impl Spin {
     pub(crate) fn new(budget: Duration) -> Self {
-        Self {
-            budget,
-            worthwhile: Cell::new(false),
-            misses: Cell::new(0),
-            pause: Cell::new(0),
-        }
+        Self { budget, worthwhile: Cell::new(false), misses: Cell::new(0), pause: Cell::new(0) }
     }
 
     /// How long this wait may spin; `None`: sleep at once.

@@ -44,9 +44,7 @@ impl Core {
         self.events.set(events);
         self.take_mail();
         self.fire_timers();
-        self.shared
-            .counters
-            .publish_turn(self.driver.borrow().counters());
+        self.shared.counters.publish_turn(self.driver.borrow().counters());
         waited
     }
 
@@ -96,10 +94,7 @@ impl Core {
             if !events.is_empty() {
                 return Ok(());
             }
-            if self.spin_for(
-                until.map_or(budget, |until| until.min(budget)),
-                &mut **driver,
-            ) {
+            if self.spin_for(until.map_or(budget, |until| until.min(budget)), &mut **driver) {
                 self.spin.hit();
                 return driver.turn(Wait::Poll, events);
             }
@@ -139,8 +134,7 @@ impl Core {
         let waited = driver.turn(until.map_or(Wait::Forever, Wait::AtMost), events);
         self.shared.counters.slept();
         self.shared.mailbox.unpark();
-        self.spin
-            .slept(driver.now().saturating_duration_since(began));
+        self.spin.slept(driver.now().saturating_duration_since(began));
         waited
     }
 
@@ -149,9 +143,7 @@ impl Core {
             return;
         }
         let mut inbox = self.inbox.take();
-        self.shared
-            .mailbox
-            .drain(&mut inbox.messages, &mut inbox.wakes);
+        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
         for token in inbox.wakes.drain(..) {
             self.tasks.wake(TaskToken::from_bits(token));
         }
@@ -163,9 +155,7 @@ impl Core {
 
     fn fire_timers(&self) {
         let mut fired = self.fired.take();
-        self.timers
-            .borrow_mut()
-            .expire(self.now(), &mut |_, timer| fired.push(timer));
+        self.timers.borrow_mut().expire(self.now(), &mut |_, timer| fired.push(timer));
         for timer in fired.drain(..) {
             match timer {
                 Timer::Wake(waker) => waker.wake(),

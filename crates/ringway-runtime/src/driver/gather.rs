@@ -23,12 +23,7 @@ pub(crate) struct Gather {
 
 impl Gather {
     pub(crate) fn new() -> Self {
-        Self {
-            epoch: 1,
-            receives: 0,
-            active: 0,
-            recently_active: 0,
-        }
+        Self { epoch: 1, receives: 0, active: 0, recently_active: 0 }
     }
 
     /// Notes a receive of a connection whose last epoch is `seen`.

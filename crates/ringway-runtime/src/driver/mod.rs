@@ -96,6 +96,9 @@ pub(crate) struct SendBatch {
     pub(crate) segments: Vec<Segment>,
     /// The receiver of a datagram on an unconnected socket.
     pub(crate) to: Option<Box<SockAddr>>,
+    /// Something depends on the answer: the driver tells it before it sleeps. An answer that
+    /// nobody waits for may come with the next event.
+    pub(crate) urgent: bool,
 }
 
 /// An answer of the driver.
@@ -110,21 +113,12 @@ pub(crate) enum Event {
     /// Bytes of a stream, in order.
     Received { key: Key, data: View },
     /// One datagram and its sender (`None` on a connected or unnamed peer).
-    Datagram {
-        key: Key,
-        data: View,
-        from: Option<Box<SockAddr>>,
-    },
+    Datagram { key: Key, data: View, from: Option<Box<SockAddr>> },
     /// The last event of a receive.
     RecvEnded { key: Key, end: RecvEnd },
     /// The outcome of a batch; its emptied segment list comes back for reuse. Bytes accepted by
     /// the kernel, and zero or an error number.
-    Sent {
-        key: Key,
-        bytes: usize,
-        errno: i32,
-        spare: Vec<Segment>,
-    },
+    Sent { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
     /// The descriptor is closed; the key is free.
     Closed { key: Key },
 }

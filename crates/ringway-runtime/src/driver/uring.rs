@@ -9,6 +9,7 @@ use socket2::SockAddr;
 
 use super::gather::Gather;
 use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait};
+use crate::buf::Segment;
 use crate::limits;
 use crate::sys::{
     BufRing, Completion, Pools, Progress, Ring, RingConfig, SendTable, datagram_parts, sockets,
@@ -42,8 +43,8 @@ pub(crate) struct Uring {
     parked: Vec<Key>,
     /// Receives to be submitted with the next enter.
     receives_queued: usize,
-    /// Sends to be submitted with the next enter.
-    sends_queued: u32,
+    /// Somebody waits to hear of a send of the next enter.
+    urgent: bool,
     gather: Gather,
     /// Receives since the last wait.
     receives: u32,
@@ -134,7 +135,7 @@ impl Uring {
             handles: Vec::new(),
             parked: Vec::new(),
             receives_queued: 0,
-            sends_queued: 0,
+            urgent: false,
             gather: Gather::new(),
             receives: 0,
             completions: Vec::with_capacity(limits::COMPLETIONS_MIN as usize),
@@ -147,8 +148,7 @@ impl Uring {
     }
 
     fn arm_eventfd(&mut self) {
-        self.ring
-            .poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
+        self.ring.poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
     }
 
     /// The handle of `key`, made at its first operation.
@@ -198,11 +198,7 @@ impl Uring {
             if handle.key != key || handle.recv != Recv::Parked {
                 return false;
             }
-            let group = if handle.class == RecvClass::Bulk {
-                &self.bulk
-            } else {
-                &self.message
-            };
+            let group = if handle.class == RecvClass::Bulk { &self.bulk } else { &self.message };
             if group.provided() == 0 {
                 return true;
             }
@@ -213,30 +209,61 @@ impl Uring {
         self.parked = waiting;
     }
 
-    /// Sleeps until a share of the active connections has received. The sends of this enter nearly
-    /// always complete inside it, so they are counted in; should one block instead, the gather ends
-    /// by its bound.
+    /// Sleeps until a share of the active connections has received.
     fn wait(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        if self.urgent {
+            self.enter(0, None, events)?;
+            if !events.is_empty() {
+                return Ok(());
+            }
+        }
         let goal = self.gather.goal();
-        let want = goal + std::mem::take(&mut self.sends_queued);
-        self.counters.syscalls += 1;
-        self.ring.enter_gathering(want, limit)?;
         self.receives = 0;
-        self.reap(events);
+        self.enter(goal, limit, events)?;
         if goal > 1 && self.receives < goal {
             self.gather.missed();
         }
         Ok(())
     }
 
+    /// Hands over what is queued, waits for `want` completions and takes in what completed.
+    fn enter(
+        &mut self,
+        want: u32,
+        limit: Option<Duration>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
+        self.urgent = false;
+        self.counters.syscalls += 1;
+        self.ring.enter_gathering(want, limit)?;
+        self.reap(events);
+        while self.ring.has_overflowed() {
+            self.counters.syscalls += 1;
+            self.ring.enter(0, None)?;
+            self.reap(events);
+        }
+        if self.sends.is_unsettled() && self.ring.queued() == 0 {
+            self.settle(events);
+        }
+        Ok(())
+    }
+
     fn reap(&mut self, events: &mut Vec<Event>) {
-        self.sends_queued = 0;
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.reap(&mut completions);
         for completion in completions.drain(..) {
             self.dispatch(completion, events);
         }
         self.completions = completions;
+    }
+
+    /// Every send of the last enter of which no completion came was taken whole.
+    fn settle(&mut self, events: &mut Vec<Event>) {
+        let data = tag(kind::SEND, 0);
+        while let Some((key, bytes, spare)) = self.sends.settle(&mut self.ring, data) {
+            self.on_sent(key, bytes, 0, spare, events);
+        }
+        self.urgent |= self.sends.is_unsettled();
     }
 
     fn dispatch(&mut self, completion: Completion, events: &mut Vec<Event>) {
@@ -259,11 +286,7 @@ impl Uring {
         let class = handle.class;
         let closing = handle.closing;
         if let Some(id) = completion.buffer() {
-            let group = if class == RecvClass::Bulk {
-                &mut self.bulk
-            } else {
-                &mut self.message
-            };
+            let group = if class == RecvClass::Bulk { &mut self.bulk } else { &mut self.message };
             if completion.result > 0 && !closing {
                 self.gather.received(&mut handle.epoch);
                 self.receives += 1;
@@ -311,32 +334,33 @@ impl Uring {
         let wanted = owner.is_some_and(|key| !self.handles[key.index()].closing);
         match self.sends.complete(&mut self.ring, completion, wanted) {
             Progress::Resumed => self.counters.short_sends += 1,
-            Progress::Finished {
-                key,
-                bytes,
-                errno,
-                spare,
-            } => {
-                let handle = &mut self.handles[key.index()];
-                handle.in_flight -= 1;
-                handle.sending = false;
-                if handle.closing {
-                    self.close_if_idle(key, events);
-                } else {
-                    if std::mem::take(&mut handle.shutdown_after) {
-                        self.counters.syscalls += 1;
-                        // The peer may have closed meanwhile; then there is nothing left to end.
-                        let _too_late = sockets::shutdown_write(handle.fd);
-                    }
-                    events.push(Event::Sent {
-                        key,
-                        bytes,
-                        errno,
-                        spare,
-                    });
-                }
+            Progress::Finished { key, bytes, errno, spare } => {
+                self.on_sent(key, bytes, errno, spare, events);
             }
         }
+    }
+
+    #[inline]
+    fn on_sent(
+        &mut self,
+        key: Key,
+        bytes: usize,
+        errno: i32,
+        spare: Vec<Segment>,
+        events: &mut Vec<Event>,
+    ) {
+        let handle = &mut self.handles[key.index()];
+        handle.in_flight -= 1;
+        handle.sending = false;
+        if handle.closing {
+            return self.close_if_idle(key, events);
+        }
+        if std::mem::take(&mut handle.shutdown_after) {
+            self.counters.syscalls += 1;
+            // The peer may have closed meanwhile; then there is nothing left to end.
+            let _too_late = sockets::shutdown_write(handle.fd);
+        }
+        events.push(Event::Sent { key, bytes, errno, spare });
     }
 
     fn on_accept(&mut self, key: Key, completion: Completion, events: &mut Vec<Event>) {
@@ -345,10 +369,7 @@ impl Uring {
             if handle.closing {
                 self.close_unregistered(completion.result);
             } else {
-                events.push(Event::Accepted {
-                    key,
-                    fd: completion.result,
-                });
+                events.push(Event::Accepted { key, fd: completion.result });
             }
         }
         if completion.more() {
@@ -365,11 +386,7 @@ impl Uring {
             let fd = self.handles[key.index()].fd;
             self.accept_start(key, fd);
         } else {
-            let errno = if completion.result < 0 {
-                -completion.result
-            } else {
-                libc::ECANCELED
-            };
+            let errno = if completion.result < 0 { -completion.result } else { libc::ECANCELED };
             events.push(Event::AcceptEnded { key, errno });
         }
     }
@@ -384,10 +401,7 @@ impl Uring {
         if handle.closing {
             self.close_if_idle(key, events);
         } else {
-            events.push(Event::Connected {
-                key,
-                errno: -completion.result,
-            });
+            events.push(Event::Connected { key, errno: -completion.result });
         }
     }
 
@@ -438,23 +452,20 @@ impl Driver for Uring {
 
     fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
         self.handle(key, fd).in_flight += 1;
-        self.sends
-            .connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
+        self.sends.connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
     }
 
     fn accept_start(&mut self, key: Key, fd: RawFd) {
         let handle = self.handle(key, fd);
         handle.accepting = true;
         handle.in_flight += 1;
-        self.ring
-            .accept_multishot(fd, tag(kind::ACCEPT, key.bits()));
+        self.ring.accept_multishot(fd, tag(kind::ACCEPT, key.bits()));
     }
 
     fn accept_stop(&mut self, key: Key, fd: RawFd) {
         let handle = self.handle(key, fd);
         if std::mem::take(&mut handle.accepting) {
-            self.ring
-                .cancel(tag(kind::ACCEPT, key.bits()), tag(kind::CANCEL, 0));
+            self.ring.cancel(tag(kind::ACCEPT, key.bits()), tag(kind::CANCEL, 0));
         }
     }
 
@@ -470,15 +481,11 @@ impl Driver for Uring {
         match handle.recv {
             Recv::Armed => {
                 handle.recv = Recv::Stopping;
-                self.ring
-                    .cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
+                self.ring.cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
             }
             Recv::Parked => {
                 handle.recv = Recv::Off;
-                self.early.push(Event::RecvEnded {
-                    key,
-                    end: RecvEnd::Stopped,
-                });
+                self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
             }
             Recv::Off | Recv::Stopping => {}
         }
@@ -488,9 +495,8 @@ impl Driver for Uring {
         let handle = self.handle(key, fd);
         handle.in_flight += 1;
         handle.sending = true;
-        self.sends_queued += 1;
-        self.sends
-            .send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
+        self.urgent |= batch.urgent;
+        self.sends.send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
     }
 
     fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
@@ -536,14 +542,11 @@ impl Driver for Uring {
         events.append(&mut self.early);
         self.top_up();
         match wait {
-            Wait::AtMost(limit) if events.is_empty() => return self.wait(Some(limit), events),
-            Wait::Forever if events.is_empty() => return self.wait(None, events),
-            _ if self.ring.queued() == 0 && !self.ring.peek() => return Ok(()),
-            _ => self.ring.enter(0, None)?,
+            Wait::AtMost(limit) if events.is_empty() => self.wait(Some(limit), events),
+            Wait::Forever if events.is_empty() => self.wait(None, events),
+            _ if self.ring.queued() == 0 && !self.ring.peek() => Ok(()),
+            _ => self.enter(0, None, events),
         }
-        self.counters.syscalls += 1;
-        self.reap(events);
-        Ok(())
     }
 
     fn gathers(&self) -> bool {
@@ -551,8 +554,7 @@ impl Driver for Uring {
     }
 
     fn signal_ring(&mut self, ring_fd: RawFd) -> bool {
-        self.ring
-            .message_ring(ring_fd, tag(kind::SIGNALLED, 0), tag(kind::SIGNAL_SENT, 0));
+        self.ring.message_ring(ring_fd, tag(kind::SIGNALLED, 0), tag(kind::SIGNAL_SENT, 0));
         true
     }
 
@@ -583,10 +585,7 @@ impl Drop for Uring {
         let mut events = Vec::new();
         let open = |driver: &Self| driver.handles.iter().any(|handle| handle.in_flight > 0);
         while open(self) && Instant::now() < deadline {
-            if self
-                .turn(Wait::AtMost(Duration::from_millis(1)), &mut events)
-                .is_err()
-            {
+            if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
                 break;
             }
             events.clear();
@@ -614,9 +613,5 @@ fn received(key: Key, class: RecvClass, data: crate::buf::View) -> Event {
         return Event::Received { key, data };
     }
     let (from, start, len) = datagram_parts(&data).unwrap_or((None, 0, 0));
-    Event::Datagram {
-        key,
-        data: data.slice(start..start + len),
-        from,
-    }
+    Event::Datagram { key, data: data.slice(start..start + len), from }
 }

@@ -55,11 +55,7 @@ impl DatagramSocket {
             let key = core.sockets.borrow_mut().insert(Socket::Datagram(state));
             driver.recv_start(key, fd, RecvClass::Datagram);
             drop(driver);
-            Ok(DatagramSocket {
-                core: Rc::clone(core),
-                key,
-                bound,
-            })
+            Ok(DatagramSocket { core: Rc::clone(core), key, bound })
         })
     }
 
@@ -112,10 +108,7 @@ impl DatagramSocket {
             (Poll::Pending, restart.then_some(state.fd))
         });
         if let Some(fd) = restart {
-            self.core
-                .driver
-                .borrow_mut()
-                .recv_start(self.key, fd, RecvClass::Datagram);
+            self.core.driver.borrow_mut().recv_start(self.key, fd, RecvClass::Datagram);
         }
         poll
     }
@@ -199,11 +192,7 @@ impl DatagramState {
             self.dropped += 1;
             return None;
         }
-        let held = if self.received.is_empty() {
-            data
-        } else {
-            View::copied(&data)
-        };
+        let held = if self.received.is_empty() { data } else { View::copied(&data) };
         self.received.push_back((held, from));
         self.reader.take()
     }
@@ -231,9 +220,6 @@ impl DatagramState {
         self.in_flight = true;
         let mut segments = core.take_list();
         segments.push(segment);
-        Some(SendBatch {
-            segments,
-            to: Some(to),
-        })
+        Some(SendBatch { segments, to: Some(to), urgent: true })
     }
 }

@@ -28,11 +28,7 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self {
-            reuse_port: false,
-            backlog: limits::BACKLOG,
-            only_v6: false,
-        }
+        Self { reuse_port: false, backlog: limits::BACKLOG, only_v6: false }
     }
 }
 
@@ -84,11 +80,7 @@ impl Listener {
             };
             let key = core.sockets.borrow_mut().insert(Socket::Listener(state));
             core.driver.borrow_mut().accept_start(key, fd);
-            Ok(Listener {
-                core: Rc::clone(core),
-                key,
-                bound,
-            })
+            Ok(Listener { core: Rc::clone(core), key, bound })
         })
     }
 
@@ -164,10 +156,7 @@ impl fmt::Debug for Listener {
 impl ListenerState {
     /// Takes an accepted descriptor in; the acceptor to wake.
     pub(crate) fn push(&mut self, fd: RawFd) -> Option<Waker> {
-        self.ready.push_back(Accepted {
-            fd: Some(fd),
-            simulated: false,
-        });
+        self.ready.push_back(Accepted { fd: Some(fd), simulated: false });
         self.acceptor.take()
     }
 

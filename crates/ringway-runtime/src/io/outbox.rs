@@ -50,21 +50,20 @@ impl Outbox {
         }
     }
 
-    /// The next batch, unless one is in flight or nothing waits.
-    pub(crate) fn take_batch(&mut self, core: &Core) -> Option<SendBatch> {
+    /// The next batch, unless one is in flight or nothing waits. It is urgent if the caller says so
+    /// or if more is waiting behind it.
+    pub(crate) fn take_batch(&mut self, core: &Core, urgent: bool) -> Option<SendBatch> {
         if self.in_flight || self.waiting.is_empty() {
             return None;
         }
         self.in_flight = true;
         if self.waiting.len() <= limits::GATHER_SEGMENTS_MAX {
-            return Some(SendBatch {
-                segments: std::mem::take(&mut self.waiting),
-                to: None,
-            });
+            let segments = std::mem::take(&mut self.waiting);
+            return Some(SendBatch { segments, to: None, urgent });
         }
         let mut segments = core.take_list();
         segments.extend(self.waiting.drain(..limits::GATHER_SEGMENTS_MAX));
-        Some(SendBatch { segments, to: None })
+        Some(SendBatch { segments, to: None, urgent: true })
     }
 
     /// A batch was accepted.

@@ -211,10 +211,11 @@ impl Stream {
                 state.dirty = true;
                 self.core.mark_dirty(self.key);
             }
-            match state.outbox.bytes() >= state.limits.send_high_water {
-                true => Pressure::High,
-                false => Pressure::Low,
+            if state.outbox.bytes() >= state.limits.send_high_water {
+                state.congested = true;
+                return Pressure::High;
             }
+            Pressure::Low
         })
     }
 
@@ -223,10 +224,7 @@ impl Stream {
     /// # Errors
     /// When the stream has failed; what was queued is then lost.
     pub fn drained(&self) -> Drained<'_> {
-        Drained {
-            stream: self,
-            low_water: None,
-        }
+        Drained { stream: self, low_water: None }
     }
 
     /// Waits until everything queued was accepted by the kernel.
@@ -234,10 +232,7 @@ impl Stream {
     /// # Errors
     /// As [`drained`](Self::drained).
     pub fn flushed(&self) -> Drained<'_> {
-        Drained {
-            stream: self,
-            low_water: Some(0),
-        }
+        Drained { stream: self, low_water: Some(0) }
     }
 
     /// As [`flushed`](Self::flushed), for hand-written futures.

@@ -37,6 +37,8 @@ pub(crate) struct StreamState {
     pub(crate) writer: Option<Waker>,
     pub(crate) callback: Option<Callback>,
     pub(crate) connecting: bool,
+    /// The send queue has reached its high-water mark and not yet been at the low one since.
+    pub(crate) congested: bool,
     /// The callback knows that the stream has ended.
     pub(crate) end_told: bool,
     /// On the core's dirty list.
@@ -110,6 +112,7 @@ impl StreamState {
             writer: None,
             callback: None,
             connecting: false,
+            congested: false,
             end_told: false,
             dirty: false,
             shutdown: Shutdown::Open,
@@ -142,9 +145,17 @@ impl StreamState {
                 && (self.owner != Owner::Handle || self.shutdown == Shutdown::Wanted))
     }
 
+    /// Whether something goes on only when what is being sent was accepted.
+    pub(crate) fn awaits_send(&self) -> bool {
+        self.writer.is_some()
+            || self.owner != Owner::Handle
+            || self.shutdown == Shutdown::Wanted
+            || self.is_congested()
+    }
+
     /// Whether the reader has to wait until the peer takes what is queued for it.
     pub(crate) fn is_congested(&self) -> bool {
-        self.outbox.bytes() >= self.limits.send_high_water && !self.is_broken()
+        self.congested && !self.is_broken()
     }
 
     /// Whether bytes should be flowing in.
@@ -171,36 +182,23 @@ impl StreamState {
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let idle = self.limits.idle_timeout.map(|idle| self.last_active + idle);
         let lifetime = self.limits.lifetime.map(|lifetime| self.opened + lifetime);
-        let stalled = self
-            .limits
-            .write_stall_timeout
-            .filter(|_| !self.outbox.is_idle());
+        let stalled = self.limits.write_stall_timeout.filter(|_| !self.outbox.is_idle());
         let stalled = stalled.map(|stall| self.last_active + stall);
         let lingering = match self.owner {
             Owner::Lingering(until) => Some(until),
             Owner::Handle | Owner::Closing => None,
         };
-        [idle, lifetime, stalled, lingering]
-            .into_iter()
-            .flatten()
-            .min()
+        [idle, lifetime, stalled, lingering].into_iter().flatten().min()
     }
 
     /// Which of its deadlines has passed.
     pub(crate) fn expired(&self, now: Instant) -> Option<End> {
         let quiet = now.saturating_duration_since(self.last_active);
         let longer = |limit: Option<Duration>, than: Duration| limit.is_some_and(|l| than >= l);
-        if longer(
-            self.limits.lifetime,
-            now.saturating_duration_since(self.opened),
-        ) {
-            Some(End::Timeout(
-                "the connection has reached its lifetime limit",
-            ))
+        if longer(self.limits.lifetime, now.saturating_duration_since(self.opened)) {
+            Some(End::Timeout("the connection has reached its lifetime limit"))
         } else if !self.outbox.is_idle() && longer(self.limits.write_stall_timeout, quiet) {
-            Some(End::Timeout(
-                "the peer has not taken any bytes for the write-stall timeout",
-            ))
+            Some(End::Timeout("the peer has not taken any bytes for the write-stall timeout"))
         } else if longer(self.limits.idle_timeout, quiet) {
             Some(End::Timeout("the connection was idle for its idle timeout"))
         } else {

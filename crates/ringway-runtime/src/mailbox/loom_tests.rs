@@ -72,9 +72,7 @@ fn loom_a_sleeping_owner_is_signalled_exactly_once() {
                 }
             })
         });
-        senders
-            .into_iter()
-            .for_each(|sender| sender.join().expect("no panic"));
+        senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
         assert_eq!(signals.load(Ordering::Relaxed), 1);
         let mut messages = drained(&mailbox).0;
         messages.sort_unstable();

@@ -75,11 +75,7 @@ fn draining_into_the_same_vectors_allocates_nothing_more() {
         assert_eq!((messages.pop(), wakes.pop()), (Some(round), Some(round)));
         capacities.push((messages.as_ptr(), wakes.as_ptr()));
     }
-    assert_eq!(
-        capacities[2..4],
-        capacities[6..8],
-        "two buffers of each kind take turns"
-    );
+    assert_eq!(capacities[2..4], capacities[6..8], "two buffers of each kind take turns");
 }
 
 /// Senders on other threads, an owner that sleeps with `thread::park`: every message arrives, each
@@ -111,9 +107,7 @@ fn nothing_is_lost_under_load() {
         }
         last_wake |= wakes.drain(..).any(|token| token == EACH - 1);
     }
-    senders
-        .into_iter()
-        .for_each(|sender| sender.join().expect("no sender panics"));
+    senders.into_iter().for_each(|sender| sender.join().expect("no sender panics"));
 }
 
 fn send(mailbox: &Mailbox<(u64, u64)>, owner: &thread::Thread, sender: u64, n: u64) {

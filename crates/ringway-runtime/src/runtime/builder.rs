@@ -147,11 +147,7 @@ impl Builder {
         let spin = self.effective_spin();
         let mut threads = Vec::new();
         for pin in self.pins()? {
-            let config = CoreConfig {
-                pin,
-                backend: self.backend,
-                spin,
-            };
+            let config = CoreConfig { pin, backend: self.backend, spin };
             threads.push(CoreThread::start(config, threads.len())?);
         }
         let mut handles = Vec::new();
@@ -181,11 +177,7 @@ impl Builder {
         let pin = self.pins()?.into_iter().next().flatten();
         let spin = self.effective_spin();
         // A borrowed thread goes back to where it was allowed to run.
-        let config = CoreConfig {
-            pin: None,
-            backend: self.backend,
-            spin,
-        };
+        let config = CoreConfig { pin: None, backend: self.backend, spin };
         let allowed = pin.and_then(|_| CoreSet::available().ok());
         if let (Some(core), true) = (pin, self.core_count() == 1) {
             crate::affinity::pin_current_thread(core)?;
@@ -216,9 +208,7 @@ impl Builder {
         let pins: Vec<_> = match &self.placement {
             Placement::Floating(count) => vec![None; *count],
             Placement::Pinned(cores) => {
-                cores
-                    .ensure_within(&CoreSet::available()?)
-                    .map_err(io::Error::other)?;
+                cores.ensure_within(&CoreSet::available()?).map_err(io::Error::other)?;
                 cores.iter().map(Some).collect()
             }
         };
@@ -235,11 +225,7 @@ impl Builder {
     fn effective_spin(&self) -> Duration {
         let cpus = CoreSet::available().map_or(1, |cores| cores.len());
         let cores = crate::core::live_cores() + self.core_count();
-        if cores > cpus {
-            Duration::ZERO
-        } else {
-            self.spin
-        }
+        if cores > cpus { Duration::ZERO } else { self.spin }
     }
 }
 

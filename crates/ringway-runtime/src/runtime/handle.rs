@@ -22,10 +22,7 @@ pub struct CoreHandle {
 
 impl CoreHandle {
     pub(crate) fn new(shared: Arc<CoreShared>, driver: String) -> Self {
-        Self {
-            shared,
-            driver: driver.into(),
-        }
+        Self { shared, driver: driver.into() }
     }
 
     /// The core of the calling thread.
@@ -49,13 +46,9 @@ impl CoreHandle {
         let (completer, outcome) = completion();
         let run = move || {
             with_current(|core| {
-                let joined = core
-                    .tasks
-                    .spawn(async move { start().await }, std::any::type_name::<F>());
-                core.tasks.spawn(
-                    async move { completer.complete(joined.await) },
-                    "remote join",
-                );
+                let joined =
+                    core.tasks.spawn(async move { start().await }, std::any::type_name::<F>());
+                core.tasks.spawn(async move { completer.complete(joined.await) }, "remote join");
             });
         };
         match self.shared.mailbox.push(Box::new(run)) {

@@ -45,9 +45,7 @@ impl Runtime {
         }
         let mut first = Ok(());
         for thread in self.threads.drain(..) {
-            let ended = thread
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a core panicked")));
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a core panicked")));
             first = first.and(ended);
         }
         first

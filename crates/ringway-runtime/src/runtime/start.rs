@@ -34,9 +34,7 @@ impl CoreThread {
     pub(super) fn start(config: CoreConfig, number: usize) -> io::Result<Self> {
         let (tell, started) = mpsc::sync_channel(1);
         let body = move || run_core(config, &tell);
-        let thread = thread::Builder::new()
-            .name(format!("ringway-{number}"))
-            .spawn(body)?;
+        let thread = thread::Builder::new().name(format!("ringway-{number}")).spawn(body)?;
         Ok(Self { thread, started })
     }
 
@@ -85,9 +83,7 @@ where
     match outcome {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => panic!("{error}"),
-        None => Err(io::Error::other(
-            "the core was stopped before its main task had ended",
-        )),
+        None => Err(io::Error::other("the core was stopped before its main task had ended")),
     }
 }
 
@@ -110,10 +106,7 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
     }
     let eventfd = core::wake_descriptor()?;
     let shared = CoreShared::register(eventfd.try_clone()?).ok_or_else(|| {
-        io::Error::other(format!(
-            "more than {} cores in one process",
-            limits::LIVE_CORES_MAX
-        ))
+        io::Error::other(format!("more than {} cores in one process", limits::LIVE_CORES_MAX))
     })?;
     let pools = Pools::new(limits::MESSAGE_BUFFERS, limits::BULK_BUFFERS)?;
     let driver: Box<dyn Driver> = match config.backend {

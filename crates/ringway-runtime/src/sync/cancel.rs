@@ -60,24 +60,17 @@ struct Children {
 impl CancellationToken {
     /// Makes a token without a parent.
     pub fn new() -> CancellationToken {
-        CancellationToken {
-            node: Rc::new(Node::new(false, None)),
-        }
+        CancellationToken { node: Rc::new(Node::new(false, None)) }
     }
 
     /// Makes a token that is cancelled with this one, or on its own.
     pub fn child(&self) -> CancellationToken {
         if self.is_cancelled() {
-            return CancellationToken {
-                node: Rc::new(Node::new(true, None)),
-            };
+            return CancellationToken { node: Rc::new(Node::new(true, None)) };
         }
         let mut children = self.node.children.borrow_mut();
         let place = children.free.pop().unwrap_or(children.places.len());
-        let parent = Parent {
-            node: self.node.clone(),
-            place,
-        };
+        let parent = Parent { node: self.node.clone(), place };
         let node = Rc::new(Node::new(false, Some(parent)));
         let entry = Some(Rc::downgrade(&node));
         match children.places.get_mut(place) {
@@ -103,10 +96,7 @@ impl CancellationToken {
 
     /// Waits for the cancellation; ready at once if it has happened.
     pub fn cancelled(&self) -> Cancelled<'_> {
-        Cancelled {
-            node: &self.node,
-            key: None,
-        }
+        Cancelled { node: &self.node, key: None }
     }
 }
 
@@ -200,17 +190,13 @@ impl Default for CancellationToken {
 
 impl fmt::Debug for CancellationToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancellationToken")
-            .field("cancelled", &self.is_cancelled())
-            .finish()
+        f.debug_struct("CancellationToken").field("cancelled", &self.is_cancelled()).finish()
     }
 }
 
 impl fmt::Debug for Cancelled<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancelled")
-            .field("waiting", &self.key.is_some())
-            .finish()
+        f.debug_struct("Cancelled").field("waiting", &self.key.is_some()).finish()
     }
 }
 
@@ -231,10 +217,7 @@ mod tests {
         assert_eq!(probe.wakes(), 2);
         assert!(probe.poll(&mut above).is_ready());
         assert!(probe.poll(&mut below).is_ready());
-        assert!(
-            root.child().is_cancelled(),
-            "a child made afterwards is cancelled too"
-        );
+        assert!(root.child().is_cancelled(), "a child made afterwards is cancelled too");
     }
 
     #[test]

@@ -37,17 +37,9 @@ use state::State;
 ///
 /// If `capacity` is 0: such a channel could never pass a message.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(
-        capacity > 0,
-        "a channel needs room for at least one message"
-    );
+    assert!(capacity > 0, "a channel needs room for at least one message");
     let state = Rc::new(RefCell::new(State::new(capacity)));
-    (
-        Sender {
-            state: state.clone(),
-        },
-        Receiver { state },
-    )
+    (Sender { state: state.clone() }, Receiver { state })
 }
 
 /// The half that gives messages. When the last clone is dropped, receivers get what is queued and
@@ -94,11 +86,7 @@ impl<T> Sender<T> {
     ///
     /// The future panics when polled again after it was ready.
     pub fn send(&self, message: T) -> Sending<'_, T> {
-        Sending {
-            sender: self,
-            message: Some(message),
-            key: None,
-        }
+        Sending { sender: self, message: Some(message), key: None }
     }
 
     /// Queues `message` if there is room that no waiting sender was promised.
@@ -136,10 +124,7 @@ impl<T> Sender<T> {
 impl<T> Receiver<T> {
     /// Takes the oldest message, waiting for one; `None` once the channel is closed and empty.
     pub fn recv(&self) -> Receiving<'_, T> {
-        Receiving {
-            receiver: self,
-            key: None,
-        }
+        Receiving { receiver: self, key: None }
     }
 
     /// Takes the oldest message if there is one that no waiting receiver was promised.
@@ -238,18 +223,14 @@ fn settle<T>(state: &RefCell<State<T>>) {
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
         self.state.borrow_mut().senders += 1;
-        Sender {
-            state: self.state.clone(),
-        }
+        Sender { state: self.state.clone() }
     }
 }
 
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Receiver<T> {
         self.state.borrow_mut().receivers += 1;
-        Receiver {
-            state: self.state.clone(),
-        }
+        Receiver { state: self.state.clone() }
     }
 }
 
@@ -298,16 +279,12 @@ impl<T> fmt::Debug for Receiver<T> {
 
 impl<T> fmt::Debug for Sending<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending")
-            .field("waiting", &self.key.is_some())
-            .finish()
+        f.debug_struct("Sending").field("waiting", &self.key.is_some()).finish()
     }
 }
 
 impl<T> fmt::Debug for Receiving<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiving")
-            .field("waiting", &self.key.is_some())
-            .finish()
+        f.debug_struct("Receiving").field("waiting", &self.key.is_some()).finish()
     }
 }

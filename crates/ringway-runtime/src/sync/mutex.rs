@@ -56,14 +56,8 @@ struct Unlock<'a>(&'a RefCell<Lock>);
 impl<T> Mutex<T> {
     /// Makes an unlocked mutex around `value`.
     pub const fn new(value: T) -> Mutex<T> {
-        let lock = RefCell::new(Lock {
-            locked: false,
-            line: WaiterList::new(),
-        });
-        Mutex {
-            lock,
-            value: RefCell::new(value),
-        }
+        let lock = RefCell::new(Lock { locked: false, line: WaiterList::new() });
+        Mutex { lock, value: RefCell::new(value) }
     }
 
     /// Gives the value back.
@@ -75,10 +69,7 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Waits until it is this task's turn. Dropping the future gives up the place in line.
     pub fn lock(&self) -> Locking<'_, T> {
-        Locking {
-            mutex: self,
-            key: None,
-        }
+        Locking { mutex: self, key: None }
     }
 
     /// Locks if nobody holds the lock and nobody has been promised it.
@@ -97,10 +88,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     fn guard(&self) -> MutexGuard<'_, T> {
-        MutexGuard {
-            value: self.value.borrow_mut(),
-            _unlock: Unlock(&self.lock),
-        }
+        MutexGuard { value: self.value.borrow_mut(), _unlock: Unlock(&self.lock) }
     }
 }
 
@@ -196,9 +184,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 
 impl<T: ?Sized> fmt::Debug for Locking<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locking")
-            .field("waiting", &self.key.is_some())
-            .finish()
+        f.debug_struct("Locking").field("waiting", &self.key.is_some()).finish()
     }
 }
 

@@ -47,24 +47,14 @@ struct State {
 impl Notify {
     /// Makes one without a permit.
     pub const fn new() -> Notify {
-        let state = State {
-            permit: false,
-            broadcasts: 0,
-            line: WaiterList::new(),
-        };
-        Notify {
-            state: RefCell::new(state),
-        }
+        let state = State { permit: false, broadcasts: 0, line: WaiterList::new() };
+        Notify { state: RefCell::new(state) }
     }
 
     /// A future that ends at the next notification. A broadcast counts from now on, not from the
     /// first poll.
     pub fn notified(&self) -> Notified<'_> {
-        Notified {
-            notify: self,
-            broadcasts_seen: self.state.borrow().broadcasts,
-            key: None,
-        }
+        Notified { notify: self, broadcasts_seen: self.state.borrow().broadcasts, key: None }
     }
 
     /// Wakes the task that has waited longest; without one, stores a permit (at most one) for the
@@ -148,17 +138,13 @@ impl Default for Notify {
 
 impl fmt::Debug for Notify {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notify")
-            .field("permit", &self.state.borrow().permit)
-            .finish()
+        f.debug_struct("Notify").field("permit", &self.state.borrow().permit).finish()
     }
 }
 
 impl fmt::Debug for Notified<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notified")
-            .field("waiting", &self.key.is_some())
-            .finish()
+        f.debug_struct("Notified").field("waiting", &self.key.is_some()).finish()
     }
 }
 
@@ -200,10 +186,7 @@ mod tests {
         drop(a);
         assert_eq!(second.wakes(), 1);
         drop(b);
-        assert!(
-            first.poll(&mut notify.notified()).is_ready(),
-            "the permit was stored"
-        );
+        assert!(first.poll(&mut notify.notified()).is_ready(), "the permit was stored");
     }
 
     #[test]

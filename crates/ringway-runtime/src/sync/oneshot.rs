@@ -79,11 +79,7 @@ impl<T> Sender<T> {
         if self.is_closed() {
             return Poll::Ready(());
         }
-        let stale = self
-            .slot
-            .borrow_mut()
-            .sender_waker
-            .replace(cx.waker().clone());
+        let stale = self.slot.borrow_mut().sender_waker.replace(cx.waker().clone());
         drop(stale); // after the borrow: dropping a waker may run foreign code
         Poll::Pending
     }
@@ -140,11 +136,7 @@ impl<T> Future for Receiver<T> {
             Err(TryRecvError::Closed) => return Poll::Ready(Err(RecvError)),
             Err(TryRecvError::Empty) => {}
         }
-        let stale = self
-            .slot
-            .borrow_mut()
-            .receiver_waker
-            .replace(cx.waker().clone());
+        let stale = self.slot.borrow_mut().receiver_waker.replace(cx.waker().clone());
         drop(stale);
         Poll::Pending
     }
@@ -162,9 +154,7 @@ impl<T> Drop for Receiver<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("closed", &self.is_closed())
-            .finish()
+        f.debug_struct("Sender").field("closed", &self.is_closed()).finish()
     }
 }
 

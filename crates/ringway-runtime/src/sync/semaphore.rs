@@ -56,15 +56,8 @@ impl Semaphore {
     /// Makes a semaphore of `total` permits.
     pub fn new(total: u32) -> Semaphore {
         let line = WaiterList::new();
-        let state = State {
-            total,
-            available: total,
-            closed: false,
-            line,
-        };
-        Semaphore {
-            state: Rc::new(RefCell::new(state)),
-        }
+        let state = State { total, available: total, closed: false, line };
+        Semaphore { state: Rc::new(RefCell::new(state)) }
     }
 
     /// Waits for `units` permits. Dropping the future gives up the place in line.
@@ -75,11 +68,7 @@ impl Semaphore {
     /// and [`AcquireError::TooMany`] at once when `units` exceeds the total, which could never be
     /// served.
     pub fn acquire(&self, units: u32) -> Acquiring<'_> {
-        Acquiring {
-            semaphore: self,
-            units,
-            key: None,
-        }
+        Acquiring { semaphore: self, units, key: None }
     }
 
     /// Takes `units` permits if they are free and nobody waits for permits.
@@ -113,10 +102,7 @@ impl Semaphore {
     }
 
     fn permit(&self, units: u32) -> Permit {
-        Permit {
-            semaphore: self.clone(),
-            units,
-        }
+        Permit { semaphore: self.clone(), units }
     }
 
     fn give_back(&self, units: u32) {
@@ -150,10 +136,7 @@ impl State {
             return Poll::Ready(Err(AcquireError::Closed));
         }
         if units > self.total {
-            return Poll::Ready(Err(AcquireError::TooMany {
-                units,
-                total: self.total,
-            }));
+            return Poll::Ready(Err(AcquireError::TooMany { units, total: self.total }));
         }
         if units > self.available || self.line.front_units().is_some() {
             return Poll::Pending;
@@ -209,8 +192,7 @@ impl Drop for Acquiring<'_> {
         let (granted, stale) = self.semaphore.state.borrow_mut().line.leave(key);
         drop(stale);
         // Even an unserved waiter unblocks others by leaving: a smaller request behind it may fit.
-        self.semaphore
-            .give_back(if granted { self.units } else { 0 });
+        self.semaphore.give_back(if granted { self.units } else { 0 });
     }
 }
 
@@ -233,17 +215,13 @@ impl fmt::Debug for Semaphore {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit")
-            .field("units", &self.units)
-            .finish()
+        f.debug_struct("Permit").field("units", &self.units).finish()
     }
 }
 
 impl fmt::Debug for Acquiring<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquiring")
-            .field("units", &self.units)
-            .finish()
+        f.debug_struct("Acquiring").field("units", &self.units).finish()
     }
 }
 
@@ -307,16 +285,11 @@ mod tests {
         let held = semaphore.try_acquire(2).expect("free");
         let (mut a, mut b) = (semaphore.acquire(3), semaphore.acquire(1));
         assert!(large.poll(&mut a).is_pending());
-        assert!(
-            small.poll(&mut b).is_pending(),
-            "one is free, but the large one came first"
-        );
+        assert!(small.poll(&mut b).is_pending(), "one is free, but the large one came first");
         assert_eq!(semaphore.try_acquire(1).unwrap_err(), TryAcquireError::Busy);
         drop(held);
         assert_eq!((large.wakes(), small.wakes()), (1, 0));
-        let Poll::Ready(Ok(permit)) = large.poll(&mut a) else {
-            panic!("served")
-        };
+        let Poll::Ready(Ok(permit)) = large.poll(&mut a) else { panic!("served") };
         assert_eq!(permit.units(), 3);
         drop(permit);
         assert_eq!(small.wakes(), 1);
@@ -355,10 +328,7 @@ mod tests {
         assert!(probe.poll(&mut waiting).is_pending());
         semaphore.close();
         assert_eq!(probe.wakes(), 1);
-        assert!(matches!(
-            probe.poll(&mut waiting),
-            Poll::Ready(Err(AcquireError::Closed))
-        ));
+        assert!(matches!(probe.poll(&mut waiting), Poll::Ready(Err(AcquireError::Closed))));
         drop(held);
         assert_eq!(semaphore.available(), 1);
         let refusal = TryAcquireError::Refused(AcquireError::Closed);
@@ -368,10 +338,7 @@ mod tests {
     #[test]
     fn a_request_beyond_the_total_is_refused_at_once() {
         let refusal = Semaphore::new(3).try_acquire(4).unwrap_err();
-        assert_eq!(
-            refusal.to_string(),
-            "4 permits asked of a semaphore that has 3"
-        );
+        assert_eq!(refusal.to_string(), "4 permits asked of a semaphore that has 3");
     }
 
     #[test]

@@ -59,13 +59,7 @@ const NIL: u32 = u32::MAX;
 
 impl WaiterList {
     pub(super) const fn new() -> WaiterList {
-        WaiterList {
-            slots: Vec::new(),
-            free_head: NIL,
-            head: NIL,
-            tail: NIL,
-            arrivals: 0,
-        }
+        WaiterList { slots: Vec::new(), free_head: NIL, head: NIL, tail: NIL, arrivals: 0 }
     }
 
     /// Puts a waiter that wants `units` at the end of the line.
@@ -80,14 +74,7 @@ impl WaiterList {
         let arrival = self.arrivals;
         self.arrivals += 1;
         let waker = Some(waker.clone());
-        self.slots[index as usize] = Slot {
-            standing,
-            units,
-            arrival,
-            prev,
-            next: NIL,
-            waker,
-        };
+        self.slots[index as usize] = Slot { standing, units, arrival, prev, next: NIL, waker };
         WaiterKey(index)
     }
 
@@ -189,14 +176,7 @@ impl WaiterList {
 
 impl Slot {
     fn free(next: u32) -> Slot {
-        Slot {
-            standing: Standing::Free,
-            units: 0,
-            arrival: 0,
-            prev: NIL,
-            next,
-            waker: None,
-        }
+        Slot { standing: Standing::Free, units: 0, arrival: 0, prev: NIL, next, waker: None }
     }
 }
 
@@ -227,15 +207,9 @@ mod tests {
         assert_eq!(list.front_units(), Some(1));
         assert!(list.grant_front().is_some());
         assert_eq!(list.front_units(), Some(3));
-        assert!(matches!(
-            list.turn(&mut first, Waker::noop()),
-            Turn::Granted
-        ));
+        assert!(matches!(list.turn(&mut first, Waker::noop()), Turn::Granted));
         assert!(first.is_none());
-        assert!(matches!(
-            list.turn(&mut third, Waker::noop()),
-            Turn::Waiting(_)
-        ));
+        assert!(matches!(list.turn(&mut third, Waker::noop()), Turn::Waiting(_)));
         assert!(list.grant_front().is_some());
         assert!(list.grant_front().is_none());
         assert!(
@@ -252,14 +226,8 @@ mod tests {
         let mut late = join(&mut list, 0);
         assert!(list.release_front(limit).is_some());
         assert!(list.release_front(limit).is_none());
-        assert!(matches!(
-            list.turn(&mut early, Waker::noop()),
-            Turn::Released
-        ));
-        assert!(matches!(
-            list.turn(&mut late, Waker::noop()),
-            Turn::Waiting(_)
-        ));
+        assert!(matches!(list.turn(&mut early, Waker::noop()), Turn::Released));
+        assert!(matches!(list.turn(&mut late, Waker::noop()), Turn::Waiting(_)));
     }
 
     #[test]

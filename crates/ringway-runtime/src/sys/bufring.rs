@@ -29,21 +29,10 @@ impl BufRing {
         let flags = MapFlags::PRIVATE;
         // SAFETY: a new anonymous mapping aliases nothing; it is page-aligned as the kernel asks.
         let memory = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-            )?
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
         };
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self {
-            pool,
-            memory,
-            entries,
-            tail: 0,
-            provided: 0,
-        })
+        Ok(Self { pool, memory, entries, tail: 0, provided: 0 })
     }
 
     pub(crate) fn address(&self) -> u64 {

@@ -30,10 +30,7 @@ impl MessageHeader {
     pub(super) fn empty() -> Self {
         // SAFETY: all-zero is a valid `msghdr`: null pointers with zero lengths.
         let header = unsafe { std::mem::zeroed() };
-        Self {
-            header,
-            vectors: Vec::new(),
-        }
+        Self { header, vectors: Vec::new() }
     }
 
     pub(super) fn as_ptr(&self) -> *const libc::msghdr {
@@ -42,19 +39,18 @@ impl MessageHeader {
 
     /// Describes what is left of `batch` after `done` bytes, as far as one call takes it.
     /// The pointers are valid as long as `batch` is neither changed nor dropped.
-    pub(super) fn describe(&mut self, batch: &SendBatch, mut done: usize) {
+    pub(super) fn describe(&mut self, batch: &SendBatch, mut done: usize) -> usize {
         self.vectors.clear();
+        let mut described = 0;
         for segment in &batch.segments {
             let bytes = segment.as_slice();
             let skipped = done.min(bytes.len());
             done -= skipped;
             let rest = &bytes[skipped..];
             if !rest.is_empty() {
+                described += rest.len();
                 let base = rest.as_ptr().cast_mut().cast();
-                self.vectors.push(libc::iovec {
-                    iov_base: base,
-                    iov_len: rest.len(),
-                });
+                self.vectors.push(libc::iovec { iov_base: base, iov_len: rest.len() });
             }
             // A datagram leaves whole or is refused; a stream goes on with the next call.
             if self.vectors.len() == VECTORS_MAX && batch.to.is_none() {
@@ -73,6 +69,7 @@ impl MessageHeader {
                 self.header.msg_namelen = 0;
             }
         }
+        described
     }
 }
 

@@ -66,10 +66,7 @@ impl Pool {
     /// A buffer for this thread to receive into; `None` when all are in use.
     pub(crate) fn take(self: &Rc<Self>) -> Option<RecvBuf> {
         let id = self.lend()?;
-        Some(RecvBuf {
-            pool: Some(Rc::clone(self)),
-            id,
-        })
+        Some(RecvBuf { pool: Some(Rc::clone(self)), id })
     }
 
     /// Takes a buffer out of the pool to lend it to the kernel by its id.
@@ -92,11 +89,7 @@ impl Pool {
 
     /// Takes back a lent buffer that holds nothing.
     pub(crate) fn return_lent(&self, id: u16) {
-        debug_assert_eq!(
-            self.views[usize::from(id)].get(),
-            0,
-            "buffer {id} returned while viewed"
-        );
+        debug_assert_eq!(self.views[usize::from(id)].get(), 0, "buffer {id} returned while viewed");
         self.free.borrow_mut().push(id);
     }
 
@@ -119,10 +112,7 @@ impl Pool {
 
     /// Bytes of a viewed buffer.
     pub(crate) fn bytes(&self, id: u16, offset: u32, len: u32) -> &[u8] {
-        assert!(
-            self.views[usize::from(id)].get() > 0,
-            "buffer {id} read while free"
-        );
+        assert!(self.views[usize::from(id)].get() > 0, "buffer {id} read while free");
         let start = self.pointer(id, offset as usize, len as usize);
         // SAFETY: `pointer` checked that the range lies inside buffer `id` of the mapping, which
         // lives as long as `self` and was zero-filled by the kernel. The buffer is viewed, so
@@ -184,12 +174,7 @@ fn map_area(bytes: usize) -> io::Result<NonNull<u8>> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
     let area = unsafe {
-        mmap_anonymous(
-            std::ptr::null_mut(),
-            bytes,
-            ProtFlags::READ | ProtFlags::WRITE,
-            flags,
-        )?
+        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
     };
     // SAFETY: the range is the mapping made above; the advice changes no contents. A child of
     // fork must not see memory that the kernel writes.

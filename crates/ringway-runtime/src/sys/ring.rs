@@ -75,22 +75,12 @@ impl Ring {
             Some(index) => (index, ENTER_REGISTERED_RING),
             None => (ring.as_raw_fd(), 0),
         };
-        Ok(Self {
-            ring,
-            enter_fd,
-            enter_flags: enter_flags | registered,
-            no_sqarray,
-        })
+        Ok(Self { ring, enter_fd, enter_flags: enter_flags | registered, no_sqarray })
     }
 
     /// The accepted flags, for people.
     pub(crate) fn describe(&self) -> String {
-        let mut flags = vec![
-            "SINGLE_ISSUER",
-            "DEFER_TASKRUN",
-            "COOP_TASKRUN",
-            "TASKRUN_FLAG",
-        ];
+        let mut flags = vec!["SINGLE_ISSUER", "DEFER_TASKRUN", "COOP_TASKRUN", "TASKRUN_FLAG"];
         flags.push("SUBMIT_ALL");
         if self.no_sqarray {
             flags.push("NO_SQARRAY");
@@ -123,11 +113,7 @@ impl Ring {
     }
 
     pub(crate) fn recv_multishot(&mut self, fd: RawFd, group: u16, user_data: u64) {
-        self.push(
-            opcode::RecvMulti::new(Fd(fd), group)
-                .build()
-                .user_data(user_data),
-        );
+        self.push(opcode::RecvMulti::new(Fd(fd), group).build().user_data(user_data));
     }
 
     /// Each buffer gets the sender's address in front of the payload; see `datagram_parts`.
@@ -137,30 +123,19 @@ impl Ring {
     }
 
     pub(crate) fn accept_multishot(&mut self, fd: RawFd, user_data: u64) {
-        let entry = opcode::AcceptMulti::new(Fd(fd))
-            .flags(libc::SOCK_CLOEXEC)
-            .build();
+        let entry = opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_CLOEXEC).build();
         self.push(entry.user_data(user_data));
     }
 
     pub(crate) fn poll_multishot(&mut self, fd: RawFd, user_data: u64) {
         let events = libc::POLLIN as u32;
-        self.push(
-            opcode::PollAdd::new(Fd(fd), events)
-                .multi(true)
-                .build()
-                .user_data(user_data),
-        );
+        self.push(opcode::PollAdd::new(Fd(fd), events).multi(true).build().user_data(user_data));
     }
 
     /// Cancels every operation on `fd`.
     pub(crate) fn cancel_fd(&mut self, fd: RawFd, user_data: u64) {
         let target = CancelBuilder::fd(Fd(fd)).all();
-        self.push(
-            opcode::AsyncCancel2::new(target)
-                .build()
-                .user_data(user_data),
-        );
+        self.push(opcode::AsyncCancel2::new(target).build().user_data(user_data));
     }
 
     /// Cancels the operation that carries `target`.
@@ -204,6 +179,11 @@ impl Ring {
         !self.ring.completion().is_empty()
     }
 
+    /// Whether completions wait inside the kernel for room.
+    pub(crate) fn has_overflowed(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
     /// Hands over what is queued, runs deferred work and waits until `want` completions are there
     /// or `timeout` has passed.
     ///
@@ -223,7 +203,7 @@ impl Ring {
         if want > 1 && self.ring.params().is_feature_min_timeout() {
             self.enter_bounded(want, limits::GATHER_WAIT.as_micros() as u32, timeout)
         } else {
-            self.enter_bounded(1, 0, timeout)
+            self.enter_bounded(want.min(1), 0, timeout)
         }
     }
 
@@ -238,9 +218,7 @@ impl Ring {
             sigmask: 0,
             sigmask_bytes: 0,
             min_wait_us,
-            timespec: timespec
-                .as_ref()
-                .map_or(0, |spec| std::ptr::from_ref(spec) as u64),
+            timespec: timespec.as_ref().map_or(0, |spec| std::ptr::from_ref(spec) as u64),
         };
         let queued = self.queued();
         // SAFETY: the argument and its timespec live on this frame until the call returns; the
@@ -313,11 +291,7 @@ fn build(config: RingConfig, no_sqarray: bool) -> io::Result<IoUring> {
 
 /// Saves the kernel a descriptor look-up in each enter; `None` where it is not supported.
 fn register_ring_fd(fd: RawFd) -> Option<i32> {
-    let mut update = ResourceUpdate {
-        offset: u32::MAX,
-        reserved: 0,
-        data: fd as u64,
-    };
+    let mut update = ResourceUpdate { offset: u32::MAX, reserved: 0, data: fd as u64 };
     // SAFETY: `update` is one element of the layout that the call reads and writes.
     let answer = unsafe {
         libc::syscall(

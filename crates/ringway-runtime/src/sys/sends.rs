@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 
 use io_uring::opcode;
+use io_uring::squeue::Flags;
 use io_uring::types::Fd;
 use socket2::SockAddr;
 
@@ -11,14 +12,22 @@ use super::{Completion, Ring};
 use crate::buf::Segment;
 use crate::driver::{Key, SendBatch};
 
-/// `MSG_WAITALL` lets the kernel finish a long send by itself; short ones still happen.
-const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+/// `MSG_WAITALL`: a send that is cut short counts as failed, or is finished by the kernel itself.
+const PATIENT: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+
+/// With `MSG_DONTWAIT` the kernel answers within the enter that submits: it takes everything, or
+/// fails. So the completion of a success says nothing new and is left out.
+const AT_ONCE: i32 = PATIENT | libc::MSG_DONTWAIT;
 
 /// Memory lent to a ring for reading, by slot. The last slot freed is the next one used.
 #[derive(Default)]
 pub(crate) struct SendTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Sends submitted with `AT_ONCE` whose enter has not been settled.
+    unsettled: Vec<u32>,
+    /// Those of them that were longer than one call takes, on their way again.
+    resubmitted: Vec<u32>,
 }
 
 /// The slots are boxed where the kernel holds a pointer, so that a growing table moves nothing.
@@ -30,6 +39,10 @@ struct Slot {
     batch: SendBatch,
     done: usize,
     total: usize,
+    /// Bytes of the operation under way.
+    asked: usize,
+    /// Submitted with `AT_ONCE`, and no completion has said otherwise.
+    at_once: bool,
     /// Kept from use to use; the kernel reads it while a gathered send is in flight.
     header: Option<Box<MessageHeader>>,
     connecting_to: Option<Box<SockAddr>>,
@@ -37,16 +50,11 @@ struct Slot {
 
 /// What a completion meant for a send.
 pub(crate) enum Progress {
-    /// The kernel took a part; the rest is on its way again.
+    /// The kernel took a part or nothing yet; the rest waits inside for the peer.
     Resumed,
     /// All accepted, or failed: the bytes that were accepted, an error number or zero, and the
     /// emptied segment list.
-    Finished {
-        key: Key,
-        bytes: usize,
-        errno: i32,
-        spare: Vec<Segment>,
-    },
+    Finished { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
 }
 
 impl SendTable {
@@ -65,13 +73,43 @@ impl SendTable {
         slot.key = Some(key);
         slot.fd = fd;
         slot.done = 0;
-        slot.total = batch
-            .segments
-            .iter()
-            .map(|segment| segment.as_slice().len())
-            .sum();
+        slot.total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
         slot.batch = batch;
-        slot.submit(ring, user_data | u64::from(index));
+        slot.at_once = true;
+        slot.submit(ring, user_data | u64::from(index), AT_ONCE);
+        self.unsettled.push(index);
+    }
+
+    /// Ends the sends that were submitted `AT_ONCE` and of which no completion came, one a call:
+    /// whose it was, the bytes that were accepted, the emptied segment list. Only to be called when
+    /// the kernel has taken every submission and every completion was taken in.
+    pub(crate) fn settle(
+        &mut self,
+        ring: &mut Ring,
+        user_data: u64,
+    ) -> Option<(Key, usize, Vec<Segment>)> {
+        while let Some(index) = self.unsettled.pop() {
+            let slot = &mut self.slots[index as usize];
+            if !slot.at_once {
+                continue;
+            }
+            slot.done += slot.asked;
+            if slot.done < slot.total {
+                slot.submit(ring, user_data | u64::from(index), AT_ONCE);
+                self.resubmitted.push(index);
+                continue;
+            }
+            slot.at_once = false;
+            self.free.push(index);
+            return Some(slot.vacate());
+        }
+        std::mem::swap(&mut self.unsettled, &mut self.resubmitted);
+        None
+    }
+
+    /// Whether `settle` has something to do.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
     }
 
     /// Whose send or connect is in slot `index`.
@@ -86,36 +124,21 @@ impl SendTable {
         completion: Completion,
         wanted: bool,
     ) -> Progress {
-        let Completion {
-            user_data, result, ..
-        } = completion;
+        let Completion { user_data, result, .. } = completion;
         let index = user_data as u32;
         let slot = &mut self.slots[index as usize];
-        let key = slot.key.expect("a completion names a slot in use");
+        let would_block = std::mem::take(&mut slot.at_once) && result == -libc::EAGAIN;
         slot.done += result.max(0) as usize;
-        let unfinished = (result > 0 && slot.done < slot.total) || result == -libc::EINTR;
-        if unfinished && wanted {
-            slot.submit(ring, user_data);
+        let cut_short = result > 0 && slot.done < slot.total;
+        if (cut_short || would_block || result == -libc::EINTR) && wanted {
+            slot.submit(ring, user_data, PATIENT);
             return Progress::Resumed;
         }
-        let mut spare = std::mem::take(&mut slot.batch.segments);
-        spare.clear();
-        slot.batch.to = None;
-        slot.key = None;
-        let bytes = slot.done;
-        let nothing_taken = result == 0 && bytes < slot.total;
-        let errno = if nothing_taken {
-            libc::EPIPE
-        } else {
-            (-result).max(0)
-        };
+        let nothing_taken = result == 0 && slot.done < slot.total;
+        let errno = if nothing_taken { libc::EPIPE } else { (-result).max(0) };
+        let (key, bytes, spare) = slot.vacate();
         self.free.push(index);
-        Progress::Finished {
-            key,
-            bytes,
-            errno,
-            spare,
-        }
+        Progress::Finished { key, bytes, errno, spare }
     }
 
     /// Starts to connect; the completion is told to `connected`.
@@ -152,25 +175,29 @@ impl SendTable {
 }
 
 impl Slot {
-    fn submit(&mut self, ring: &mut Ring, user_data: u64) {
+    fn submit(&mut self, ring: &mut Ring, user_data: u64, flags: i32) {
         let fd = Fd(self.fd);
         let entry = match self.batch.segments.as_slice() {
             [only] if self.batch.to.is_none() => {
                 let rest = &only.as_slice()[self.done..];
-                opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32)
-                    .flags(SEND_FLAGS)
-                    .build()
+                self.asked = rest.len();
+                opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32).flags(flags).build()
             }
             _ => {
-                let header = self
-                    .header
-                    .get_or_insert_with(|| Box::new(MessageHeader::empty()));
-                header.describe(&self.batch, self.done);
-                opcode::SendMsg::new(fd, header.as_ptr())
-                    .flags(SEND_FLAGS as u32)
-                    .build()
+                let header = self.header.get_or_insert_with(|| Box::new(MessageHeader::empty()));
+                self.asked = header.describe(&self.batch, self.done);
+                opcode::SendMsg::new(fd, header.as_ptr()).flags(flags as u32).build()
             }
         };
-        ring.push(entry.user_data(user_data));
+        let quiet = if self.at_once { Flags::SKIP_SUCCESS } else { Flags::empty() };
+        ring.push(entry.user_data(user_data).flags(quiet));
+    }
+
+    /// Empties the slot: whose it was, the bytes that were accepted, the emptied segment list.
+    fn vacate(&mut self) -> (Key, usize, Vec<Segment>) {
+        let mut spare = std::mem::take(&mut self.batch.segments);
+        spare.clear();
+        self.batch.to = None;
+        (self.key.take().expect("a slot in use has an owner"), self.done, spare)
     }
 }

@@ -92,11 +92,7 @@ pub(crate) fn reset_on_close(fd: RawFd) {
 }
 
 fn open(domain: Domain, kind: Type, mode: Mode) -> io::Result<Socket> {
-    let kind = if mode == Mode::NonBlocking {
-        kind.nonblocking()
-    } else {
-        kind
-    };
+    let kind = if mode == Mode::NonBlocking { kind.nonblocking() } else { kind };
     Socket::new(domain, kind.cloexec(), None::<Protocol>)
 }
 

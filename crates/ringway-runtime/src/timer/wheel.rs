@@ -73,19 +73,12 @@ const SLOTS: usize = 64;
 const SLOT_BITS: u32 = 6;
 const TICK_NS: u128 = 1_000_000;
 const NIL: u32 = u32::MAX;
-const EMPTY: Slot = Slot {
-    head: NIL,
-    tail: NIL,
-    earliest: u64::MAX,
-};
+const EMPTY: Slot = Slot { head: NIL, tail: NIL, earliest: u64::MAX };
 
 impl<T> Wheel<T> {
     /// Makes an empty wheel whose ticks count from `now`.
     pub(crate) fn new(now: Instant) -> Wheel<T> {
-        let level = || Level {
-            occupied: 0,
-            slots: [EMPTY; SLOTS],
-        };
+        let level = || Level { occupied: 0, slots: [EMPTY; SLOTS] };
         Wheel {
             origin: now,
             current: 0,
@@ -105,10 +98,7 @@ impl<T> Wheel<T> {
         let timer = &mut self.timers[index as usize];
         timer.payload = Some(payload);
         timer.tick = tick;
-        let key = TimerKey {
-            index,
-            generation: timer.generation,
-        };
+        let key = TimerKey { index, generation: timer.generation };
         self.armed += 1;
         self.link(index);
         key
@@ -173,10 +163,7 @@ impl<T> Wheel<T> {
             if index == NIL {
                 return;
             }
-            let key = TimerKey {
-                index,
-                generation: self.timers[index as usize].generation,
-            };
+            let key = TimerKey { index, generation: self.timers[index as usize].generation };
             self.unlink(index);
             if let Some(payload) = self.free(index) {
                 fire(key, payload);
@@ -213,9 +200,7 @@ impl<T> Wheel<T> {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Timer {
-            prev, next, place, ..
-        } = self.timers[index as usize];
+        let Timer { prev, next, place, .. } = self.timers[index as usize];
         match prev {
             NIL => self.slot(place).head = next,
             _ => self.timers[prev as usize].next = next,
@@ -255,10 +240,7 @@ impl<T> Wheel<T> {
         let differing = self.current ^ tick;
         let level = (differing | 1).ilog2() / SLOT_BITS;
         let slot = (tick >> (level * SLOT_BITS)) & (SLOTS as u64 - 1);
-        Place {
-            level: level as u8,
-            slot: slot as u8,
-        }
+        Place { level: level as u8, slot: slot as u8 }
     }
 
     /// The first tick of a slot: the current digits above its level, its own, and zeros below.
@@ -271,9 +253,7 @@ impl<T> Wheel<T> {
     /// The first tick at or after `deadline`, so that nothing fires early.
     fn tick_of_deadline(&self, deadline: Instant) -> u64 {
         let ns = deadline.saturating_duration_since(self.origin).as_nanos();
-        u64::try_from(ns.div_ceil(TICK_NS))
-            .unwrap_or(u64::MAX)
-            .max(self.current)
+        u64::try_from(ns.div_ceil(TICK_NS)).unwrap_or(u64::MAX).max(self.current)
     }
 
     fn ticks_passed(&self, now: Instant) -> u64 {

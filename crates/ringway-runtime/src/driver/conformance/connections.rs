@@ -47,25 +47,16 @@ pub(super) fn accept_stop_and_start<F: Fixture>(rig: &mut Rig<F>) {
     rig.accept_start(listener);
     rig.settle();
     rig.driver.accept_stop(listener.key, listener.fd);
-    rig.drive("the end of accepting", |rig| {
-        !rig.of(listener).accept_ends.is_empty()
-    });
+    rig.drive("the end of accepting", |rig| !rig.of(listener).accept_ends.is_empty());
     assert_eq!(rig.of(listener).accept_ends, [libc::ECANCELED]);
 
     let client = rig.connect(&addr);
     rig.settle();
-    assert!(
-        rig.of(listener).accepted.is_empty(),
-        "accepted after the stop"
-    );
+    assert!(rig.of(listener).accepted.is_empty(), "accepted after the stop");
 
     rig.accept_start(listener);
     let server = rig.accepted(listener);
-    assert_eq!(
-        rig.of(listener).accept_ends.len(),
-        1,
-        "one end for one stop"
-    );
+    assert_eq!(rig.of(listener).accept_ends.len(), 1, "one end for one stop");
     for endpoint in [client, server, listener] {
         rig.close(endpoint, false);
     }
@@ -79,9 +70,7 @@ pub(super) fn accept_again_without_a_new_connection<F: Fixture>(rig: &mut Rig<F>
     let first_server = rig.accepted(listener);
     for _ in 0..5 {
         rig.driver.accept_stop(listener.key, listener.fd);
-        rig.drive("the end of accepting", |rig| {
-            !rig.of(listener).accept_ends.is_empty()
-        });
+        rig.drive("the end of accepting", |rig| !rig.of(listener).accept_ends.is_empty());
         rig.of(listener).accept_ends.clear();
         let client = rig.connect(&addr);
         rig.settle();

@@ -40,13 +40,8 @@ pub(super) fn datagrams_keep_their_bounds<F: Fixture>(rig: &mut Rig<F>) {
         rig.send_to(client, &pattern(len, len), &addr);
         assert_eq!(rig.sent(client), (len, 0));
     }
-    rig.drive("all of them", |rig| {
-        rig.of(server).datagrams.len() == lens.len()
-    });
-    for (len, (bytes, _)) in lens
-        .into_iter()
-        .zip(std::mem::take(&mut rig.of(server).datagrams))
-    {
+    rig.drive("all of them", |rig| rig.of(server).datagrams.len() == lens.len());
+    for (len, (bytes, _)) in lens.into_iter().zip(std::mem::take(&mut rig.of(server).datagrams)) {
         assert_same(&bytes, &pattern(len, len));
     }
     rig.close(client, false);
@@ -58,15 +53,10 @@ pub(super) fn datagram_of_many_segments<F: Fixture>(rig: &mut Rig<F>) {
     let (server, addr) = rig.bind_datagram();
     rig.recv_start(server, RecvClass::Datagram);
     for count in [2, 64, 65, 300] {
-        let segments = (0..count)
-            .map(|at| Segment::from(pattern(at * 10, 10)))
-            .collect();
+        let segments = (0..count).map(|at| Segment::from(pattern(at * 10, 10))).collect();
         rig.send_batch(
             client,
-            SendBatch {
-                segments,
-                to: Some(Box::new(addr.clone())),
-            },
+            SendBatch { segments, to: Some(Box::new(addr.clone())), urgent: true },
         );
         assert_eq!(rig.sent(client), (count * 10, 0));
         rig.drive("one datagram", |rig| !rig.of(server).datagrams.is_empty());

@@ -50,15 +50,9 @@ pub(super) fn eventfd_wakes_each_time<F: Fixture>(rig: &mut Rig<F>) {
         }
         let start = Instant::now();
         rig.turn(Wait::AtMost(Duration::from_secs(20)));
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "slept through a signal"
-        );
+        assert!(start.elapsed() < Duration::from_secs(10), "slept through a signal");
         rig.settle();
-        assert!(
-            rig.signal() && peeks_soon(rig),
-            "peek did not tell of a signal"
-        );
+        assert!(rig.signal() && peeks_soon(rig), "peek did not tell of a signal");
         rig.settle();
         assert!(!rig.driver.peek(), "a signal is told once");
     }
@@ -107,10 +101,7 @@ pub(super) fn accept_outlives_the_descriptor_limit<F: Fixture>(rig: &mut Rig<F>)
         return repeat_in_own_process();
     }
     // Before accepting starts: io_uring notes the limit when it takes the operation.
-    let limits = Rlimit {
-        current: Some(128),
-        ..getrlimit(Resource::Nofile)
-    };
+    let limits = Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limits).expect("lowering is allowed");
     let (listener, addr) = rig.listen(&F::stream_addr());
     rig.accept_start(listener);
@@ -122,9 +113,7 @@ pub(super) fn accept_outlives_the_descriptor_limit<F: Fixture>(rig: &mut Rig<F>)
     assert!(!fillers.is_empty());
 
     rig.driver.connect(client.key, client.fd, &addr);
-    rig.drive("the end of accepting", |rig| {
-        !rig.of(listener).accept_ends.is_empty()
-    });
+    rig.drive("the end of accepting", |rig| !rig.of(listener).accept_ends.is_empty());
     assert_eq!(rig.of(listener).accept_ends, [libc::EMFILE]);
     assert!(rig.of(listener).accepted.is_empty());
     drop(fillers);
@@ -141,20 +130,13 @@ pub(super) fn accept_outlives_the_descriptor_limit<F: Fixture>(rig: &mut Rig<F>)
 /// Runs the current test again where no other test runs.
 fn repeat_in_own_process() {
     let thread = std::thread::current();
-    let name = thread
-        .name()
-        .expect("the harness names threads after their tests");
+    let name = thread.name().expect("the harness names threads after their tests");
     let this = std::env::current_exe().expect("the test binary");
     let mut alone = Command::new(this);
-    alone
-        .args(["--exact", name, "--test-threads", "2"])
-        .env(OWN_PROCESS, "1");
+    alone.args(["--exact", name, "--test-threads", "2"]).env(OWN_PROCESS, "1");
     let output = alone.output().expect("the test binary runs");
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && printed.contains("1 passed"),
-        "{printed}"
-    );
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
 const OWN_PROCESS: &str = "RINGWAY_TEST_OWN_PROCESS";
@@ -173,9 +155,7 @@ fn open_and_close<F: Fixture>(rig: &mut Rig<F>) {
         rig.close(client, !abort);
     }
     let over_limit = rig.connect(&addr);
-    rig.drive("an accepted connection", |rig| {
-        !rig.of(listener).accepted.is_empty()
-    });
+    rig.drive("an accepted connection", |rig| !rig.of(listener).accepted.is_empty());
     let fd = rig.of(listener).accepted.remove(0);
     rig.driver.close_unregistered(fd);
     // These connect while the listener closes: some are accepted after the close was asked for.
@@ -203,10 +183,7 @@ pub(super) fn starvation_loses_nothing<F: Fixture>(rig: &mut Rig<F>) {
         assert_same(&rig.received(server, bytes.len()), bytes);
         assert_eq!(rig.sent(client), (bytes.len(), 0));
     }
-    assert!(
-        rig.driver.counters().starved > 0,
-        "two buffers were enough?"
-    );
+    assert!(rig.driver.counters().starved > 0, "two buffers were enough?");
     close_all(rig, pairs);
 }
 
@@ -219,10 +196,7 @@ pub(super) fn held_buffers_park_receives<F: Fixture>(rig: &mut Rig<F>) {
         rig.send_all(client, &pattern(0, 60_000));
     }
     let held = |rig: &mut Rig<F>| -> usize {
-        pairs
-            .iter()
-            .map(|&(_, server)| rig.of(server).views.len())
-            .sum()
+        pairs.iter().map(|&(_, server)| rig.of(server).views.len()).sum()
     };
     rig.drive("both buffers in use", |rig| held(rig) == 2);
     rig.settle();
@@ -230,10 +204,7 @@ pub(super) fn held_buffers_park_receives<F: Fixture>(rig: &mut Rig<F>) {
     let before = rig.driver.counters();
     rig.settle();
     let idle_calls = rig.driver.counters().syscalls - before.syscalls;
-    assert!(
-        idle_calls < 100,
-        "{idle_calls} calls while no buffer was free"
-    );
+    assert!(idle_calls < 100, "{idle_calls} calls while no buffer was free");
 
     rig.holds_views = false;
     for &(_, server) in &pairs {
@@ -270,10 +241,7 @@ pub(super) fn parked_receive_lets_the_send_go_on<F: Fixture>(rig: &mut Rig<F>) {
     assert_same(&got[..ballast.len()], &ballast);
     assert_same(&got[ballast.len()..], &request[..echoed]);
     assert_eq!(rig.sent(server), (got.len(), 0));
-    assert_same(
-        &rig.received(server, request.len() - echoed),
-        &request[echoed..],
-    );
+    assert_same(&rig.received(server, request.len() - echoed), &request[echoed..]);
     close_all(rig, vec![(client, server)]);
 }
 

@@ -61,9 +61,7 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn of(&mut self, endpoint: Endpoint) -> &mut Record {
-        self.records
-            .get_mut(&endpoint.key)
-            .expect("made by endpoint()")
+        self.records.get_mut(&endpoint.key).expect("made by endpoint()")
     }
 
     /// Gives a descriptor a key that was never used.
@@ -74,10 +72,7 @@ impl<F: Fixture> Rig<F> {
 
     pub(super) fn endpoint_at(&mut self, key: Key, fd: RawFd) -> Endpoint {
         let before = self.records.insert(key, Record::default());
-        assert!(
-            before.is_none_or(|record| record.closed),
-            "{key:?} is in use"
-        );
+        assert!(before.is_none_or(|record| record.closed), "{key:?} is in use");
         Endpoint { key, fd }
     }
 
@@ -85,15 +80,8 @@ impl<F: Fixture> Rig<F> {
     pub(super) fn drive(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let mut quiet = 0;
         while !done(self) {
-            quiet = if self.turn(Wait::AtMost(TURN)) > 0 {
-                0
-            } else {
-                quiet + 1
-            };
-            assert!(
-                quiet < QUIET_TURNS_MAX,
-                "nothing happens any more; waited for: {what}"
-            );
+            quiet = if self.turn(Wait::AtMost(TURN)) > 0 { 0 } else { quiet + 1 };
+            assert!(quiet < QUIET_TURNS_MAX, "nothing happens any more; waited for: {what}");
         }
     }
 
@@ -107,9 +95,7 @@ impl<F: Fixture> Rig<F> {
     /// One turn; tells how many events it brought.
     pub(super) fn turn(&mut self, wait: Wait) -> usize {
         let mut events = std::mem::take(&mut self.events);
-        self.driver
-            .turn(wait, &mut events)
-            .expect("the interface works");
+        self.driver.turn(wait, &mut events).expect("the interface works");
         let count = events.len();
         for event in events.drain(..) {
             self.record(event);
@@ -137,23 +123,13 @@ impl<F: Fixture> Rig<F> {
             }
             Event::Datagram { data, from, .. } => {
                 assert!(record.receiving, "Datagram without a receive");
-                record
-                    .datagrams
-                    .push((data.to_vec(), from.map(|addr| *addr)));
+                record.datagrams.push((data.to_vec(), from.map(|addr| *addr)));
             }
             Event::RecvEnded { end, .. } => {
-                assert!(
-                    std::mem::take(&mut record.receiving),
-                    "{end:?} without a receive"
-                );
+                assert!(std::mem::take(&mut record.receiving), "{end:?} without a receive");
                 record.recv_ends.push(end);
             }
-            Event::Sent {
-                bytes,
-                errno,
-                spare,
-                ..
-            } => {
+            Event::Sent { bytes, errno, spare, .. } => {
                 assert!(std::mem::take(&mut record.sending), "Sent without a batch");
                 assert!(spare.is_empty(), "the spare list holds segments");
                 record.sent.push((bytes, errno));
@@ -173,10 +149,7 @@ impl<F: Fixture> Rig<F> {
 
     pub(super) fn bind_datagram(&mut self) -> (Endpoint, SockAddr) {
         let addr = F::stream_addr();
-        let (fd, bound) = self
-            .driver
-            .bind_datagram(&addr, OPTIONS)
-            .expect("a port is free");
+        let (fd, bound) = self.driver.bind_datagram(&addr, OPTIONS).expect("a port is free");
         (self.endpoint(fd), bound)
     }
 
@@ -206,9 +179,7 @@ impl<F: Fixture> Rig<F> {
 
     /// The next connection of `listener`, registered.
     pub(super) fn accepted(&mut self, listener: Endpoint) -> Endpoint {
-        self.drive("an accepted connection", |rig| {
-            !rig.of(listener).accepted.is_empty()
-        });
+        self.drive("an accepted connection", |rig| !rig.of(listener).accepted.is_empty());
         let fd = self.of(listener).accepted.remove(0);
         self.endpoint(fd)
     }
@@ -228,17 +199,14 @@ impl<F: Fixture> Rig<F> {
 
     /// Starts to send; at most one batch of an endpoint is in flight.
     pub(super) fn send(&mut self, endpoint: Endpoint, segments: Vec<Segment>) {
-        self.send_batch(endpoint, SendBatch { segments, to: None });
+        self.send_batch(endpoint, SendBatch { segments, to: None, urgent: true });
     }
 
     pub(super) fn send_to(&mut self, endpoint: Endpoint, bytes: &[u8], to: &SockAddr) {
         let to = Some(Box::new(to.clone()));
         self.send_batch(
             endpoint,
-            SendBatch {
-                segments: vec![bytes.to_vec().into()],
-                to,
-            },
+            SendBatch { segments: vec![bytes.to_vec().into()], to, urgent: true },
         );
     }
 
@@ -260,9 +228,7 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn shutdown_write(&mut self, endpoint: Endpoint) {
-        self.driver
-            .shutdown_write(endpoint.key, endpoint.fd)
-            .expect("the stream is connected");
+        self.driver.shutdown_write(endpoint.key, endpoint.fd).expect("the stream is connected");
     }
 
     /// Waits for `count` bytes in total and takes them.
@@ -274,10 +240,7 @@ impl<F: Fixture> Rig<F> {
     /// Waits for the end of the receive.
     pub(super) fn recv_end(&mut self, endpoint: Endpoint) -> RecvEnd {
         self.drive("the end of a receive", |rig| !rig.of(endpoint).receiving);
-        self.of(endpoint)
-            .recv_ends
-            .pop()
-            .expect("a receive was started")
+        self.of(endpoint).recv_ends.pop().expect("a receive was started")
     }
 
     pub(super) fn close(&mut self, endpoint: Endpoint, abort: bool) {
@@ -290,9 +253,7 @@ impl<F: Fixture> Rig<F> {
             return false;
         };
         let eventfd = eventfd.try_clone().expect("a descriptor is free");
-        std::fs::File::from(eventfd)
-            .write_all(&1_u64.to_ne_bytes())
-            .expect("counts far");
+        std::fs::File::from(eventfd).write_all(&1_u64.to_ne_bytes()).expect("counts far");
         true
     }
 }
@@ -336,11 +297,7 @@ fn key_of(event: &Event) -> Key {
     }
 }
 
-const OPTIONS: BindOptions = BindOptions {
-    reuse_port: false,
-    backlog: 64,
-    only_v6: false,
-};
+const OPTIONS: BindOptions = BindOptions { reuse_port: false, backlog: 64, only_v6: false };
 
 const TURN: Duration = Duration::from_millis(50);
 

@@ -14,24 +14,8 @@ pub(super) fn echo_of_many_sizes<F: Fixture>(rig: &mut Rig<F>) {
     rig.recv_start(client, RecvClass::Message);
     rig.recv_start(server, RecvClass::Message);
     let buffer = limits::MESSAGE_BUFFER_BYTES;
-    let sizes = [
-        1,
-        2,
-        63,
-        64,
-        1_000,
-        4_096,
-        16_384,
-        buffer - 1,
-        buffer,
-        buffer + 1,
-        2 * buffer,
-    ];
-    for (at, size) in sizes
-        .into_iter()
-        .chain([65_536, 100_003, 1 << 20])
-        .enumerate()
-    {
+    let sizes = [1, 2, 63, 64, 1_000, 4_096, 16_384, buffer - 1, buffer, buffer + 1, 2 * buffer];
+    for (at, size) in sizes.into_iter().chain([65_536, 100_003, 1 << 20]).enumerate() {
         let wanted = pattern(at, size);
         rig.send(client, vec![wanted.clone().into()]);
         let mut echoed = 0;
@@ -68,12 +52,7 @@ pub(super) fn echo_of_views<F: Fixture>(rig: &mut Rig<F>) {
             let views = &rig.of(client).views;
             views.iter().map(|view| view.len()).sum::<usize>() == wanted.len()
         });
-        let got: Vec<u8> = rig
-            .of(client)
-            .views
-            .drain(..)
-            .flat_map(|view| view.to_vec())
-            .collect();
+        let got: Vec<u8> = rig.of(client).views.drain(..).flat_map(|view| view.to_vec()).collect();
         assert_same(&got, &wanted);
     }
     rig.close(client, false);

@@ -18,10 +18,7 @@ impl Epoll {
             self.counters.syscalls += 1;
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match accept_with(sockets::borrow(handle.fd), flags) {
-                Ok(socket) => events.push(Event::Accepted {
-                    key,
-                    fd: socket.into_raw_fd(),
-                }),
+                Ok(socket) => events.push(Event::Accepted { key, fd: socket.into_raw_fd() }),
                 Err(Errno::AGAIN) => {
                     handle.readable = false;
                     return;
@@ -29,10 +26,7 @@ impl Epoll {
                 Err(error) if is_fault_of_connection(error) => {}
                 Err(error) => {
                     handle.accepting = false;
-                    events.push(Event::AcceptEnded {
-                        key,
-                        errno: error.raw_os_error(),
-                    });
+                    events.push(Event::AcceptEnded { key, errno: error.raw_os_error() });
                     return;
                 }
             }

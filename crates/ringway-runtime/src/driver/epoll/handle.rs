@@ -8,13 +8,9 @@ use super::send::Outgoing;
 use crate::driver::{Key, RecvClass};
 
 /// What every watched handle is watched for.
-pub(super) const READ: EventFlags = EventFlags::IN
-    .union(EventFlags::RDHUP)
-    .union(EventFlags::ET);
+pub(super) const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-const ENDED: EventFlags = EventFlags::RDHUP
-    .union(EventFlags::HUP)
-    .union(EventFlags::ERR);
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// An object by its key, what is asked of it, and what epoll said last.
 pub(super) struct Handle {

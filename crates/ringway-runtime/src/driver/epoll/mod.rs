@@ -57,12 +57,7 @@ impl Epoll {
     pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(EVENTFD);
-        epoll::add(
-            &epoll,
-            &eventfd,
-            data,
-            epoll::EventFlags::IN | epoll::EventFlags::ET,
-        )?;
+        epoll::add(&epoll, &eventfd, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Self {
             epoll,
             _eventfd: eventfd,
@@ -96,9 +91,7 @@ impl Epoll {
 
     /// The handle of `key`; `None` when it is closed, even if its slot is in use again.
     fn known(&mut self, key: Key) -> Option<&mut Handle> {
-        self.handles
-            .get_mut(key.index())
-            .filter(|handle| handle.key == key)
+        self.handles.get_mut(key.index()).filter(|handle| handle.key == key)
     }
 
     /// Moves receives back to work as far as there are buffers for them.
@@ -147,11 +140,7 @@ impl Epoll {
         let timespec = timeout.and_then(|limit| Timespec::try_from(limit).ok());
         self.counters.syscalls += 1;
         self.fetched.clear();
-        match epoll::wait(
-            &self.epoll,
-            spare_capacity(&mut self.fetched),
-            timespec.as_ref(),
-        ) {
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.fetched), timespec.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -279,19 +268,13 @@ impl Driver for Epoll {
         }
         if let Err(error) = self.watch(key, handle::READ) {
             self.handles[key.index()].accepting = false;
-            self.early.push(Event::AcceptEnded {
-                key,
-                errno: error.raw_os_error(),
-            });
+            self.early.push(Event::AcceptEnded { key, errno: error.raw_os_error() });
         }
     }
 
     fn accept_stop(&mut self, key: Key, fd: RawFd) {
         if std::mem::take(&mut self.handle(key, fd).accepting) {
-            self.early.push(Event::AcceptEnded {
-                key,
-                errno: libc::ECANCELED,
-            });
+            self.early.push(Event::AcceptEnded { key, errno: libc::ECANCELED });
         }
     }
 
@@ -313,10 +296,7 @@ impl Driver for Epoll {
 
     fn recv_stop(&mut self, key: Key, fd: RawFd) {
         if std::mem::take(&mut self.handle(key, fd).receiving) {
-            self.early.push(Event::RecvEnded {
-                key,
-                end: RecvEnd::Stopped,
-            });
+            self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
         }
     }
 

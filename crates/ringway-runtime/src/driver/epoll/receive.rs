@@ -30,11 +30,7 @@ impl Epoll {
     pub(super) fn receive(&mut self, key: Key, events: &mut Vec<Event>) -> usize {
         let handle = &mut self.handles[key.index()];
         let bulk = handle.class == RecvClass::Bulk;
-        let pool = if bulk {
-            &self.pools.bulk
-        } else {
-            &self.pools.message
-        };
+        let pool = if bulk { &self.pools.bulk } else { &self.pools.message };
         let mut bytes = 0;
         for _ in 0..limits::EPOLL_SOCKET_READS {
             let Some(buffer) = pool.take() else {
@@ -77,10 +73,7 @@ fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Even
     match recv(sockets::borrow(handle.fd), into, RecvFlags::empty()) {
         Ok((0, _)) => Attempt::Ended(RecvEnd::Eof),
         Ok((count, _)) => {
-            events.push(Event::Received {
-                key: handle.key,
-                data: buffer.freeze(count),
-            });
+            events.push(Event::Received { key: handle.key, data: buffer.freeze(count) });
             // A short read has emptied the socket, so nothing needs to ask again. Whether an end
             // follows is known only by asking.
             if count < room && !handle.ended {
@@ -94,18 +87,10 @@ fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Even
 }
 
 fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Event>) -> Attempt {
-    match recvfrom(
-        sockets::borrow(handle.fd),
-        buffer.as_mut_slice(),
-        RecvFlags::empty(),
-    ) {
+    match recvfrom(sockets::borrow(handle.fd), buffer.as_mut_slice(), RecvFlags::empty()) {
         Ok((count, _, from)) => {
             let from = from.and_then(address_of).map(Box::new);
-            events.push(Event::Datagram {
-                key: handle.key,
-                data: buffer.freeze(count),
-                from,
-            });
+            events.push(Event::Datagram { key: handle.key, data: buffer.freeze(count), from });
             Attempt::More(count)
         }
         Err(error) => refused(handle, error),
@@ -150,10 +135,7 @@ mod tests {
             assert_eq!(address_of(inet.into()), Some(SockAddr::from(inet)));
         }
         let path = SocketAddrUnix::new("/tmp/a socket").expect("a short path");
-        assert_eq!(
-            address_of(path.into()),
-            SockAddr::unix("/tmp/a socket").ok()
-        );
+        assert_eq!(address_of(path.into()), SockAddr::unix("/tmp/a socket").ok());
         let name = SocketAddrUnix::new_abstract_name(b"name").expect("a short name");
         assert_eq!(address_of(name.into()), SockAddr::unix("\0name").ok());
         assert_eq!(address_of(SocketAddrUnix::new_unnamed().into()), None);

@@ -46,12 +46,7 @@ impl Epoll {
             let _too_late = sockets::shutdown_write(fd);
         }
         let (bytes, spare) = outgoing.finish();
-        Some(Event::Sent {
-            key,
-            bytes,
-            errno,
-            spare,
-        })
+        Some(Event::Sent { key, bytes, errno, spare })
     }
 
     /// Has the next chance to write reported.
@@ -80,12 +75,7 @@ pub(super) enum Progress {
 impl Outgoing {
     pub(super) fn new(batch: SendBatch) -> Self {
         debug_assert!(!batch.segments.is_empty());
-        Self {
-            batch,
-            segment: 0,
-            offset: 0,
-            bytes: 0,
-        }
+        Self { batch, segment: 0, offset: 0, bytes: 0 }
     }
 
     /// Sends until all is accepted, the socket takes no more, or it fails.
@@ -124,10 +114,7 @@ impl Outgoing {
         match (self.batch.segments.as_slice(), self.batch.to.as_deref()) {
             ([only], None) => {
                 let rest = &only.as_slice()[self.offset..];
-                Ok((
-                    send(sockets::borrow(fd), rest, SendFlags::NOSIGNAL)?,
-                    rest.len(),
-                ))
+                Ok((send(sockets::borrow(fd), rest, SendFlags::NOSIGNAL)?, rest.len()))
             }
             (segments, to) if segments.len() > GATHERED && (to.is_some() || is_datagram(fd)) => {
                 // A datagram leaves whole, however many pieces it has.
@@ -149,12 +136,7 @@ impl Outgoing {
     fn rest(&self) -> impl Iterator<Item = IoSlice<'_>> {
         let first = self.batch.segments.get(self.segment);
         let first = first.map(|segment| &segment.as_slice()[self.offset..]);
-        let others = self
-            .batch
-            .segments
-            .iter()
-            .skip(self.segment + 1)
-            .map(Segment::as_slice);
+        let others = self.batch.segments.iter().skip(self.segment + 1).map(Segment::as_slice);
         first.into_iter().chain(others).map(IoSlice::new)
     }
 

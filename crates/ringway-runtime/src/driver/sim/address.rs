@@ -31,10 +31,7 @@ const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 impl Addresses {
     pub(super) fn new() -> Self {
-        Self {
-            bound: HashMap::new(),
-            next_port: *EPHEMERAL_PORTS.start(),
-        }
+        Self { bound: HashMap::new(), next_port: *EPHEMERAL_PORTS.start() }
     }
 
     /// Binds `fd` and tells its address, with a port in place of zero.
@@ -54,16 +51,8 @@ impl Addresses {
             None if is_named_unix(addr) => addr.clone(),
             None => return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
         };
-        let BindOptions {
-            reuse_port,
-            only_v6,
-            ..
-        } = options;
-        let group = || Group {
-            fds: Vec::new(),
-            reuse_port,
-            only_v6,
-        };
+        let BindOptions { reuse_port, only_v6, .. } = options;
+        let group = || Group { fds: Vec::new(), reuse_port, only_v6 };
         let group = self.bound.entry(addr.clone()).or_insert_with(group);
         let shared = group.reuse_port && reuse_port && !addr.is_unix();
         if !group.fds.is_empty() && !shared {
@@ -92,14 +81,8 @@ impl Addresses {
         let exact = canonical(reachable(inet));
         let any = canonical(SocketAddr::new(unspecified(inet.ip()), inet.port()));
         let any_v6 = canonical(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), inet.port()));
-        let dual = || {
-            self.group(&any_v6)
-                .filter(|group| inet.is_ipv6() || !group.only_v6)
-        };
-        let group = self
-            .group(&exact)
-            .or_else(|| self.group(&any))
-            .or_else(dual);
+        let dual = || self.group(&any_v6).filter(|group| inet.is_ipv6() || !group.only_v6);
+        let group = self.group(&exact).or_else(|| self.group(&any)).or_else(dual);
         group.map_or(&[], |group| &group.fds)
     }
 
@@ -112,11 +95,7 @@ impl Addresses {
             let port = self.next_port;
             let next = port.saturating_add(1);
             let wraps = !EPHEMERAL_PORTS.contains(&next);
-            self.next_port = if wraps {
-                *EPHEMERAL_PORTS.start()
-            } else {
-                next
-            };
+            self.next_port = if wraps { *EPHEMERAL_PORTS.start() } else { next };
             let addr = canonical(SocketAddr::new(ip, port));
             if self.group(&addr).is_none() {
                 return Ok(addr);
@@ -163,16 +142,10 @@ fn is_named_unix(addr: &SockAddr) -> bool {
 mod tests {
     use super::*;
 
-    const OPTIONS: BindOptions = BindOptions {
-        reuse_port: false,
-        backlog: 1,
-        only_v6: false,
-    };
+    const OPTIONS: BindOptions = BindOptions { reuse_port: false, backlog: 1, only_v6: false };
 
     fn addr(text: &str) -> SockAddr {
-        text.parse::<SocketAddr>()
-            .expect("a written address")
-            .into()
+        text.parse::<SocketAddr>().expect("a written address").into()
     }
 
     #[test]
@@ -188,10 +161,7 @@ mod tests {
     #[test]
     fn an_address_is_shared_only_by_those_who_agree_to() {
         let mut addresses = Addresses::new();
-        let shared = BindOptions {
-            reuse_port: true,
-            ..OPTIONS
-        };
+        let shared = BindOptions { reuse_port: true, ..OPTIONS };
         let place = addr("127.0.0.1:80");
         addresses.bind(&place, shared, 1).unwrap();
         addresses.bind(&place, shared, 2).unwrap();
@@ -215,16 +185,7 @@ mod tests {
         addresses.bind(&addr("127.0.0.1:80"), OPTIONS, 1).unwrap();
         assert_eq!(addresses.reached_by(&addr("0.0.0.0:80")), [1]);
         assert_eq!(addresses.reached_by(&addr("127.0.0.2:80")), [4]);
-        addresses
-            .bind(
-                &addr("[::]:81"),
-                BindOptions {
-                    only_v6: true,
-                    ..OPTIONS
-                },
-                7,
-            )
-            .unwrap();
+        addresses.bind(&addr("[::]:81"), BindOptions { only_v6: true, ..OPTIONS }, 7).unwrap();
         assert!(addresses.reached_by(&addr("127.0.0.1:81")).is_empty());
     }
 

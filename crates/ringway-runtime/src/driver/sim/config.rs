@@ -47,10 +47,7 @@ impl SimConfig {
     /// The faults of [`Faults::harsh`].
     #[must_use]
     pub const fn harsh(seed: u64) -> Self {
-        Self {
-            faults: Faults::harsh(),
-            ..Self::new(seed)
-        }
+        Self { faults: Faults::harsh(), ..Self::new(seed) }
     }
 }
 

@@ -22,18 +22,13 @@ impl Sim {
             }
             Some(Kind::Listener(_) | Kind::Stream(_)) => libc::EISCONN,
         };
-        self.schedule
-            .after(Duration::ZERO, Action::Connected { key, errno });
+        self.schedule.after(Duration::ZERO, Action::Connected { key, errno });
     }
 
     fn send_syn(&mut self, client: RawFd, to: &SockAddr) {
         let lost = self.chance(self.config.faults.connects_lost);
         let latency = self.latency();
-        let syn = Action::Syn {
-            client,
-            to: Box::new(to.clone()),
-            attempt: 0,
-        };
+        let syn = Action::Syn { client, to: Box::new(to.clone()), attempt: 0 };
         if lost {
             self.answer_connect(client, libc::ETIMEDOUT, limits::SIM_CONNECT_TIMEOUT);
         } else {
@@ -88,14 +83,7 @@ impl Sim {
             return self.answer_connect(client, libc::ETIMEDOUT, Duration::ZERO);
         }
         let wait = limits::SIM_CONNECT_RETRY_FIRST * (1 << attempt);
-        self.schedule.after(
-            wait,
-            Action::Syn {
-                client,
-                to,
-                attempt: attempt + 1,
-            },
-        );
+        self.schedule.after(wait, Action::Syn { client, to, attempt: attempt + 1 });
     }
 
     fn pick_listener(&mut self, to: &SockAddr) -> Option<RawFd> {
@@ -108,10 +96,8 @@ impl Sim {
 
     /// Joins both ends. The client is a stream from here on, but its program is told later.
     fn establish(&mut self, client: RawFd, server: RawFd) {
-        let ends = self
-            .network
-            .stream_mut(server)
-            .map(|end| (end.remote.clone(), end.local.clone()));
+        let ends =
+            self.network.stream_mut(server).map(|end| (end.remote.clone(), end.local.clone()));
         let Some((local, remote)) = ends else { return };
         let at = self.arrival(server);
         if let Some(socket) = self.network.socket_mut(client) {
@@ -121,9 +107,7 @@ impl Sim {
         }
         self.answer_connect(client, 0, at - self.schedule.now());
         if self.chance(self.config.faults.resets) {
-            let after = self
-                .rng
-                .between(Duration::ZERO, self.config.faults.reset_within);
+            let after = self.rng.between(Duration::ZERO, self.config.faults.reset_within);
             self.schedule.after(after, Action::Reset { to: client });
             self.schedule.after(after, Action::Reset { to: server });
         }
@@ -138,10 +122,7 @@ impl Sim {
     }
 
     pub(super) fn on_accept_stopped(&mut self, key: Key) {
-        if self
-            .live(key)
-            .is_some_and(|handle| handle.accept.state == Armed::Stopping)
-        {
+        if self.live(key).is_some_and(|handle| handle.accept.state == Armed::Stopping) {
             self.end_accept(key, libc::ECANCELED);
         }
     }

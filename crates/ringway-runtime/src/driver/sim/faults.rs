@@ -101,12 +101,7 @@ impl Faults {
     #[must_use]
     pub fn are_none(&self) -> bool {
         let times = Self::none();
-        *self
-            == Self {
-                delay_max: self.delay_max,
-                reset_within: self.reset_within,
-                ..times
-            }
+        *self == Self { delay_max: self.delay_max, reset_within: self.reset_within, ..times }
     }
 }
 
@@ -123,18 +118,9 @@ mod tests {
     #[test]
     fn presets_differ_in_what_a_program_can_see() {
         assert!(Faults::none().are_none());
-        assert!(
-            Faults {
-                delay_max: Duration::ZERO,
-                ..Faults::none()
-            }
-            .are_none()
-        );
+        assert!(Faults { delay_max: Duration::ZERO, ..Faults::none() }.are_none());
         let harsh = Faults::harsh();
         assert!(!harsh.are_none());
-        assert_eq!(
-            (harsh.resets, harsh.connects_refused, harsh.datagrams_lost),
-            (0, 0, 0)
-        );
+        assert_eq!((harsh.resets, harsh.connects_refused, harsh.datagrams_lost), (0, 0, 0));
     }
 }

@@ -66,10 +66,7 @@ impl Handle {
 }
 
 impl Repeating {
-    pub(super) const STARTED: Repeating = Repeating {
-        state: Armed::On,
-        paused: false,
-    };
+    pub(super) const STARTED: Repeating = Repeating { state: Armed::On, paused: false };
 
     /// Whether completions may be made now.
     pub(super) fn runs(self) -> bool {
@@ -83,19 +80,8 @@ impl Repeating {
 
 impl Sending {
     pub(super) fn new(batch: SendBatch) -> Self {
-        let total = batch
-            .segments
-            .iter()
-            .map(|segment| segment.as_slice().len())
-            .sum();
-        Self {
-            batch,
-            done: 0,
-            total,
-            paused: false,
-            outcome: None,
-            ends_write: false,
-        }
+        let total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
+        Self { batch, done: 0, total, paused: false, outcome: None, ends_write: false }
     }
 
     /// Copies the next `count` bytes out and counts them as sent.

@@ -163,11 +163,7 @@ impl Sim {
 
     /// The time from one socket to another.
     fn latency(&mut self) -> Duration {
-        let SimConfig {
-            latency_min,
-            latency_max,
-            ..
-        } = self.config;
+        let SimConfig { latency_min, latency_max, .. } = self.config;
         self.rng.between(latency_min, latency_max) + self.delay(self.config.faults.delays)
     }
 
@@ -176,8 +172,7 @@ impl Sim {
         if !self.chance(per_mille) {
             return Duration::ZERO;
         }
-        self.rng
-            .between(Duration::from_nanos(1), self.config.faults.delay_max)
+        self.rng.between(Duration::from_nanos(1), self.config.faults.delay_max)
     }
 
     /// A wait of up to the longest that faults cause.
@@ -217,15 +212,11 @@ impl Driver for Sim {
     }
 
     fn peer_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
-        self.network
-            .peer_addr(fd)?
-            .map_or_else(|| SockAddr::unix(""), Ok)
+        self.network.peer_addr(fd)?.map_or_else(|| SockAddr::unix(""), Ok)
     }
 
     fn local_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
-        self.network
-            .local_addr(fd)?
-            .map_or_else(|| SockAddr::unix(""), Ok)
+        self.network.local_addr(fd)?.map_or_else(|| SockAddr::unix(""), Ok)
     }
 
     fn is_simulated(&self) -> bool {
@@ -324,11 +315,7 @@ impl Driver for Sim {
 
     fn describe(&self) -> String {
         let SimConfig { seed, faults, .. } = self.config;
-        let faults = if faults.are_none() {
-            "no faults"
-        } else {
-            "faults"
-        };
+        let faults = if faults.are_none() { "no faults" } else { "faults" };
         format!("sim (seed {seed}, {faults})")
     }
 }

@@ -145,11 +145,7 @@ impl Network {
         self.check_room()?;
         let local = self.listeners.bind(addr, options, self.next_fd)?;
         let backlog_max = usize::try_from(options.backlog).unwrap_or(0).max(1);
-        let listener = Listener {
-            local: local.clone(),
-            backlog: VecDeque::new(),
-            backlog_max,
-        };
+        let listener = Listener { local: local.clone(), backlog: VecDeque::new(), backlog_max };
         Ok((self.insert(Kind::Listener(listener), true), local))
     }
 
@@ -166,31 +162,19 @@ impl Network {
 
     /// Adds a connection's accepted end, whose peer `client` is told of it later.
     pub(super) fn insert_accepted(&mut self, client: RawFd, to: &SockAddr) -> io::Result<RawFd> {
-        let local = to
-            .as_socket()
-            .map_or_else(|| to.clone(), |inet| reachable(inet).into());
+        let local = to.as_socket().map_or_else(|| to.clone(), |inet| reachable(inet).into());
         let remote = match local.as_socket() {
             Some(inet) => Some(self.listeners.with_free_port(inet.ip())?),
             None => None,
         };
-        Ok(self.insert(
-            Kind::Stream(Stream::new(client, Some(local), remote)),
-            false,
-        ))
+        Ok(self.insert(Kind::Stream(Stream::new(client, Some(local), remote)), false))
     }
 
     fn insert(&mut self, kind: Kind, held: bool) -> RawFd {
         let fd = self.next_fd;
         self.next_fd += 1;
         self.held_count += usize::from(held);
-        self.sockets.insert(
-            fd,
-            Socket {
-                key: None,
-                held,
-                kind,
-            },
-        );
+        self.sockets.insert(fd, Socket { key: None, held, kind });
         fd
     }
 
@@ -261,9 +245,7 @@ impl Network {
 
     /// The address of a descriptor's own end; `None` where it has no name.
     pub(super) fn local_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
-        let socket = self
-            .socket(fd)
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        let socket = self.socket(fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         Ok(match &socket.kind {
             Kind::Unconnected => None,
             Kind::Listener(listener) => Some(listener.local.clone()),
@@ -274,14 +256,10 @@ impl Network {
 
     /// The address of a descriptor's other end; `None` where it has no name.
     pub(super) fn peer_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
-        let socket = self
-            .socket(fd)
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        let socket = self.socket(fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         match &socket.kind {
             Kind::Stream(stream) => Ok(stream.remote.clone()),
-            Kind::Datagram(DatagramSocket {
-                remote: Some(to), ..
-            }) => Ok(Some(to.clone())),
+            Kind::Datagram(DatagramSocket { remote: Some(to), .. }) => Ok(Some(to.clone())),
             _ => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
         }
     }

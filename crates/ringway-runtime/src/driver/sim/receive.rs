@@ -19,10 +19,7 @@ impl Sim {
     }
 
     pub(super) fn on_receive_stopped(&mut self, key: Key) {
-        if self
-            .live(key)
-            .is_some_and(|handle| handle.receive.state == Armed::Stopping)
-        {
+        if self.live(key).is_some_and(|handle| handle.receive.state == Armed::Stopping) {
             self.end_receive(key, RecvEnd::Stopped);
         }
     }
@@ -109,10 +106,7 @@ impl Sim {
         let count = stream.read(&mut buffer.as_mut_slice()[..count]);
         let peer = stream.peer;
         self.tell_room(peer, count);
-        Some(Event::Received {
-            key,
-            data: buffer.freeze(count),
-        })
+        Some(Event::Received { key, data: buffer.freeze(count) })
     }
 
     fn receive_datagram(
@@ -132,11 +126,7 @@ impl Sim {
         buffer.as_mut_slice()[..count].copy_from_slice(&datagram.bytes[..count]);
         let data = buffer.freeze(count);
         Some(match class {
-            RecvClass::Datagram => Event::Datagram {
-                key,
-                data,
-                from: datagram.from,
-            },
+            RecvClass::Datagram => Event::Datagram { key, data, from: datagram.from },
             RecvClass::Message | RecvClass::Bulk => Event::Received { key, data },
         })
     }

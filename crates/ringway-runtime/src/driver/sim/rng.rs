@@ -50,11 +50,8 @@ mod tests {
     fn a_seed_gives_the_published_sequence() {
         let mut rng = Rng::new(1_234_567);
         let got = [rng.next(), rng.next(), rng.next()];
-        let published = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ];
+        let published =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(got, published);
     }
 

@@ -22,11 +22,7 @@ struct Entry<A> {
 
 impl<A> Schedule<A> {
     pub(super) fn new() -> Self {
-        Self {
-            now: Duration::ZERO,
-            entries: BinaryHeap::new(),
-            next_order: 0,
-        }
+        Self { now: Duration::ZERO, entries: BinaryHeap::new(), next_order: 0 }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -35,11 +31,7 @@ impl<A> Schedule<A> {
 
     /// Plans an action; a time in the past means now.
     pub(super) fn at(&mut self, at: Duration, action: A) {
-        let entry = Entry {
-            at: at.max(self.now),
-            order: self.next_order,
-            action,
-        };
+        let entry = Entry { at: at.max(self.now), order: self.next_order, action };
         self.next_order += 1;
         self.entries.push(Reverse(entry));
     }

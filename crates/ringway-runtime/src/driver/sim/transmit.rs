@@ -38,12 +38,7 @@ impl Sim {
         let mut spare = std::mem::take(&mut send.batch.segments);
         spare.clear();
         let errno = send.outcome.unwrap_or(0);
-        self.ready.push_back(Event::Sent {
-            key,
-            bytes: send.done,
-            errno,
-            spare,
-        });
+        self.ready.push_back(Event::Sent { key, bytes: send.done, errno, spare });
         if send.ends_write {
             self.send_fin(fd);
         }
@@ -53,11 +48,7 @@ impl Sim {
     pub(super) fn step_send(&mut self, key: Key) {
         let Some(handle) = self.live(key) else { return };
         let fd = handle.fd;
-        if handle
-            .send
-            .as_ref()
-            .is_none_or(|send| send.paused || send.outcome.is_some())
-        {
+        if handle.send.as_ref().is_none_or(|send| send.paused || send.outcome.is_some()) {
             return;
         }
         match self.network.socket(fd).map(|socket| &socket.kind) {
@@ -79,11 +70,7 @@ impl Sim {
         if stream.write_ended {
             return self.finish_send(key, libc::EPIPE);
         }
-        let room = self
-            .config
-            .socket_buffer_bytes
-            .max(1)
-            .saturating_sub(stream.outstanding);
+        let room = self.config.socket_buffer_bytes.max(1).saturating_sub(stream.outstanding);
         let Some(send) = self.live(key).and_then(|handle| handle.send.as_ref()) else {
             return;
         };
@@ -93,11 +80,7 @@ impl Sim {
             return;
         }
         let short = fits > 1 && self.chance(self.config.faults.short_sends);
-        let count = if short {
-            self.rng.one_to(fits - 1)
-        } else {
-            fits
-        };
+        let count = if short { self.rng.one_to(fits - 1) } else { fits };
         self.send_bytes(key, fd, count);
         if count == rest {
             return self.finish_send(key, 0);
@@ -119,14 +102,7 @@ impl Sim {
         };
         stream.outstanding += bytes.len();
         if !bytes.is_empty() {
-            self.schedule.at(
-                at,
-                Action::Bytes {
-                    to: stream.peer,
-                    from: fd,
-                    bytes,
-                },
-            );
+            self.schedule.at(at, Action::Bytes { to: stream.peer, from: fd, bytes });
         }
     }
 
@@ -225,10 +201,7 @@ impl Sim {
         let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) else {
             return;
         };
-        let datagram = Datagram {
-            from: Some(Box::new(local)),
-            bytes: send.take(total),
-        };
+        let datagram = Datagram { from: Some(Box::new(local)), bytes: send.take(total) };
         if is_inet(&to) {
             self.launch(fd, to, datagram);
         } else {
@@ -259,24 +232,14 @@ impl Sim {
         if self.chance(faults.datagrams_lost) {
             return;
         }
-        let copies = if self.chance(faults.datagrams_doubled) {
-            2
-        } else {
-            1
-        };
+        let copies = if self.chance(faults.datagrams_doubled) { 2 } else { 1 };
         for _ in 0..copies {
             let at = if self.chance(faults.datagrams_reordered) {
                 self.schedule.now() + self.latency() + self.pause()
             } else {
                 self.arrival(fd)
             };
-            self.schedule.at(
-                at,
-                Action::Datagram {
-                    to: to.clone(),
-                    datagram: datagram.clone(),
-                },
-            );
+            self.schedule.at(at, Action::Datagram { to: to.clone(), datagram: datagram.clone() });
         }
     }
 

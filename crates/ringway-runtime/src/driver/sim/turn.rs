@@ -36,10 +36,7 @@ impl Sim {
 
     /// Moves the clock to what happens next, or to the deadline; whether there is more to run.
     fn advance(&mut self, deadline: Option<Duration>) -> io::Result<bool> {
-        let next = self
-            .schedule
-            .next_at()
-            .filter(|&at| deadline.is_none_or(|end| at <= end));
+        let next = self.schedule.next_at().filter(|&at| deadline.is_none_or(|end| at <= end));
         let to = next.or(deadline).ok_or_else(|| self.stuck())?;
         self.schedule.advance_to(to);
         Ok(next.is_some())
@@ -56,11 +53,7 @@ impl Sim {
             Action::Sent(key) => self.on_sent(key),
             Action::Connected { key, errno } => self.on_connected(key, errno),
             Action::Closed { key, abort } => self.on_closed(key, abort),
-            Action::Syn {
-                client,
-                to,
-                attempt,
-            } => self.on_syn(client, to, attempt),
+            Action::Syn { client, to, attempt } => self.on_syn(client, to, attempt),
             Action::Bytes { to, from, bytes } => self.on_bytes(to, from, bytes),
             Action::Fin { to } => self.on_fin(to),
             Action::Reset { to } => self.on_reset(to),
@@ -83,11 +76,7 @@ impl Sim {
             }
         }
         let all = self.ready.len();
-        let count = if self.chance(faults.short_turns) {
-            self.rng.one_to(all)
-        } else {
-            all
-        };
+        let count = if self.chance(faults.short_turns) { self.rng.one_to(all) } else { all };
         events.extend(self.ready.drain(..count));
     }
 

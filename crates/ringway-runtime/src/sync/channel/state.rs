@@ -76,9 +76,7 @@ impl<T> State<T> {
             Turn::Granted => self.senders_served -= 1,
             Turn::New | Turn::Released => {}
         }
-        let taken = message
-            .take()
-            .expect("a send future is not polled after it was ready");
+        let taken = message.take().expect("a send future is not polled after it was ready");
         let answer = match self.try_push(taken) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(TrySendError::Closed(refused)) => Poll::Ready(Err(SendError(refused))),
@@ -153,17 +151,10 @@ impl<T> State<T> {
         assert!(self.receivers_served <= len, "seed {seed}");
         assert!(len + self.senders_served <= capacity, "seed {seed}");
         if self.receiver_line.front_units().is_some() {
-            assert_eq!(
-                self.receivers_served, len,
-                "a receiver sleeps on a message: seed {seed}"
-            );
+            assert_eq!(self.receivers_served, len, "a receiver sleeps on a message: seed {seed}");
         }
         if self.sender_line.front_units().is_some() {
-            assert_eq!(
-                len + self.senders_served,
-                capacity,
-                "a sender sleeps on room: seed {seed}"
-            );
+            assert_eq!(len + self.senders_served, capacity, "a sender sleeps on room: seed {seed}");
         }
     }
 }

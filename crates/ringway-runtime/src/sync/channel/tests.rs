@@ -11,11 +11,7 @@ fn a_full_channel_makes_senders_wait_in_order() {
     assert!(second.poll(&mut b).is_pending());
     assert_eq!(receiver.try_recv(), Ok(0));
     assert_eq!((first.wakes(), second.wakes()), (1, 0));
-    assert_eq!(
-        sender.try_send(9),
-        Err(TrySendError::Full(9)),
-        "the room is promised"
-    );
+    assert_eq!(sender.try_send(9), Err(TrySendError::Full(9)), "the room is promised");
     assert!(second.poll(&mut b).is_pending());
     assert_eq!(first.poll(&mut a), Poll::Ready(Ok(())));
     assert_eq!(receiver.try_recv(), Ok(1));
@@ -32,11 +28,7 @@ fn a_message_promised_to_a_dropped_receiver_goes_to_the_next() {
     assert!(second.poll(&mut b).is_pending());
     sender.try_send(1).expect("room");
     assert_eq!((first.wakes(), second.wakes()), (1, 0));
-    assert_eq!(
-        receiver.try_recv(),
-        Err(TryRecvError::Empty),
-        "the message is promised"
-    );
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "the message is promised");
     drop(a);
     assert_eq!(second.wakes(), 1);
     assert_eq!(second.poll(&mut b), Poll::Ready(Some(1)));
@@ -81,16 +73,9 @@ fn the_last_receiver_drops_the_queue_and_refuses_senders() {
     assert!(probe.poll(&mut waiting).is_pending());
     drop(receiver);
     assert_eq!(probe.wakes(), 1);
-    assert_eq!(
-        probe.poll(&mut waiting),
-        Poll::Ready(Err(SendError(message.clone())))
-    );
+    assert_eq!(probe.poll(&mut waiting), Poll::Ready(Err(SendError(message.clone()))));
     drop(waiting);
-    assert_eq!(
-        Rc::strong_count(&message),
-        1,
-        "the queued one and the refused one are gone"
-    );
+    assert_eq!(Rc::strong_count(&message), 1, "the queued one and the refused one are gone");
     assert!(sender.is_closed());
 }
 

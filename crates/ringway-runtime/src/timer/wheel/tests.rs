@@ -52,9 +52,7 @@ fn far_timers_keep_their_order_through_one_jump() {
 fn the_farthest_deadline_a_clock_can_name_is_held() {
     let start = Instant::now();
     let mut wheel = Wheel::new(start);
-    let far = (0..=63)
-        .rev()
-        .find_map(|bits| start.checked_add(Duration::from_secs(1 << bits)));
+    let far = (0..=63).rev().find_map(|bits| start.checked_add(Duration::from_secs(1 << bits)));
     let key = wheel.insert(far.expect("some deadline fits"), 1);
     assert_eq!(fired(&mut wheel, start + Duration::from_secs(1 << 32)), []);
     assert!(wheel.next_deadline().is_some());
@@ -82,14 +80,8 @@ fn a_place_is_retired_after_its_last_generation() {
     let key = wheel.insert(start, 1);
     wheel.timers[key.index as usize].generation = u32::MAX;
     assert_eq!(fired(&mut wheel, start), [1]);
-    let last = TimerKey {
-        index: key.index,
-        generation: u32::MAX,
-    };
-    assert_eq!(
-        (wheel.cancel(last), wheel.insert(start, 2).index),
-        (None, 1)
-    );
+    let last = TimerKey { index: key.index, generation: u32::MAX };
+    assert_eq!((wheel.cancel(last), wheel.insert(start, 2).index), (None, 1));
 }
 
 #[test]
@@ -174,13 +166,7 @@ fn compare_with_model(seed: u64) {
     let mut now = start;
     let mut wheel = Wheel::new(start);
     let (order, armed) = (BTreeMap::new(), BTreeMap::new());
-    let mut model = Model {
-        start,
-        current: 0,
-        armings: 0,
-        order,
-        armed,
-    };
+    let mut model = Model { start, current: 0, armings: 0, order, armed };
     let mut keys = Vec::new();
     for id in 0..300 {
         let choice = random.next() as usize;
@@ -234,9 +220,7 @@ fn following_next_deadline_reaches_a_timer_in_few_steps() {
         let mut random = Random(seed);
         let start = Instant::now();
         let mut wheel = Wheel::new(start);
-        let keys: Vec<_> = (0..50)
-            .map(|id| wheel.insert(start + random.span(), id))
-            .collect();
+        let keys: Vec<_> = (0..50).map(|id| wheel.insert(start + random.span(), id)).collect();
         for key in keys.into_iter().skip(1) {
             wheel.cancel(key);
         }
@@ -260,10 +244,7 @@ fn next_deadline_is_exact_without_cancellations() {
             wheel.insert(start + random.span(), id);
         }
         while let Some(next) = wheel.next_deadline() {
-            assert!(
-                !fired(&mut wheel, next).is_empty(),
-                "woke for nothing, seed {seed}"
-            );
+            assert!(!fired(&mut wheel, next).is_empty(), "woke for nothing, seed {seed}");
         }
     }
 }

@@ -20,11 +20,7 @@ fn a_bounded_wait_ends_at_its_bound() {
 
 #[test]
 fn a_wait_ends_with_the_first_event() {
-    let config = SimConfig {
-        latency_min: SECOND,
-        latency_max: SECOND,
-        ..SimConfig::new(1)
-    };
+    let config = SimConfig { latency_min: SECOND, latency_max: SECOND, ..SimConfig::new(1) };
     let mut lab = Lab::new(config);
     let (_, addr) = lab.listen();
     lab.connect(&addr);
@@ -33,10 +29,7 @@ fn a_wait_ends_with_the_first_event() {
     assert!(matches!(events[..], [Event::Accepted { .. }]), "{events:?}");
     assert_eq!(lab.sim.elapsed(), SECOND);
     let events = lab.turn(Wait::Forever);
-    assert!(
-        matches!(events[..], [Event::Connected { errno: 0, .. }]),
-        "{events:?}"
-    );
+    assert!(matches!(events[..], [Event::Connected { errno: 0, .. }]), "{events:?}");
     assert_eq!(lab.sim.elapsed(), 2 * SECOND);
 }
 
@@ -48,22 +41,9 @@ fn a_poll_delivers_what_is_due_and_leaves_the_clock() {
     let before = lab.sim.elapsed();
     assert!(lab.sim.peek());
     let events = lab.turn(Wait::Poll);
-    assert!(
-        matches!(
-            events[..],
-            [Event::Sent {
-                bytes: 1,
-                errno: 0,
-                ..
-            }]
-        ),
-        "{events:?}"
-    );
+    assert!(matches!(events[..], [Event::Sent { bytes: 1, errno: 0, .. }]), "{events:?}");
     lab.recv_start(server, RecvClass::Message);
-    assert!(
-        lab.turn(Wait::Poll).is_empty(),
-        "the byte is still on its way"
-    );
+    assert!(lab.turn(Wait::Poll).is_empty(), "the byte is still on its way");
     assert!(!lab.sim.peek());
     assert_eq!(lab.sim.elapsed(), before);
     lab.run(1);
@@ -75,14 +55,7 @@ fn waiting_for_nothing_is_an_error_that_names_the_seed() {
     let mut lab = Lab::new(SimConfig::new(4_711));
     let (client, _server) = lab.pair();
     lab.recv_start(client, RecvClass::Message);
-    let error = lab
-        .sim
-        .turn(Wait::Forever, &mut Vec::new())
-        .unwrap_err()
-        .to_string();
+    let error = lab.sim.turn(Wait::Forever, &mut Vec::new()).unwrap_err().to_string();
     assert!(error.starts_with("simulation is stuck"), "{error}");
-    assert!(
-        error.contains("1 receives") && error.ends_with("seed 4711"),
-        "{error}"
-    );
+    assert!(error.contains("1 receives") && error.ends_with("seed 4711"), "{error}");
 }

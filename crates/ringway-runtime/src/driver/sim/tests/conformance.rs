@@ -20,14 +20,8 @@ impl Fixture for SimFixture {
 
     /// Nobody else is there to wake a simulation.
     fn driver(pools: &Pools) -> io::Result<(Sim, Option<OwnedFd>)> {
-        let config = SimConfig {
-            latency_max: Duration::ZERO,
-            ..SimConfig::new(1)
-        };
-        let config = SimConfig {
-            latency_min: Duration::ZERO,
-            ..config
-        };
+        let config = SimConfig { latency_max: Duration::ZERO, ..SimConfig::new(1) };
+        let config = SimConfig { latency_min: Duration::ZERO, ..config };
         Ok((Sim::new(config, pools), None))
     }
 

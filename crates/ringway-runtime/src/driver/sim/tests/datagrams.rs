@@ -16,13 +16,7 @@ fn bind(lab: &mut Lab, addr: &SockAddr) -> (Key, SockAddr) {
 fn send_to(lab: &mut Lab, from: Key, to: &SockAddr, bytes: &[u8]) -> Vec<Event> {
     let (head, tail) = bytes.split_at(bytes.len() / 2);
     let segments = vec![Segment::from(head.to_vec()), Segment::from(tail.to_vec())];
-    lab.send_batch(
-        from,
-        SendBatch {
-            segments,
-            to: Some(Box::new(to.clone())),
-        },
-    );
+    lab.send_batch(from, SendBatch { segments, to: Some(Box::new(to.clone())), urgent: true });
     lab.settle()
 }
 
@@ -49,10 +43,7 @@ fn datagrams_arrive_whole_with_their_sender() {
     lab.recv_start(server, RecvClass::Datagram);
     for message in [&b"one"[..], b"", b"three"] {
         let events = send_to(&mut lab, client, &server_addr, message);
-        assert_eq!(
-            datagrams(&events),
-            [(message.to_vec(), client_addr.clone())]
-        );
+        assert_eq!(datagrams(&events), [(message.to_vec(), client_addr.clone())]);
         assert_eq!(errno(&events), Some(0));
     }
     for key in [client, server] {
@@ -73,13 +64,8 @@ fn a_connected_socket_needs_no_address() {
     let fd = lab.fd(client);
     lab.sim.connect(client, fd, &server_addr);
     let mut events = Vec::new();
-    lab.sim
-        .turn(crate::driver::Wait::Poll, &mut events)
-        .unwrap();
-    assert!(
-        matches!(events[..], [Event::Connected { errno: 0, .. }]),
-        "{events:?}"
-    );
+    lab.sim.turn(crate::driver::Wait::Poll, &mut events).unwrap();
+    assert!(matches!(events[..], [Event::Connected { errno: 0, .. }]), "{events:?}");
     lab.send(client, "there");
     assert_eq!(datagrams(&lab.settle())[0].0, b"there");
     assert_eq!(lab.sim.peer_addr(fd).unwrap(), server_addr);
@@ -90,22 +76,13 @@ fn too_long_is_an_error_and_nobody_there_is_not() {
     let mut lab = Lab::new(SimConfig::new(3));
     let (client, _) = bind(&mut lab, &inet("127.0.0.1:0"));
     let nobody = inet("127.0.0.1:9");
-    assert_eq!(
-        errno(&send_to(&mut lab, client, &nobody, &[0; 65_508])),
-        Some(libc::EMSGSIZE)
-    );
-    assert_eq!(
-        errno(&send_to(&mut lab, client, &nobody, &[0; 65_507])),
-        Some(0)
-    );
+    assert_eq!(errno(&send_to(&mut lab, client, &nobody, &[0; 65_508])), Some(libc::EMSGSIZE));
+    assert_eq!(errno(&send_to(&mut lab, client, &nobody, &[0; 65_507])), Some(0));
 }
 
 #[test]
 fn a_full_queue_drops() {
-    let mut lab = Lab::new(SimConfig {
-        socket_buffer_bytes: 1_000,
-        ..SimConfig::new(4)
-    });
+    let mut lab = Lab::new(SimConfig { socket_buffer_bytes: 1_000, ..SimConfig::new(4) });
     let (server, addr) = bind(&mut lab, &inet("127.0.0.1:0"));
     let (client, _) = bind(&mut lab, &inet("127.0.0.1:0"));
     for _ in 0..5 {
@@ -117,10 +94,7 @@ fn a_full_queue_drops() {
 
 #[test]
 fn unix_datagrams_wait_for_room_and_need_a_receiver() {
-    let mut lab = Lab::new(SimConfig {
-        socket_buffer_bytes: 500,
-        ..SimConfig::new(5)
-    });
+    let mut lab = Lab::new(SimConfig { socket_buffer_bytes: 500, ..SimConfig::new(5) });
     let path = |name| SockAddr::unix(format!("/run/{name}")).unwrap();
     let (server, addr) = bind(&mut lab, &path("server"));
     let (client, client_addr) = bind(&mut lab, &path("client"));
@@ -132,22 +106,13 @@ fn unix_datagrams_wait_for_room_and_need_a_receiver() {
     assert_eq!(datagrams(&events)[1], (vec![2; 400], client_addr));
     lab.close(server);
     lab.settle();
-    assert_eq!(
-        errno(&send_to(&mut lab, client, &addr, &[3; 4])),
-        Some(libc::ECONNREFUSED)
-    );
+    assert_eq!(errno(&send_to(&mut lab, client, &addr, &[3; 4])), Some(libc::ECONNREFUSED));
 }
 
 #[test]
 fn faults_lose_double_and_reorder() {
     let run = |faults| {
-        let mut lab = Lab::with_buffers(
-            SimConfig {
-                faults,
-                ..SimConfig::new(6)
-            },
-            256,
-        );
+        let mut lab = Lab::with_buffers(SimConfig { faults, ..SimConfig::new(6) }, 256);
         let (server, addr) = bind(&mut lab, &inet("127.0.0.1:0"));
         let (client, _) = bind(&mut lab, &inet("127.0.0.1:0"));
         lab.recv_start(server, RecvClass::Datagram);
@@ -156,42 +121,19 @@ fn faults_lose_double_and_reorder() {
             let segments = vec![Segment::from(vec![number])];
             lab.send_batch(
                 client,
-                SendBatch {
-                    segments,
-                    to: Some(Box::new(addr.clone())),
-                },
+                SendBatch { segments, to: Some(Box::new(addr.clone())), urgent: true },
             );
             let events = lab.turn(crate::driver::Wait::Poll);
             got.extend(datagrams(&events).into_iter().map(|(bytes, _)| bytes[0]));
         }
-        got.extend(
-            datagrams(&lab.settle())
-                .into_iter()
-                .map(|(bytes, _)| bytes[0]),
-        );
+        got.extend(datagrams(&lab.settle()).into_iter().map(|(bytes, _)| bytes[0]));
         got
     };
     let all: Vec<u8> = (0..100).collect();
     assert_eq!(run(Faults::none()), all);
-    assert!(
-        run(Faults {
-            datagrams_lost: 1_000,
-            ..Faults::none()
-        })
-        .is_empty()
-    );
-    assert_eq!(
-        run(Faults {
-            datagrams_doubled: 1_000,
-            ..Faults::none()
-        })
-        .len(),
-        200
-    );
-    let mut mixed = run(Faults {
-        datagrams_reordered: 500,
-        ..Faults::none()
-    });
+    assert!(run(Faults { datagrams_lost: 1_000, ..Faults::none() }).is_empty());
+    assert_eq!(run(Faults { datagrams_doubled: 1_000, ..Faults::none() }).len(), 200);
+    let mut mixed = run(Faults { datagrams_reordered: 500, ..Faults::none() });
     assert_ne!(mixed, all);
     mixed.sort_unstable();
     assert_eq!(mixed, all);

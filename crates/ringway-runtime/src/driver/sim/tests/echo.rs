@@ -44,10 +44,7 @@ struct Server {
 #[test]
 fn every_byte_comes_back_in_order_under_harsh_faults() {
     for seed in 0..300 {
-        run(SimConfig {
-            socket_buffer_bytes: 16 * 1024,
-            ..SimConfig::harsh(seed)
-        });
+        run(SimConfig { socket_buffer_bytes: 16 * 1024, ..SimConfig::harsh(seed) });
     }
 }
 
@@ -61,10 +58,7 @@ fn every_byte_comes_back_in_order_without_faults() {
 #[test]
 fn tiny_buffers_between_the_ends_lose_nothing() {
     for seed in 0..5 {
-        run(SimConfig {
-            socket_buffer_bytes: 100,
-            ..SimConfig::harsh(seed)
-        });
+        run(SimConfig { socket_buffer_bytes: 100, ..SimConfig::harsh(seed) });
     }
 }
 
@@ -113,22 +107,10 @@ impl Scenario {
         let mut clients = BTreeMap::new();
         for number in 0..CLIENTS {
             let total = rng.below(CLIENT_BYTES_MAX);
-            let client = Client {
-                number,
-                total,
-                sent: 0,
-                got: 0,
-            };
+            let client = Client { number, total, sent: 0, got: 0 };
             clients.insert(lab.connect(&addr).bits(), client);
         }
-        Self {
-            lab,
-            rng,
-            listener,
-            clients,
-            servers: BTreeMap::new(),
-            done: 0,
-        }
+        Self { lab, rng, listener, clients, servers: BTreeMap::new(), done: 0 }
     }
 
     fn run(&mut self) {
@@ -171,29 +153,15 @@ impl Scenario {
 
     fn on_accepted(&mut self, fd: i32) {
         let key = self.lab.register(fd);
-        let class = if self.rng.chance(500) {
-            RecvClass::Bulk
-        } else {
-            RecvClass::Message
-        };
+        let class = if self.rng.chance(500) { RecvClass::Bulk } else { RecvClass::Message };
         self.lab.recv_start(key, class);
-        self.servers.insert(
-            key.bits(),
-            Server {
-                receiving: true,
-                ..Server::default()
-            },
-        );
+        self.servers.insert(key.bits(), Server { receiving: true, ..Server::default() });
     }
 
     fn echo(&mut self, key: Key, data: View) {
         let scarce = self.lab.pools.message.free_count() < BUFFERS_LEFT
             || self.lab.pools.bulk.free_count() < 2;
-        let segment = if scarce {
-            Segment::from(data.to_vec())
-        } else {
-            Segment::from(data)
-        };
+        let segment = if scarce { Segment::from(data.to_vec()) } else { Segment::from(data) };
         let server = self.servers.get_mut(&key.bits()).expect("accepted before");
         server.queue.push(segment);
         if server.queue.len() > QUEUE_MAX {
@@ -210,7 +178,7 @@ impl Scenario {
         if !server.queue.is_empty() {
             server.sending = true;
             let segments = std::mem::take(&mut server.queue);
-            return self.lab.send_batch(key, SendBatch { segments, to: None });
+            return self.lab.send_batch(key, SendBatch { segments, to: None, urgent: true });
         }
         if server.eof {
             self.lab.close(key);
@@ -243,10 +211,7 @@ impl Scenario {
         if self.clients.contains_key(&key.bits()) {
             return self.send_more(key);
         }
-        self.servers
-            .get_mut(&key.bits())
-            .expect("accepted before")
-            .sending = false;
+        self.servers.get_mut(&key.bits()).expect("accepted before").sending = false;
         self.flush(key);
     }
 
@@ -266,18 +231,14 @@ impl Scenario {
         if segments.is_empty() {
             self.lab.shutdown_write(key);
         } else {
-            self.lab.send_batch(key, SendBatch { segments, to: None });
+            self.lab.send_batch(key, SendBatch { segments, to: None, urgent: true });
         }
     }
 
     /// Now and then stops a client's receive, which then starts it again.
     fn annoy(&mut self) {
         if self.rng.chance(100) {
-            let bits = *self
-                .clients
-                .keys()
-                .nth(self.rng.below(CLIENTS))
-                .expect("all are kept");
+            let bits = *self.clients.keys().nth(self.rng.below(CLIENTS)).expect("all are kept");
             let client = &self.clients[&bits];
             if client.got < client.total && client.got > 0 {
                 self.lab.recv_stop(Key::from_bits(bits));
@@ -293,13 +254,7 @@ impl Client {
 
     fn verify(&mut self, data: &[u8]) {
         for &byte in data {
-            assert_eq!(
-                byte,
-                self.byte(self.got),
-                "client {} at {}",
-                self.number,
-                self.got
-            );
+            assert_eq!(byte, self.byte(self.got), "client {} at {}", self.number, self.got);
             self.got += 1;
         }
         assert!(self.got <= self.sent, "more came back than was sent");

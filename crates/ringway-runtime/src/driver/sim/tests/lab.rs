@@ -12,11 +12,8 @@ use crate::driver::sim::{Sim, SimConfig};
 use crate::driver::{BindOptions, Driver, Event, Key, RecvClass, SendBatch, Wait};
 use crate::sys::Pools;
 
-pub(super) const OPTIONS: BindOptions = BindOptions {
-    reuse_port: false,
-    backlog: 16,
-    only_v6: false,
-};
+pub(super) const OPTIONS: BindOptions =
+    BindOptions { reuse_port: false, backlog: 16, only_v6: false };
 
 pub(super) struct Lab {
     pub(super) sim: Sim,
@@ -48,13 +45,7 @@ impl Lab {
         let pools = Pools::new(buffers, 2).unwrap();
         let sim = Sim::new(config, &pools);
         let buffers = usize::from(buffers);
-        Self {
-            sim,
-            pools,
-            trace: Vec::new(),
-            books: BTreeMap::new(),
-            buffers,
-        }
+        Self { sim, pools, trace: Vec::new(), books: BTreeMap::new(), buffers }
     }
 
     /// Gives a descriptor a new key.
@@ -94,13 +85,8 @@ impl Lab {
         let (listener, addr) = self.listen();
         let client = self.connect(&addr);
         let events = self.run(2);
-        assert!(
-            matches!(events[1], Event::Connected { errno: 0, .. }),
-            "{events:?}"
-        );
-        let Event::Accepted { fd, .. } = events[0] else {
-            panic!("{events:?}")
-        };
+        assert!(matches!(events[1], Event::Connected { errno: 0, .. }), "{events:?}");
+        let Event::Accepted { fd, .. } = events[0] else { panic!("{events:?}") };
         let server = self.register(fd);
         self.close(listener);
         self.run(1);
@@ -128,10 +114,7 @@ impl Lab {
     pub(super) fn send(&mut self, key: Key, bytes: impl Into<Vec<u8>>) {
         self.send_batch(
             key,
-            SendBatch {
-                segments: vec![Segment::from(bytes.into())],
-                to: None,
-            },
+            SendBatch { segments: vec![Segment::from(bytes.into())], to: None, urgent: true },
         );
     }
 
@@ -197,23 +180,15 @@ impl Lab {
             assert!(book.closed, "key {bits:#x} is still open: {book:?}");
         }
         assert_eq!(self.sim.open_descriptors(), 0, "descriptors leaked");
-        assert_eq!(
-            self.pools.message.free_count(),
-            self.buffers,
-            "message buffers leaked"
-        );
+        assert_eq!(self.pools.message.free_count(), self.buffers, "message buffers leaked");
         assert_eq!(self.pools.bulk.free_count(), 2, "bulk buffers leaked");
     }
 
     fn check(&mut self, event: &Event) {
-        self.trace
-            .push(format!("{:?} {}", self.sim.elapsed(), line(event)));
+        self.trace.push(format!("{:?} {}", self.sim.elapsed(), line(event)));
         let book = self.book(event.key());
         assert!(!book.closed, "after Closed: {event:?}");
-        assert!(
-            !book.closing || matches!(event, Event::Closed { .. }),
-            "after close: {event:?}"
-        );
+        assert!(!book.closing || matches!(event, Event::Closed { .. }), "after close: {event:?}");
         let owed = match event {
             Event::Accepted { .. } => return assert!(book.accepts > 0, "{event:?}"),
             Event::Received { data, .. } => {
@@ -234,22 +209,16 @@ impl Lab {
                 return;
             }
         };
-        *owed = owed
-            .checked_sub(1)
-            .unwrap_or_else(|| panic!("nobody asked for {event:?}"));
+        *owed = owed.checked_sub(1).unwrap_or_else(|| panic!("nobody asked for {event:?}"));
     }
 
     fn book(&mut self, key: Key) -> &mut Book {
-        self.books
-            .get_mut(&key.bits())
-            .expect("keys are made by `register`")
+        self.books.get_mut(&key.bits()).expect("keys are made by `register`")
     }
 }
 
 pub(super) fn inet(text: &str) -> SockAddr {
-    text.parse::<SocketAddr>()
-        .expect("a written address")
-        .into()
+    text.parse::<SocketAddr>().expect("a written address").into()
 }
 
 /// An event with the bytes that it carries.

@@ -19,10 +19,7 @@ const CLIENT_BYTES: usize = 100_000;
 #[test]
 fn echo_servers_survive_harsh_faults() {
     for seed in 0..60 {
-        let config = SimConfig {
-            socket_buffer_bytes: 8 * 1024,
-            ..SimConfig::harsh(seed)
-        };
+        let config = SimConfig { socket_buffer_bytes: 8 * 1024, ..SimConfig::harsh(seed) };
         simulate(config, echo_scenario()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
@@ -38,10 +35,7 @@ fn broken_connections_are_errors_not_hangs() {
     };
     let mut failed = 0;
     for seed in 0..60 {
-        let config = SimConfig {
-            faults,
-            ..SimConfig::new(seed)
-        };
+        let config = SimConfig { faults, ..SimConfig::new(seed) };
         if let Err(error) = simulate(config, echo_scenario()) {
             assert!(!error.to_string().contains("stuck"), "seed {seed}: {error}");
             failed += 1;
@@ -62,10 +56,7 @@ fn timers_run_on_virtual_time() {
         Ok(now() - start)
     });
     let slept = slept.unwrap();
-    assert!(
-        slept >= day && slept < day + Duration::from_millis(10),
-        "{slept:?}"
-    );
+    assert!(slept >= day && slept < day + Duration::from_millis(10), "{slept:?}");
 }
 
 #[test]
@@ -75,10 +66,7 @@ fn a_task_that_nothing_will_wake_is_named_stuck() {
         listener.accept().await.map(drop)
     });
     let error = error.unwrap_err().to_string();
-    assert!(
-        error.contains("stuck") && error.contains("seed 77"),
-        "{error}"
-    );
+    assert!(error.contains("stuck") && error.contains("seed 77"), "{error}");
 }
 
 #[test]
@@ -115,9 +103,7 @@ async fn echo_scenario() -> io::Result<()> {
             spawn(echo(stream));
         }
     });
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| spawn(client(number, addr.clone())))
-        .collect();
+    let clients: Vec<_> = (0..CLIENTS).map(|number| spawn(client(number, addr.clone()))).collect();
     let mut outcome = Ok(());
     for client in clients {
         outcome = outcome.and(client.await.expect("no client panics"));

@@ -20,9 +20,7 @@ fn heard(events: &[Event], of: Key) -> (Vec<u8>, Option<RecvEnd>) {
 
 fn sent(events: &[Event], of: Key) -> Option<(usize, i32)> {
     events.iter().find_map(|event| match event {
-        Event::Sent {
-            key, bytes, errno, ..
-        } if *key == of => Some((*bytes, *errno)),
+        Event::Sent { key, bytes, errno, .. } if *key == of => Some((*bytes, *errno)),
         _ => None,
     })
 }
@@ -35,10 +33,7 @@ fn a_half_close_ends_one_direction_only() {
     lab.recv_start(client, RecvClass::Message);
     lab.send(client, "question");
     lab.shutdown_write(client);
-    assert_eq!(
-        heard(&lab.settle(), server),
-        (b"question".to_vec(), Some(RecvEnd::Eof))
-    );
+    assert_eq!(heard(&lab.settle(), server), (b"question".to_vec(), Some(RecvEnd::Eof)));
     lab.send(server, "answer");
     assert_eq!(heard(&lab.settle(), client), (b"answer".to_vec(), None));
     lab.send(client, "too late");
@@ -59,10 +54,7 @@ fn a_close_delivers_what_was_sent_before_it() {
     lab.close(client);
     lab.settle();
     lab.recv_start(server, RecvClass::Message);
-    assert_eq!(
-        heard(&lab.settle(), server),
-        (b"last words".to_vec(), Some(RecvEnd::Eof))
-    );
+    assert_eq!(heard(&lab.settle(), server), (b"last words".to_vec(), Some(RecvEnd::Eof)));
     lab.close(server);
     lab.settle();
     lab.finish();
@@ -77,14 +69,8 @@ fn an_abort_resets_the_peer() {
     lab.turn(Wait::Poll);
     lab.abort(client);
     let events = lab.settle();
-    assert_eq!(
-        heard(&events, server).1,
-        Some(RecvEnd::Failed(libc::ECONNRESET))
-    );
-    assert_eq!(
-        sent(&events, server).map(|(_, errno)| errno),
-        Some(libc::ECONNRESET)
-    );
+    assert_eq!(heard(&events, server).1, Some(RecvEnd::Failed(libc::ECONNRESET)));
+    assert_eq!(sent(&events, server).map(|(_, errno)| errno), Some(libc::ECONNRESET));
     lab.send(server, "anyone?");
     assert_eq!(sent(&lab.settle(), server), Some((0, libc::EPIPE)));
     let error = lab.sim.shutdown_write(server, lab.fd(server)).unwrap_err();
@@ -102,10 +88,7 @@ fn a_close_with_bytes_unread_is_a_reset() {
     lab.send(server, "never read");
     lab.settle();
     lab.close(client);
-    assert_eq!(
-        heard(&lab.settle(), server).1,
-        Some(RecvEnd::Failed(libc::ECONNRESET))
-    );
+    assert_eq!(heard(&lab.settle(), server).1, Some(RecvEnd::Failed(libc::ECONNRESET)));
 }
 
 #[test]
@@ -115,30 +98,19 @@ fn bytes_to_a_closed_end_come_back_as_a_reset() {
     lab.close(client);
     lab.settle();
     lab.send(server, "hello?");
-    assert_eq!(
-        sent(&lab.settle(), server),
-        Some((6, 0)),
-        "nobody knows yet"
-    );
+    assert_eq!(sent(&lab.settle(), server), Some((6, 0)), "nobody knows yet");
     lab.send(server, "hello??");
     assert_eq!(sent(&lab.settle(), server), Some((0, libc::ECONNRESET)));
 }
 
 #[test]
 fn a_send_waits_for_the_reader() {
-    let config = SimConfig {
-        socket_buffer_bytes: 1_000,
-        ..SimConfig::new(6)
-    };
+    let config = SimConfig { socket_buffer_bytes: 1_000, ..SimConfig::new(6) };
     let mut lab = Lab::new(config);
     let (client, server) = lab.pair();
     let bytes: Vec<u8> = (0..10_000_u32).map(|at| at as u8).collect();
     lab.send(client, bytes.clone());
-    assert_eq!(
-        sent(&lab.settle(), client),
-        None,
-        "there is no room for all"
-    );
+    assert_eq!(sent(&lab.settle(), client), None, "there is no room for all");
     lab.recv_start(server, RecvClass::Message);
     let events = lab.settle();
     assert!(heard(&events, server).0 == bytes, "bytes lost or mixed up");
@@ -153,10 +125,7 @@ fn a_stop_keeps_bytes_for_the_next_receive() {
     lab.recv_start(server, RecvClass::Message);
     lab.recv_stop(server);
     lab.recv_stop(server);
-    assert_eq!(
-        heard(&lab.settle(), server),
-        (vec![], Some(RecvEnd::Stopped))
-    );
+    assert_eq!(heard(&lab.settle(), server), (vec![], Some(RecvEnd::Stopped)));
     lab.recv_stop(server);
     lab.send(client, "kept");
     assert_eq!(heard(&lab.settle(), server), (vec![], None));
@@ -175,11 +144,7 @@ fn a_receive_without_a_buffer_parks_until_one_is_back() {
     assert_eq!(heard(&lab.settle(), server), (vec![], None));
     assert_eq!(lab.sim.counters().starved, 1);
     assert!(!lab.sim.peek());
-    let error = lab
-        .sim
-        .turn(Wait::Forever, &mut Vec::new())
-        .unwrap_err()
-        .to_string();
+    let error = lab.sim.turn(Wait::Forever, &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("1 of them waiting for a buffer"), "{error}");
     drop(held);
     assert!(lab.sim.peek());
@@ -218,9 +183,7 @@ fn unregistered_descriptors_are_closed_too() {
     let (listener, addr) = lab.listen();
     let client = lab.connect(&addr);
     let events = lab.run(2);
-    let Event::Accepted { fd, .. } = events[0] else {
-        panic!("{events:?}")
-    };
+    let Event::Accepted { fd, .. } = events[0] else { panic!("{events:?}") };
     lab.recv_start(client, RecvClass::Message);
     lab.sim.close_unregistered(fd);
     assert_eq!(heard(&lab.settle(), client).1, Some(RecvEnd::Eof));
