@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Core numbers stay below this: the size of the kernel's affinity mask as libc fixes it.
 pub(crate) const CORES_MAX: usize = 1024;
 
-/// A core may poll this long before it sleeps; beyond it "spinning" would be a mistake of units.
-pub(crate) const SPIN_MAX: Duration = Duration::from_secs(1);
+/// A core may poll this long before it sleeps; the runtime spins no longer, whatever it is told.
+pub(crate) const SPIN_MAX: Duration = Duration::from_millis(10);
 
 /// The longest measured interval or warm-up of one run: an hour shows any drift.
 pub(crate) const MEASURED_MAX: Duration = Duration::from_secs(3600);
@@ -50,3 +50,35 @@ pub(crate) const CONTROL_LINE_BYTES_MAX: usize = 256;
 
 /// Latencies above this are recorded as this: no run waits longer for an answer.
 pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
+/// A connection is up within this; beyond it the server is overwhelmed.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// Connects under way at once: far below any accept queue, so that none is dropped and tried again a
+/// second later.
+pub(crate) const CONNECTS_AT_ONCE: u32 = 128;
+
+/// Replies still missing this long after the end of a run are errors.
+pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// The server has framed what is under way on a connection, and said so, within this.
+pub(crate) const TALLY_MAX: Duration = Duration::from_secs(20);
+
+/// A run may take this much longer than its warm-up and its measured interval: connecting and draining.
+pub(crate) const RUN_SLACK: Duration = Duration::from_secs(60);
+
+/// Connections of the receive suite's warm-up: what warms up is code, caches and clocks, not connections.
+pub(crate) const WARM_UP_CONNECTIONS: u32 = 64;
+
+/// Connections of the receive suite that have queued bytes at a time: with batches of 64 KiB half a
+/// megabyte, which stays in a second-level cache.
+pub(crate) const SENDERS_AT_ONCE: u32 = 8;
+
+/// Bytes that one connection queues packet by packet before it waits.
+pub(crate) const PER_PACKET_TURN_BYTES: usize = 64 << 10;
+
+/// Bytes of one batch: a larger one would measure memory, not the path.
+pub(crate) const BATCH_BYTES_MAX: u64 = 16 << 20;
+
+/// Descriptors that a side needs beside its connections.
+pub(crate) const DESCRIPTORS_SPARE: u64 = 64;

@@ -3,16 +3,12 @@
 //! Exit status: 0 if all went well, 1 if something failed or a measurement had errors, 2 if the arguments
 //! were wrong.
 
-#![expect(
-    dead_code,
-    unused_imports,
-    reason = "the suites of `bench` and the servers of `serve` will use these parts"
-)]
 
 mod allocations;
 mod args;
 mod bench;
 mod control;
+mod cores;
 mod environment;
 mod histogram;
 mod limits;

@@ -20,8 +20,10 @@ pub(crate) struct BenchConfig {
     pub(crate) target: Target,
     pub(crate) placement: Placement,
     pub(crate) backend: Backend,
-    /// How long a core polls before it sleeps, on both sides; `None` leaves that to the runtime.
+    /// How long a core of the server polls before it sleeps; `None` leaves that to the runtime.
     pub(crate) spin: Option<Duration>,
+    /// The same on the client's side.
+    pub(crate) client_spin: Option<Duration>,
     /// Whether the peer programs get rows of their own.
     pub(crate) peers: bool,
     pub(crate) format: Format,
@@ -126,6 +128,14 @@ impl fmt::Display for SendMode {
 }
 
 impl Transport {
+    /// That of an address, which is `tcp://` unless it is `unix://`.
+    pub(crate) fn of(uri: &Uri) -> Self {
+        match uri.scheme() {
+            Scheme::Unix => Self::Unix,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp => Self::Tcp,
+        }
+    }
+
     /// The word of the `--transport` flag, which is also an address's scheme and a row's parameter.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -196,6 +206,7 @@ pub(super) fn resolve(raw: Box<Bench>, allowed: &Cores) -> Result<BenchConfig, V
         placement: placement(&common, allowed)?,
         backend: common.backend,
         spin: common.spin,
+        client_spin: common.client_spin.or(common.spin),
         peers: common.peers,
         format: common.format,
         target: target(common)?,
@@ -253,11 +264,29 @@ fn receive(common: &BenchFlags, batch: Option<u32>, per_packet: bool) -> Result<
         (Some(packets), false) => vec![SendMode::Batch(packets)],
         (None, true) => vec![SendMode::PerPacket],
     };
+    check_batches(&sizes, &modes)?;
     Ok(Suite::Receive {
         connections,
         sizes,
         modes,
     })
+}
+
+fn check_batches(sizes: &[u32], modes: &[SendMode]) -> Result<(), ValueError> {
+    for mode in modes {
+        let SendMode::Batch(packets) = *mode else {
+            continue;
+        };
+        let too_large =
+            |&&size: &&u32| u64::from(size) * u64::from(packets) > limits::BATCH_BYTES_MAX;
+        if let Some(size) = sizes.iter().find(too_large) {
+            return Err(ValueError::new(format!(
+                "--batch {packets} of -s {size} bytes is more than {} MiB in one write; lower one of them",
+                limits::BATCH_BYTES_MAX >> 20
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueError> {
@@ -427,6 +456,19 @@ mod tests {
             [SendMode::Batch(64)]
         );
         assert_eq!(modes("bench receive --per-packet"), [SendMode::PerPacket]);
+    }
+
+    #[test]
+    fn the_client_may_wait_otherwise_than_the_server() {
+        let spins = |words: &str| {
+            let config = config(words);
+            (config.spin, config.client_spin)
+        };
+        let span = |us| Some(Duration::from_micros(us));
+        assert_eq!(spins("bench"), (None, None));
+        assert_eq!(spins("bench --spin 5us"), (span(5), span(5)));
+        assert_eq!(spins("bench --client-spin 0"), (None, span(0)));
+        assert_eq!(spins("bench --spin 5us --client-spin 0"), (span(5), span(0)));
     }
 
     #[test]

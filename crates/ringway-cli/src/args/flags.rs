@@ -183,6 +183,9 @@ pub(super) struct BenchFlags {
     /// Poll this long before sleeping, both sides, e.g. 50us; 0 sleeps at once [default: adaptive]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
     pub(super) spin: Option<Duration>,
+    /// The same for the client alone [default: as --spin]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
+    pub(super) client_spin: Option<Duration>,
     /// Cores of the server [default: the first of the allowed ones]
     #[arg(long, value_name = "LIST", global = true)]
     pub(super) server_cores: Option<Cores>,

@@ -120,6 +120,7 @@ mod tests {
         check("bench --addr tcp://127.0.0.1:1 --peers", "--peers");
         check("bench -i 3", "-i 3 needs 6 cores");
         check("bench -i 2 --server-cores 0-2", "lower -i");
+        check("bench receive -s 16384 --batch 65536", "16 MiB in one write");
         check("bench --unknown", "--unknown");
     }
 

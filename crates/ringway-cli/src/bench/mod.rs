@@ -1,18 +1,189 @@
 //! `ringway bench`: runs suites and collects their rows.
 
-use std::error::Error;
+mod connect;
+mod descriptors;
+mod engine;
+mod outcome;
+mod pingpong;
+mod plan;
+mod receive;
+mod rows;
+mod server;
 
-use crate::args::{BenchConfig, Cores};
-use crate::report::Report;
+use std::error::Error;
+use std::time::Duration;
+
+use crate::args::{BenchConfig, Cores, Service, Target, Transport};
+use crate::environment::Environment;
+use crate::histogram::Percentiles;
+use crate::payload::Pattern;
+use crate::process::{PeerClientRun, PeerResult, Peers};
+use crate::progress::Progress;
+use crate::report::{Cost, Errors, Report};
+use outcome::{Latency, Outcome};
+use plan::{Client, Contender, Program, Setting, Workload};
+use server::{Server, Usage};
+
+pub(crate) use descriptors::raise_limit;
 
 /// Runs every suite of `config` on a process that may use the cores `allowed`.
 ///
 /// # Errors
-/// Always, for now: this part of the tool is not built yet.
-pub(crate) fn run(config: &BenchConfig, _allowed: &Cores) -> Result<Report, Box<dyn Error>> {
-    Err(format!(
-        "the bench of {} suites is not built yet",
-        config.suites.len()
-    )
-    .into())
+/// A server that does not start or ends early, a core that is refused, too few descriptors. Failed
+/// operations are no errors here: the rows count them.
+pub(crate) fn run(config: &BenchConfig, allowed: &Cores) -> Result<Report, Box<dyn Error>> {
+    let settings = plan::settings(config);
+    let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
+    descriptors::ensure(most)?;
+    let peers = match config.peers {
+        true => Some(Peers::prepare(|text| eprintln!("{text}"))?),
+        false => None,
+    };
+    let message_bytes = settings.iter().map(|setting| setting.size as usize).max().unwrap_or(0);
+    let runs: usize = settings.iter().map(|setting| setting.contenders.len()).sum();
+    let mut bench = Bench {
+        config,
+        peers,
+        pattern: Pattern::new(message_bytes),
+        environment: Environment::read(allowed, &config.placement),
+        progress: Progress::on_stderr(
+            runs * config.length.repeat as usize,
+            config.length.warmup + config.length.measured + RUN_OVERHEAD,
+        ),
+    };
+    let mut rows = Vec::new();
+    for setting in &settings {
+        rows.extend(rows::rows(setting, &bench.run(setting)?));
+    }
+    bench.progress.finish();
+    Ok(Report { environment: bench.environment, rows })
 }
+
+/// What all runs share.
+struct Bench<'a> {
+    config: &'a BenchConfig,
+    peers: Option<Peers>,
+    pattern: Pattern,
+    environment: Environment,
+    progress: Progress,
+}
+
+impl Bench<'_> {
+    /// All runs of a setting: every contender once, then every contender again.
+    fn run(&mut self, setting: &Setting) -> Result<Vec<Vec<Outcome>>, Box<dyn Error>> {
+        let mut runs = vec![Vec::new(); setting.contenders.len()];
+        for repeat in 1..=self.config.length.repeat {
+            for (contender, runs) in setting.contenders.iter().zip(&mut runs) {
+                self.progress.begin(&setting.describe(contender, repeat));
+                runs.push(self.run_once(setting, contender)?);
+            }
+        }
+        Ok(runs)
+    }
+
+    fn run_once(
+        &mut self,
+        setting: &Setting,
+        contender: &Contender,
+    ) -> Result<Outcome, Box<dyn Error>> {
+        let server = self.start_server(setting, &contender.server)?;
+        match contender.client {
+            Client::Ringway => self.run_own_client(setting, contender, server),
+            Client::Epoll => self.run_peer_client(setting, server),
+        }
+    }
+
+    fn start_server(
+        &self,
+        setting: &Setting,
+        program: &Program,
+    ) -> Result<Server, Box<dyn Error>> {
+        let service = match setting.workload {
+            Workload::PingPong => Service::Echo,
+            Workload::Receive(_) => Service::DiscardFramed,
+        };
+        match program {
+            Program::Ringway => Server::own(self.config, service, setting.transport),
+            Program::Running(uri) => Ok(Server::running(uri)),
+            Program::Peer(kind) => {
+                let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
+                Server::peer(peers, kind, setting.transport, &self.config.placement)
+            }
+        }
+    }
+
+    fn run_own_client(
+        &mut self,
+        setting: &Setting,
+        contender: &Contender,
+        server: Server,
+    ) -> Result<Outcome, Box<dyn Error>> {
+        let (config, size, pattern) = (self.config, setting.size as usize, self.pattern);
+        let (progress, connections) = (&mut self.progress, setting.connections);
+        let (mut outcome, server, counters) = match setting.workload {
+            Workload::PingPong => engine::run(config, connections, server, progress, move |part| {
+                pingpong::play(part, pattern, size)
+            }),
+            Workload::Receive(mode) => {
+                engine::run(config, connections, server, progress, move |part| {
+                    receive::send(part, size, mode)
+                })
+            }
+        }?;
+        if let Latency::Samples(latencies) = &outcome.latency {
+            let warning = rows::check_littles_law(outcome.rate, latencies, connections);
+            outcome.warnings.extend(warning);
+        }
+        if contender.server == Program::Ringway {
+            self.environment.server.learn(&server.counters().clone().into());
+        }
+        self.environment.client.learn(&counters.into());
+        server.stop()?;
+        Ok(outcome)
+    }
+
+    fn run_peer_client(
+        &mut self,
+        setting: &Setting,
+        server: Server,
+    ) -> Result<Outcome, Box<dyn Error>> {
+        let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
+        let result = peers.ping_pong(PeerClientRun {
+            addr: server.uri(),
+            connections: setting.connections,
+            size: setting.size,
+            warmup: self.config.length.warmup,
+            measured: self.config.length.measured,
+            core: self.config.placement.client.as_slice()[0],
+        })?;
+        server.stop()?;
+        Ok(outcome_of_peer(&result))
+    }
+}
+
+/// A peer's client measures neither the server nor its own calls.
+fn outcome_of_peer(result: &PeerResult) -> Outcome {
+    let client = Cost { cpu_us_per_op: result.client_cpu_us_per_op, ..Cost::default() };
+    Outcome {
+        rate: result.rate,
+        latency: Latency::Percentiles(Percentiles {
+            p50_us: result.p50_us,
+            p90_us: result.p90_us,
+            p99_us: result.p99_us,
+            p999_us: result.p999_us,
+            max_us: result.max_us,
+        }),
+        errors: Errors {
+            mismatched: result.mismatches,
+            other: result.errors,
+            ..Errors::default()
+        },
+        verified: result.messages,
+        server: Cost::default(),
+        client,
+        warnings: Vec::new(),
+    }
+}
+
+/// Starting and stopping a server and connecting, beside what a run is planned to take.
+const RUN_OVERHEAD: Duration = Duration::from_millis(150);

@@ -129,7 +129,7 @@ impl PacketVerifier {
     #[inline]
     pub(crate) fn packets(&mut self, bytes: &[u8], size: usize) -> Result<usize, Mismatch> {
         if size < PACKET_BYTES_MIN {
-            return Err(self.too_short(bytes));
+            return Err(self.wrong_length(bytes));
         }
         let whole = &bytes[..bytes.len() - bytes.len() % size];
         let Some(first) = whole.get(..size) else {
@@ -174,15 +174,13 @@ impl PacketVerifier {
         unreachable!("the batch differs somewhere, or its differences would be zero")
     }
 
+    /// The fault of a packet whose length field says what no packet has.
     #[cold]
-    fn too_short(&self, bytes: &[u8]) -> Mismatch {
-        let found = bytes.first().copied().unwrap_or(0);
-        self.mismatch(
-            self.connection.unwrap_or(0),
-            0,
-            PACKET_BYTES_MIN as u8 - 4,
-            found,
-        )
+    pub(crate) fn wrong_length(&self, packet: &[u8]) -> Mismatch {
+        let shortest = (PACKET_BYTES_MIN as u32 - LENGTH_BYTES).to_le_bytes();
+        let found = packet.get(..shortest.len()).unwrap_or(&[0; 4]);
+        let at = first_difference(&shortest, found).unwrap_or(0);
+        self.mismatch(self.connection.unwrap_or(0), at, shortest[at], found[at])
     }
 
     fn mismatch(&self, connection: u32, offset: usize, expected: u8, found: u8) -> Mismatch {

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::row::Row;
 
-/// What the report says about one setting of a workload, all of them over TCP.
+/// What the report says about one setting of a workload, all of them over TCP. It stands beside our own
+/// row only.
 struct Figure {
     suite: &'static str,
     /// The `mode` parameter, of a suite that has one.
@@ -42,6 +43,8 @@ impl Figure {
         let text = |name: &str| row.parameters.get(name).and_then(Value::as_str);
         let number = |name: &str| row.parameters.get(name).and_then(Value::as_u64);
         self.suite == row.suite
+            && text("server") == Some("ringway")
+            && text("client").is_none_or(|client| client == "ringway")
             && text("transport") == Some("tcp")
             && text("mode") == self.mode
             && number("size") == Some(self.size)

@@ -29,8 +29,22 @@ pub(crate) struct Row {
     pub(crate) verified: u64,
     pub(crate) server: Cost,
     pub(crate) client: Cost,
+    /// This row beside the plain epoll server's; only with peers.
+    pub(crate) versus_epoll: Versus,
     /// What a reader should know before quoting the row.
     pub(crate) warnings: Vec<String>,
+}
+
+/// Medians of the ratios of paired runs: the runs of a setting alternate, so each has a partner of the same
+/// phase of the machine. Each `None` without such a partner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Versus {
+    /// Rate by that of the epoll server under the same client.
+    pub(crate) rate: Option<f64>,
+    /// Server CPU per operation by that of the epoll server under the same client.
+    pub(crate) server_cpu: Option<f64>,
+    /// Rate by that of epoll server and epoll client.
+    pub(crate) rate_both_sides: Option<f64>,
 }
 
 /// What one side spends on an operation; each `None` where it is not known.
@@ -127,7 +141,7 @@ impl<'a> Rows<'a> {
 /// The names that every suite's rows share; readers of the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 20)?;
+        let mut out = serializer.serialize_struct("Row", 21)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -147,6 +161,7 @@ impl Serialize for Row {
         out.serialize_field("verified", &self.verified)?;
         out.serialize_field("server", &self.server)?;
         out.serialize_field("client", &self.client)?;
+        out.serialize_field("versus_epoll", &self.versus_epoll)?;
         out.serialize_field("warnings", &self.warnings)?;
         out.end()
     }

@@ -68,6 +68,11 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     number("client cpu", "µs/op", &|row| {
         humane::plain(row.client.cpu_us_per_op)
     });
+    number("rate", "× epoll", &|row| humane::plain(row.versus_epoll.rate));
+    number("server cpu", "× epoll", &|row| humane::plain(row.versus_epoll.server_cpu));
+    number("rate", "× epoll both sides", &|row| {
+        humane::plain(row.versus_epoll.rate_both_sides)
+    });
     if rows.iter().any(|row| row.errors.total() > 0) {
         number("errors", "", &|row| {
             humane::grouped(row.errors.total() as i64)

@@ -29,6 +29,7 @@ fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row
         verified: 1_234_567,
         server: Cost::default(),
         client: Cost::default(),
+        versus_epoll: Versus::default(),
         warnings: Vec::new(),
     }
 }

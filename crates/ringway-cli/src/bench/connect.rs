@@ -1,0 +1,81 @@
+//! Connections of a client core, opened before the clock starts.
+
+use std::io;
+use std::net::ToSocketAddrs;
+use std::rc::Rc;
+
+use ringway_runtime::io::{Stream, StreamLimits};
+use ringway_runtime::sync::Semaphore;
+use ringway_runtime::{spawn, timeout};
+use socket2::SockAddr;
+
+use crate::args::{Scheme, Uri};
+use crate::limits;
+use crate::report::Errors;
+
+/// The kernel's form of an address.
+///
+/// # Errors
+/// A name that does not resolve, a socket path that is too long.
+pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
+    let (_, rest) = uri.as_str().split_once("://").expect("checked when it was parsed");
+    if uri.scheme() == Scheme::Unix {
+        return SockAddr::unix(rest);
+    }
+    let mut found = rest.to_socket_addrs()?;
+    let address = found.next().ok_or_else(|| io::Error::other("the name has no address"))?;
+    Ok(address.into())
+}
+
+/// Opens connections with the numbers `numbers`; those that fail are counted in `errors`.
+pub(super) async fn connect_all(
+    address: &SockAddr,
+    numbers: std::ops::Range<u32>,
+    bounds: &Rc<StreamLimits>,
+    errors: &mut Errors,
+) -> Vec<(u32, Stream)> {
+    let at_once = Semaphore::new(limits::CONNECTS_AT_ONCE);
+    let attempts: Vec<_> = numbers
+        .map(|number| {
+            let (at_once, address) = (at_once.clone(), address.clone());
+            (number, spawn(async move { connect(&at_once, &address).await }))
+        })
+        .collect();
+    let mut connected = Vec::with_capacity(attempts.len());
+    for (number, attempt) in attempts {
+        let outcome = attempt.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+        match outcome {
+            Ok(stream) => {
+                stream.set_limits(Rc::clone(bounds));
+                connected.push((number, stream));
+            }
+            Err(error) => count(errors, &error),
+        }
+    }
+    connected
+}
+
+async fn connect(at_once: &Semaphore, address: &SockAddr) -> io::Result<Stream> {
+    let _permit = at_once.acquire(1).await.map_err(io::Error::other)?;
+    let stream = timeout(limits::CONNECT_MAX, Stream::connect(address))
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    if address.as_socket().is_some() {
+        stream.with_socket(|socket| socket.set_tcp_nodelay(true))?;
+    }
+    Ok(stream)
+}
+
+/// Counts a failed connection by its kind.
+pub(super) fn count(errors: &mut Errors, error: &io::Error) {
+    use io::ErrorKind;
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::NotFound => errors.refused += 1,
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::UnexpectedEof => errors.reset += 1,
+        ErrorKind::TimedOut => errors.timed_out += 1,
+        _ => errors.other += 1,
+    }
+}

@@ -1,0 +1,54 @@
+//! File descriptors: as many as the system grants, and enough for the connections asked for.
+
+use std::io;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::limits;
+
+/// Raises the limit of this process, and so of those it starts, to the most that it may have.
+///
+/// # Errors
+/// The system's, if it refuses.
+pub(crate) fn raise_limit() -> io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        setrlimit(Resource::Nofile, limit)?;
+    }
+    Ok(())
+}
+
+/// Makes room for `connections` on each side.
+///
+/// # Errors
+/// The limit cannot be raised that far.
+pub(super) fn ensure(connections: u32) -> io::Result<()> {
+    raise_limit()?;
+    match getrlimit(Resource::Nofile).maximum {
+        Some(most) if most < u64::from(connections) + limits::DESCRIPTORS_SPARE => {
+            Err(io::Error::other(format!(
+                "{connections} connections need {} file descriptors, but this process may have only {most}; \
+                 raise the hard limit (ulimit -Hn) or lower -c",
+                u64::from(connections) + limits::DESCRIPTORS_SPARE
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_is_taken_and_more_is_refused() {
+        ensure(1).expect("every process has some descriptors");
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+        if limit.maximum.is_some_and(|most| most < u64::from(u32::MAX)) {
+            let message = ensure(u32::MAX).expect_err("nobody has so many").to_string();
+            assert!(message.contains("lower -c"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Runs a client on its cores: all of them connect, then all start their clocks.
+
+use std::error::Error;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use ringway_runtime::sleep;
+use serde_json::{Map, Value};
+use socket2::SockAddr;
+
+use super::connect;
+use super::outcome::{CoreOutcome, Outcome};
+use super::server::{Server, Usage};
+use crate::args::{BenchConfig, RunLength};
+use crate::cores;
+use crate::limits;
+use crate::progress::Progress;
+
+/// What one core of the client is to do.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) address: SockAddr,
+    /// The numbers of its connections.
+    pub(super) connections: Range<u32>,
+    pub(super) length: RunLength,
+    gate: Arc<Gate>,
+    /// Present on the core that reads the server's costs.
+    server: Option<Arc<Mutex<ServerCosts>>>,
+}
+
+/// Where cores wait for each other.
+struct Gate {
+    expected: u32,
+    arrived: AtomicU32,
+}
+
+struct ServerCosts {
+    server: Server,
+    before: Usage,
+    after: Usage,
+}
+
+/// Runs `client` on every core of the client against `server`, which is given back with the client's
+/// counters.
+pub(super) fn run<C, F>(
+    config: &BenchConfig,
+    connections: u32,
+    server: Server,
+    progress: &mut Progress,
+    client: C,
+) -> Result<(Outcome, Server, Map<String, Value>), Box<dyn Error>>
+where
+    C: Fn(Part) -> F + Clone + Send + 'static,
+    F: Future<Output = io::Result<CoreOutcome>> + 'static,
+{
+    let address = connect::resolve(server.uri())
+        .map_err(|error| format!("cannot resolve {}: {error}", server.uri()))?;
+    let placement = &config.placement.client;
+    let runtime = cores::builder(placement, config.backend, config.client_spin)?.start()?;
+    let costs = ServerCosts { server, before: Usage::default(), after: Usage::default() };
+    let costs = Arc::new(Mutex::new(costs));
+    let (sender, outcomes) = mpsc::channel();
+    let count = u32::try_from(runtime.cores().len())?.min(connections);
+    let gate = Arc::new(Gate { expected: count, arrived: AtomicU32::new(0) });
+    for index in 0..count {
+        let part = Part {
+            address: address.clone(),
+            connections: share(connections, index, count),
+            length: config.length,
+            gate: Arc::clone(&gate),
+            server: (index == 0).then(|| Arc::clone(&costs)),
+        };
+        let (client, sender) = (client.clone(), sender.clone());
+        let ran = runtime.cores()[index as usize].spawn(async move || {
+            // The receiver gives up only when it is too late for any outcome.
+            _ = sender.send(client(part).await);
+        })?;
+        drop(ran);
+    }
+    drop(sender);
+    let limit = config.length.warmup + config.length.measured + limits::RUN_SLACK;
+    let mut cores = Vec::new();
+    for _ in 0..count {
+        let outcome = progress.watch(&outcomes, limit).map_err(|error| match error {
+            mpsc::RecvTimeoutError::Timeout => format!("a run did not end within {limit:?}"),
+            mpsc::RecvTimeoutError::Disconnected => "a core of the client failed".to_owned(),
+        })?;
+        cores.push(outcome.map_err(|error| format!("the client: {error}"))?);
+    }
+    let counters = cores::counters(runtime.cores());
+    runtime.shutdown()?;
+    let costs = Arc::into_inner(costs).ok_or("a core of the client did not end")?;
+    let costs = costs.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let outcome = CoreOutcome::merge(cores, |count| costs.after.since(costs.before, count));
+    Ok((outcome, costs.server, counters))
+}
+
+impl Part {
+    /// Waits until every core has come to its round `round`, counted from 1.
+    pub(super) async fn wait_for_all(&self, round: u32) {
+        self.gate.arrived.fetch_add(1, Ordering::AcqRel);
+        let deadline = Instant::now() + limits::RUN_SLACK;
+        while self.gate.arrived.load(Ordering::Acquire) < self.gate.expected * round
+            && Instant::now() < deadline
+        {
+            sleep(GATE_LOOK_EVERY).await;
+        }
+    }
+
+    /// Notes what the server has used before the clock starts. It blocks the core, so that what the server
+    /// is doing meanwhile is hardly anything.
+    pub(super) fn read_server_before(&self) -> io::Result<()> {
+        self.read_server(|costs, usage| costs.before = usage)
+    }
+
+    /// Notes what the server has used once the clock has stopped.
+    pub(super) fn read_server_after(&self) -> io::Result<()> {
+        self.read_server(|costs, usage| costs.after = usage)
+    }
+
+    fn read_server(&self, keep: impl FnOnce(&mut ServerCosts, Usage)) -> io::Result<()> {
+        if let Some(costs) = &self.server {
+            let mut costs = costs.lock().unwrap_or_else(PoisonError::into_inner);
+            let usage = costs.server.usage().map_err(io::Error::other)?;
+            keep(&mut costs, usage);
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of the connections of core `index` of `count`.
+fn share(connections: u32, index: u32, count: u32) -> Range<u32> {
+    let bound = |index: u32| {
+        u32::try_from(u64::from(connections) * u64::from(index) / u64::from(count))
+            .expect("no more than all connections")
+    };
+    bound(index)..bound(index + 1)
+}
+
+/// Cores wait for each other only before the clock starts, so a coarse look is enough.
+const GATE_LOOK_EVERY: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_belongs_to_one_core() {
+        for (connections, count) in [(1, 1), (10, 3), (1000, 7), (5, 5)] {
+            let mut next = 0;
+            for index in 0..count {
+                let range = share(connections, index, count);
+                assert_eq!(range.start, next);
+                assert!(!range.is_empty());
+                next = range.end;
+            }
+            assert_eq!(next, connections);
+        }
+    }
+}

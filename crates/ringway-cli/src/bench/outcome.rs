@@ -1,0 +1,135 @@
+//! What one run has measured, and how the runs of a row become one.
+
+use std::time::Duration;
+
+use crate::histogram::{Latencies, Percentiles};
+use crate::repeats::{self, Spread};
+use crate::report::{Cost, Errors};
+
+/// One run of one row.
+#[derive(Clone)]
+pub(super) struct Outcome {
+    /// Operations per second.
+    pub(super) rate: f64,
+    pub(super) latency: Latency,
+    pub(super) errors: Errors,
+    /// Payloads compared.
+    pub(super) verified: u64,
+    pub(super) server: Cost,
+    pub(super) client: Cost,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Latencies as their source gives them.
+#[derive(Clone)]
+pub(super) enum Latency {
+    /// Samples of our own.
+    Samples(Box<Latencies>),
+    /// Another program's percentiles.
+    Percentiles(Percentiles),
+    /// Not measured.
+    None,
+}
+
+/// What one core of the client has measured.
+pub(super) struct CoreOutcome {
+    pub(super) operations: u64,
+    /// Elapsed, not requested.
+    pub(super) elapsed: Duration,
+    pub(super) latencies: Option<Latencies>,
+    pub(super) errors: Errors,
+    pub(super) verified: u64,
+    pub(super) client: Cost,
+    /// What was wrong with the first payload that was.
+    pub(super) complaint: Option<String>,
+}
+
+impl CoreOutcome {
+    /// The cores' outcomes as one. `server` is what each operation has cost the server.
+    pub(super) fn merge(cores: Vec<Self>, server: impl FnOnce(u64) -> Cost) -> Outcome {
+        let operations: u64 = cores.iter().map(|core| core.operations).sum();
+        let rate = |core: &Self| core.operations as f64 / core.elapsed.as_secs_f64();
+        let mut outcome = Outcome {
+            rate: cores.iter().map(rate).sum(),
+            latency: Latency::None,
+            errors: Errors::default(),
+            verified: 0,
+            server: server(operations),
+            client: Cost::default(),
+            warnings: Vec::new(),
+        };
+        outcome.client = mean_cost(&cores, operations);
+        let mut latencies: Option<Box<Latencies>> = None;
+        for core in cores {
+            outcome.errors.add(&core.errors);
+            outcome.verified += core.verified;
+            outcome.warnings.extend(core.complaint);
+            match (&mut latencies, core.latencies) {
+                (Some(all), Some(more)) => all.merge(&more),
+                (None, Some(first)) => latencies = Some(Box::new(first)),
+                (_, None) => {}
+            }
+        }
+        if let Some(latencies) = latencies {
+            outcome.latency = Latency::Samples(latencies);
+        }
+        outcome
+    }
+}
+
+/// The mean of the cores' costs, each core weighing as much as it has done.
+fn mean_cost(cores: &[CoreOutcome], operations: u64) -> Cost {
+    let mean = |part: fn(&Cost) -> Option<f64>| {
+        let weigh = |core: &CoreOutcome| Some(part(&core.client)? * core.operations as f64);
+        let sum: Option<f64> = cores.iter().map(weigh).sum();
+        sum.filter(|_| operations > 0).map(|sum| sum / operations as f64)
+    };
+    Cost {
+        cpu_us_per_op: mean(|cost| cost.cpu_us_per_op),
+        syscalls_per_op: mean(|cost| cost.syscalls_per_op),
+        allocations_per_op: mean(|cost| cost.allocations_per_op),
+    }
+}
+
+/// The percentiles of all runs together: of our own samples merged, of others' percentiles the medians.
+pub(super) fn percentiles(runs: &[Outcome]) -> Percentiles {
+    let mut merged: Option<Box<Latencies>> = None;
+    let mut given: Vec<Percentiles> = Vec::new();
+    for run in runs {
+        match (&run.latency, &mut merged) {
+            (Latency::Samples(more), Some(all)) => all.merge(more),
+            (Latency::Samples(first), None) => merged = Some(first.clone()),
+            (Latency::Percentiles(percentiles), _) => given.push(*percentiles),
+            (Latency::None, _) => {}
+        }
+    }
+    if let Some(merged) = merged {
+        return merged.percentiles();
+    }
+    let median = |part: fn(&Percentiles) -> Option<f64>| repeats::median(given.iter().map(part));
+    Percentiles {
+        p50_us: median(|p| p.p50_us),
+        p90_us: median(|p| p.p90_us),
+        p99_us: median(|p| p.p99_us),
+        p999_us: median(|p| p.p999_us),
+        max_us: given.iter().filter_map(|p| p.max_us).reduce(f64::max),
+    }
+}
+
+/// The medians of what an operation has cost one side, over all runs.
+pub(super) fn cost(runs: &[Outcome], side: impl Fn(&Outcome) -> Cost) -> Cost {
+    let median = |part: fn(&Cost) -> Option<f64>| {
+        repeats::median(runs.iter().map(|run| part(&side(run))))
+    };
+    Cost {
+        cpu_us_per_op: median(|cost| cost.cpu_us_per_op),
+        syscalls_per_op: median(|cost| cost.syscalls_per_op),
+        allocations_per_op: median(|cost| cost.allocations_per_op),
+    }
+}
+
+/// The rates of all runs; zero for a row of which every run failed to begin.
+pub(super) fn rates(runs: &[Outcome]) -> Spread {
+    let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
+    Spread::of(&rates).unwrap_or(Spread { median: 0.0, min: 0.0, max: 0.0, cv: None })
+}

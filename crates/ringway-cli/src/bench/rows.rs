@@ -1,0 +1,67 @@
+//! From the runs of a setting to the rows of the report.
+
+use super::outcome::{self, Outcome};
+use super::plan::{Client, Contender, Program, Setting};
+use crate::histogram::Latencies;
+use crate::repeats;
+use crate::report::{Errors, Row, Versus};
+
+/// One row for each contender of `setting`; `runs` are theirs, in the same order.
+pub(super) fn rows(setting: &Setting, runs: &[Vec<Outcome>]) -> Vec<Row> {
+    let contenders = setting.contenders.iter().zip(runs);
+    contenders.map(|(contender, own)| row(setting, contender, own, runs)).collect()
+}
+
+fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Outcome>]) -> Row {
+    let rate = outcome::rates(own);
+    let mut errors = Errors::default();
+    own.iter().for_each(|run| errors.add(&run.errors));
+    let mut warnings: Vec<String> = own.iter().flat_map(|run| run.warnings.clone()).collect();
+    warnings.dedup();
+    Row {
+        suite: setting.suite(),
+        parameters: setting.parameters(contender),
+        rate,
+        repeat: own.len() as u32,
+        unit: setting.unit(),
+        goodput_mib_s: Some(rate.median * f64::from(setting.size) / f64::from(1 << 20)),
+        latency: outcome::percentiles(own),
+        errors,
+        verified: own.iter().map(|run| run.verified).sum(),
+        server: outcome::cost(own, |run| run.server),
+        client: outcome::cost(own, |run| run.client),
+        versus_epoll: versus_epoll(setting, contender, own, all),
+        warnings,
+    }
+}
+
+fn versus_epoll(
+    setting: &Setting,
+    contender: &Contender,
+    own: &[Outcome],
+    all: &[Vec<Outcome>],
+) -> Versus {
+    let epoll = |client: Client| {
+        let wanted = Contender { server: Program::Peer("epoll"), client };
+        let at = setting.contenders.iter().position(|contender| *contender == wanted)?;
+        all.get(at).map(Vec::as_slice).filter(|_| *contender != wanted)
+    };
+    let ratio = |partner: Option<&[Outcome]>, part: fn(&Outcome) -> Option<f64>| {
+        let pairs = own.iter().zip(partner?);
+        repeats::median(pairs.map(|(ours, theirs)| Some(part(ours)? / part(theirs)?)))
+    };
+    let rate = |run: &Outcome| Some(run.rate).filter(|&rate| rate > 0.0);
+    let both = (contender.server == Program::Ringway).then(|| epoll(Client::Epoll)).flatten();
+    let same_client = epoll(contender.client);
+    Versus {
+        rate: ratio(same_client, rate),
+        server_cpu: ratio(same_client, |run| run.server.cpu_us_per_op),
+        rate_both_sides: ratio(both, rate),
+    }
+}
+
+/// Warns of a run whose rate, latencies and connections contradict each other.
+pub(super) fn check_littles_law(rate: f64, latencies: &Latencies, in_flight: u32) -> Option<String> {
+    let mean = latencies.mean_us()?;
+    repeats::check_littles_law(rate, mean, f64::from(in_flight))
+}

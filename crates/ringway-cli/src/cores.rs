@@ -1,0 +1,98 @@
+//! From flags to the cores of a runtime, and from their counters to one object.
+
+use std::io;
+use std::time::Duration;
+
+use ringway_runtime::affinity::CoreSet;
+use ringway_runtime::{Builder, CoreHandle, Runtime};
+use serde_json::{Map, Value, json};
+
+use crate::args::{Backend, Cores};
+
+/// What a runtime for one side of a measurement is started with.
+///
+/// # Errors
+/// A core number that the runtime does not know.
+pub(crate) fn builder(
+    cores: &Cores,
+    backend: Backend,
+    spin: Option<Duration>,
+) -> io::Result<Builder> {
+    let set = CoreSet::parse(&cores.to_string()).map_err(io::Error::other)?;
+    let builder = Runtime::builder().cores(set).backend(match backend {
+        Backend::Auto => ringway_runtime::Backend::Auto,
+        Backend::Uring => ringway_runtime::Backend::Uring,
+        Backend::Epoll => ringway_runtime::Backend::Epoll,
+    });
+    Ok(match spin {
+        Some(spin) => builder.spin(spin),
+        None => builder,
+    })
+}
+
+/// The counters of `cores` added up, and what the first of them runs on.
+pub(crate) fn counters(cores: &[CoreHandle]) -> Map<String, Value> {
+    let mut sums = [0_u64; COUNTED.len()];
+    for core in cores {
+        let counters = core.counters();
+        for (sum, (_, read)) in sums.iter_mut().zip(COUNTED) {
+            *sum += read(&counters);
+        }
+    }
+    let mut object = Map::new();
+    for (sum, (name, _)) in sums.into_iter().zip(COUNTED) {
+        object.insert(name.to_owned(), json!(sum));
+    }
+    if let Some(core) = cores.first() {
+        let (driver, flags) = driver(core.backend());
+        object.insert("driver".to_owned(), json!(driver));
+        object.insert("ring_flags".to_owned(), json!(flags));
+    }
+    object
+}
+
+type Reader = fn(&ringway_runtime::CoreCounters) -> u64;
+
+const COUNTED: [(&str, Reader); 14] = [
+    ("turns", |core| core.turns),
+    ("syscalls", |core| core.syscalls),
+    ("bytes_received", |core| core.bytes_received),
+    ("bytes_sent", |core| core.bytes_sent),
+    ("receives", |core| core.receives),
+    ("sends", |core| core.sends),
+    ("accepted", |core| core.accepted),
+    ("polls", |core| core.polls),
+    ("spin_hits", |core| core.spin_hits),
+    ("spin_misses", |core| core.spin_misses),
+    ("sleeps", |core| core.sleeps),
+    ("stalls", |core| core.stalls),
+    ("starved", |core| core.starved),
+    ("short_sends", |core| core.short_sends),
+];
+
+/// The word of the `--backend` flag and the set-up flags out of `io_uring (A|B)`.
+fn driver(described: &str) -> (&str, Vec<&str>) {
+    match described.strip_prefix("io_uring (") {
+        Some(flags) => ("uring", flags.trim_end_matches(')').split('|').collect()),
+        None => (described.split(' ').next().unwrap_or(described), Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_and_their_flags() {
+        assert_eq!(driver("io_uring (A|B)"), ("uring", vec!["A", "B"]));
+        assert_eq!(driver("epoll (edge-triggered)"), ("epoll", vec![]));
+    }
+
+    #[test]
+    fn counters_of_all_cores_are_added() {
+        let runtime = Runtime::builder().threads(2).start().expect("two cores");
+        let counted = counters(runtime.cores());
+        assert_eq!(counted["accepted"], 0);
+        assert!(counted["driver"].is_string());
+    }
+}

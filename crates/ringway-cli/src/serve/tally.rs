@@ -1,0 +1,81 @@
+//! What the framing discard server answers at the end of a connection, and what it counts in all.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a [`Tally`] on the wire: four little-endian `u64`.
+pub(crate) const TALLY_BYTES: usize = 32;
+
+/// What one connection brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Packets framed and found right.
+    pub(crate) packets: u64,
+    /// Packets with a wrong byte; framing ends at the first one.
+    pub(crate) mismatches: u64,
+    /// Bytes received, whatever they were.
+    pub(crate) bytes: u64,
+}
+
+impl Tally {
+    /// The answer to a client that has finished sending.
+    pub(crate) fn to_bytes(self) -> [u8; TALLY_BYTES] {
+        let mut bytes = [0; TALLY_BYTES];
+        let words = [MAGIC, self.packets, self.mismatches, self.bytes];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads an answer; `None` if it is none.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; TALLY_BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            u64::from_le_bytes(bytes[8 * at..][..8].try_into().expect("eight of 32 bytes"))
+        };
+        (word(0) == MAGIC).then(|| Self { packets: word(1), mismatches: word(2), bytes: word(3) })
+    }
+}
+
+/// Counts over all connections of all cores.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    packets: AtomicU64,
+    mismatches: AtomicU64,
+}
+
+impl Totals {
+    /// Adds what one piece of received bytes brought.
+    pub(super) fn add(&self, packets: u64, mismatches: u64) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        if mismatches > 0 {
+            self.mismatches.fetch_add(mismatches, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn mismatches(&self) -> u64 {
+        self.mismatches.load(Ordering::Relaxed)
+    }
+}
+
+/// `RINGTALY` as bytes.
+const MAGIC: u64 = u64::from_le_bytes(*b"RINGTALY");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_survives_the_wire() {
+        let tally = Tally { packets: 1 << 40, mismatches: 1, bytes: 7 };
+        let mut bytes = tally.to_bytes();
+        assert_eq!(Tally::from_bytes(&bytes), Some(tally));
+        bytes[0] ^= 1;
+        assert_eq!(Tally::from_bytes(&bytes), None);
+        assert_eq!(Tally::from_bytes(&bytes[1..]), None);
+    }
+}
