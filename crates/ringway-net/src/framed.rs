@@ -48,12 +48,7 @@ impl<C: Codec + Clone> Framed<C> {
     /// Frames over a connection from which nothing was taken in the middle of a frame.
     pub fn new(connection: Connection, codec: C) -> Self {
         let encoder = codec.clone();
-        Self {
-            connection,
-            framer: Framer::new(codec),
-            encoder,
-            rest: None,
-        }
+        Self { connection, framer: Framer::new(codec), encoder, rest: None }
     }
 }
 
@@ -73,9 +68,7 @@ impl<C: Codec> Framed<C> {
         mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result,
     ) -> Result<Option<usize>> {
         poll_fn(|cx| {
-            self.poll_frames(cx, |item, out| {
-                on_frame(item, out).map(ControlFlow::Continue)
-            })
+            self.poll_frames(cx, |item, out| on_frame(item, out).map(ControlFlow::Continue))
         })
         .await
     }
@@ -123,8 +116,7 @@ impl<C: Codec> Framed<C> {
     where
         for<'a> C::Item<'a>: Payload,
     {
-        self.next_with(|item| Bytes::copy_from_slice(item.payload()))
-            .await
+        self.next_with(|item| Bytes::copy_from_slice(item.payload())).await
     }
 
     /// Queues a frame with `payload`; it leaves at the end of the turn. Await what is returned to
@@ -197,15 +189,13 @@ impl<C: Codec> Framed<C> {
             scratch: Scratch::take(),
         };
         let mut refused = None;
-        let pushed = self
-            .framer
-            .push_while(&view, |item| match on_frame(item, &mut out) {
-                Ok(flow) => flow,
-                Err(error) => {
-                    refused = Some(error);
-                    ControlFlow::Break(())
-                }
-            });
+        let pushed = self.framer.push_while(&view, |item| match on_frame(item, &mut out) {
+            Ok(flow) => flow,
+            Err(error) => {
+                refused = Some(error);
+                ControlFlow::Break(())
+            }
+        });
         out.flush();
         let pushed = pushed?;
         if pushed.consumed < view.len() {
@@ -218,9 +208,7 @@ impl<C: Codec> Framed<C> {
 
 impl<C> fmt::Debug for Framed<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Framed")
-            .field("connection", &self.connection)
-            .finish_non_exhaustive()
+        f.debug_struct("Framed").field("connection", &self.connection).finish_non_exhaustive()
     }
 }
 
@@ -261,9 +249,7 @@ impl<C: Codec> Outgoing<'_, C> {
 
 impl<C> fmt::Debug for Outgoing<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing")
-            .field("connection", &self.connection)
-            .finish_non_exhaustive()
+        f.debug_struct("Outgoing").field("connection", &self.connection).finish_non_exhaustive()
     }
 }
 
@@ -298,9 +284,7 @@ thread_local! {
 
 impl Scratch {
     fn take() -> Self {
-        Self {
-            bytes: SPARE.take(),
-        }
+        Self { bytes: SPARE.take() }
     }
 
     /// Moves long contents to the connection and copies short ones, which keeps the memory.

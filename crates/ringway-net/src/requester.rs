@@ -79,10 +79,7 @@ where
     /// # Panics
     /// Outside of a runtime's thread.
     pub fn in_order(framed: Framed<C>, in_flight_max: usize) -> Self {
-        Self::start(
-            framed,
-            Waiting::InOrder(SequentialMatcher::new(in_flight_max)),
-        )
+        Self::start(framed, Waiting::InOrder(SequentialMatcher::new(in_flight_max)))
     }
 
     /// For protocols whose payload carries a request id, and whose replies come in any order.
@@ -150,15 +147,8 @@ where
             room.map_err(|_| no_reply(timeout))?;
         }
         let (reply_to, reply) = oneshot::channel();
-        let id = self
-            .shared
-            .state
-            .borrow_mut()
-            .begin(request, begun, timeout, reply_to)?;
-        let _give_up = GiveUp {
-            shared: &self.shared,
-            id,
-        };
+        let id = self.shared.state.borrow_mut().begin(request, begun, timeout, reply_to)?;
+        let _give_up = GiveUp { shared: &self.shared, id };
         match reply.await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(Unanswered::TimedOut)) => Err(no_reply(timeout)),
@@ -186,10 +176,7 @@ where
             is_congested: false,
             driver: None,
         };
-        let shared = Rc::new(Shared {
-            state: RefCell::new(state),
-            changed: Notify::new(),
-        });
+        let shared = Rc::new(Shared { state: RefCell::new(state), changed: Notify::new() });
         runtime::spawn_named("requester", drive(Rc::downgrade(&shared)));
         Self { shared }
     }
@@ -197,9 +184,7 @@ where
 
 impl<C> Clone for Requester<C> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Rc::clone(&self.shared),
-        }
+        Self { shared: Rc::clone(&self.shared) }
     }
 }
 
@@ -303,14 +288,11 @@ impl<C: Codec> State<C> {
     ) -> Result<RequestId> {
         let framed = self.link.as_mut().map_err(|failure| failure.to_error())?;
         let now = begun.saturating_duration_since(self.origin);
-        let (id, encoded) = self
-            .waiting
-            .begin(framed, request, now, timeout, reply_to)?;
+        let (id, encoded) = self.waiting.begin(framed, request, now, timeout, reply_to)?;
         let pressure = encoded.queue_on(framed.connection()).pressure();
         self.is_congested = pressure == Pressure::High;
-        let is_first_due = self
-            .armed
-            .is_none_or(|armed| self.waiting.next_deadline() < Some(armed));
+        let is_first_due =
+            self.armed.is_none_or(|armed| self.waiting.next_deadline() < Some(armed));
         if (is_first_due || pressure != Pressure::Low)
             && let Some(driver) = &self.driver
         {
@@ -348,8 +330,7 @@ where
     /// Ends requests that are due and sets the timer for the next. A timer that is set too early,
     /// because its request was answered, is left alone: it fires once a timeout, not once a reply.
     fn poll_deadlines(&mut self, cx: &mut Context<'_>, timer: &mut Sleep) {
-        self.waiting
-            .expire(runtime::now().saturating_duration_since(self.origin));
+        self.waiting.expire(runtime::now().saturating_duration_since(self.origin));
         while let Some(deadline) = self.waiting.next_deadline() {
             if self.armed.is_none_or(|armed| deadline < armed) {
                 let Some(at) = self.origin.checked_add(deadline) else {
@@ -403,18 +384,12 @@ struct Failure {
 impl Failure {
     fn closed_by_peer() -> Self {
         let text = "peer closed the connection: connect again to send further requests";
-        Self {
-            kind: Kind::Closed,
-            text: text.into(),
-        }
+        Self { kind: Kind::Closed, text: text.into() }
     }
 
     fn driver_ended() -> Self {
         let text = "the task that reads the replies has ended: see the log for its panic";
-        Self {
-            kind: Kind::Other,
-            text: text.into(),
-        }
+        Self { kind: Kind::Other, text: text.into() }
     }
 
     fn of(error: &Error) -> Self {
@@ -426,10 +401,7 @@ impl Failure {
             () if error.is_tls() => Kind::Tls,
             () => Kind::Other,
         };
-        Self {
-            kind,
-            text: format!("the connection has failed: {error}").into(),
-        }
+        Self { kind, text: format!("the connection has failed: {error}").into() }
     }
 
     fn to_error(&self) -> Error {

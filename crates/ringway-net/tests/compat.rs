@@ -31,12 +31,7 @@ fn tokio_reads_what_came_and_then_the_end() {
             received
         },
     );
-    assert!(
-        received == expected,
-        "{} bytes of {}",
-        received.len(),
-        expected.len()
-    );
+    assert!(received == expected, "{} bytes of {}", received.len(), expected.len());
 }
 
 #[test]
@@ -110,10 +105,7 @@ fn halves_and_buffers_of_tokio_work_on_it() {
             let (reader, mut writer) = tokio::io::split(connection.into_io());
             let mut lines = BufReader::new(reader).lines();
             while let Some(line) = lines.next_line().await.expect("lines") {
-                writer
-                    .write_all(format!("{line};").as_bytes())
-                    .await
-                    .expect("room");
+                writer.write_all(format!("{line};").as_bytes()).await.expect("room");
             }
             writer.shutdown().await.expect("connected");
         },
@@ -146,19 +138,12 @@ fn hyper_reads_and_writes() {
             let parts = [&b"head "[..], b"", b"body"].map(std::io::IoSlice::new);
             let write = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &parts));
             assert_eq!(write.await.expect("room"), 9);
-            poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx))
-                .await
-                .expect("connected");
-            poll_fn(|cx| Pin::new(&mut stream).poll_shutdown(cx))
-                .await
-                .expect("connected");
+            poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await.expect("connected");
+            poll_fn(|cx| Pin::new(&mut stream).poll_shutdown(cx)).await.expect("connected");
             received
         },
     );
-    assert_eq!(
-        (&sent[..], &received[..]),
-        (&b"head body"[..], &b"0123456789"[..])
-    );
+    assert_eq!((&sent[..], &received[..]), (&b"head body"[..], &b"0123456789"[..]));
 }
 
 #[test]
@@ -186,21 +171,13 @@ fn sleeps_of_hyper_end_in_time_can_be_moved_and_dropped_anywhere() {
         assert!(begun.elapsed() >= Duration::from_millis(20));
 
         let mut sleep = HyperTimer.sleep(LIMIT);
-        assert!(
-            ringway_runtime::timeout(Duration::ZERO, &mut sleep)
-                .await
-                .is_err()
-        );
+        assert!(ringway_runtime::timeout(Duration::ZERO, &mut sleep).await.is_err());
         HyperTimer.reset(&mut sleep, HyperTimer.now() + Duration::from_millis(5));
         sleep.await;
         assert!(begun.elapsed() < LIMIT, "moved to an earlier time");
 
         let mut elsewhere = HyperTimer.sleep_until(HyperTimer.now() + LIMIT);
-        assert!(
-            ringway_runtime::timeout(Duration::ZERO, &mut elsewhere)
-                .await
-                .is_err()
-        );
+        assert!(ringway_runtime::timeout(Duration::ZERO, &mut elsewhere).await.is_err());
         let dropped = std::thread::spawn(move || drop(elsewhere));
         dropped.join().expect("dropping needs no core");
     })
@@ -211,27 +188,15 @@ fn sleeps_of_hyper_end_in_time_can_be_moved_and_dropped_anywhere() {
 fn a_sleep_polled_on_another_core_panics_instead_of_stopping_a_strangers_timer() {
     let sleep = ringway_runtime::block_on(async {
         let mut sleep = HyperTimer.sleep(LIMIT);
-        assert!(
-            ringway_runtime::timeout(Duration::ZERO, &mut sleep)
-                .await
-                .is_err()
-        );
+        assert!(ringway_runtime::timeout(Duration::ZERO, &mut sleep).await.is_err());
         sleep
     });
     let sleep = sleep.expect("a runtime starts");
     let other = std::thread::spawn(|| {
         ringway_runtime::block_on(async { ringway_runtime::spawn(sleep).await })
     });
-    let joined = other
-        .join()
-        .expect("contained in its task")
-        .expect("a runtime starts");
-    assert!(
-        joined
-            .unwrap_err()
-            .to_string()
-            .contains("away from its core")
-    );
+    let joined = other.join().expect("contained in its task").expect("a runtime starts");
+    assert!(joined.unwrap_err().to_string().contains("away from its core"));
 }
 
 #[test]

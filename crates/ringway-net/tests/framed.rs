@@ -13,11 +13,7 @@ const LINE: Line = Line::new(1024);
 #[test]
 fn frames_cut_anywhere_arrive_whole() {
     let (_, lines) = with_peer(
-        |socket| {
-            b"one\ntwo\r\n\nfour\n"
-                .iter()
-                .for_each(|byte| write(&socket, [*byte]))
-        },
+        |socket| b"one\ntwo\r\n\nfour\n".iter().for_each(|byte| write(&socket, [*byte])),
         async |connection| {
             let mut framed = Framed::new(connection, LINE);
             let mut lines = Vec::new();
@@ -37,10 +33,7 @@ fn answers_are_queued_in_order_while_the_frames_are_handled() {
     const COUNT: usize = 5_000;
     let (answers, queued) = with_peer(
         |socket| {
-            write(
-                &socket,
-                (0..COUNT).map(|n| format!("{n}\n")).collect::<String>(),
-            );
+            write(&socket, (0..COUNT).map(|n| format!("{n}\n")).collect::<String>());
             read_lines(&socket, COUNT)
         },
         async |connection| {
@@ -62,10 +55,7 @@ fn answers_are_queued_in_order_while_the_frames_are_handled() {
     );
     let expected: Vec<_> = (0..COUNT).map(|n| format!("re: {n}")).collect();
     assert_eq!(answers, expected);
-    assert!(
-        queued > 0,
-        "answers go to the queue at once, not after the last frame"
-    );
+    assert!(queued > 0, "answers go to the queue at once, not after the last frame");
 }
 
 #[test]
@@ -88,10 +78,7 @@ fn the_end_between_two_frames_is_the_end_and_within_one_an_error() {
         assert_eq!(last.is_ok(), is_whole, "{last:?}");
         if let Err(error) = last {
             assert!(error.is_protocol(), "{error:?}");
-            assert!(
-                error.to_string().contains("1 bytes into a frame"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("1 bytes into a frame"), "{error}");
         }
     }
 }
@@ -114,10 +101,7 @@ fn frames_behind_the_one_taken_wait_for_the_next_call() {
             while let Some(line) = framed.next_owned().await.transpose() {
                 taken.push(line.map(|line| Some(line.to_vec())));
             }
-            taken
-                .into_iter()
-                .map(|line| line.expect("whole lines").expect("a line"))
-                .collect()
+            taken.into_iter().map(|line| line.expect("whole lines").expect("a line")).collect()
         },
     );
     let taken: Vec<Vec<u8>> = taken;
@@ -148,11 +132,7 @@ fn long_frames_and_short_ones_keep_their_order() {
         },
     );
     let expected: Vec<_> = lengths.into_iter().map(payload).collect();
-    assert!(
-        received == expected,
-        "{:?}",
-        received.iter().map(|f| f.len()).collect::<Vec<_>>()
-    );
+    assert!(received == expected, "{:?}", received.iter().map(|f| f.len()).collect::<Vec<_>>());
 }
 
 #[test]
@@ -167,10 +147,7 @@ fn a_payload_that_fits_no_frame_sends_nothing() {
         },
     );
     assert_eq!(sent, b"one line\n");
-    assert!(
-        refusal.to_string().contains("delimiter at byte 3"),
-        "{refusal}"
-    );
+    assert!(refusal.to_string().contains("delimiter at byte 3"), "{refusal}");
 }
 
 #[test]
@@ -183,14 +160,8 @@ fn bytes_against_the_codec_are_the_peers_fault_and_the_error_stays() {
         },
         async |connection| {
             let mut framed = Framed::new(connection, LINE);
-            assert_eq!(
-                framed.next_owned().await.expect("fine").as_deref(),
-                Some(&b"fine"[..])
-            );
-            [
-                framed.next_owned().await.unwrap_err(),
-                framed.next_owned().await.unwrap_err(),
-            ]
+            assert_eq!(framed.next_owned().await.expect("fine").as_deref(), Some(&b"fine"[..]));
+            [framed.next_owned().await.unwrap_err(), framed.next_owned().await.unwrap_err()]
         },
     );
     assert!(errors.iter().all(Error::is_protocol), "{errors:?}");

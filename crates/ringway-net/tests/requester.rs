@@ -65,10 +65,7 @@ fn replies_in_order_reach_their_callers() {
         assert_eq!(requester.in_flight(), 0);
         replies
     });
-    assert_eq!(
-        replies,
-        (0..100).map(|n| format!("re r{n}")).collect::<Vec<_>>()
-    );
+    assert_eq!(replies, (0..100).map(|n| format!("re r{n}")).collect::<Vec<_>>());
     assert!(rest.is_empty(), "the last requester closes the connection");
 }
 
@@ -79,13 +76,9 @@ fn replies_by_id_may_come_in_any_order() {
             write(&socket, format!("{line}!\n"));
         }
     };
-    let (_, replies) = with_peer(answer, async |connection| {
-        request_all(&by_id(connection, 50), 50).await
-    });
-    assert_eq!(
-        replies,
-        (0..50).map(|n| format!("r{n}!")).collect::<Vec<_>>()
-    );
+    let (_, replies) =
+        with_peer(answer, async |connection| request_all(&by_id(connection, 50), 50).await);
+    assert_eq!(replies, (0..50).map(|n| format!("r{n}!")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -100,10 +93,7 @@ fn a_late_reply_goes_to_nobody() {
         with_peer(answer, async move |connection| {
             let requester = start(connection, 2);
             let first = requester.request(b"first", Duration::from_millis(20)).await;
-            assert!(
-                first.as_ref().is_err_and(|error| error.is_timeout()),
-                "{first:?}"
-            );
+            assert!(first.as_ref().is_err_and(|error| error.is_timeout()), "{first:?}");
             let second = requester.request(b"second", LIMIT).await.expect("a reply");
             assert_eq!(second, "second done");
             assert_eq!(requester.in_flight(), 0);
@@ -151,10 +141,7 @@ fn a_dropped_request_is_given_up() {
                 let given_up = pin!(requester.request(b"given up", LIMIT));
                 assert!(timeout(Duration::ZERO, given_up).await.is_err());
             }
-            assert_eq!(
-                requester.request(b"wanted", LIMIT).await.expect("a reply"),
-                "wanted"
-            );
+            assert_eq!(requester.request(b"wanted", LIMIT).await.expect("a reply"), "wanted");
             assert_eq!(requester.in_flight(), 0);
         });
     }
@@ -263,10 +250,7 @@ fn requests_wait_while_the_peer_does_not_read() {
             ringway_runtime::yield_now().await;
         }
         let begun = requester.in_flight();
-        assert!(
-            (1..COUNT).contains(&begun),
-            "{begun} of {COUNT} requests were queued at once"
-        );
+        assert!((1..COUNT).contains(&begun), "{begun} of {COUNT} requests were queued at once");
         start_reading.send(()).expect("the peer waits");
         for task in tasks {
             let reply = task.await.expect("no panic").expect("a reply");
@@ -279,7 +263,5 @@ fn requests_wait_while_the_peer_does_not_read() {
 fn read_lines_long(socket: &TcpStream, count: usize) -> impl Iterator<Item = usize> {
     use std::io::BufRead;
     let lines = std::io::BufReader::with_capacity(1 << 20, socket).lines();
-    lines
-        .take(count)
-        .map(|line| line.expect("a line in time").len())
+    lines.take(count).map(|line| line.expect("a line in time").len())
 }

@@ -48,12 +48,7 @@ pub struct IoStream {
 impl IoStream {
     /// A byte stream over `connection`.
     pub(crate) fn new(connection: Connection) -> Self {
-        Self {
-            connection,
-            unread: None,
-            is_congested: false,
-            is_shut_down: false,
-        }
+        Self { connection, unread: None, is_congested: false, is_shut_down: false }
     }
 
     /// The connection, for its addresses, session and state.

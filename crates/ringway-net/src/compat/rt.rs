@@ -64,10 +64,7 @@ struct HomeSleep {
 
 impl HomeSleep {
     fn new(sleep: runtime::Sleep) -> Self {
-        Self {
-            sleep: Some(sleep),
-            home: None,
-        }
+        Self { sleep: Some(sleep), home: None }
     }
 
     fn sleep_mut(&mut self) -> &mut runtime::Sleep {

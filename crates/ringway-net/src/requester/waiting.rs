@@ -55,12 +55,7 @@ impl Waiting {
                 let encoded = framed.encode(request)?;
                 Ok((matcher.begin(now, timeout, reply_to)?, encoded))
             }
-            Self::ById {
-                matcher,
-                write_id,
-                payload,
-                ..
-            } => {
+            Self::ById { matcher, write_id, payload, .. } => {
                 let id = matcher.begin(now, timeout, reply_to)?;
                 payload.clear();
                 payload.shrink_to(SCRATCH_BYTES_KEPT);
@@ -78,9 +73,7 @@ impl Waiting {
     pub(super) fn complete(&mut self, payload: &[u8]) -> Result {
         let (reply_to, reply) = match self {
             Self::InOrder(matcher) => (matcher.complete_next()?, payload),
-            Self::ById {
-                matcher, read_id, ..
-            } => {
+            Self::ById { matcher, read_id, .. } => {
                 let (id, reply) = read_id(payload).ok_or_else(no_id)?;
                 (matcher.complete(id), reply)
             }
@@ -139,9 +132,7 @@ impl Waiting {
 
 impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
-            .field("in_flight", &self.in_flight())
-            .finish_non_exhaustive()
+        f.debug_struct("Waiting").field("in_flight", &self.in_flight()).finish_non_exhaustive()
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use ringway_net::{Client, Connection};
 
 /// No wait of a test may be longer.
-pub const LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `test` on a runtime, with a connection whose other end is served by `peer`. Returns what
 /// both made of it.
-pub fn with_peer<P: Send + 'static, T: 'static>(
+pub(crate) fn with_peer<P: Send + 'static, T: 'static>(
     peer: impl FnOnce(TcpStream) -> P + Send + 'static,
     test: impl AsyncFnOnce(Connection) -> T + 'static,
 ) -> (P, T) {
@@ -26,12 +26,8 @@ pub fn with_peer<P: Send + 'static, T: 'static>(
         peer(socket)
     });
     let tested = ringway_runtime::block_on(async move {
-        let connection = Client::connect(address.as_str())
-            .await
-            .expect("the peer listens");
-        ringway_runtime::timeout(LIMIT, test(connection))
-            .await
-            .expect("in time")
+        let connection = Client::connect(address.as_str()).await.expect("the peer listens");
+        ringway_runtime::timeout(LIMIT, test(connection)).await.expect("in time")
     });
     let tested = tested.expect("a runtime starts");
     (peer.join().expect("the peer does not fail"), tested)
@@ -39,18 +35,15 @@ pub fn with_peer<P: Send + 'static, T: 'static>(
 
 /// Reads `count` lines, without their ends.
 #[allow(dead_code, reason = "not every test file reads lines")]
-pub fn read_lines(socket: &TcpStream, count: usize) -> Vec<String> {
+pub(crate) fn read_lines(socket: &TcpStream, count: usize) -> Vec<String> {
     use std::io::BufRead;
     let lines = BufReader::with_capacity(1, socket).lines();
-    lines
-        .take(count)
-        .map(|line| line.expect("a line in time"))
-        .collect()
+    lines.take(count).map(|line| line.expect("a line in time")).collect()
 }
 
 /// Reads to the end.
 #[allow(dead_code, reason = "not every test file reads to the end")]
-pub fn read_all(mut socket: &TcpStream) -> Vec<u8> {
+pub(crate) fn read_all(mut socket: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).expect("an end in time");
     bytes
@@ -58,6 +51,6 @@ pub fn read_all(mut socket: &TcpStream) -> Vec<u8> {
 
 /// Writes everything.
 #[allow(dead_code, reason = "not every test file writes")]
-pub fn write(mut socket: &TcpStream, bytes: impl AsRef<[u8]>) {
+pub(crate) fn write(mut socket: &TcpStream, bytes: impl AsRef<[u8]>) {
     socket.write_all(bytes.as_ref()).expect("the test reads");
 }
