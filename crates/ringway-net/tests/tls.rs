@@ -8,19 +8,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream};
-use ringway_runtime::io::{ListenOptions, Listener, Pressure, Stream};
-use ringway_runtime::{block_on, spawn};
+use ringway_net::TlsStream;
+use ringway_runtime::io::{Pressure, Stream};
+use ringway_runtime::sim::SimConfig;
+use ringway_runtime::{Builder, spawn};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use socket2::SockAddr;
 
-use certificates::{Authority, Identity};
+use certificates::NAME;
+use trust::{Trust, listen, pattern, receive_exactly, run, socket_addr};
 
 #[path = "support/certificates.rs"]
 mod certificates;
-
-const NAME: &str = "server.test";
+#[path = "support/trust.rs"]
+mod trust;
 
 #[test]
 fn every_size_comes_back_unchanged() {
@@ -43,11 +44,33 @@ fn every_size_comes_back_unchanged() {
 }
 
 #[test]
+fn a_simulated_network_with_faults_loses_nothing() {
+    let trust = Rc::new(Trust::new());
+    for seed in 0..20 {
+        let trust = Rc::clone(&trust);
+        let config = SimConfig { socket_buffer_bytes: 4_096, ..SimConfig::harsh(seed) };
+        let outcome = Builder::simulate(config, async move {
+            let (server, client) = trust.pair().await;
+            let (echoing, client) = (spawn(echo(server?)), client?);
+            let sent = pattern(100_000);
+            client.write(&sent);
+            client.shutdown();
+            assert_eq!(receive_exactly(&client, sent.len()).await?, sent, "seed {seed}");
+            assert!(client.recv().await?.is_none());
+            assert_eq!(echoing.await??, sent.len());
+            Ok::<_, ringway_net::Error>(())
+        });
+        let outcome = outcome.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        outcome.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+#[test]
 fn a_blocking_rustls_client_is_echoed() {
     run(async {
         let trust = Trust::new();
         let listener = listen();
-        let config = trust.foreign_client();
+        let config = client_config(&trust);
         let address = socket_addr(listener.local_addr());
         let foreign = thread::spawn(move || foreign_client(TcpStream::connect(address)?, config));
         let stream = listener.accept().await?.into_stream(&Rc::default())?;
@@ -65,7 +88,7 @@ fn a_blocking_rustls_server_echoes() {
         let trust = Trust::new();
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let config = trust.foreign_server();
+        let config = server_config(&trust);
         let foreign = thread::spawn(move || foreign_server(listener.accept()?.0, config));
         let stream = Stream::connect(&address.into()).await?;
         let client = TlsStream::connect(stream, &trust.client, NAME).await?;
@@ -93,139 +116,7 @@ fn the_best_common_protocol_is_agreed_on() {
         let (server, client) = trust.pair().await;
         assert!(server.expect_err("none in common").is_tls());
         let refused = client.expect_err("none in common");
-        assert!(
-            refused.to_string().contains("NoApplicationProtocol"),
-            "{refused}"
-        );
-        Ok(())
-    });
-}
-
-#[test]
-fn a_required_client_certificate_is_verified() {
-    run(async {
-        let mut trust = Trust::new();
-        let clients = Authority::new();
-        trust.server = trust
-            .server
-            .client_auth(clients.pem(), ClientAuth::Required)?;
-        let known = clients.sign("client.test");
-        let stranger = Authority::new().sign("client.test");
-
-        let absent = trust.pair().await;
-        assert!(absent.0.expect_err("no certificate").is_tls());
-        // In TLS 1.3 a client is done before the server has looked at its certificate.
-        let told = told_later(absent.1).await;
-        assert!(told.contains("CertificateRequired"), "{told}");
-
-        let anonymous = trust.client.clone();
-        trust.client = anonymous
-            .clone()
-            .client_cert_pem(&stranger.chain, &stranger.key)?;
-        let (server, client) = trust.pair().await;
-        assert!(server.expect_err("unknown authority").is_tls());
-        let told = told_later(client).await;
-        assert!(told.contains("alert"), "{told}");
-
-        trust.client = anonymous.client_cert_pem(&known.chain, &known.key)?;
-        let (server, client) = trust.pair().await;
-        let shown = CertificateDer::from_pem_slice(known.chain.as_bytes()).expect("PEM");
-        assert_eq!(server?.peer_certificates(), [shown]);
-        assert_eq!(client?.peer_certificates().len(), 1);
-        Ok(())
-    });
-}
-
-#[test]
-fn an_optional_client_certificate_may_be_missing_but_not_wrong() {
-    run(async {
-        let mut trust = Trust::new();
-        let clients = Authority::new();
-        trust.server = trust
-            .server
-            .client_auth(clients.pem(), ClientAuth::Optional)?;
-        let (server, client) = trust.pair().await;
-        assert!(server?.peer_certificates().is_empty());
-        client?;
-        let stranger = Authority::new().sign("client.test");
-        trust.client = trust
-            .client
-            .client_cert_pem(&stranger.chain, &stranger.key)?;
-        assert!(
-            trust
-                .pair()
-                .await
-                .0
-                .expect_err("unknown authority")
-                .is_tls()
-        );
-        Ok(())
-    });
-}
-
-#[test]
-fn an_untrusted_server_is_refused() {
-    run(async {
-        let known = Authority::new();
-        let unknown = Authority::new().sign(NAME);
-        let other_name = known.sign("other.test");
-        let expired = known.sign_expired(NAME);
-        let cases = [
-            (unknown, "UnknownIssuer", "roots_pem"),
-            (other_name, "not valid for name", "server_name"),
-            (expired, "expired", "renew it"),
-        ];
-        for (identity, why, advice) in cases {
-            let trust = Trust {
-                server: server_of(&identity),
-                client: ClientTls::new().roots_pem(known.pem())?,
-                identity,
-                authority_pem: known.pem(),
-            };
-            let (server, client) = trust.pair().await;
-            let refused = client.expect_err(why);
-            assert!(refused.is_tls(), "{refused:?}");
-            let text = refused.to_string();
-            assert!(text.contains(why) && text.contains(advice), "{text}");
-            let told = server.expect_err("refused by the client");
-            assert!(
-                told.is_tls() && told.to_string().contains("alert"),
-                "{told}"
-            );
-        }
-        Ok(())
-    });
-}
-
-#[test]
-fn nobody_is_trusted_by_default_that_the_machine_does_not_trust() {
-    run(async {
-        let mut trust = Trust::new();
-        trust.client = ClientTls::new();
-        assert!(
-            trust
-                .pair()
-                .await
-                .1
-                .expect_err("our own authority")
-                .is_tls()
-        );
-        trust.client = ClientTls::new().dangerous_accept_any_certificate();
-        let (server, client) = trust.pair().await;
-        server?;
-        client?;
-        Ok(())
-    });
-}
-
-#[test]
-fn another_name_may_be_asked_for() {
-    run(async {
-        let mut trust = Trust::new();
-        trust.client = trust.client.server_name(NAME)?;
-        let (server, client) = trust.pair_of("127.0.0.1").await;
-        assert_eq!(server?.server_name(), Some(NAME));
-        client?;
+        assert!(refused.to_string().contains("NoApplicationProtocol"), "{refused}");
         Ok(())
     });
 }
@@ -235,7 +126,7 @@ fn a_stream_cut_without_close_notify_is_an_error() {
     run(async {
         let trust = Trust::new();
         let listener = listen();
-        let config = trust.foreign_client();
+        let config = client_config(&trust);
         let address = socket_addr(listener.local_addr());
         let attacker = thread::spawn(move || -> io::Result<()> {
             let tcp = TcpStream::connect(address)?;
@@ -247,10 +138,7 @@ fn a_stream_cut_without_close_notify_is_an_error() {
         let server = TlsStream::accept(stream, &trust.server).await?;
         assert_eq!(receive_exactly(&server, 7).await?, b"pay 100");
         for _ in 0..2 {
-            let error = server
-                .recv()
-                .await
-                .expect_err("the rest is missing, said again");
+            let error = server.recv().await.expect_err("the rest is missing, said again");
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
             assert!(error.to_string().contains("close_notify"), "{error}");
         }
@@ -261,12 +149,9 @@ fn a_stream_cut_without_close_notify_is_an_error() {
 
 #[test]
 fn garbage_is_answered_by_an_alert_and_a_close() {
-    for garbage in [
-        &b"GET / HTTP/1.0\r\n\r\n"[..],
-        &[0xFF; 4_096],
-        &[0; 5],
-        b"\x16\x03\x01\x00\x01\x01",
-    ] {
+    for garbage in
+        [&b"GET / HTTP/1.0\r\n\r\n"[..], &[0xFF; 4_096], &[0; 5], b"\x16\x03\x01\x00\x01\x01"]
+    {
         run(async move {
             let trust = Trust::new();
             let listener = listen();
@@ -279,9 +164,7 @@ fn garbage_is_answered_by_an_alert_and_a_close() {
                 tcp.read_to_end(&mut answer).map(|_| answer)
             });
             let stream = listener.accept().await?.into_stream(&Rc::default())?;
-            let error = TlsStream::accept(stream, &trust.server)
-                .await
-                .expect_err("no TLS");
+            let error = TlsStream::accept(stream, &trust.server).await.expect_err("no TLS");
             assert!(error.is_tls() || error.is_closed(), "{error:?}");
             let answer = joined(peer).await?;
             assert!(answer.is_empty() || answer[0] == ALERT, "{answer:?}");
@@ -303,18 +186,14 @@ fn a_silent_peer_is_closed_at_the_deadline() {
         let listener = listen();
         let silent = TcpStream::connect(socket_addr(listener.local_addr()))?;
         let stream = listener.accept().await?.into_stream(&Rc::default())?;
-        let error = TlsStream::accept(stream, &trust.server)
-            .await
-            .expect_err("silence");
+        let error = TlsStream::accept(stream, &trust.server).await.expect_err("silence");
         assert!(error.is_timeout(), "{error:?}");
         let end = thread::spawn(move || (&silent).read(&mut [0]));
         assert_eq!(joined(end).await?, 0, "closed");
 
         let silent = TcpListener::bind("127.0.0.1:0")?;
         let stream = Stream::connect(&silent.local_addr()?.into()).await?;
-        let error = TlsStream::connect(stream, &trust.client, NAME)
-            .await
-            .expect_err("silence");
+        let error = TlsStream::connect(stream, &trust.client, NAME).await.expect_err("silence");
         assert!(error.is_timeout(), "{error:?}");
         Ok(())
     });
@@ -389,150 +268,6 @@ fn a_reader_who_is_behind_is_waited_for() {
     });
 }
 
-#[test]
-fn keys_are_not_shown_and_must_fit() {
-    let authority = Authority::new();
-    let (one, other) = (authority.sign(NAME), authority.sign(NAME));
-    let shown = format!("{:?} {:?}", server_of(&one), {
-        ClientTls::new()
-            .client_cert_pem(&one.chain, &one.key)
-            .expect("they belong together")
-    });
-    let secret = one.key.lines().nth(1).expect("base64");
-    assert!(
-        !shown.contains(secret) && !shown.to_lowercase().contains("key"),
-        "{shown}"
-    );
-
-    let mismatch = ServerTls::from_pem(&one.chain, &other.key).expect_err("another's key");
-    assert!(mismatch.is_tls(), "{mismatch:?}");
-    for (chain, key) in [("", &*one.key), (&*one.chain, ""), ("-----BEGIN", &one.key)] {
-        assert!(
-            ServerTls::from_pem(chain, key)
-                .expect_err("nothing there")
-                .is_tls()
-        );
-    }
-    assert!(
-        ClientTls::new()
-            .roots_pem("no PEM")
-            .expect_err("no roots")
-            .is_tls()
-    );
-    assert!(
-        ClientTls::new()
-            .server_name("no name")
-            .expect_err("a space")
-            .is_tls()
-    );
-}
-
-/// A server with a certificate, and a client that trusts it.
-struct Trust {
-    server: ServerTls,
-    client: ClientTls,
-    identity: Identity,
-    authority_pem: String,
-}
-
-impl Trust {
-    fn new() -> Self {
-        let authority = Authority::new();
-        let identity = authority.sign(NAME);
-        let client = ClientTls::new().roots_pem(authority.pem()).expect("a root");
-        let server = server_of(&identity);
-        Self {
-            server,
-            client,
-            identity,
-            authority_pem: authority.pem(),
-        }
-    }
-
-    /// Both ends of one handshake.
-    async fn pair(&self) -> (Result<TlsStream>, Result<TlsStream>) {
-        self.pair_of(NAME).await
-    }
-
-    async fn pair_of(&self, host: &str) -> (Result<TlsStream>, Result<TlsStream>) {
-        let listener = listen();
-        let address = listener.local_addr().clone();
-        let tls = self.server.clone();
-        let accepting = spawn(async move {
-            let stream = listener.accept().await?.into_stream(&Rc::default())?;
-            TlsStream::accept(stream, &tls).await
-        });
-        let stream = Stream::connect(&address).await.expect("a listener");
-        let client = TlsStream::connect(stream, &self.client, host).await;
-        (accepting.await.expect("no panic"), client)
-    }
-
-    fn foreign_client(&self) -> Arc<rustls::ClientConfig> {
-        let mut roots = rustls::RootCertStore::empty();
-        let root = CertificateDer::from_pem_slice(self.authority_pem.as_bytes()).expect("PEM");
-        roots.add(root).expect("a root");
-        let config = rustls::ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .expect("supported")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Arc::new(config)
-    }
-
-    fn foreign_server(&self) -> Arc<rustls::ServerConfig> {
-        let chain = CertificateDer::from_pem_slice(self.identity.chain.as_bytes()).expect("PEM");
-        let key = PrivateKeyDer::from_pem_slice(self.identity.key.as_bytes()).expect("PEM");
-        let config = rustls::ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS12])
-            .expect("supported")
-            .with_no_client_auth()
-            .with_single_cert(vec![chain], key)
-            .expect("they belong together");
-        Arc::new(config)
-    }
-}
-
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn server_of(identity: &Identity) -> ServerTls {
-    ServerTls::from_pem(&identity.chain, &identity.key).expect("they belong together")
-}
-
-fn run<F: Future<Output = Result> + 'static>(test: F) {
-    block_on(test)
-        .expect("a core")
-        .expect("the test's own connections");
-}
-
-fn listen() -> Listener {
-    let any_port = "127.0.0.1:0"
-        .parse::<std::net::SocketAddr>()
-        .expect("an address");
-    Listener::bind(&any_port.into(), ListenOptions::default()).expect("a free port")
-}
-
-fn socket_addr(address: &SockAddr) -> std::net::SocketAddr {
-    address.as_socket().expect("TCP")
-}
-
-/// Bytes whose every position shows.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
-        .collect()
-}
-
-async fn receive_exactly(stream: &TlsStream, len: usize) -> io::Result<Vec<u8>> {
-    let mut received = Vec::new();
-    while received.len() < len {
-        let view = stream.recv().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        received.extend_from_slice(&view);
-    }
-    Ok(received)
-}
-
 /// Sends everything back; how much that was.
 async fn echo(stream: TlsStream) -> io::Result<usize> {
     let mut echoed = 0;
@@ -544,14 +279,6 @@ async fn echo(stream: TlsStream) -> io::Result<usize> {
     stream.shutdown();
     stream.flushed().await?;
     Ok(echoed)
-}
-
-/// What a client learns, at the latest by its first receive.
-async fn told_later(client: Result<TlsStream>) -> String {
-    match client {
-        Ok(client) => client.recv().await.expect_err("refused").to_string(),
-        Err(error) => error.to_string(),
-    }
 }
 
 /// Waits for a thread without stopping the core.
@@ -592,4 +319,32 @@ fn foreign_server(tcp: TcpStream, config: Arc<rustls::ServerConfig>) -> io::Resu
     tls.write_all(&received)?;
     tls.conn.send_close_notify();
     tls.flush()
+}
+
+fn client_config(trust: &Trust) -> Arc<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(trust.authority_pem.as_bytes()).expect("PEM");
+    roots.add(root).expect("a root");
+    let config = rustls::ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("supported")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+fn server_config(trust: &Trust) -> Arc<rustls::ServerConfig> {
+    let chain = CertificateDer::from_pem_slice(trust.identity.chain.as_bytes()).expect("PEM");
+    let key = PrivateKeyDer::from_pem_slice(trust.identity.key.as_bytes()).expect("PEM");
+    let config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .expect("supported")
+        .with_no_client_auth()
+        .with_single_cert(vec![chain], key)
+        .expect("they belong together");
+    Arc::new(config)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }

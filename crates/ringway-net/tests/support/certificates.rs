@@ -1,10 +1,15 @@
 //! Certificates for tests, made on the spot.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
+
+/// The name of the tests' server.
+pub(crate) const NAME: &str = "server.test";
 
 /// An authority and its certificate as PEM text.
 pub(crate) struct Authority {
@@ -48,13 +53,8 @@ impl Authority {
 
     fn sign_params(&self, params: CertificateParams) -> Identity {
         let key = new_key();
-        let certificate = params
-            .signed_by(&key, &self.issuer)
-            .expect("a valid request");
-        Identity {
-            chain: certificate.pem(),
-            key: key.serialize_pem(),
-        }
+        let certificate = params.signed_by(&key, &self.issuer).expect("a valid request");
+        Identity { chain: certificate.pem(), key: key.serialize_pem() }
     }
 }
 

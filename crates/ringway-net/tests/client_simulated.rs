@@ -1,0 +1,135 @@
+//! Clients on simulated networks: what their waits are, on a clock that nobody has to wait for.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_net::{Backoff, Client, Result};
+use ringway_runtime::io::{ListenOptions, Listener};
+use ringway_runtime::sim::{Faults, SimConfig};
+use ringway_runtime::{Builder, now, sleep, spawn};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn waits_grow_between_attempts() {
+    for seed in 0..20 {
+        simulate(SimConfig::new(seed), async {
+            let client = Client::new(server_address())?.attempts_max(5);
+            let client = client.backoff(Backoff::new(SECOND, 3 * SECOND));
+            let began = now();
+            let error = client.open().await.expect_err("nobody listens");
+            assert!(error.to_string().contains("(5 attempts)"), "{error}");
+            // 1 + 2 + 3 + 3 seconds, each shortened by up to a half.
+            let took = now() - began;
+            assert!(took > 9 * SECOND / 2 && took < 91 * SECOND / 10, "{took:?}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn an_address_that_never_answers_takes_the_connect_timeout_each_time() {
+    let faults = Faults { connects_lost: ALWAYS, ..Faults::none() };
+    simulate(SimConfig { faults, ..SimConfig::new(3) }, async {
+        let _listener = listener()?;
+        let client = Client::new(server_address())?.connect_timeout(5 * SECOND).attempts_max(3);
+        let client = client.backoff(Backoff::new(Duration::ZERO, Duration::ZERO));
+        let began = now();
+        assert!(client.open().await.expect_err("lost").is_timeout());
+        let took = now() - began;
+        assert!(took >= 15 * SECOND && took < 16 * SECOND, "{took:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_comes_late_is_found() {
+    simulate(SimConfig::new(4), async {
+        let server = spawn(async {
+            sleep(10 * SECOND).await;
+            listener()?.accept().await.map(|accepted| (accepted, now()))
+        });
+        let client = Client::new(server_address())?.backoff(Backoff::new(SECOND, SECOND));
+        let mut connections = client.reconnecting();
+        let began = now();
+        connections.next().await?;
+        assert!(connections.failures() >= 10, "{}", connections.failures());
+        let (_accepted, at) = server.await??;
+        assert!(at - began >= 10 * SECOND && at - began < 12 * SECOND);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_closes_at_once_is_not_stormed() {
+    simulate(SimConfig::new(5), async {
+        let accepting = spawn(async {
+            let listener = listener()?;
+            let mut accepted = 0_u32;
+            while listener.accept().await.map(drop).is_ok() {
+                accepted += 1;
+                if accepted == 8 {
+                    break;
+                }
+            }
+            Ok::<_, ringway_net::Error>(accepted)
+        });
+        let client = Client::new(server_address())?.attempts_max(8);
+        let client = client.backoff(Backoff::new(SECOND, 60 * SECOND)).stable_after(10 * SECOND);
+        let mut connections = client.reconnecting();
+        let began = now();
+        for short_lived in 0..8 {
+            assert_eq!(connections.failures(), u32::saturating_sub(short_lived, 1));
+            let mut connection = connections.next().await?;
+            assert!(!matches!(connection.recv().await, Ok(Some(_))), "closed");
+        }
+        // 1 + 2 + 4 + … + 60 seconds, each shortened by up to a half.
+        assert!(now() - began >= 61 * SECOND, "{:?}", now() - began);
+        assert_eq!(accepting.await??, 8);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_connection_that_lasted_begins_a_new_series() {
+    simulate(SimConfig::new(6), async {
+        let server = spawn(async {
+            let listener = listener()?;
+            for lifetime in [SECOND, 20 * SECOND, SECOND] {
+                let stream = listener.accept().await?.into_stream(&Rc::default())?;
+                sleep(lifetime).await;
+                drop(stream);
+            }
+            Ok::<_, ringway_net::Error>(())
+        });
+        let client = Client::new(server_address())?.stable_after(10 * SECOND);
+        let mut connections = client.reconnecting();
+        let mut failures = Vec::new();
+        for _ in 0..3 {
+            let mut connection = connections.next().await?;
+            failures.push(connections.failures());
+            assert!(!matches!(connection.recv().await, Ok(Some(_))), "closed");
+        }
+        assert_eq!(failures, [0, 1, 0]);
+        server.await??;
+        Ok(())
+    });
+}
+
+/// In a thousand.
+const ALWAYS: u16 = 1_000;
+
+fn server_address() -> SocketAddr {
+    "127.0.0.1:7001".parse().expect("an address")
+}
+
+fn listener() -> std::io::Result<Listener> {
+    Listener::bind(&server_address().into(), ListenOptions::default())
+}
+
+fn simulate<F: Future<Output = Result> + 'static>(config: SimConfig, test: F) {
+    let outcome = Builder::simulate(config, test);
+    let outcome = outcome.unwrap_or_else(|error| panic!("seed {}: {error}", config.seed));
+    outcome.unwrap_or_else(|error| panic!("seed {}: {error}", config.seed));
+}

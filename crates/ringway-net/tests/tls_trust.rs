@@ -1,0 +1,144 @@
+//! Who is trusted under TLS: certificates of servers and of clients, and what is said when not.
+
+use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use certificates::{Authority, NAME};
+use trust::{Trust, run, server_of};
+
+#[path = "support/certificates.rs"]
+mod certificates;
+#[path = "support/trust.rs"]
+mod trust;
+
+#[test]
+fn a_required_client_certificate_is_verified() {
+    run(async {
+        let mut trust = Trust::new();
+        let clients = Authority::new();
+        trust.server = trust.server.client_auth(clients.pem(), ClientAuth::Required)?;
+        let known = clients.sign("client.test");
+        let stranger = Authority::new().sign("client.test");
+
+        let absent = trust.pair().await;
+        assert!(absent.0.expect_err("no certificate").is_tls());
+        // In TLS 1.3 a client is done before the server has looked at its certificate.
+        let told = told_later(absent.1).await;
+        assert!(told.contains("CertificateRequired"), "{told}");
+
+        let anonymous = trust.client.clone();
+        trust.client = anonymous.clone().client_cert_pem(&stranger.chain, &stranger.key)?;
+        let (server, client) = trust.pair().await;
+        assert!(server.expect_err("unknown authority").is_tls());
+        let told = told_later(client).await;
+        assert!(told.contains("alert"), "{told}");
+
+        trust.client = anonymous.client_cert_pem(&known.chain, &known.key)?;
+        let (server, client) = trust.pair().await;
+        let shown = CertificateDer::from_pem_slice(known.chain.as_bytes()).expect("PEM");
+        assert_eq!(server?.peer_certificates(), [shown]);
+        assert_eq!(client?.peer_certificates().len(), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_optional_client_certificate_may_be_missing_but_not_wrong() {
+    run(async {
+        let mut trust = Trust::new();
+        let clients = Authority::new();
+        trust.server = trust.server.client_auth(clients.pem(), ClientAuth::Optional)?;
+        let (server, client) = trust.pair().await;
+        assert!(server?.peer_certificates().is_empty());
+        client?;
+        let stranger = Authority::new().sign("client.test");
+        trust.client = trust.client.client_cert_pem(&stranger.chain, &stranger.key)?;
+        assert!(trust.pair().await.0.expect_err("unknown authority").is_tls());
+        Ok(())
+    });
+}
+
+#[test]
+fn an_untrusted_server_is_refused() {
+    run(async {
+        let known = Authority::new();
+        let unknown = Authority::new().sign(NAME);
+        let other_name = known.sign("other.test");
+        let expired = known.sign_expired(NAME);
+        let cases = [
+            (unknown, "UnknownIssuer", "roots_pem"),
+            (other_name, "not valid for name", "server_name"),
+            (expired, "expired", "renew it"),
+        ];
+        for (identity, why, advice) in cases {
+            let trust = Trust {
+                server: server_of(&identity),
+                client: ClientTls::new().roots_pem(known.pem())?,
+                identity,
+                authority_pem: known.pem(),
+            };
+            let (server, client) = trust.pair().await;
+            let refused = client.expect_err(why);
+            assert!(refused.is_tls(), "{refused:?}");
+            let text = refused.to_string();
+            assert!(text.contains(why) && text.contains(advice), "{text}");
+            let told = server.expect_err("refused by the client");
+            assert!(told.is_tls() && told.to_string().contains("alert"), "{told}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn nobody_is_trusted_by_default_that_the_machine_does_not_trust() {
+    run(async {
+        let mut trust = Trust::new();
+        trust.client = ClientTls::new();
+        assert!(trust.pair().await.1.expect_err("our own authority").is_tls());
+        trust.client = ClientTls::new().dangerous_accept_any_certificate();
+        let (server, client) = trust.pair().await;
+        server?;
+        client?;
+        Ok(())
+    });
+}
+
+#[test]
+fn another_name_may_be_asked_for() {
+    run(async {
+        let mut trust = Trust::new();
+        trust.client = trust.client.server_name(NAME)?;
+        let (server, client) = trust.pair_of("127.0.0.1").await;
+        assert_eq!(server?.server_name(), Some(NAME));
+        client?;
+        Ok(())
+    });
+}
+
+#[test]
+fn keys_are_not_shown_and_must_fit() {
+    let authority = Authority::new();
+    let (one, other) = (authority.sign(NAME), authority.sign(NAME));
+    let shown = format!("{:?} {:?}", server_of(&one), {
+        ClientTls::new().client_cert_pem(&one.chain, &one.key).expect("they belong together")
+    });
+    let secret = one.key.lines().nth(1).expect("base64");
+    assert!(!shown.contains(secret) && !shown.to_lowercase().contains("key"), "{shown}");
+
+    let mismatch = ServerTls::from_pem(&one.chain, &other.key).expect_err("another's key");
+    assert!(mismatch.is_tls(), "{mismatch:?}");
+    for (chain, key) in [("", &*one.key), (&*one.chain, ""), ("-----BEGIN", &one.key)] {
+        assert!(ServerTls::from_pem(chain, key).expect_err("nothing there").is_tls());
+    }
+    assert!(ClientTls::new().roots_pem("no PEM").expect_err("no roots").is_tls());
+    assert!(ClientTls::new().server_name("no name").expect_err("a space").is_tls());
+}
+
+/// What a client learns, at the latest by its first receive.
+async fn told_later(client: Result<TlsStream>) -> String {
+    match client {
+        Ok(client) => client.recv().await.expect_err("refused").to_string(),
+        Err(error) => error.to_string(),
+    }
+}
