@@ -153,14 +153,28 @@ impl Binding {
 /// Binds a socket that never listens. It is bound alone, so that a port in use is found, and lets
 /// the cores' sockets join afterwards.
 fn reserve(address: SocketAddr, datagram: bool, only_v6: bool) -> io::Result<Socket> {
+    let reserved = reserve_with(address, datagram, only_v6, false);
+    match reserved {
+        // Connections of an earlier server may linger; only for their sake is the port shared.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !datagram => {
+            reserve_with(address, datagram, only_v6, true)
+        }
+        reserved => reserved,
+    }
+}
+
+fn reserve_with(
+    address: SocketAddr,
+    datagram: bool,
+    only_v6: bool,
+    reuse_address: bool,
+) -> io::Result<Socket> {
     let kind = if datagram { Type::DGRAM } else { Type::STREAM };
     let socket = Socket::new(Domain::for_address(address), kind.cloexec(), None)?;
     if address.is_ipv6() {
         socket.set_only_v6(only_v6)?;
     }
-    if !datagram {
-        socket.set_reuse_address(true)?;
-    }
+    socket.set_reuse_address(reuse_address)?;
     socket.bind(&address.into())?;
     socket.set_reuse_port(true)?;
     Ok(socket)

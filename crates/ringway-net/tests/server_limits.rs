@@ -1,0 +1,213 @@
+//! Timeouts, limits and what happens when a handler goes wrong.
+
+mod server_support;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use ringway_net::{Connection, Error, Result};
+use server_support::{BACKENDS, connect, echo, end, eventually, is_closed, round_trip, server};
+
+#[test]
+fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
+    const IDLE: Duration = Duration::from_millis(200);
+    for backend in BACKENDS {
+        let (tell, told) = mpsc::channel();
+        let handler = async move |conn: Connection| {
+            let outcome = echo(conn).await;
+            tell.send(outcome.as_ref().err().is_some_and(Error::is_timeout)).expect("a listener");
+            outcome
+        };
+        let server = server(backend).idle_timeout(IDLE);
+        let handle = server.start(handler).expect("the server starts");
+        let (idle, busy) = (connect(&handle), connect(&handle));
+        let began = Instant::now();
+        while told.try_recv().is_err() {
+            round_trip(&busy, b"still here");
+        }
+        assert!(began.elapsed() >= IDLE, "{:?}", began.elapsed());
+        assert!(is_closed(&idle));
+        round_trip(&busy, b"still here");
+        drop(busy);
+        end(&handle);
+    }
+}
+
+#[test]
+fn a_connection_ends_with_its_lifetime_however_busy() {
+    const LIFETIME: Duration = Duration::from_millis(150);
+    for backend in BACKENDS {
+        let handle = server(backend).lifetime(LIFETIME).start(echo).expect("the server starts");
+        let mut client = connect(&handle);
+        let began = Instant::now();
+        let mut byte = [0];
+        while client.write_all(b"x").is_ok() && client.read(&mut byte).is_ok_and(|count| count == 1) {}
+        assert!(began.elapsed() >= LIFETIME, "{:?}", began.elapsed());
+        end(&handle);
+        assert_eq!(handle.stats().handler_errors, 1);
+    }
+}
+
+#[test]
+fn a_connection_may_have_timeouts_of_its_own() {
+    let handler = async |conn: Connection| {
+        conn.set_idle_timeout(Some(Duration::from_millis(20)));
+        echo(conn).await
+    };
+    let handle = server(BACKENDS[0]).start(handler).expect("the server starts");
+    assert!(is_closed(&connect(&handle)));
+    end(&handle);
+}
+
+#[test]
+fn connections_over_the_maximum_are_closed_at_once_and_counted() {
+    for backend in BACKENDS {
+        let handle = server(backend).connections_max(2).start(echo).expect("the server starts");
+        let held = [connect(&handle), connect(&handle)];
+        held.iter().for_each(|client| round_trip(client, b"inside"));
+        for _ in 0..3 {
+            assert!(is_closed(&connect(&handle)));
+        }
+        let [first, second] = held;
+        drop(first);
+        eventually("its place is free", || handle.stats().open == 1);
+        let third = connect(&handle);
+        round_trip(&third, b"inside");
+        round_trip(&second, b"inside");
+        let stats = handle.stats();
+        assert_eq!((stats.refused, stats.peak, stats.accepted), (3, 2, 6), "{stats:?}");
+        drop((second, third));
+        end(&handle);
+    }
+}
+
+#[test]
+fn connections_of_one_address_have_a_maximum_of_their_own() {
+    for backend in BACKENDS {
+        let server = server(backend).connections_per_address_max(1);
+        let handle = server.start(echo).expect("the server starts");
+        let first = connect(&handle);
+        round_trip(&first, b"inside");
+        assert!(is_closed(&connect(&handle)));
+        let other = connect_from([127, 0, 0, 2], &handle);
+        round_trip(&other, b"another address");
+        drop(first);
+        eventually("its place is free", || handle.stats().open == 1);
+        round_trip(connect(&handle), b"inside");
+        assert_eq!(handle.stats().refused, 1);
+        end(&handle);
+    }
+}
+
+fn connect_from(ip: [u8; 4], handle: &ringway_net::ServerHandle) -> std::net::TcpStream {
+    use socket2::{Domain, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&std::net::SocketAddr::from((ip, 0)).into()).expect("all of 127/8 is ours");
+    let to = server_support::socket_addr(&handle.addresses()[0]);
+    socket.connect(&to.into()).expect("connected");
+    socket.set_read_timeout(Some(server_support::LIMIT)).expect("a socket option");
+    socket.into()
+}
+
+#[test]
+fn a_panicking_handler_closes_only_its_own_connection() {
+    for backend in BACKENDS {
+        let handler = async |mut conn: Connection| {
+            while let Some(view) = conn.recv().await? {
+                assert_ne!(&*view, b"panic", "as the test asked for");
+                conn.send(view);
+            }
+            Ok(())
+        };
+        let handle = server(backend).threads(1).start(handler).expect("the server starts");
+        let (mut bad, good) = (connect(&handle), connect(&handle));
+        round_trip(&bad, b"fine");
+        round_trip(&good, b"fine");
+        bad.write_all(b"panic").expect("written");
+        assert!(is_closed(&bad));
+        round_trip(&good, b"still fine");
+        drop(good);
+        end(&handle);
+        assert_eq!(handle.stats().handler_panics, 1);
+    }
+}
+
+#[test]
+fn an_error_of_a_handler_closes_its_connection_after_what_was_queued() {
+    let handler = async |mut conn: Connection| -> Result {
+        conn.recv().await?;
+        conn.write(b"good bye");
+        Err(Error::other("no more of this"))
+    };
+    let handle = server(BACKENDS[0]).start(handler).expect("the server starts");
+    let mut client = connect(&handle);
+    client.write_all(b"x").expect("written");
+    let mut text = String::new();
+    client.read_to_string(&mut text).expect("an end in order");
+    assert_eq!(text, "good bye");
+    end(&handle);
+    assert_eq!(handle.stats().handler_errors, 1);
+}
+
+#[test]
+fn garbage_and_every_way_to_leave_are_survived() {
+    for backend in BACKENDS {
+        let handle = server(backend).start(echo).expect("the server starts");
+        for seed in 0..50u32 {
+            let mut client = connect(&handle);
+            let garbage: Vec<u8> = (0..seed * 997).map(|at| (at.wrapping_mul(seed) >> 5) as u8).collect();
+            client.write_all(&garbage).expect("written");
+            match seed % 3 {
+                0 => client.shutdown(Shutdown::Both).expect("shut down"),
+                1 => drop(client.shutdown(Shutdown::Write)),
+                _ => {}
+            }
+        }
+        round_trip(connect(&handle), b"alive");
+        end(&handle);
+        assert_eq!(handle.stats().handler_panics, 0);
+    }
+}
+
+#[test]
+fn the_high_water_mark_stops_reading_a_peer_that_does_not_read() {
+    const QUEUE: usize = 64 * 1024;
+    for backend in BACKENDS {
+        let (tell, told) = mpsc::channel();
+        let handler = async move |mut conn: Connection| {
+            let mut queued_max = 0;
+            while let Some(view) = conn.recv().await? {
+                conn.send(view);
+                queued_max = queued_max.max(conn.queued_bytes());
+            }
+            tell.send(queued_max).expect("a listener");
+            Ok(())
+        };
+        let server = server(backend).high_water(QUEUE).low_water(QUEUE / 2);
+        let handle = server.start(handler).expect("the server starts");
+        let mut client = connect(&handle);
+        client.set_nonblocking(true).expect("a socket option");
+        // The kernel's buffers take some megabytes; a server that reads on would take all of it.
+        let block = vec![7; 64 * 1024];
+        let mut sent = 0;
+        let mut stuck = Instant::now();
+        while stuck.elapsed() < Duration::from_millis(300) {
+            match client.write(&block) {
+                Ok(count) => (sent, stuck) = (sent + count, Instant::now()),
+                Err(_full) => std::thread::yield_now(),
+            }
+            assert!(sent < 256 << 20, "the server reads without bound");
+        }
+        client.set_nonblocking(false).expect("a socket option");
+        client.shutdown(Shutdown::Write).expect("half-closed");
+        let mut echoed = Vec::new();
+        client.read_to_end(&mut echoed).expect("read to the end");
+        assert_eq!(echoed.len(), sent);
+        let queued_max = told.recv().expect("the handler has ended");
+        // One receive may come on top of the mark: a bulk buffer.
+        assert!(queued_max < QUEUE + 256 * 1024, "{queued_max}");
+        end(&handle);
+    }
+}

@@ -1,0 +1,81 @@
+//! What the server tests share: starting, reaching and ending servers.
+#![allow(dead_code)] // each test program uses a part of it
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use ringway_net::{Address, Backend, Connection, Result, Server, ServerHandle};
+
+/// Both kernel interfaces.
+pub(crate) const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Epoll];
+
+/// Nothing in these tests takes this long unless it hangs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) async fn echo(mut conn: Connection) -> Result {
+    while let Some(view) = conn.recv().await? {
+        conn.send(view);
+    }
+    Ok(())
+}
+
+/// A server to be described further, on two threads and a free port.
+pub(crate) fn server(backend: Backend) -> Server {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
+    server.threads(2).backend(backend)
+}
+
+pub(crate) fn socket_addr(address: &Address) -> SocketAddr {
+    let authority = address.authority().expect("an internet address");
+    SocketAddr::new(authority.host().parse().expect("a number"), authority.port())
+}
+
+/// A client of the server's first address, which does not wait for ever.
+pub(crate) fn connect(handle: &ServerHandle) -> TcpStream {
+    connect_to(socket_addr(&handle.addresses()[0]))
+}
+
+pub(crate) fn connect_to(address: SocketAddr) -> TcpStream {
+    let client = TcpStream::connect(address).expect("connected");
+    client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+    client.set_write_timeout(Some(LIMIT)).expect("a socket option");
+    client
+}
+
+/// Sends `bytes` and reads as many back.
+pub(crate) fn round_trip(mut client: impl Read + Write, bytes: &[u8]) {
+    client.write_all(bytes).expect("written");
+    let mut echoed = vec![0; bytes.len()];
+    client.read_exact(&mut echoed).expect("an echo");
+    assert!(echoed == bytes, "the echo differs");
+}
+
+/// Whether the server has closed the connection, in order or by a reset.
+pub(crate) fn is_closed(mut client: &TcpStream) -> bool {
+    match client.read(&mut [0; 64]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+/// Ends the server and checks that it took no longer than a drain with nothing to wait for.
+pub(crate) fn end(handle: &ServerHandle) {
+    handle.shutdown();
+    handle.wait().expect("the server ends in order");
+    assert_eq!(handle.stats().open, 0, "{:?}", handle.stats());
+}
+
+/// Waits, by looking, for what other threads will have done in a moment.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Open descriptors of this process.
+pub(crate) fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a process has descriptors").count()
+}
