@@ -36,7 +36,7 @@ use backoff::Series;
 /// # let address = format!("tcp://{}", listener.local_addr()?);
 /// let mut connection = Client::connect(&*address).await?;
 /// connection.write(b"hello");
-/// # ringway_net::Result::Ok(())
+/// # Ok::<_, ringway_net::Error>(())
 /// # })??;
 /// # Ok::<(), ringway_net::Error>(())
 /// ```
