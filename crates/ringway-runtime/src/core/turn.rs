@@ -61,11 +61,19 @@ impl Core {
 
     /// Hands the driver what this turn's tasks have produced: one gathered send a connection.
     fn serve_dirty(&self) {
-        let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
-        for key in dirty.drain(..) {
-            self.serve(key);
+        loop {
+            let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
+            for key in dirty.drain(..) {
+                self.serve(key);
+            }
+            // A callback told of its stream's end may drop it, and give others bytes to send.
+            let mut later = self.dirty.borrow_mut();
+            dirty.append(&mut later);
+            *later = dirty;
+            if later.is_empty() {
+                return;
+            }
         }
-        *self.dirty.borrow_mut() = dirty;
     }
 
     fn wait(
