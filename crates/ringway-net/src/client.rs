@@ -157,8 +157,7 @@ impl Client {
     /// or the kernel's error (refused, unreachable), which [`as_io`](Error::as_io) tells.
     pub async fn open(&self) -> Result<Connection> {
         let attempts_max = self.attempts_max_or(limits::CONNECT_ATTEMPTS_MAX);
-        self.attempt(&mut Series::new(self.backoff), attempts_max)
-            .await
+        self.attempt(&mut Series::new(self.backoff), attempts_max).await
     }
 
     /// Connects again and again: a new connection whenever the last one has ended.
@@ -198,10 +197,7 @@ impl Client {
 
     fn gave_up(&self, error: Error, attempts: u32) -> Error {
         let plural = if attempts == 1 { "" } else { "s" };
-        let what = format!(
-            "cannot connect to {} ({attempts} attempt{plural})",
-            self.address
-        );
+        let what = format!("cannot connect to {} ({attempts} attempt{plural})", self.address);
         match error.is_tls() {
             true => Error::with_source(Kind::Tls, what, error),
             false => Error::io(what, error.into()),

@@ -24,18 +24,13 @@ pub struct Backoff {
 impl Backoff {
     /// Waits from `delay_first` to `delay_max`; the former where the latter is shorter.
     pub fn new(delay_first: Duration, delay_max: Duration) -> Self {
-        Self {
-            delay_first,
-            delay_max: delay_max.max(delay_first),
-        }
+        Self { delay_first, delay_max: delay_max.max(delay_first) }
     }
 
     /// The wait after so many `failures` in a row (the first has number 0), where `random` is any
     /// number of all.
     fn delay(&self, failures: u32, random: u64) -> Duration {
-        let doubled = 2_u32
-            .checked_pow(failures)
-            .and_then(|by| self.delay_first.checked_mul(by));
+        let doubled = 2_u32.checked_pow(failures).and_then(|by| self.delay_first.checked_mul(by));
         let full = doubled.unwrap_or(self.delay_max).min(self.delay_max);
         let shortened_by = (full / 2).mul_f64(random as f64 / u64::MAX as f64);
         full - shortened_by
@@ -58,11 +53,7 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn new(backoff: Backoff) -> Self {
-        Self {
-            backoff,
-            failures: 0,
-            seed: RandomState::new(),
-        }
+        Self { backoff, failures: 0, seed: RandomState::new() }
     }
 
     /// Attempts that failed since the last success.
@@ -72,9 +63,7 @@ impl Series {
 
     /// Notes a failure; how long to wait.
     pub(super) fn failed(&mut self) -> Duration {
-        let delay = self
-            .backoff
-            .delay(self.failures, self.seed.hash_one(self.failures));
+        let delay = self.backoff.delay(self.failures, self.seed.hash_one(self.failures));
         self.failures = self.failures.saturating_add(1);
         delay
     }
@@ -93,9 +82,7 @@ mod tests {
     #[test]
     fn waits_double_up_to_the_longest() {
         let backoff = Backoff::new(100 * MS, 1_000 * MS);
-        let waits: Vec<_> = (0..6)
-            .map(|failures| backoff.delay(failures, 0).as_millis())
-            .collect();
+        let waits: Vec<_> = (0..6).map(|failures| backoff.delay(failures, 0).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000]);
         assert_eq!(backoff.delay(u32::MAX, 0), 1_000 * MS);
     }
@@ -131,9 +118,6 @@ mod tests {
     fn extremes_do_not_overflow() {
         let endless = Backoff::new(Duration::MAX, Duration::ZERO);
         assert_eq!(endless.delay(31, 0), Duration::MAX);
-        assert_eq!(
-            Backoff::new(Duration::ZERO, Duration::ZERO).delay(3, 7),
-            Duration::ZERO
-        );
+        assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).delay(3, 7), Duration::ZERO);
     }
 }

@@ -34,10 +34,7 @@ pub(super) async fn dial(client: &Client) -> Result<Transport> {
 async fn connect_tcp(client: &Client) -> Result<Stream> {
     let resolved = within(client.connect_timeout, client.address.resolve()).await??;
     let mut failed = Error::new(Kind::Address, format!("{} has no address", client.address));
-    for address in families_in_turn(resolved)
-        .into_iter()
-        .take(limits::ADDRESSES_TRIED_MAX)
-    {
+    for address in families_in_turn(resolved).into_iter().take(limits::ADDRESSES_TRIED_MAX) {
         match connect(&address.into(), client).await {
             Ok(stream) => return Ok(stream),
             Err(error) => {
@@ -87,10 +84,8 @@ fn families_in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().map(SocketAddr::is_ipv6) else {
         return addresses;
     };
-    let (mut preferred, mut others): (Vec<_>, Vec<_>) = addresses
-        .into_iter()
-        .rev()
-        .partition(|address| address.is_ipv6() == first);
+    let (mut preferred, mut others): (Vec<_>, Vec<_>) =
+        addresses.into_iter().rev().partition(|address| address.is_ipv6() == first);
     let mut ordered = Vec::with_capacity(preferred.len() + others.len());
     while !preferred.is_empty() || !others.is_empty() {
         ordered.extend(preferred.pop());
@@ -130,11 +125,7 @@ mod tests {
             drop(stream);
             Ok::<_, io::Error>(own)
         });
-        let own = freed
-            .expect("a core")
-            .expect("adopted")
-            .as_socket()
-            .expect("TCP");
+        let own = freed.expect("a core").expect("adopted").as_socket().expect("TCP");
         std::net::TcpListener::bind(own).expect("no trace of the connection is left");
     }
 
@@ -151,10 +142,7 @@ mod tests {
     #[test]
     fn families_take_turns_from_the_resolvers_first() {
         let of = |texts: &[&str]| -> Vec<SocketAddr> {
-            texts
-                .iter()
-                .map(|text| text.parse().expect("an address"))
-                .collect()
+            texts.iter().map(|text| text.parse().expect("an address")).collect()
         };
         let given = of(&["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "2.2.2.2:1"]);
         let expected = of(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"]);

@@ -38,11 +38,7 @@ pub struct Reconnecting {
 
 impl Reconnecting {
     pub(super) fn new(client: Client) -> Self {
-        Self {
-            series: Series::new(client.backoff),
-            client,
-            opened: None,
-        }
+        Self { series: Series::new(client.backoff), client, opened: None }
     }
 
     /// The next connection; call it when the one before has ended. Waits between attempts, and
@@ -51,9 +47,7 @@ impl Reconnecting {
     /// # Errors
     /// As [`Client::open`]; the next call begins a new series of attempts.
     pub async fn next(&mut self) -> Result<Connection> {
-        let attempts_max = self
-            .client
-            .attempts_max_or(crate::limits::RECONNECT_ATTEMPTS_MAX);
+        let attempts_max = self.client.attempts_max_or(crate::limits::RECONNECT_ATTEMPTS_MAX);
         if let Some(opened) = self.opened.take() {
             match now().saturating_duration_since(opened) >= self.client.stable_after {
                 true => self.series.succeeded(),

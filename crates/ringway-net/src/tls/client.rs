@@ -71,7 +71,8 @@ impl ClientTls {
     /// Trusts these roots (PEM text) instead of the machine's.
     ///
     /// # Errors
-    /// [`is_tls`](crate::Error::is_tls) when the text holds no certificate or one that cannot be a root.
+    /// [`is_tls`](crate::Error::is_tls) when the text holds no certificate or one that cannot be a
+    /// root.
     pub fn roots_pem(mut self, pem: impl AsRef<[u8]>) -> Result<Self> {
         self.trust = Trust::Roots(pem::roots(pem.as_ref())?);
         Ok(self.changed())
@@ -94,10 +95,7 @@ impl ClientTls {
     /// The application protocols to offer, best first.
     #[must_use]
     pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
-        self.alpn = protocols
-            .into_iter()
-            .map(|name| name.as_ref().to_vec())
-            .collect();
+        self.alpn = protocols.into_iter().map(|name| name.as_ref().to_vec()).collect();
         self.changed()
     }
 
@@ -137,18 +135,12 @@ impl ClientTls {
         &self,
         host: &str,
     ) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
-        let name = self
-            .server_name
-            .clone()
-            .map_or_else(|| parse_name(host), Ok)?;
+        let name = self.server_name.clone().map_or_else(|| parse_name(host), Ok)?;
         if let Some(config) = self.config.get() {
             return Ok((Arc::clone(config), name));
         }
         let built = self.build(self.trusted_roots().await?)?;
-        Ok((
-            Arc::clone(self.config.get_or_init(|| Arc::new(built))),
-            name,
-        ))
+        Ok((Arc::clone(self.config.get_or_init(|| Arc::new(built))), name))
     }
 
     pub(super) fn handshake_limit(&self) -> Duration {
@@ -162,9 +154,8 @@ impl ClientTls {
                 let what = "loading the system's root certificates";
                 let task = spawn_blocking(roots::system)
                     .map_err(|error| Error::with_source(Kind::Limit, what, error))?;
-                let loaded = task
-                    .await
-                    .map_err(|_| Error::new(Kind::Other, format!("{what} panicked")))?;
+                let loaded =
+                    task.await.map_err(|_| Error::new(Kind::Other, format!("{what} panicked")))?;
                 loaded.map(Some)
             }
             Trust::Roots(roots) => Ok(Some(Arc::clone(roots))),
@@ -180,9 +171,7 @@ impl ClientTls {
             Some(roots) => builder.with_root_certificates(roots),
             None => {
                 let verifier = Arc::new(AcceptAny(provider()));
-                builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(verifier)
+                builder.dangerous().with_custom_certificate_verifier(verifier)
             }
         };
         let mut config = match &self.identity {
@@ -198,10 +187,7 @@ impl ClientTls {
 }
 
 fn parse_name(name: &str) -> Result<ServerName<'static>> {
-    let bare = name
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(name);
+    let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
     let parsed = ServerName::try_from(bare.to_owned());
     parsed.map_err(|_| unusable("a TLS server name", format!("`{name}` is not one")))
 }

@@ -85,8 +85,7 @@ impl fmt::Display for TlsError {
                  sent",
             )?,
         }
-        self.advice()
-            .map_or(Ok(()), |advice| write!(f, " ({advice})"))
+        self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
     }
 }
 

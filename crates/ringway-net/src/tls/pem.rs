@@ -16,10 +16,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| unusable("a PEM certificate", error.to_string()))?;
     if found.is_empty() {
-        return Err(unusable(
-            "PEM certificates",
-            "there is no CERTIFICATE section",
-        ));
+        return Err(unusable("PEM certificates", "there is no CERTIFICATE section"));
     }
     Ok(found)
 }
@@ -28,9 +25,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
 pub(super) fn roots(pem: &[u8]) -> Result<Arc<RootCertStore>> {
     let mut store = RootCertStore::empty();
     for certificate in certificates(pem)? {
-        store
-            .add(certificate)
-            .map_err(|error| unusable("a root certificate", error))?;
+        store.add(certificate).map_err(|error| unusable("a root certificate", error))?;
     }
     Ok(Arc::new(store))
 }

@@ -27,11 +27,7 @@ fn load() -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     let (added, ignored) = store.add_parsable_certificates(found.certs);
     if added == 0 {
-        let reason = found
-            .errors
-            .first()
-            .map(|error| format!(" ({error})"))
-            .unwrap_or_default();
+        let reason = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
         return Err(Error::new(
             Kind::Tls,
             format!(

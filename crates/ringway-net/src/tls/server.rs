@@ -52,19 +52,14 @@ impl ServerTls {
     /// PKCS#1 or SEC1), both as PEM text.
     ///
     /// # Errors
-    /// [`is_tls`](crate::Error::is_tls) when either is missing or malformed, the key is of a kind that is not
-    /// supported, or the two do not belong together.
+    /// [`is_tls`](crate::Error::is_tls) when either is missing or malformed, the key is of a kind
+    /// that is not supported, or the two do not belong together.
     pub fn from_pem(chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self> {
         let certified = pem::certified_key(chain.as_ref(), key.as_ref())?;
         let identity = Arc::new(SingleCertAndKey::from(certified));
         let config = Arc::new(config(&identity, Arc::new(NoClientAuth))?);
         let handshake_timeout = limits::TLS_HANDSHAKE_TIMEOUT;
-        Ok(Self {
-            identity,
-            config,
-            client_auth: None,
-            handshake_timeout,
-        })
+        Ok(Self { identity, config, client_auth: None, handshake_timeout })
     }
 
     /// The application protocols to agree on, best first. A client that offers only others is
@@ -87,9 +82,7 @@ impl ServerTls {
             ClientAuth::Required => builder,
             ClientAuth::Optional => builder.allow_unauthenticated(),
         };
-        let verifier = builder
-            .build()
-            .map_err(|error| unusable("client roots", error))?;
+        let verifier = builder.build().map_err(|error| unusable("client roots", error))?;
         let mut config = config(&self.identity, verifier)?;
         config.alpn_protocols = self.config.alpn_protocols.clone();
         self.config = Arc::new(config);
@@ -120,19 +113,14 @@ fn config(
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable("TLS versions", error))?;
-    Ok(builder
-        .with_client_cert_verifier(clients)
-        .with_cert_resolver(Arc::clone(identity) as _))
+    Ok(builder.with_client_cert_verifier(clients).with_cert_resolver(Arc::clone(identity) as _))
 }
 
 /// Without the key.
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocols = self
-            .config
-            .alpn_protocols
-            .iter()
-            .map(|name| name.escape_ascii().to_string());
+        let protocols =
+            self.config.alpn_protocols.iter().map(|name| name.escape_ascii().to_string());
         f.debug_struct("ServerTls")
             .field("alpn", &protocols.collect::<Vec<_>>())
             .field("client_auth", &self.client_auth)

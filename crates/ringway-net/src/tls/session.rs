@@ -99,8 +99,7 @@ impl Session {
             return;
         };
         if self.plain.capacity() == 0 && !self.rustls.is_handshaking() {
-            self.plain
-                .reserve_exact(view.len().min(limits::TLS_PLAIN_BYTES_MAX));
+            self.plain.reserve_exact(view.len().min(limits::TLS_PLAIN_BYTES_MAX));
         }
         while !view.is_empty() && self.plain.len() < limits::TLS_PLAIN_BYTES {
             let mut rest = &view[..];

@@ -44,11 +44,7 @@ impl TlsStream {
                 rustls::Connection::Client(_) => None,
             },
         };
-        Self {
-            stream,
-            session: RefCell::new(session),
-            agreed,
-        }
+        Self { stream, session: RefCell::new(session), agreed }
     }
 
     /// The stream beneath, for its limits, addresses and socket options. Bytes sent on it directly
@@ -109,11 +105,7 @@ impl TlsStream {
             session.encrypt(piece);
             pressure = flush(&mut session, &self.stream);
         }
-        if session.is_send_closed() {
-            Pressure::Closed
-        } else {
-            pressure
-        }
+        if session.is_send_closed() { Pressure::Closed } else { pressure }
     }
 
     /// Waits until the send queue is below its low-water mark.
@@ -196,10 +188,7 @@ impl fmt::Debug for TlsStream {
 
 /// Moves all ciphertext of a session to its stream's send queue.
 pub(super) fn flush(session: &mut Session, stream: &Stream) -> Pressure {
-    let mut queue = SendQueue {
-        stream,
-        pressure: Pressure::Low,
-    };
+    let mut queue = SendQueue { stream, pressure: Pressure::Low };
     if let Err(error) = session.drain_to(&mut queue) {
         session.fail(rustls::Error::General(error.to_string()).into());
     }

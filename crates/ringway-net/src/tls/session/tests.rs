@@ -39,10 +39,7 @@ impl Pair {
         let name = "server.test".try_into().expect("a name");
         let client = ClientConnection::new(Arc::new(client), name).expect("a session");
         let server = ServerConnection::new(Arc::new(server)).expect("a session");
-        Self {
-            client: Session::new(client),
-            server: Session::new(server),
-        }
+        Self { client: Session::new(client), server: Session::new(server) }
     }
 
     /// Carries bytes both ways, in pieces of `cut`, until nothing moves any more.
@@ -78,9 +75,7 @@ fn carry(from: &mut Session, to: &mut Session, cut: usize) -> usize {
 
 fn ciphertext_of(session: &mut Session) -> Vec<u8> {
     let mut ciphertext = Vec::new();
-    session
-        .drain_to(&mut ciphertext)
-        .expect("a vector takes everything");
+    session.drain_to(&mut ciphertext).expect("a vector takes everything");
     ciphertext
 }
 
@@ -111,8 +106,7 @@ fn one_large_view_comes_out_in_bounded_pieces() {
     let mut pair = Pair::shaken(usize::MAX);
     let sent = vec![7; 300_000];
     pair.client.encrypt(&sent);
-    pair.server
-        .give(View::from(ciphertext_of(&mut pair.client)));
+    pair.server.give(View::from(ciphertext_of(&mut pair.client)));
     assert_eq!(received(&mut pair.server), sent);
 }
 
@@ -132,17 +126,10 @@ fn a_spoilt_byte_anywhere_is_an_error_and_never_plaintext() {
         // A length that became longer waits for bytes that never come; these are enough.
         second.resize(20_000, 0);
         pair.server.give(View::from([first, second].concat()));
-        assert_eq!(
-            received(&mut pair.server),
-            b"good",
-            "what came before is delivered"
-        );
+        assert_eq!(received(&mut pair.server), b"good", "what came before is delivered");
         assert!(pair.server.failure().is_some(), "byte {at}");
         assert!(pair.server.is_send_closed());
-        assert!(
-            !ciphertext_of(&mut pair.server).is_empty(),
-            "an alert says why"
-        );
+        assert!(!ciphertext_of(&mut pair.server).is_empty(), "an alert says why");
     }
 }
 
@@ -150,12 +137,8 @@ fn a_spoilt_byte_anywhere_is_an_error_and_never_plaintext() {
 fn a_bad_record_after_our_own_close_is_an_error_too() {
     let mut pair = Pair::shaken(usize::MAX);
     pair.server.close();
-    pair.server.give(View::from(
-        vec![0x17, 3, 3, 0, 32]
-            .into_iter()
-            .chain([9; 32])
-            .collect::<Vec<_>>(),
-    ));
+    pair.server
+        .give(View::from(vec![0x17, 3, 3, 0, 32].into_iter().chain([9; 32]).collect::<Vec<_>>()));
     assert!(pair.server.failure().is_some());
     assert!(received(&mut pair.server).is_empty());
 }
@@ -179,8 +162,7 @@ fn what_follows_a_close_notify_is_ignored() {
 #[test]
 fn a_failure_stays_the_first_one() {
     let mut pair = Pair::new();
-    pair.server
-        .give(View::from(b"GET / HTTP/1.0\r\n\r\n".to_vec()));
+    pair.server.give(View::from(b"GET / HTTP/1.0\r\n\r\n".to_vec()));
     let first = pair.server.failure().cloned().expect("no TLS");
     pair.server.fail(TlsError::Truncated);
     assert_eq!(pair.server.failure(), Some(&first));
