@@ -1,1 +1,34 @@
-//! ringway
+//! One Rust stack for latency-critical services on Linux.
+//!
+//! This crate only re-exports the others under one name, and holds the examples.
+//!
+//! | module | is for |
+//! |---|---|
+//! | [`net`] | servers, clients, connections, TLS, sessions, groups |
+//! | [`wire`] | codecs: bytes ⇄ messages, without I/O |
+//! | [`runtime`] | tasks, timers, buffers and raw sockets of one core |
+//!
+//! # Examples
+//!
+//! A server that sends every byte back, one thread and one listener a core, drained on SIGTERM:
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use ringway::net::{Connection, Server};
+//!
+//! fn main() -> ringway::Result<()> {
+//!     Server::bind("tcp://127.0.0.1:7001")?
+//!         .idle_timeout(Duration::from_secs(60))
+//!         .serve(async |mut connection: Connection| {
+//!             while let Some(view) = connection.recv().await? {
+//!                 connection.send(view);
+//!             }
+//!             Ok(())
+//!         })
+//! }
+//! ```
+
+pub use ringway_net as net;
+pub use ringway_net::{Error, Result};
+pub use ringway_runtime as runtime;
+pub use ringway_wire as wire;
