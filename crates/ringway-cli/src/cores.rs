@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use ringway_runtime::affinity::CoreSet;
-use ringway_runtime::{Builder, CoreHandle, Runtime};
+use ringway_runtime::{Builder, CoreCounters, CoreHandle, Runtime};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Backend, Cores};
@@ -18,40 +18,62 @@ pub(crate) fn builder(
     backend: Backend,
     spin: Option<Duration>,
 ) -> io::Result<Builder> {
-    let set = CoreSet::parse(&cores.to_string()).map_err(io::Error::other)?;
-    let builder = Runtime::builder().cores(set).backend(match backend {
-        Backend::Auto => ringway_runtime::Backend::Auto,
-        Backend::Uring => ringway_runtime::Backend::Uring,
-        Backend::Epoll => ringway_runtime::Backend::Epoll,
-    });
+    let builder = Runtime::builder().cores(set(cores)?).backend(backend.into());
     Ok(match spin {
         Some(spin) => builder.spin(spin),
         None => builder,
     })
 }
 
-/// The counters of `cores` added up, and what the first of them runs on.
-pub(crate) fn counters(cores: &[CoreHandle]) -> Map<String, Value> {
+/// The runtime's form of a set of cores.
+///
+/// # Errors
+/// A core number that the runtime does not know.
+pub(crate) fn set(cores: &Cores) -> io::Result<CoreSet> {
+    CoreSet::parse(&cores.to_string()).map_err(io::Error::other)
+}
+
+impl From<Backend> for ringway_runtime::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Uring => Self::Uring,
+            Backend::Epoll => Self::Epoll,
+        }
+    }
+}
+
+/// The counters of all `cores`, each with what it runs on, added up; and what the first runs on.
+pub(crate) fn counters<'a>(
+    cores: impl Iterator<Item = (&'a CoreCounters, &'a str)>,
+) -> Map<String, Value> {
     let mut sums = [0_u64; COUNTED.len()];
-    for core in cores {
-        let counters = core.counters();
+    let mut described = None;
+    for (counters, backend) in cores {
+        described.get_or_insert(backend);
         for (sum, (_, read)) in sums.iter_mut().zip(COUNTED) {
-            *sum += read(&counters);
+            *sum += read(counters);
         }
     }
     let mut object = Map::new();
     for (sum, (name, _)) in sums.into_iter().zip(COUNTED) {
         object.insert(name.to_owned(), json!(sum));
     }
-    if let Some(core) = cores.first() {
-        let (driver, flags) = driver(core.backend());
+    if let Some(described) = described {
+        let (driver, flags) = driver(described);
         object.insert("driver".to_owned(), json!(driver));
         object.insert("ring_flags".to_owned(), json!(flags));
     }
     object
 }
 
-type Reader = fn(&ringway_runtime::CoreCounters) -> u64;
+/// The same of a runtime of this process.
+pub(crate) fn counters_of(cores: &[CoreHandle]) -> Map<String, Value> {
+    let counted: Vec<_> = cores.iter().map(|core| (core.counters(), core.backend())).collect();
+    counters(counted.iter().map(|(counters, backend)| (counters, *backend)))
+}
+
+type Reader = fn(&CoreCounters) -> u64;
 
 const COUNTED: [(&str, Reader); 14] = [
     ("turns", |core| core.turns),
@@ -91,7 +113,7 @@ mod tests {
     #[test]
     fn counters_of_all_cores_are_added() {
         let runtime = Runtime::builder().threads(2).start().expect("two cores");
-        let counted = counters(runtime.cores());
+        let counted = counters_of(runtime.cores());
         assert_eq!(counted["accepted"], 0);
         assert!(counted["driver"].is_string());
     }

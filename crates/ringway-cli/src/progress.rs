@@ -89,15 +89,6 @@ impl Progress {
         }
     }
 
-    /// Shows `message` on a line of its own, above the bar.
-    pub(crate) fn message(&mut self, message: &str) {
-        let clear = if self.is_terminal { CLEAR_LINE } else { "" };
-        _ = writeln!(self.out, "{clear}{message}");
-        if self.current.is_some() {
-            self.tick();
-        }
-    }
-
     /// Removes the bar; all steps are done.
     pub(crate) fn finish(mut self) {
         let seconds = self.started.elapsed().as_secs_f64();

@@ -95,28 +95,6 @@ pub(crate) enum Format {
     Markdown,
 }
 
-impl Suite {
-    /// The suite's name on the command line and in reports.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::PingPong { .. } => "pingpong",
-            Self::Receive { .. } => "receive",
-        }
-    }
-
-    /// Rows this suite adds for each program and transport measured.
-    pub(crate) fn row_count(&self) -> usize {
-        match self {
-            Self::PingPong { connections, sizes } => connections.len() * sizes.len(),
-            Self::Receive {
-                connections,
-                sizes,
-                modes,
-            } => connections.len() * sizes.len() * modes.len(),
-        }
-    }
-}
-
 /// As the `mode` parameter of a report's row.
 impl fmt::Display for SendMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,30 +120,6 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Unix => "unix",
         }
-    }
-}
-
-impl BenchConfig {
-    /// Rows of our own server, peers not included.
-    pub(crate) fn row_count(&self) -> usize {
-        let transports = match &self.target {
-            Target::Own(transports) => transports.len(),
-            Target::Running(_) => 1,
-        };
-        transports * self.suites.iter().map(Suite::row_count).sum::<usize>()
-    }
-
-    /// The sum of all warm-ups and measured intervals of [`row_count`](Self::row_count) rows.
-    pub(crate) fn planned(&self) -> Duration {
-        let RunLength {
-            warmup,
-            measured,
-            repeat,
-        } = self.length;
-        let rows = u32::try_from(self.row_count()).expect("three lists of bounded length");
-        (warmup + measured)
-            .saturating_mul(repeat)
-            .saturating_mul(rows)
     }
 }
 
@@ -403,15 +357,9 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_bench_runs_everything_well_under_90_seconds() {
+    fn a_bare_bench_runs_everything() {
         let config = config("bench");
         assert_eq!(config.suites.len(), 2);
-        assert_eq!(config.row_count(), 12);
-        assert!(
-            config.planned() <= Duration::from_secs(70),
-            "{:?}",
-            config.planned()
-        );
         assert_eq!(config.length.repeat, 5);
     }
 

@@ -90,7 +90,7 @@ where
         })?;
         cores.push(outcome.map_err(|error| format!("the client: {error}"))?);
     }
-    let counters = cores::counters(runtime.cores());
+    let counters = cores::counters_of(runtime.cores());
     runtime.shutdown()?;
     let costs = Arc::into_inner(costs).ok_or("a core of the client did not end")?;
     let costs = costs.into_inner().unwrap_or_else(PoisonError::into_inner);

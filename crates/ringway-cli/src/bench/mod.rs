@@ -13,7 +13,7 @@ mod server;
 use std::error::Error;
 use std::time::Duration;
 
-use crate::args::{BenchConfig, Cores, Service, Target, Transport};
+use crate::args::{BenchConfig, Cores, Service};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
 use crate::payload::Pattern;
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::report::{Cost, Errors, Report};
 use outcome::{Latency, Outcome};
 use plan::{Client, Contender, Program, Setting, Workload};
-use server::{Server, Usage};
+use server::Server;
 
 pub(crate) use descriptors::raise_limit;
 

@@ -160,3 +160,61 @@ impl Client {
 }
 
 const PEERS: [&str; 4] = ["epoll", "uring", "tokio", "monoio"];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::args::{Config, parse};
+
+    fn config(words: &str) -> BenchConfig {
+        let args = words.split_whitespace().map(str::to_owned).collect();
+        match parse(args, &"0-1".parse().expect("a range")) {
+            Ok(Config::Bench(config)) => config,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_bare_bench_stays_well_under_90_seconds() {
+        let config = config("ringway bench");
+        let settings = settings(&config);
+        assert_eq!(settings.len(), 12);
+        assert!(settings.iter().all(|setting| setting.contenders.len() == 1));
+        let run = config.length.warmup + config.length.measured;
+        let planned = run * config.length.repeat * settings.len() as u32;
+        assert!(planned <= Duration::from_secs(70), "{planned:?}");
+    }
+
+    #[test]
+    fn peers_alternate_with_our_own_in_the_ping_pong_only() {
+        let config = config("ringway bench -c 1 --transport tcp,unix --peers");
+        let settings = settings(&config);
+        let names = |setting: &Setting| {
+            let pairs = setting.contenders.iter();
+            pairs.map(|one| format!("{}/{}", one.server.name(), one.client.name())).collect()
+        };
+        let all: Vec<Vec<String>> = settings.iter().map(names).collect();
+        let expected = [
+            "ringway/ringway",
+            "epoll/ringway",
+            "uring/ringway",
+            "tokio/ringway",
+            "monoio/ringway",
+            "epoll/epoll",
+        ];
+        assert_eq!(all[0], expected);
+        assert_eq!(all[1], expected);
+        assert!(all[2..].iter().all(|names| names == &["ringway/ringway"]));
+    }
+
+    #[test]
+    fn parameters_name_what_tells_rows_apart() {
+        let config = config("ringway bench receive --addr unix:///tmp/d -c 3 --batch 8");
+        let setting = &settings(&config)[0];
+        let expected = json!({"server": "unix:///tmp/d", "client": "ringway", "transport": "unix",
+                              "mode": "batch 8", "connections": 3, "size": 32});
+        assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
+    }
+}

@@ -4,6 +4,6 @@ mod message;
 mod mismatch;
 mod packet;
 
-pub(crate) use message::{MESSAGE_HEADER_BYTES, Pattern, Progress, Verifier};
+pub(crate) use message::{MESSAGE_HEADER_BYTES, Pattern, Verifier};
 pub(crate) use mismatch::Mismatch;
 pub(crate) use packet::{PACKET_BYTES_MIN, PacketVerifier, fill_batch};

@@ -100,11 +100,6 @@ pub(crate) struct PacketVerifier {
 }
 
 impl PacketVerifier {
-    /// A verifier that expects packet 0 of a connection it will learn from that packet.
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Packets verified so far.
     pub(crate) fn verified(&self) -> u64 {
         self.verified
@@ -241,7 +236,7 @@ mod tests {
         for size in SIZES {
             let bytes = packets(size, 5, 3, 0);
             for cut in 0..=bytes.len() {
-                let mut verifier = PacketVerifier::new();
+                let mut verifier = PacketVerifier::default();
                 let consumed = verifier
                     .packets(&bytes[..cut], size)
                     .expect("the sender's bytes");
@@ -261,7 +256,7 @@ mod tests {
     #[test]
     fn one_by_one_is_the_same_as_in_batches() {
         let bytes = packets(33, 4, 3, 0);
-        let mut verifier = PacketVerifier::new();
+        let mut verifier = PacketVerifier::default();
         for packet in bytes.chunks_exact(33) {
             verifier.packet(packet).expect("the sender's bytes");
         }
@@ -289,7 +284,7 @@ mod tests {
     #[test]
     fn swapped_connections_are_found() {
         for size in SIZES {
-            let mut verifier = PacketVerifier::new();
+            let mut verifier = PacketVerifier::default();
             verifier
                 .packet(&packets(size, 1, 1, 0))
                 .expect("the first packet of connection 1");
@@ -314,11 +309,11 @@ mod tests {
 
     #[test]
     fn the_first_packet_must_be_number_0_of_a_possible_connection() {
-        PacketVerifier::new()
+        PacketVerifier::default()
             .packet(&packets(32, 1, 5, 1))
             .expect_err("number 1 comes second");
         let impossible = packets(32, 1, limits::CONNECTIONS_MAX, 0);
-        PacketVerifier::new()
+        PacketVerifier::default()
             .packet(&impossible)
             .expect_err("no sender has this number");
     }
@@ -326,7 +321,7 @@ mod tests {
     #[test]
     fn a_packet_below_its_header_is_refused() {
         for size in 0..PACKET_BYTES_MIN {
-            PacketVerifier::new()
+            PacketVerifier::default()
                 .packet(&vec![0; size])
                 .expect_err("too short");
         }

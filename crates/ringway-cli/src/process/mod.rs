@@ -7,7 +7,6 @@ mod peers;
 mod server;
 mod tether;
 
-pub(crate) use cpu::cpu_time;
 pub(crate) use error::ProcessError;
 pub(crate) use peers::{PeerClientRun, PeerResult, Peers};
 pub(crate) use server::{ServerProcess, own_server, private_address};

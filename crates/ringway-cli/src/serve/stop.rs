@@ -2,7 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::thread;
 
+use ringway_net::ServerHandle;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
@@ -32,6 +34,16 @@ impl Stop {
     /// Blocks until there is a reason to stop.
     pub(super) fn wait(&self) -> io::Result<()> {
         (&self.reader).read_exact(&mut [0])
+    }
+
+    /// The next reason cuts connections off instead of waiting for them.
+    pub(super) fn abort_on_next(self, server: ServerHandle) -> io::Result<()> {
+        let wait = move || {
+            if self.wait().is_ok() {
+                server.abort();
+            }
+        };
+        thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
     }
 }
 

@@ -45,12 +45,14 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds what one piece of received bytes brought.
-    pub(super) fn add(&self, packets: u64, mismatches: u64) {
-        self.packets.fetch_add(packets, Ordering::Relaxed);
-        if mismatches > 0 {
-            self.mismatches.fetch_add(mismatches, Ordering::Relaxed);
-        }
+    /// Adds packets found right.
+    pub(super) fn add_packets(&self, count: u64) {
+        self.packets.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Adds a packet found wrong; whether it is the first of all.
+    pub(super) fn add_mismatch(&self) -> bool {
+        self.mismatches.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     pub(super) fn packets(&self) -> u64 {
