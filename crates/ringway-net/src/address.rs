@@ -191,7 +191,8 @@ impl FromStr for Address {
             return Err(bad("an IPv6 address stands in brackets, as in tcp://[::1]:7001"));
         }
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        let port = port.parse().ok().filter(|_| digits).ok_or_else(|| bad("the port is no port"))?;
+        let port =
+            port.parse().ok().filter(|_| digits).ok_or_else(|| bad("the port is no port"))?;
         let authority = Authority::new(host, port).map_err(|error| bad(&error.to_string()))?;
         match scheme {
             "tcp" => Ok(Self::Tcp(authority)),

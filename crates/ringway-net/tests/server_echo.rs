@@ -10,7 +10,11 @@ use ringway_net::{Address, Datagram, Responder, Server};
 use server_support::{BACKENDS, LIMIT, connect, connect_to, echo, end, server, socket_addr};
 
 /// Sends more than any buffer holds, half-closes, and reads it all back meanwhile.
-fn exchange<C: Read + Send>(mut reader: C, mut writer: impl Write + Send, half_close: impl FnOnce() + Send) {
+fn exchange<C: Read + Send>(
+    mut reader: C,
+    mut writer: impl Write + Send,
+    half_close: impl FnOnce() + Send,
+) {
     let sent: Vec<u8> = (0..3_000_000u32).map(|at| (at.wrapping_mul(at) >> 3) as u8).collect();
     let mut echoed = Vec::new();
     std::thread::scope(|scope| {

@@ -43,7 +43,9 @@ fn a_connection_ends_with_its_lifetime_however_busy() {
         let mut client = connect(&handle);
         let began = Instant::now();
         let mut byte = [0];
-        while client.write_all(b"x").is_ok() && client.read(&mut byte).is_ok_and(|count| count == 1) {}
+        while client.write_all(b"x").is_ok() && client.read(&mut byte).is_ok_and(|count| count == 1)
+        {
+        }
         assert!(began.elapsed() >= LIFETIME, "{:?}", began.elapsed());
         end(&handle);
         assert_eq!(handle.stats().handler_errors, 1);
@@ -157,7 +159,8 @@ fn garbage_and_every_way_to_leave_are_survived() {
         let handle = server(backend).start(echo).expect("the server starts");
         for seed in 0..50u32 {
             let mut client = connect(&handle);
-            let garbage: Vec<u8> = (0..seed * 997).map(|at| (at.wrapping_mul(seed) >> 5) as u8).collect();
+            let garbage: Vec<u8> =
+                (0..seed * 997).map(|at| (at.wrapping_mul(seed) >> 5) as u8).collect();
             client.write_all(&garbage).expect("written");
             match seed % 3 {
                 0 => client.shutdown(Shutdown::Both).expect("shut down"),

@@ -41,10 +41,7 @@ pub(crate) async fn accept_all(context: Rc<CoreContext>, listener: Listener, kin
 }
 
 /// The next connection; `None` when the server stops.
-async fn next(
-    context: &CoreContext,
-    listener: &Listener,
-) -> Option<std::io::Result<Accepted>> {
+async fn next(context: &CoreContext, listener: &Listener) -> Option<std::io::Result<Accepted>> {
     let mut stopping = pin!(context.stopping.cancelled());
     std::future::poll_fn(|cx| {
         if stopping.as_mut().poll(cx).is_ready() {

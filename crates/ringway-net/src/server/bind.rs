@@ -187,7 +187,9 @@ fn clear_stale(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AddrInUse, "the path is a file of another kind"));
     }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
         _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
     }
 }

@@ -92,7 +92,10 @@ impl CoreContext {
     /// Registers a connection and hands it to the program.
     pub(crate) fn open(self: &Rc<Self>, transport: Transport, permit: Permit) {
         let Some(id) = self.table.borrow_mut().reserve(self.number) else {
-            return tracing::warn!("a core has {} connections: one more is closed", limits::SLOTS_MAX);
+            return tracing::warn!(
+                "a core has {} connections: one more is closed",
+                limits::SLOTS_MAX
+            );
         };
         let place = Place { context: Rc::clone(self), _permit: permit };
         let policy = self.shared.settings.slow_reader;

@@ -63,7 +63,10 @@ pub(crate) fn report_panic(id: ConnectionId, panic: &(dyn Any + Send)) {
 /// The same for a datagram's.
 pub(crate) fn report_datagram_panic(panic: &(dyn Any + Send)) {
     count(|share| &share.handler_panics);
-    tracing::error!(panic = panic_text(panic), "a datagram's handler panicked; the next one is handled");
+    tracing::error!(
+        panic = panic_text(panic),
+        "a datagram's handler panicked; the next one is handled"
+    );
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -34,7 +34,7 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<ServerHandle>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings, datagrams } = server;
+    let Server { bindings, runtime, settings, datagrams, ready } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
     check(&addresses, &settings, datagrams.is_some())?;
@@ -43,12 +43,16 @@ where
     shared.set_handles(runtime.cores().to_vec());
     let handle = ServerHandle::new(Arc::clone(&shared));
     for (number, core) in runtime.cores().iter().enumerate() {
-        let ports: Vec<Port> = bindings.iter().filter_map(|at| Port::of(at, number, &datagrams)).collect();
+        let ports: Vec<Port> =
+            bindings.iter().filter_map(|at| Port::of(at, number, &datagrams)).collect();
         let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());
         core.spawn(async move || set_up(number, shared, make_serve(), ports))?.wait()??;
     }
     // The cores listen: the sockets that kept the ports for them are not needed any more.
     drop(bindings);
+    if let Some(ready) = ready {
+        ready(handle.addresses());
+    }
     let body = move || supervise(runtime, &shared);
     let thread = thread::Builder::new().name("ringway-server".into()).spawn(body);
     thread.map_err(|error| Error::io("cannot start the server's thread", error))?;
@@ -59,8 +63,12 @@ where
 fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Result {
     for address in addresses {
         let missing = match address {
-            Address::Tls(_) if settings.tls.is_none() => "a certificate: give the server one by tls(..)",
-            Address::Udp(_) if !has_datagrams => "a handler: give the server one by on_datagram(..)",
+            Address::Tls(_) if settings.tls.is_none() => {
+                "a certificate: give the server one by tls(..)"
+            }
+            Address::Udp(_) if !has_datagrams => {
+                "a handler: give the server one by on_datagram(..)"
+            }
             _ => continue,
         };
         return Err(Error::new(error::Kind::Misuse, format!("{address} needs {missing}")));
@@ -80,7 +88,11 @@ struct Port {
 
 impl Port {
     /// What core `number` has to listen on: a Unix path has one listener, on the first core.
-    fn of(binding: &Binding, number: usize, datagrams: &Option<MakeServeDatagrams>) -> Option<Self> {
+    fn of(
+        binding: &Binding,
+        number: usize,
+        datagrams: &Option<MakeServeDatagrams>,
+    ) -> Option<Self> {
         if binding.is_unix() && number != 0 {
             return None;
         }

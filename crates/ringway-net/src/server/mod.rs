@@ -61,7 +61,11 @@ pub struct Server {
     runtime: Builder,
     settings: Settings,
     datagrams: Option<MakeServeDatagrams>,
+    ready: Option<Ready>,
 }
+
+/// What is told that the server listens.
+type Ready = Box<dyn FnOnce(&[Address])>;
 
 impl Server {
     /// Takes an address, so that its port is known and nobody else's; connections are accepted
@@ -80,6 +84,7 @@ impl Server {
             runtime: Runtime::builder(),
             settings: Settings::default(),
             datagrams: None,
+            ready: None,
         };
         server.and_bind(address)
     }
@@ -195,6 +200,13 @@ impl Server {
     /// The default is 10 seconds.
     pub fn drain_deadline(mut self, deadline: Duration) -> Self {
         self.settings.drain_deadline = deadline;
+        self
+    }
+
+    /// Calls `ready` once all cores listen, on the thread that starts the server: the moment to
+    /// tell others the addresses.
+    pub fn on_ready(mut self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
+        self.ready = Some(Box::new(ready));
         self
     }
 

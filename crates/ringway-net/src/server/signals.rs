@@ -32,7 +32,8 @@ impl Signals {
 
     /// From now on the first signal drains the server and the second aborts it.
     pub(crate) fn shut_down(mut self, handle: &ServerHandle) -> Watching {
-        let watching = Watching { _signals: Self { caught: None, ids: std::mem::take(&mut self.ids) } };
+        let watching =
+            Watching { _signals: Self { caught: None, ids: std::mem::take(&mut self.ids) } };
         let Some(caught) = self.caught.take() else { return watching };
         let handle = handle.clone();
         let watch = move || watch(caught, &handle);
