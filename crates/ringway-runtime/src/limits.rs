@@ -211,3 +211,7 @@ pub(crate) const GATHER_MAX: u32 = 24;
 
 /// The longest that a message waits for others: the price of about one wake-up.
 pub(crate) const GATHER_WAIT: Duration = Duration::from_micros(50);
+
+/// Rounds of dropping tasks at a core's end: each takes what destructors of the one before have
+/// spawned; one that always spawns another must not keep the core.
+pub(crate) const CLEAR_ROUNDS_MAX: usize = 64;

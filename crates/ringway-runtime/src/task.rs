@@ -10,6 +10,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::limits;
 use crate::names::NameId;
 use crate::sys::waker_of;
 
@@ -207,21 +208,34 @@ impl Tasks {
         self.free.borrow_mut().push(index);
     }
 
-    /// Drops every task; none may be polled at the moment.
+    /// Drops every task, also those that destructors spawn meanwhile; none may be polled at the
+    /// moment.
     pub(crate) fn clear(&self) {
+        for _ in 0..limits::CLEAR_ROUNDS_MAX {
+            if !self.clear_once() {
+                break;
+            }
+        }
+        self.queue.borrow_mut().clear();
+    }
+
+    /// Whether there was any task to drop.
+    fn clear_once(&self) -> bool {
+        let mut found = false;
         for index in 0.. {
             let mut slots = self.slots.borrow_mut();
             let Some(slot) = slots.get_mut(index) else {
                 break;
             };
             if slot.state != State::Free {
+                found = true;
                 let future = slot.future.take();
                 self.vacate(slot, index as u32);
                 drop(slots);
                 drop_contained(future);
             }
         }
-        self.queue.borrow_mut().clear();
+        found
     }
 }
 
