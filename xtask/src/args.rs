@@ -6,10 +6,7 @@ use crate::steps::{STEPS, Settings, Step};
 pub(crate) enum Command {
     Help,
     Tidy,
-    Gate {
-        settings: Settings,
-        only: Option<&'static Step>,
-    },
+    Gate { settings: Settings, only: Option<&'static Step> },
 }
 
 /// Reads the words after `cargo xtask`.
@@ -47,19 +44,13 @@ fn step(name: &str) -> Result<&'static Step, String> {
 }
 
 fn names() -> String {
-    STEPS
-        .iter()
-        .map(|step| step.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    STEPS.iter().map(|step| step.name).collect::<Vec<_>>().join(", ")
 }
 
 /// The help text, with the steps from their table.
 pub(crate) fn help() -> String {
-    let steps: String = STEPS
-        .iter()
-        .map(|step| format!("  {:8} {}\n", step.name, step.summary))
-        .collect();
+    let steps: String =
+        STEPS.iter().map(|step| format!("  {:8} {}\n", step.name, step.summary)).collect();
     format!("{HELP_HEAD}\nSteps:\n{steps}\n{HELP_EXAMPLES}")
 }
 
@@ -90,12 +81,7 @@ mod tests {
     use super::*;
 
     fn parse_line(line: &str) -> Result<Command, String> {
-        parse(
-            &line
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>(),
-        )
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

@@ -22,9 +22,7 @@ struct Outcome {
 /// When a program that the steps need is missing and cannot be installed.
 pub(crate) fn run(settings: &Settings, only: Option<&Step>) -> Result<bool, String> {
     needs::provide()?;
-    let steps = STEPS
-        .iter()
-        .filter(|step| only.is_none_or(|only| only.name == step.name));
+    let steps = STEPS.iter().filter(|step| only.is_none_or(|only| only.name == step.name));
     let outcomes: Vec<Outcome> = steps.map(|step| run_step(step, settings)).collect();
     print!("{}", summary(&outcomes));
     Ok(outcomes.iter().all(|outcome| outcome.result.is_ok()))
@@ -34,11 +32,7 @@ fn run_step(step: &Step, settings: &Settings) -> Outcome {
     println!("==> {}: {}", step.name, step.summary);
     let start = Instant::now();
     let result = step.work.run(crate::root(), settings);
-    let outcome = Outcome {
-        name: step.name,
-        result,
-        time: start.elapsed(),
-    };
+    let outcome = Outcome { name: step.name, result, time: start.elapsed() };
     println!("{}", outcome.row());
     outcome
 }
@@ -51,29 +45,18 @@ impl Outcome {
             Ok(tests) => format!("ok, {tests} tests"),
             Err(failure) => format!("FAILED, {failure}"),
         };
-        format!(
-            "<== {:8}{:7.1} s  {verdict}",
-            self.name,
-            self.time.as_secs_f64()
-        )
+        format!("<== {:8}{:7.1} s  {verdict}", self.name, self.time.as_secs_f64())
     }
 }
 
 fn summary(outcomes: &[Outcome]) -> String {
     let total: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| outcome.result.is_err())
-        .count();
+    let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
     let mut text = String::from("\n");
     for outcome in outcomes {
         text += &format!("{}\n", outcome.row());
     }
-    let late = if total > TIME_MAX {
-        ", more than the 10 minutes it may take"
-    } else {
-        ""
-    };
+    let late = if total > TIME_MAX { ", more than the 10 minutes it may take" } else { "" };
     text += &format!("total      {:7.1} s{late}\n", total.as_secs_f64());
     text += &format!("{} passed, {failed} failed\n", outcomes.len() - failed);
     text
@@ -85,11 +68,8 @@ mod tests {
 
     #[test]
     fn the_summary_ends_with_the_count_of_steps() {
-        let outcome = |name, result, seconds| Outcome {
-            name,
-            result,
-            time: Duration::from_secs(seconds),
-        };
+        let outcome =
+            |name, result, seconds| Outcome { name, result, time: Duration::from_secs(seconds) };
         let outcomes = [
             outcome("fmt", Ok(0), 2),
             outcome("test", Ok(7), 598),

@@ -33,9 +33,7 @@ fn main() -> ExitCode {
 
 /// The project's root directory.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask stands in the project's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the project's root")
 }
 
 /// Nothing was checked: a wrong argument, a missing program, an unreadable file.

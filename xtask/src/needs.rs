@@ -19,18 +19,9 @@ enum Source {
 
 /// Minimal toolchains come without the last two.
 const NEEDS: &[Need] = &[
-    Need {
-        program: "cc",
-        source: Source::Debian("gcc"),
-    },
-    Need {
-        program: "cargo-fmt",
-        source: Source::Rustup("rustfmt"),
-    },
-    Need {
-        program: "cargo-clippy",
-        source: Source::Rustup("clippy"),
-    },
+    Need { program: "cc", source: Source::Debian("gcc") },
+    Need { program: "cargo-fmt", source: Source::Rustup("rustfmt") },
+    Need { program: "cargo-clippy", source: Source::Rustup("clippy") },
 ];
 
 /// Installs what is missing, a printed line for each.
@@ -39,9 +30,7 @@ const NEEDS: &[Need] = &[
 ///
 /// A message with the command to run, when it may not be run here or fails.
 pub(crate) fn provide() -> Result<(), String> {
-    let mut missing = NEEDS
-        .iter()
-        .filter(|need| !succeeds(&[need.program, "--version"]));
+    let mut missing = NEEDS.iter().filter(|need| !succeeds(&[need.program, "--version"]));
     missing.try_for_each(|need| need.install(is_root()))
 }
 
@@ -57,10 +46,7 @@ impl Need {
         if commands.iter().all(|command| succeeds(command)) {
             return Ok(());
         }
-        Err(format!(
-            "`{}` is missing and this failed: {shown}",
-            self.program
-        ))
+        Err(format!("`{}` is missing and this failed: {shown}", self.program))
     }
 }
 
@@ -69,13 +55,7 @@ impl Source {
         match self {
             Source::Debian(package) => vec![
                 vec!["apt-get", "update"],
-                vec![
-                    "apt-get",
-                    "install",
-                    "--yes",
-                    "--no-install-recommends",
-                    package,
-                ],
+                vec!["apt-get", "install", "--yes", "--no-install-recommends", package],
             ],
             Source::Rustup(component) => vec![vec!["rustup", "component", "add", component]],
         }
@@ -86,9 +66,7 @@ impl Source {
 fn succeeds(command: &[&str]) -> bool {
     let (program, arguments) = command.split_first().expect("a command has a program");
     let mut call = Command::new(program);
-    call.args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    call.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     call.status().is_ok_and(|status| status.success())
 }
 
@@ -103,10 +81,7 @@ mod tests {
 
     #[test]
     fn a_package_is_only_installed_by_root() {
-        let need = Need {
-            program: "etcd",
-            source: Source::Debian("etcd-server"),
-        };
+        let need = Need { program: "etcd", source: Source::Debian("etcd-server") };
         let message = need.install(false).expect_err("not root");
         assert!(message.contains("`etcd` is missing"), "{message}");
         assert!(

@@ -14,19 +14,13 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn local() -> Self {
-        Settings {
-            is_locked: false,
-            environment: &[],
-        }
+        Settings { is_locked: false, environment: &[] }
     }
 
     /// No colours in the log; a snapshot that differs fails and is not written.
     pub(crate) fn ci() -> Self {
         let environment = &[("CARGO_TERM_COLOR", "never"), ("INSTA_UPDATE", "no")];
-        Settings {
-            is_locked: true,
-            environment,
-        }
+        Settings { is_locked: true, environment }
     }
 }
 
@@ -52,11 +46,7 @@ pub(crate) struct Cargo {
 }
 
 const fn cargo(arguments: &'static [&'static str]) -> Cargo {
-    Cargo {
-        arguments,
-        environment: &[],
-        needs_tests: false,
-    }
+    Cargo { arguments, environment: &[], needs_tests: false }
 }
 
 /// The gate, quickest answers first.
@@ -69,11 +59,7 @@ pub(crate) const STEPS: &[Step] = &[
             cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]),
         ]),
     },
-    Step {
-        name: "tidy",
-        summary: "The project's own checks",
-        work: Work::Tidy,
-    },
+    Step { name: "tidy", summary: "The project's own checks", work: Work::Tidy },
     Step {
         name: "clippy",
         summary: "No warning of the compiler or of clippy, tests and examples included",
@@ -98,14 +84,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "loom",
         summary: "The core-to-core mailbox under the model checker",
         work: Work::Cargo(&[Cargo {
-            arguments: &[
-                "test",
-                "-p",
-                "ringway-runtime",
-                "--release",
-                "--lib",
-                "loom",
-            ],
+            arguments: &["test", "-p", "ringway-runtime", "--release", "--lib", "loom"],
             // A target directory of its own, because other RUSTFLAGS rebuild everything; without
             // link-time optimisation, which takes longer than the tests.
             environment: &[
@@ -121,14 +100,8 @@ pub(crate) const STEPS: &[Step] = &[
         summary: "The documentation builds and every link in it leads somewhere",
         work: Work::Cargo(&[
             // The tool and the facade are both called `ringway`; the libraries come last and stay.
-            Cargo {
-                environment: DOC,
-                ..cargo(&["doc", "--workspace", "--no-deps", "--bins"])
-            },
-            Cargo {
-                environment: DOC,
-                ..cargo(&["doc", "--workspace", "--no-deps", "--lib"])
-            },
+            Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--bins"]) },
+            Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--lib"]) },
         ]),
     },
 ];
@@ -157,9 +130,7 @@ impl Cargo {
     fn run(&self, root: &Path, settings: &Settings) -> Result<u64, String> {
         let mut command = self.command(root, settings);
         let shown = format!("cargo {}", self.arguments.join(" "));
-        let mut child = command
-            .spawn()
-            .map_err(|error| format!("{shown}: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("{shown}: {error}"))?;
         let output = child.stdout.take().expect("standard output is piped");
         let passed = copy_and_count(BufReader::new(output), std::io::stdout())
             .map_err(|error| format!("{shown}: {error}"));
@@ -179,14 +150,8 @@ impl Cargo {
         if settings.is_locked && head != ["fmt"] {
             command.arg("--locked");
         }
-        command
-            .args(tail)
-            .current_dir(root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
-        command
-            .envs(settings.environment.iter().copied())
-            .envs(self.environment.iter().copied());
+        command.args(tail).current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.envs(settings.environment.iter().copied()).envs(self.environment.iter().copied());
         command
     }
 }
@@ -207,13 +172,7 @@ fn copy_and_count(mut from: impl BufRead, mut to: impl Write) -> std::io::Result
 /// The count in `test result: ok. 12 passed; …`.
 fn passed_in(row: &str) -> Option<u64> {
     let counts = row.strip_prefix("test result: ")?;
-    counts
-        .split(" passed;")
-        .next()?
-        .rsplit(' ')
-        .next()?
-        .parse()
-        .ok()
+    counts.split(" passed;").next()?.rsplit(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -235,20 +194,11 @@ mod tests {
     fn ci_is_locked_where_cargo_allows_it() {
         let arguments = |call: &Cargo, settings: &Settings| -> Vec<String> {
             let command = call.command(Path::new("."), settings);
-            command
-                .get_args()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect()
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
         };
         let doc = cargo(&["doc", "--no-deps"]);
-        assert_eq!(
-            arguments(&doc, &Settings::ci()),
-            ["doc", "--locked", "--no-deps"]
-        );
+        assert_eq!(arguments(&doc, &Settings::ci()), ["doc", "--locked", "--no-deps"]);
         assert_eq!(arguments(&doc, &Settings::local()), ["doc", "--no-deps"]);
-        assert_eq!(
-            arguments(&cargo(&["fmt", "--all"]), &Settings::ci()),
-            ["fmt", "--all"]
-        );
+        assert_eq!(arguments(&cargo(&["fmt", "--all"]), &Settings::ci()), ["fmt", "--all"]);
     }
 }

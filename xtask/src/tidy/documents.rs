@@ -19,9 +19,7 @@ pub(crate) fn check_links(tree: &Tree) -> Vec<Finding> {
         for (line, target) in links(&file.text) {
             let path = target.split(['#', ' ']).next().unwrap_or("");
             let is_elsewhere = target.starts_with('#') || target.contains(':');
-            let path = path
-                .strip_prefix('/')
-                .map_or_else(|| join(directory, path), str::to_owned);
+            let path = path.strip_prefix('/').map_or_else(|| join(directory, path), str::to_owned);
             if !is_elsewhere && !tree.holds(&path) {
                 let message = format!("`{target}` leads nowhere");
                 findings.push(Finding::new("links", &file.path, line, message));
@@ -40,10 +38,7 @@ pub(crate) fn check_examples(tree: &Tree) -> Vec<Finding> {
             let message = format!("{lines} lines, must be under {EXAMPLE_LINES}");
             findings.push(Finding::new("examples", &file.path, 1, message));
         }
-        let name = file.path[EXAMPLES.len()..]
-            .split(['/', '.'])
-            .next()
-            .unwrap_or("");
+        let name = file.path[EXAMPLES.len()..].split(['/', '.']).next().unwrap_or("");
         if !is_named_in_tests(tree, name) {
             let message = format!("no test in {EXAMPLE_TESTS} names `{name}`");
             findings.push(Finding::new("examples", &file.path, 1, message));
@@ -58,10 +53,7 @@ fn is_named_in_tests(tree: &Tree, name: &str) -> bool {
             .any(|word| word == name)
     };
     tree.sources(EXAMPLE_TESTS).any(|(_, source)| {
-        let mut tokens = source
-            .tokens
-            .iter()
-            .filter(|t| matches!(t.kind, Kind::Word | Kind::Text));
+        let mut tokens = source.tokens.iter().filter(|t| matches!(t.kind, Kind::Word | Kind::Text));
         tokens.any(|token| is_name(&token.text))
     })
 }
@@ -75,10 +67,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
         if is_code {
             continue;
         }
-        if let Some((_, target)) = row
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once("]: "))
-        {
+        if let Some((_, target)) = row.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) {
             found.push((i + 1, target.trim()));
         }
         for (at, _) in row.match_indices("](") {
@@ -102,10 +91,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_files() {
-        check_link(
-            "[b](b.md) [c](../README.md#top) [d](/docs) [e](https://x.y/z) [f](#here)",
-            0,
-        );
+        check_link("[b](b.md) [c](../README.md#top) [d](/docs) [e](https://x.y/z) [f](#here)", 0);
         check_link("[b](c.md)", 1);
         check_link("[b]: ../b.md", 1);
         check_link("`[b](c.md)`\n```\n[b](c.md)\n```\n", 0);

@@ -30,9 +30,7 @@ pub(crate) const EXCEPTIONS: [Exception; 2] = [
 /// Takes the excepted ones out of `findings`, and adds one for each exception without use.
 pub(crate) fn apply(exceptions: &[Exception], findings: Vec<Finding>) -> Vec<Finding> {
     let matches = |e: &Exception, f: &Finding| e.rule == f.rule && e.place == f.place;
-    let idle = exceptions
-        .iter()
-        .filter(|e| !findings.iter().any(|f| matches(e, f)));
+    let idle = exceptions.iter().filter(|e| !findings.iter().any(|f| matches(e, f)));
     let idle: Vec<Finding> = idle
         .map(|e| {
             let message = format!(
@@ -50,11 +48,7 @@ pub(crate) fn apply(exceptions: &[Exception], findings: Vec<Finding>) -> Vec<Fin
 mod tests {
     use super::*;
 
-    const LONG: Exception = Exception {
-        rule: "size",
-        place: "a.rs#f",
-        why: "a table",
-    };
+    const LONG: Exception = Exception { rule: "size", place: "a.rs#f", why: "a table" };
 
     fn finding(rule: &'static str, place: &str) -> Finding {
         Finding::new(rule, "a.rs", 1, "").at(place.to_owned())
@@ -62,22 +56,13 @@ mod tests {
 
     #[test]
     fn an_exception_takes_its_finding_only() {
-        let left = apply(
-            &[LONG],
-            vec![finding("size", "a.rs#f"), finding("size", "a.rs#g")],
-        );
-        assert_eq!(
-            left.iter().map(|f| f.place.as_str()).collect::<Vec<_>>(),
-            ["a.rs#g"]
-        );
+        let left = apply(&[LONG], vec![finding("size", "a.rs#f"), finding("size", "a.rs#g")]);
+        assert_eq!(left.iter().map(|f| f.place.as_str()).collect::<Vec<_>>(), ["a.rs#g"]);
     }
 
     #[test]
     fn an_idle_exception_is_an_error() {
         let left = apply(&[LONG], vec![finding("words", "a.rs#f")]);
-        assert_eq!(
-            left.iter().map(|f| f.rule).collect::<Vec<_>>(),
-            ["words", "exceptions"]
-        );
+        assert_eq!(left.iter().map(|f| f.rule).collect::<Vec<_>>(), ["words", "exceptions"]);
     }
 }

@@ -20,14 +20,8 @@ const LAYERS: &[Layer] = &[
     layer("ringway-runtime", &[]),
     layer("ringway-macros", &[]),
     layer("ringway-net", &["ringway-runtime", "ringway-wire"]),
-    layer(
-        "ringway-rpc",
-        &["ringway-macros", "ringway-net", "ringway-wire"],
-    ),
-    layer(
-        "ringway-discovery",
-        &["ringway-net", "ringway-rpc", "ringway-wire"],
-    ),
+    layer("ringway-rpc", &["ringway-macros", "ringway-net", "ringway-wire"]),
+    layer("ringway-discovery", &["ringway-net", "ringway-rpc", "ringway-wire"]),
     layer("ringway-mongo", &["ringway-net", "ringway-wire"]),
     layer("ringway", LIBRARIES),
     layer("ringway-cli", TOOL_MAY_IMPORT),
@@ -64,9 +58,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn check_manifest(file: &File) -> Vec<Finding> {
     let entries = manifest::entries(&file.text);
-    let package = entries
-        .iter()
-        .find(|e| e.section == "package" && e.key == "name");
+    let package = entries.iter().find(|e| e.section == "package" && e.key == "name");
     let Some(name) = package.map(|entry| entry.value.trim_matches('"')) else {
         return Vec::new();
     };
@@ -89,10 +81,8 @@ fn check_manifest(file: &File) -> Vec<Finding> {
 /// The crate an entry brings in: by its key, by `package = "…"`, or by a `[dependencies.x]` header.
 fn imported<'a>(entry: &manifest::Entry<'a>) -> Option<&'a str> {
     if manifest::is_dependencies(entry.section) {
-        let renamed = entry
-            .value
-            .split_once("package")
-            .and_then(|(_, rest)| rest.split('"').nth(1));
+        let renamed =
+            entry.value.split_once("package").and_then(|(_, rest)| rest.split('"').nth(1));
         return Some(renamed.unwrap_or(manifest::crate_name(entry.key)));
     }
     let (table, name) = entry.section.rsplit_once('.')?;

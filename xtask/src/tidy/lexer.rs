@@ -120,10 +120,7 @@ impl Lexer {
         }
         let text: String = self.chars[start..self.at].iter().collect();
         let rows = text.lines().enumerate();
-        self.comments.extend(rows.map(|(i, row)| Comment {
-            text: row.to_owned(),
-            line: line + i,
-        }));
+        self.comments.extend(rows.map(|(i, row)| Comment { text: row.to_owned(), line: line + i }));
     }
 
     fn string(&mut self) {
@@ -233,11 +230,7 @@ mod tests {
     fn check(text: &str, words: &[&str], texts: &[&str]) {
         let (tokens, _) = lex(text);
         let of = |kind| -> Vec<String> {
-            tokens
-                .iter()
-                .filter(|t| t.kind == kind)
-                .map(|t| t.text.clone())
-                .collect()
+            tokens.iter().filter(|t| t.kind == kind).map(|t| t.text.clone()).collect()
         };
         assert_eq!(of(Kind::Word), words, "words of {text}");
         assert_eq!(of(Kind::Text), texts, "strings of {text}");
@@ -269,14 +262,8 @@ mod tests {
     fn comments_carry_their_lines() {
         let (tokens, comments) = lex("a // one {\n/* two\n /* three */ */ b");
         let lines: Vec<_> = comments.iter().map(|c| (c.line, c.text.as_str())).collect();
-        assert_eq!(
-            lines,
-            [(1, "// one {"), (2, "/* two"), (3, " /* three */ */")]
-        );
-        assert_eq!(
-            tokens.last().map(|t| (t.text.as_str(), t.line)),
-            Some(("b", 3))
-        );
+        assert_eq!(lines, [(1, "// one {"), (2, "/* two"), (3, " /* three */ */")]);
+        assert_eq!(tokens.last().map(|t| (t.text.as_str(), t.line)), Some(("b", 3)));
     }
 
     #[test]

@@ -20,14 +20,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.manifests() {
         let entries = entries(&file.text);
-        let bare = entries
-            .iter()
-            .filter(|e| is_dependencies(e.section) && !e.explained);
+        let bare = entries.iter().filter(|e| is_dependencies(e.section) && !e.explained);
         findings.extend(bare.filter(|e| !is_ours(e.key)).map(|entry| {
-            let message = format!(
-                "dependency `{}` has no `# reason` on its line or above",
-                entry.key
-            );
+            let message =
+                format!("dependency `{}` has no `# reason` on its line or above", entry.key);
             Finding::new("reason", &file.path, entry.line, message)
         }));
         let inherits =
@@ -56,13 +52,7 @@ pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
         } else if let (0, Some((key, value))) = (depth, code.split_once('=')) {
             let explained = comment_above || comment.is_some_and(|c| !c.trim().is_empty());
             let (key, value) = (key.trim(), value.trim());
-            found.push(Entry {
-                section,
-                key,
-                value,
-                line: i + 1,
-                explained,
-            });
+            found.push(Entry { section, key, value, line: i + 1, explained });
         }
         if !code.starts_with('[') || depth > 0 {
             depth += code.matches(['{', '[']).count();
@@ -75,20 +65,13 @@ pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
 
 /// The Rust files that `path = "…"` names for targets of the package.
 pub(crate) fn paths(text: &str) -> impl Iterator<Item = &str> {
-    let named = entries(text)
-        .into_iter()
-        .filter(|entry| entry.key == "path");
-    named
-        .map(|entry| entry.value.trim_matches('"'))
-        .filter(|path| path.ends_with(".rs"))
+    let named = entries(text).into_iter().filter(|entry| entry.key == "path");
+    named.map(|entry| entry.value.trim_matches('"')).filter(|path| path.ends_with(".rs"))
 }
 
 /// Whether `section` lists dependencies of any kind, for any target.
 pub(crate) fn is_dependencies(section: &str) -> bool {
-    section
-        .split('.')
-        .next_back()
-        .is_some_and(|last| last.ends_with("dependencies"))
+    section.split('.').next_back().is_some_and(|last| last.ends_with("dependencies"))
 }
 
 /// The crate that a dependency's key names: `ringway-net.workspace` is `ringway-net`.
@@ -130,30 +113,15 @@ mod tests {
 
     #[test]
     fn a_dependency_needs_a_reason() {
-        check_text(
-            &format!("{LINTS}[dependencies]\nbytes = \"1\"\n"),
-            &[("reason", 6)],
-        );
-        check_text(
-            &format!("{LINTS}[dependencies]\nbytes = \"1\" #\n"),
-            &[("reason", 6)],
-        );
+        check_text(&format!("{LINTS}[dependencies]\nbytes = \"1\"\n"), &[("reason", 6)]);
+        check_text(&format!("{LINTS}[dependencies]\nbytes = \"1\" #\n"), &[("reason", 6)]);
         check_text(
             &format!("{LINTS}[target.'cfg(loom)'.dependencies]\nloom = \"1#\"\n"),
             &[("reason", 6)],
         );
-        check_text(
-            &format!("{LINTS}[dependencies]\nbytes = \"1\" # shared buffers\n"),
-            &[],
-        );
-        check_text(
-            &format!("{LINTS}[dev-dependencies]\n# why\nx = {{ a = [\n\"b\",\n] }}\n"),
-            &[],
-        );
-        check_text(
-            &format!("{LINTS}[dependencies]\nringway-net.workspace = true\n"),
-            &[],
-        );
+        check_text(&format!("{LINTS}[dependencies]\nbytes = \"1\" # shared buffers\n"), &[]);
+        check_text(&format!("{LINTS}[dev-dependencies]\n# why\nx = {{ a = [\n\"b\",\n] }}\n"), &[]);
+        check_text(&format!("{LINTS}[dependencies]\nringway-net.workspace = true\n"), &[]);
     }
 
     #[test]

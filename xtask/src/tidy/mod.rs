@@ -64,13 +64,7 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding {
-            rule,
-            path,
-            line,
-            message,
-            place: _,
-        } = self;
+        let Finding { rule, path, line, message, place: _ } = self;
         write!(f, "{path}:{line}: [{rule}] {message}")
     }
 }
@@ -89,11 +83,7 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
     for finding in &findings {
         println!("{finding}");
     }
-    println!(
-        "tidy: {} files, {} findings",
-        tree.files.len(),
-        findings.len()
-    );
+    println!("tidy: {} files, {} findings", tree.files.len(), findings.len());
     Ok(findings.is_empty())
 }
 
@@ -109,10 +99,7 @@ mod tests {
     #[test]
     fn the_project_is_tidy() {
         let tree = Tree::read(crate::root()).expect("the project's files are readable");
-        assert!(
-            tree.file("xtask/src/main.rs").is_some(),
-            "the project was read from its root"
-        );
+        assert!(tree.file("xtask/src/main.rs").is_some(), "the project was read from its root");
         let findings: Vec<String> = findings(&tree).iter().map(Finding::to_string).collect();
         assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
     }

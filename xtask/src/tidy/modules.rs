@@ -13,23 +13,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         .sources("")
         .filter(|(file, _)| !reached.contains_key(&file.path) && !is_named_in_a_string(tree, file));
     lost.map(|(file, _)| {
-        Finding::new(
-            "reach",
-            &file.path,
-            1,
-            "no `mod` names this file: name it or remove it",
-        )
+        Finding::new("reach", &file.path, 1, "no `mod` names this file: name it or remove it")
     })
     .collect()
 }
 
 /// The files that only tests compile because a `#[cfg(test)] mod` leads to them.
 pub(crate) fn test_files(tree: &Tree) -> Vec<String> {
-    reached(tree)
-        .into_iter()
-        .filter(|&(_, is_test)| is_test)
-        .map(|(path, _)| path)
-        .collect()
+    reached(tree).into_iter().filter(|&(_, is_test)| is_test).map(|(path, _)| path).collect()
 }
 
 /// Every reached file, and whether every way to it passes a test-only module.
@@ -65,11 +56,7 @@ fn roots(tree: &Tree) -> Vec<String> {
     for file in tree.manifests() {
         let directory = file.path.trim_end_matches("Cargo.toml");
         let local = |path: &str| path.strip_prefix(directory).is_some_and(is_cargo_root);
-        roots.extend(
-            tree.sources(directory)
-                .map(|(f, _)| f.path.clone())
-                .filter(|p| local(p)),
-        );
+        roots.extend(tree.sources(directory).map(|(f, _)| f.path.clone()).filter(|p| local(p)));
         roots.extend(manifest::paths(&file.text).map(|path| format!("{directory}{path}")));
     }
     roots
@@ -96,47 +83,31 @@ fn candidates(from: &str, is_root: bool, module: &OutsideModule) -> Vec<String> 
         return vec![join(directory, file)];
     }
     let stem = name.trim_end_matches(".rs");
-    let base = if is_root || stem == "mod" {
-        directory.to_owned()
-    } else {
-        join(directory, stem)
-    };
+    let base = if is_root || stem == "mod" { directory.to_owned() } else { join(directory, stem) };
     let path = join(&base, &module.path.join("/"));
     vec![format!("{path}.rs"), format!("{path}/mod.rs")]
 }
 
 /// Whether a string of the same package names `file`, by its path or by `directory/*.rs`.
 fn is_named_in_a_string(tree: &Tree, file: &File) -> bool {
-    let package = tree
-        .manifests()
-        .map(|m| m.path.trim_end_matches("Cargo.toml"));
-    let package = package
-        .filter(|p| file.path.starts_with(p))
-        .max_by_key(|p| p.len())
-        .unwrap_or("");
+    let package = tree.manifests().map(|m| m.path.trim_end_matches("Cargo.toml"));
+    let package =
+        package.filter(|p| file.path.starts_with(p)).max_by_key(|p| p.len()).unwrap_or("");
     let (directory, _) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
     let glob = join(directory, "*.rs");
     tree.sources(package).any(|(other, source)| {
         let (beside, _) = other.path.rsplit_once('/').unwrap_or(("", &other.path));
         let strings = source.tokens.iter().filter(|t| t.kind == Kind::Text);
         strings.map(|t| &t.text).any(|text| {
-            let places = [
-                join(package.trim_end_matches('/'), text),
-                join(beside, text),
-            ];
-            places
-                .iter()
-                .any(|place| *place == file.path || *place == glob)
+            let places = [join(package.trim_end_matches('/'), text), join(beside, text)];
+            places.iter().any(|place| *place == file.path || *place == glob)
         })
     })
 }
 
 /// Joins a directory and a relative path, resolving `.` and `..`.
 pub(crate) fn join(directory: &str, path: &str) -> String {
-    let mut parts: Vec<&str> = directory
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .collect();
+    let mut parts: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         match part {
             "" | "." => {}
@@ -155,27 +126,17 @@ mod tests {
     fn check_lost(files: &[(&str, &str)], lost: &[&str]) {
         let mut all = vec![("a/Cargo.toml", "[[bin]]\npath = \"odd/place.rs\"")];
         all.extend(files);
-        let found: Vec<_> = check(&Tree::sample(&all))
-            .into_iter()
-            .map(|f| f.place)
-            .collect();
+        let found: Vec<_> = check(&Tree::sample(&all)).into_iter().map(|f| f.place).collect();
         assert_eq!(found, lost);
     }
 
     #[test]
     fn a_file_without_a_mod_is_lost() {
         check_lost(
-            &[
-                ("a/src/lib.rs", "mod b;"),
-                ("a/src/b.rs", ""),
-                ("a/src/c.rs", ""),
-            ],
+            &[("a/src/lib.rs", "mod b;"), ("a/src/b.rs", ""), ("a/src/c.rs", "")],
             &["a/src/c.rs"],
         );
-        check_lost(
-            &[("a/src/lib.rs", "// mod b;"), ("a/src/b/mod.rs", "")],
-            &["a/src/b/mod.rs"],
-        );
+        check_lost(&[("a/src/lib.rs", "// mod b;"), ("a/src/b/mod.rs", "")], &["a/src/b/mod.rs"]);
     }
 
     #[test]
@@ -198,10 +159,7 @@ mod tests {
         check_lost(
             &[
                 ("a/odd/place.rs", ""),
-                (
-                    "a/tests/ui.rs",
-                    "fn f() { t.compile_fail(\"tests/ui/*.rs\"); }",
-                ),
+                ("a/tests/ui.rs", "fn f() { t.compile_fail(\"tests/ui/*.rs\"); }"),
                 ("a/tests/ui/case.rs", ""),
                 ("a/build.rs", "include!(\"src/shared.rs\");"),
                 ("a/src/shared.rs", ""),

@@ -15,10 +15,7 @@ pub(crate) fn check_wire(tree: &Tree) -> Vec<Finding> {
         let is_io = STD.contains(&token.text.as_str()) && is_in_std(tokens, i);
         let is_forbidden = is_clock || is_io || WORDS.iter().any(|word| token.is(word));
         is_forbidden.then(|| {
-            format!(
-                "`{}` in ringway-wire, which has no I/O, clock, async or unsafe",
-                token.text
-            )
+            format!("`{}` in ringway-wire, which has no I/O, clock, async or unsafe", token.text)
         })
     })
 }
@@ -47,36 +44,20 @@ pub(crate) fn check_runtime(tree: &Tree) -> Vec<Finding> {
     ];
     check_tokens(tree, "crates/ringway-runtime/src/", |tokens, i| {
         let token = &tokens[i];
-        let named = parts(&token.text)
-            .into_iter()
-            .find(|part| PROTOCOLS.contains(&part.as_str()))?;
-        (token.kind == Kind::Word).then(|| {
-            format!(
-                "`{}` names a protocol ({named}); the runtime knows none",
-                token.text
-            )
-        })
+        let named =
+            parts(&token.text).into_iter().find(|part| PROTOCOLS.contains(&part.as_str()))?;
+        (token.kind == Kind::Word)
+            .then(|| format!("`{}` names a protocol ({named}); the runtime knows none", token.text))
     })
 }
 
 /// `ringway` only exports again what the libraries have.
 pub(crate) fn check_facade(tree: &Tree) -> Vec<Finding> {
-    const ITEMS: &[&str] = &[
-        "const",
-        "enum",
-        "fn",
-        "impl",
-        "macro_rules",
-        "static",
-        "struct",
-        "trait",
-        "union",
-    ];
+    const ITEMS: &[&str] =
+        &["const", "enum", "fn", "impl", "macro_rules", "static", "struct", "trait", "union"];
     check_tokens(tree, "crates/ringway/src/", |tokens, i| {
         let item = ITEMS.iter().find(|item| tokens[i].is(item))?;
-        Some(format!(
-            "`{item}` in the facade, which holds only re-exports"
-        ))
+        Some(format!("`{item}` in the facade, which holds only re-exports"))
     })
 }
 
@@ -149,11 +130,7 @@ mod tests {
 
     #[track_caller]
     fn check_text(check: fn(&Tree) -> Vec<Finding>, path: &str, text: &str, expected: usize) {
-        assert_eq!(
-            check(&Tree::sample(&[(path, text)])).len(),
-            expected,
-            "{text}"
-        );
+        assert_eq!(check(&Tree::sample(&[(path, text)])).len(), expected, "{text}");
     }
 
     #[test]
@@ -187,20 +164,12 @@ mod tests {
     #[test]
     fn the_runtime_names_no_protocol() {
         let path = "crates/ringway-runtime/src/a.rs";
-        for bad in [
-            "struct HttpServer;",
-            "fn parse_json() {}",
-            "use hyper;",
-            "const RPC_MAX: u8 = 1;",
-        ] {
+        for bad in
+            ["struct HttpServer;", "fn parse_json() {}", "use hyper;", "const RPC_MAX: u8 = 1;"]
+        {
             check_text(check_runtime, path, bad, 1);
         }
-        check_text(
-            check_runtime,
-            path,
-            "fn carpc() {} // http\nconst A: &str = \"json\";",
-            0,
-        );
+        check_text(check_runtime, path, "fn carpc() {} // http\nconst A: &str = \"json\";", 0);
     }
 
     #[test]

@@ -31,15 +31,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
                 findings.push(Finding::new("size", &file.path, 1, message));
             }
         }
-        let long = source
-            .functions()
-            .into_iter()
-            .filter(|f| f.lines > FUNCTION_LINES_MAX);
+        let long = source.functions().into_iter().filter(|f| f.lines > FUNCTION_LINES_MAX);
         findings.extend(long.map(|f| {
-            let message = format!(
-                "`{}` has {} lines, at most {FUNCTION_LINES_MAX}",
-                f.name, f.lines
-            );
+            let message =
+                format!("`{}` has {} lines, at most {FUNCTION_LINES_MAX}", f.name, f.lines);
             Finding::new("size", &file.path, f.line, message)
                 .at(format!("{}#{}", file.path, f.name))
         }));
@@ -53,10 +48,7 @@ pub(crate) fn longest(tree: &Tree) -> Vec<String> {
     let mut functions = Vec::new();
     for (file, source) in tree.sources("").filter(|(file, _)| !file.is_test) {
         files.push((product_lines(file, source), file.path.clone()));
-        let product = source
-            .functions()
-            .into_iter()
-            .filter(|f| !source.is_test_line(f.line));
+        let product = source.functions().into_iter().filter(|f| !source.is_test_line(f.line));
         functions
             .extend(product.map(|f| (f.lines, format!("{}:{} {}", file.path, f.line, f.name))));
     }
@@ -64,24 +56,14 @@ pub(crate) fn longest(tree: &Tree) -> Vec<String> {
     for (title, mut list) in [("longest files", files), ("longest functions", functions)] {
         list.sort_by_key(|&(lines, _)| Reverse(lines));
         rows.push(format!("{title}:"));
-        rows.extend(
-            list.iter()
-                .take(LONGEST)
-                .map(|(lines, name)| format!("{lines:>6} {name}")),
-        );
+        rows.extend(list.iter().take(LONGEST).map(|(lines, name)| format!("{lines:>6} {name}")));
     }
     rows
 }
 
 fn product_lines(file: &File, source: &Source) -> usize {
     let whole = file.text.lines().count();
-    if file.is_test {
-        0
-    } else {
-        (1..=whole)
-            .filter(|&line| !source.is_test_line(line))
-            .count()
-    }
+    if file.is_test { 0 } else { (1..=whole).filter(|&line| !source.is_test_line(line)).count() }
 }
 
 #[cfg(test)]
@@ -90,10 +72,8 @@ mod tests {
 
     #[track_caller]
     fn check_text(path: &str, text: &str, places: &[&str]) {
-        let found: Vec<_> = check(&Tree::sample(&[(path, text)]))
-            .into_iter()
-            .map(|f| f.place)
-            .collect();
+        let found: Vec<_> =
+            check(&Tree::sample(&[(path, text)])).into_iter().map(|f| f.place).collect();
         assert_eq!(found, places);
     }
 

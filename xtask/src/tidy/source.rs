@@ -34,11 +34,7 @@ impl Source {
     pub(crate) fn new(text: &str) -> Self {
         let (tokens, comments) = lex(text);
         let test_lines = test_lines(&tokens);
-        Source {
-            tokens,
-            comments,
-            test_lines,
-        }
+        Source { tokens, comments, test_lines }
     }
 
     /// Whether `line` belongs to an item that only tests compile.
@@ -48,11 +44,7 @@ impl Source {
 
     /// The tokens that production builds compile.
     pub(crate) fn product_tokens(&self) -> Vec<Token> {
-        self.tokens
-            .iter()
-            .filter(|t| !self.is_test_line(t.line))
-            .cloned()
-            .collect()
+        self.tokens.iter().filter(|t| !self.is_test_line(t.line)).cloned().collect()
     }
 
     /// All functions with a body, nested ones included.
@@ -66,11 +58,7 @@ impl Source {
         let body = item_end(&self.tokens, at);
         let end = &self.tokens[body];
         let line = self.tokens[at].line;
-        end.is("}").then(|| Function {
-            name,
-            line,
-            lines: end.line - line + 1,
-        })
+        end.is("}").then(|| Function { name, line, lines: end.line - line + 1 })
     }
 
     /// All `mod name;` of the file.
@@ -107,10 +95,8 @@ impl Source {
     /// The string of a `#[path = "…"]` among the tokens just before index `at`.
     fn path_attribute(&self, at: usize) -> Option<String> {
         let before = &self.tokens[..at];
-        let start = before
-            .iter()
-            .rposition(|t| t.is(";") || t.is("}") || t.is("{"))
-            .map_or(0, |i| i + 1);
+        let start =
+            before.iter().rposition(|t| t.is(";") || t.is("}") || t.is("{")).map_or(0, |i| i + 1);
         let hit = before[start..]
             .windows(3)
             .find(|w| w[0].is("path") && w[1].is("=") && w[2].kind == Kind::Text)?;
@@ -200,11 +186,8 @@ fn skip_attributes(tokens: &[Token], mut at: usize) -> usize {
 
 /// `#[test]`, or a `cfg` that holds only when tests are built.
 fn is_test_only(attribute: &[Token]) -> bool {
-    let words: Vec<&str> = attribute
-        .iter()
-        .filter(|t| t.kind == Kind::Word)
-        .map(|t| t.text.as_str())
-        .collect();
+    let words: Vec<&str> =
+        attribute.iter().filter(|t| t.kind == Kind::Word).map(|t| t.text.as_str()).collect();
     match words[..] {
         ["test"] => true,
         ["cfg", "any", ..] => false,
@@ -244,10 +227,7 @@ fn three() {}
             .map(|f| (f.name.clone(), f.line, f.lines))
             .collect();
         let expected = [("one", 2, 3), ("two", 11, 1), ("three", 14, 1)];
-        assert_eq!(
-            found,
-            expected.map(|(name, line, lines)| (name.to_owned(), line, lines))
-        );
+        assert_eq!(found, expected.map(|(name, line, lines)| (name.to_owned(), line, lines)));
     }
 
     #[test]
@@ -267,12 +247,8 @@ fn three() {}
             .map(|m| (m.path.join("/"), m.file))
             .collect();
         let plain = |name: &str| (name.to_owned(), None);
-        let expected = [
-            plain("a"),
-            plain("b/c"),
-            ("d".to_owned(), Some("x/d.rs".to_owned())),
-            plain("g"),
-        ];
+        let expected =
+            [plain("a"), plain("b/c"), ("d".to_owned(), Some("x/d.rs".to_owned())), plain("g")];
         assert_eq!(found, expected);
     }
 }

@@ -49,9 +49,7 @@ impl Tree {
             path,
             text,
         });
-        let mut tree = Tree {
-            files: files.collect(),
-        };
+        let mut tree = Tree { files: files.collect() };
         let test_files = modules::test_files(&tree);
         for file in &mut tree.files {
             file.is_test |= test_files.contains(&file.path);
@@ -62,18 +60,11 @@ impl Tree {
     /// A tree for tests.
     #[cfg(test)]
     pub(crate) fn sample(texts: &[(&str, &str)]) -> Self {
-        Tree::new(
-            texts
-                .iter()
-                .map(|&(path, text)| (path.to_owned(), text.to_owned()))
-                .collect(),
-        )
+        Tree::new(texts.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).collect())
     }
 
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
-        let found = self
-            .files
-            .binary_search_by(|file| file.path.as_str().cmp(path));
+        let found = self.files.binary_search_by(|file| file.path.as_str().cmp(path));
         found.ok().map(|i| &self.files[i])
     }
 
@@ -82,26 +73,18 @@ impl Tree {
         let directory = format!("{}/", path.trim_end_matches('/'));
         path.is_empty()
             || self.file(path).is_some()
-            || self
-                .files
-                .iter()
-                .any(|file| file.path.starts_with(&directory))
+            || self.files.iter().any(|file| file.path.starts_with(&directory))
     }
 
     /// The Rust files below `prefix`.
     pub(crate) fn sources(&self, prefix: &str) -> impl Iterator<Item = (&File, &Source)> {
-        let below = self
-            .files
-            .iter()
-            .filter(move |file| file.path.starts_with(prefix));
+        let below = self.files.iter().filter(move |file| file.path.starts_with(prefix));
         below.filter_map(|file| Some((file, file.source.as_ref()?)))
     }
 
     /// The manifests of the workspace, its root included.
     pub(crate) fn manifests(&self) -> impl Iterator<Item = &File> {
-        self.files
-            .iter()
-            .filter(|f| f.path == "Cargo.toml" || f.path.ends_with("/Cargo.toml"))
+        self.files.iter().filter(|f| f.path == "Cargo.toml" || f.path.ends_with("/Cargo.toml"))
     }
 }
 
@@ -151,19 +134,11 @@ mod tests {
             ("crates/a/src/b.rs", ""),
             ("crates/a/tests/c.rs", ""),
         ]);
-        let tests: Vec<_> = tree
-            .files
-            .iter()
-            .filter(|f| f.is_test)
-            .map(|f| f.path.as_str())
-            .collect();
+        let tests: Vec<_> =
+            tree.files.iter().filter(|f| f.is_test).map(|f| f.path.as_str()).collect();
         assert_eq!(
             tests,
-            [
-                "crates/a/src/testing.rs",
-                "crates/a/src/testing/deep.rs",
-                "crates/a/tests/c.rs"
-            ]
+            ["crates/a/src/testing.rs", "crates/a/src/testing/deep.rs", "crates/a/tests/c.rs"]
         );
     }
 }

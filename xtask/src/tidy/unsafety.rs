@@ -11,8 +11,9 @@ const SYS: &str = "crates/ringway-runtime/src/sys/";
 /// Where `unsafe` may stand: the kernel part, and the bare comparison loop on io_uring.
 const PLACES: &[&str] = &[SYS, "peers/src/uring.rs"];
 
-/// What one person can audit in an afternoon; counts lines with code, tests left out.
-const SYS_CODE_LINES_MAX: usize = 600;
+/// What one person can audit in an afternoon; counts lines with code, tests left out. The table of
+/// sends is among them: it is what makes lending memory to the kernel sound.
+const SYS_CODE_LINES_MAX: usize = 700;
 
 /// How many lines of code may stand between `unsafe` and its comment, for a statement that
 /// starts above the keyword.
@@ -20,15 +21,10 @@ const LINES_BETWEEN_MAX: usize = 2;
 
 /// `unsafe` keeps to its places, is explained, and does not grow.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = tree
-        .sources("")
-        .flat_map(|(file, source)| check_file(file, source))
-        .collect();
-    let lines: usize = tree
-        .sources(SYS)
-        .filter(|(f, _)| !f.is_test)
-        .map(|(_, s)| code_lines(s))
-        .sum();
+    let mut findings: Vec<Finding> =
+        tree.sources("").flat_map(|(file, source)| check_file(file, source)).collect();
+    let lines: usize =
+        tree.sources(SYS).filter(|(f, _)| !f.is_test).map(|(_, s)| code_lines(s)).sum();
     if lines > SYS_CODE_LINES_MAX {
         let message = format!("{lines} lines of code, at most {SYS_CODE_LINES_MAX}");
         findings.push(Finding::new("unsafe", SYS, 1, message));
@@ -38,24 +34,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 
 /// Lines with a token on them, test code left out.
 fn code_lines(source: &Source) -> usize {
-    source
-        .product_tokens()
-        .iter()
-        .map(|t| t.line)
-        .collect::<BTreeSet<_>>()
-        .len()
+    source.product_tokens().iter().map(|t| t.line).collect::<BTreeSet<_>>().len()
 }
 
 fn check_file(file: &File, source: &Source) -> Vec<Finding> {
     let may_stand = PLACES.iter().any(|place| file.path.starts_with(place));
     let rows = Rows::new(source);
     let mut findings = Vec::new();
-    for (i, token) in source
-        .tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, t)| t.is("unsafe"))
-    {
+    for (i, token) in source.tokens.iter().enumerate().filter(|(_, t)| t.is("unsafe")) {
         let next = |ahead: usize| source.tokens.get(i + ahead).map_or("", |t| t.text.as_str());
         let is_function_pointer = next(1) == "fn" && next(2) == "("
             || next(1) == "extern" && next(3) == "fn" && next(4) == "(";
@@ -83,20 +69,12 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(source: &'a Source) -> Self {
-        let starts_attribute: BTreeSet<usize> = first_tokens(source)
-            .filter_map(|(line, text)| (text == "#").then_some(line))
-            .collect();
-        let code = source
-            .tokens
-            .iter()
-            .map(|t| t.line)
-            .filter(|line| !starts_attribute.contains(line));
+        let starts_attribute: BTreeSet<usize> =
+            first_tokens(source).filter_map(|(line, text)| (text == "#").then_some(line)).collect();
+        let code =
+            source.tokens.iter().map(|t| t.line).filter(|line| !starts_attribute.contains(line));
         Rows {
-            comments: source
-                .comments
-                .iter()
-                .map(|c| (c.line, c.text.as_str()))
-                .collect(),
+            comments: source.comments.iter().map(|c| (c.line, c.text.as_str())).collect(),
             code: code.collect(),
         }
     }
@@ -135,20 +113,12 @@ mod tests {
 
     #[track_caller]
     fn check_text(path: &str, text: &str, expected: usize) {
-        assert_eq!(
-            check(&Tree::sample(&[(path, text)])).len(),
-            expected,
-            "{path}: {text}"
-        );
+        assert_eq!(check(&Tree::sample(&[(path, text)])).len(), expected, "{path}: {text}");
     }
 
     #[test]
     fn it_keeps_to_its_places() {
-        check_text(
-            "crates/ringway-net/src/a.rs",
-            "// SAFETY: no\nunsafe { f() }",
-            1,
-        );
+        check_text("crates/ringway-net/src/a.rs", "// SAFETY: no\nunsafe { f() }", 1);
         check_text(
             "crates/ringway-net/src/a.rs",
             "// unsafe { f() }\nconst A: &str = \"unsafe\";",
@@ -185,12 +155,12 @@ mod tests {
         let path = "crates/ringway-runtime/src/sys/a.rs";
         let tests = format!(
             "#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "const A: u8 = 1;\n".repeat(600)
+            "const A: u8 = 1;\n".repeat(SYS_CODE_LINES_MAX)
         );
-        let comments = "/// Says why.\n".repeat(600);
+        let comments = "/// Says why.\n".repeat(SYS_CODE_LINES_MAX);
         check_text(
             path,
-            &format!("{comments}{}{tests}", "const A: u8 = 1;\n".repeat(600)),
+            &format!("{comments}{}{tests}", "const A: u8 = 1;\n".repeat(SYS_CODE_LINES_MAX)),
             0,
         );
         check_text(path, &"const A: u8 = 1;\n".repeat(601), 1);

@@ -5,18 +5,10 @@ use super::lexer::{Kind, Token};
 use super::tree::{File, Tree};
 
 /// Marks of unfinished work, split so that this file does not contain them.
-const MARKS: &[&str] = &[
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
+const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 /// Places that exist on one machine only, split for the same reason.
-const PLACES: &[&str] = &[
-    concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
-    concat!("/ho", "me/"),
-];
+const PLACES: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 /// Macros that must not be left behind.
 const MACROS: &[&str] = &["dbg", "todo", "unimplemented"];
@@ -30,17 +22,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let is_ours = |file: &&File| !NOT_OURS.iter().any(|name| file.path.ends_with(name));
     for file in tree.files.iter().filter(is_ours) {
         for (i, row) in file.text.lines().enumerate() {
-            let hit = MARKS
-                .iter()
-                .chain(PLACES)
-                .find(|word| contains_word(row, word));
+            let hit = MARKS.iter().chain(PLACES).find(|word| contains_word(row, word));
             findings.extend(hit.map(|word| {
-                Finding::new(
-                    "words",
-                    &file.path,
-                    i + 1,
-                    format!("`{word}` must not be left here"),
-                )
+                Finding::new("words", &file.path, i + 1, format!("`{word}` must not be left here"))
             }));
         }
         findings.extend(check_code(file));
@@ -55,12 +39,8 @@ fn check_code(file: &File) -> Vec<Finding> {
     let sleeps_matter = file.path.contains("/tests/");
     let mut findings = Vec::new();
     for (i, token) in source.tokens.iter().enumerate() {
-        let next = |ahead: usize, text| {
-            source
-                .tokens
-                .get(i + ahead)
-                .is_some_and(|t: &Token| t.is(text))
-        };
+        let next =
+            |ahead: usize, text| source.tokens.get(i + ahead).is_some_and(|t: &Token| t.is(text));
         let mut find = |rule, message: &str| {
             findings.push(Finding::new(rule, &file.path, token.line, message))
         };
@@ -97,11 +77,7 @@ mod tests {
 
     #[track_caller]
     fn check_text(path: &str, text: &str, expected: usize) {
-        assert_eq!(
-            check(&Tree::sample(&[(path, text)])).len(),
-            expected,
-            "{path}: {text}"
-        );
+        assert_eq!(check(&Tree::sample(&[(path, text)])).len(), expected, "{path}: {text}");
     }
 
     #[test]
@@ -126,11 +102,7 @@ mod tests {
     fn left_behind_macros_are_found() {
         for name in MACROS {
             check_text("a/src/b.rs", &format!("fn f() {{ {name}!() }}"), 1);
-            check_text(
-                "a/src/b.rs",
-                &format!("fn {name}() {{ \"{name}!\" }} // {name}!()"),
-                0,
-            );
+            check_text("a/src/b.rs", &format!("fn {name}() {{ \"{name}!\" }} // {name}!()"), 0);
         }
     }
 

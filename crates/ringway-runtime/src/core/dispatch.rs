@@ -150,12 +150,13 @@ impl Core {
 
     fn on_accepted(&self, key: Key, fd: RawFd) {
         self.shared.counters.accepted();
+        let simulated = self.driver.borrow().is_simulated();
         let mut sockets = self.sockets.borrow_mut();
         let Some(Socket::Listener(state)) = sockets.at(key) else {
             drop(sockets);
             return self.driver.borrow_mut().close_unregistered(fd);
         };
-        let acceptor = state.push(fd);
+        let acceptor = state.push(fd, simulated);
         let full = state.is_full();
         drop(sockets);
         if full {

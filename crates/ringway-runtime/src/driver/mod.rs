@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use crate::buf::{Segment, View};
-use crate::sys::sockets;
 
 #[cfg(test)]
 mod conformance;
 pub(crate) mod epoll;
 mod gather;
 pub(crate) mod sim;
+pub(crate) mod sockets;
 pub(crate) mod uring;
 
 /// Names an I/O object of one core: its slot and the slot's generation.

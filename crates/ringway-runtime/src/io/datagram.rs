@@ -12,9 +12,9 @@ use socket2::{SockAddr, SockRef};
 use super::{ListenOptions, Pressure, Socket};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
+use crate::driver::sockets;
 use crate::driver::{BindOptions, Key, RecvClass, RecvEnd, SendBatch};
 use crate::limits;
-use crate::sys::sockets;
 
 /// A bound UDP (or Unix datagram) socket of this core.
 pub struct DatagramSocket {

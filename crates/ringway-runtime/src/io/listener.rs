@@ -11,9 +11,9 @@ use socket2::{SockAddr, SockRef};
 
 use super::{Socket, Stream, StreamLimits};
 use crate::core::{Core, Timer, try_with_current, with_current};
+use crate::driver::sockets;
 use crate::driver::{BindOptions, Key};
 use crate::limits;
-use crate::sys::sockets;
 
 /// Options of a listening socket.
 #[derive(Clone, Copy, Debug)]
@@ -119,10 +119,8 @@ impl Listener {
 
     /// As [`accept`](Self::accept), for hand-written futures.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        let simulated = self.core.driver.borrow().is_simulated();
         let (poll, resume) = self.with(|state| {
-            if let Some(mut accepted) = state.ready.pop_front() {
-                accepted.simulated = simulated;
+            if let Some(accepted) = state.ready.pop_front() {
                 let resume = state.paused && state.ready.is_empty() && state.error.is_none();
                 return (Poll::Ready(Ok(accepted)), resume);
             }
@@ -155,8 +153,8 @@ impl fmt::Debug for Listener {
 
 impl ListenerState {
     /// Takes an accepted descriptor in; the acceptor to wake.
-    pub(crate) fn push(&mut self, fd: RawFd) -> Option<Waker> {
-        self.ready.push_back(Accepted { fd: Some(fd), simulated: false });
+    pub(crate) fn push(&mut self, fd: RawFd, simulated: bool) -> Option<Waker> {
+        self.ready.push_back(Accepted { fd: Some(fd), simulated });
         self.acceptor.take()
     }
 

@@ -15,8 +15,8 @@ use super::stream_state::{End, Shutdown, StreamState};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
+use crate::driver::sockets;
 use crate::limits;
-use crate::sys::sockets;
 
 /// A connected byte stream (TCP or Unix) of this core.
 ///

@@ -6,14 +6,15 @@
 #![allow(unsafe_code)]
 
 mod bufring;
+mod descriptor;
 mod message;
 mod pool;
 mod ring;
 mod sends;
-pub(crate) mod sockets;
 mod waker;
 
 pub(crate) use bufring::BufRing;
+pub(crate) use descriptor::{borrow, own};
 pub(crate) use message::datagram_parts;
 pub(crate) use pool::{Pool, Pools, RecvBuf};
 pub(crate) use ring::{Completion, Ring, RingConfig};

@@ -7,9 +7,9 @@ use rustix::net::{SocketFlags, accept_with, sockopt};
 use socket2::{SockAddr, SockRef};
 
 use super::Epoll;
+use crate::driver::sockets;
 use crate::driver::{Event, Key};
 use crate::limits;
-use crate::sys::sockets;
 
 impl Epoll {
     pub(super) fn accept(&mut self, key: Key, events: &mut Vec<Event>) {

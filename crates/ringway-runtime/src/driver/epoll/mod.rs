@@ -22,8 +22,9 @@ use socket2::SockAddr;
 use self::handle::Handle;
 use self::send::Outgoing;
 use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait};
+use crate::driver::sockets;
 use crate::limits;
-use crate::sys::{Pools, sockets};
+use crate::sys::Pools;
 
 /// One epoll instance and the sockets that it watches.
 pub(crate) struct Epoll {

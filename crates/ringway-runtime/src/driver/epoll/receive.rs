@@ -10,9 +10,10 @@ use socket2::SockAddr;
 
 use super::Epoll;
 use super::handle::Handle;
+use crate::driver::sockets;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::limits;
-use crate::sys::{RecvBuf, sockets};
+use crate::sys::RecvBuf;
 
 /// What one attempt to receive means for the next.
 enum Attempt {

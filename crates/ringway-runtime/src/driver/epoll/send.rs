@@ -10,9 +10,9 @@ use socket2::{SockAddr, SockRef};
 
 use super::{Epoll, handle};
 use crate::buf::Segment;
+use crate::driver::sockets;
 use crate::driver::{DriverCounters, Event, Key, SendBatch};
 use crate::limits;
-use crate::sys::sockets;
 
 impl Epoll {
     #[cold]

@@ -4,32 +4,21 @@
 //! its way to one; whoever holds it closes it with [`close`], once.
 
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{IntoRawFd, RawFd};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use crate::driver::BindOptions;
+use super::BindOptions;
+pub(crate) use crate::sys::{borrow, own};
 
 /// Whether system calls on a socket wait. io_uring needs sockets that do, epoll such that do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Blocking,
     NonBlocking,
-}
-
-/// The descriptor as something that system calls take.
-pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: callers pass a descriptor that they hold open for the whole use of the borrow.
-    unsafe { BorrowedFd::borrow_raw(fd) }
-}
-
-/// Takes over a descriptor that the caller owns.
-pub(crate) fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: the module's rule: the caller is the one holder of `fd` and gives it up here.
-    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 pub(crate) fn close(fd: RawFd) {

@@ -1,0 +1,95 @@
+//! Completions of sends, accepts and connects.
+
+use super::Uring;
+use crate::buf::Segment;
+use crate::driver::{Driver, Event, Key, sockets};
+use crate::sys::{Completion, Progress};
+
+impl Uring {
+    pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
+        let index = completion.user_data as u32;
+        // A cancelled send may have got some of its way; its rest must not go out again.
+        let owner = self.sends.owner(index);
+        let wanted = owner.is_some_and(|key| !self.handles[key.index()].closing);
+        match self.sends.complete(&mut self.ring, completion, wanted) {
+            Progress::Resumed => self.counters.short_sends += 1,
+            Progress::Finished { key, bytes, errno, spare } => {
+                self.on_sent(key, bytes, errno, spare, events);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_sent(
+        &mut self,
+        key: Key,
+        bytes: usize,
+        errno: i32,
+        spare: Vec<Segment>,
+        events: &mut Vec<Event>,
+    ) {
+        let handle = &mut self.handles[key.index()];
+        handle.in_flight -= 1;
+        handle.sending = false;
+        if handle.closing {
+            return self.close_if_idle(key, events);
+        }
+        if std::mem::take(&mut handle.shutdown_after) {
+            self.counters.syscalls += 1;
+            // The peer may have closed meanwhile; then there is nothing left to end.
+            let _too_late = sockets::shutdown_write(handle.fd);
+        }
+        events.push(Event::Sent { key, bytes, errno, spare });
+    }
+
+    pub(super) fn on_accept(&mut self, key: Key, completion: Completion, events: &mut Vec<Event>) {
+        let handle = self.handles[key.index()];
+        if completion.result >= 0 {
+            if handle.closing {
+                self.close_unregistered(completion.result);
+            } else {
+                events.push(Event::Accepted { key, fd: completion.result });
+            }
+        }
+        if completion.more() {
+            return;
+        }
+        let handle = &mut self.handles[key.index()];
+        handle.in_flight -= 1;
+        let wanted = handle.accepting;
+        handle.accepting = false;
+        if handle.closing {
+            self.close_if_idle(key, events);
+        } else if wanted && completion.result >= 0 {
+            self.counters.rearms += 1;
+            let fd = self.handles[key.index()].fd;
+            self.accept_start(key, fd);
+        } else {
+            let errno = if completion.result < 0 { -completion.result } else { libc::ECANCELED };
+            events.push(Event::AcceptEnded { key, errno });
+        }
+    }
+
+    pub(super) fn on_connect(&mut self, completion: Completion, events: &mut Vec<Event>) {
+        let slot = completion.user_data as u32;
+        let Some(key) = self.sends.connected(slot) else {
+            return;
+        };
+        let handle = &mut self.handles[key.index()];
+        handle.in_flight -= 1;
+        if handle.closing {
+            self.close_if_idle(key, events);
+        } else {
+            events.push(Event::Connected { key, errno: -completion.result });
+        }
+    }
+
+    pub(super) fn on_eventfd(&mut self, completion: Completion) {
+        let mut count = [0; 8];
+        let _drained = rustix::io::read(&self.eventfd, &mut count);
+        self.counters.syscalls += 1;
+        if !completion.more() {
+            self.arm_eventfd();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the io_uring driver knows of a registered descriptor.
+
+use std::os::fd::RawFd;
+
+use crate::driver::{Key, RecvClass};
+
+/// What the driver knows of a registered descriptor.
+#[derive(Clone, Copy)]
+pub(super) struct Handle {
+    pub(super) key: Key,
+    pub(super) fd: RawFd,
+    pub(super) recv: Recv,
+    pub(super) class: RecvClass,
+    pub(super) accepting: bool,
+    pub(super) sending: bool,
+    /// The sending half ends with the batch in flight.
+    pub(super) shutdown_after: bool,
+    /// Operations that will still complete, cancels not counted.
+    pub(super) in_flight: u8,
+    pub(super) closing: bool,
+    /// When it last received, for `Gather`.
+    pub(super) epoch: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Recv {
+    Off,
+    Armed,
+    /// Ended for want of a buffer; in `parked`.
+    Parked,
+    /// A cancel is on its way.
+    Stopping,
+}
+
+impl Handle {
+    pub(super) fn new(key: Key, fd: RawFd) -> Self {
+        Self {
+            key,
+            fd,
+            recv: Recv::Off,
+            class: RecvClass::Message,
+            accepting: false,
+            sending: false,
+            shutdown_after: false,
+            in_flight: 0,
+            closing: false,
+            epoch: 0,
+        }
+    }
+
+    pub(super) const FREE: Handle = Handle {
+        key: Key::NONE,
+        fd: -1,
+        recv: Recv::Off,
+        class: RecvClass::Message,
+        accepting: false,
+        sending: false,
+        shutdown_after: false,
+        in_flight: 0,
+        closing: false,
+        epoch: 0,
+    };
+}

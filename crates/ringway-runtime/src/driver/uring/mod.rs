@@ -1,0 +1,302 @@
+//! The io_uring driver: multishot accept and receive over short rings of hot buffers, one gathered
+//! send in flight per connection, one enter a turn.
+
+mod complete;
+mod handle;
+mod receive;
+mod turn;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use socket2::SockAddr;
+
+use self::handle::{Handle, Recv};
+use super::gather::Gather;
+use super::{
+    BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, sockets,
+};
+use crate::limits;
+use crate::sys::{BufRing, Completion, Pools, Ring, RingConfig, SendTable};
+
+const GROUP_MESSAGE: u16 = 0;
+const GROUP_BULK: u16 = 1;
+
+/// What an operation is; the high eight bits of its user data.
+mod kind {
+    pub(super) const RECV: u8 = 1;
+    pub(super) const SEND: u8 = 2;
+    pub(super) const ACCEPT: u8 = 3;
+    pub(super) const CONNECT: u8 = 4;
+    pub(super) const CANCEL: u8 = 5;
+    pub(super) const EVENTFD: u8 = 6;
+    pub(super) const SIGNAL_SENT: u8 = 7;
+    pub(super) const SIGNALLED: u8 = 8;
+}
+
+/// One ring, its buffers and what is in flight on it.
+///
+/// Fields drop in order: the ring is closed before the memory that it uses is given back.
+pub(crate) struct Uring {
+    ring: Ring,
+    message: BufRing,
+    bulk: BufRing,
+    sends: SendTable,
+    handles: Vec<Handle>,
+    /// Receives waiting for a free buffer.
+    parked: Vec<Key>,
+    /// Receives to be submitted with the next enter.
+    receives_queued: usize,
+    /// Somebody waits to hear of a send of the next enter.
+    urgent: bool,
+    gather: Gather,
+    /// Receives since the last wait.
+    receives: u32,
+    completions: Vec<Completion>,
+    /// Events that arose outside of a turn.
+    early: Vec<Event>,
+    eventfd: OwnedFd,
+    counters: DriverCounters,
+}
+
+impl Uring {
+    /// Makes the ring of the calling thread. `eventfd` is what other threads wake it by.
+    ///
+    /// # Errors
+    /// Where the kernel or its settings refuse io_uring, one of its features or its memory.
+    pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
+        let ring = Ring::new(RingConfig {
+            submissions: limits::SUBMISSIONS,
+            completions: limits::COMPLETIONS_MIN,
+        })?;
+        let message = BufRing::new(pools.message.clone(), limits::MESSAGE_RING_ENTRIES)?;
+        let bulk = BufRing::new(pools.bulk.clone(), limits::BULK_RING_ENTRIES)?;
+        ring.register_buffers(GROUP_MESSAGE, &message)?;
+        ring.register_buffers(GROUP_BULK, &bulk)?;
+        let mut driver = Self {
+            ring,
+            message,
+            bulk,
+            sends: SendTable::default(),
+            handles: Vec::new(),
+            parked: Vec::new(),
+            receives_queued: 0,
+            urgent: false,
+            gather: Gather::new(),
+            receives: 0,
+            completions: Vec::with_capacity(limits::COMPLETIONS_MIN as usize),
+            early: Vec::new(),
+            eventfd,
+            counters: DriverCounters::default(),
+        };
+        driver.arm_eventfd();
+        Ok(driver)
+    }
+
+    fn arm_eventfd(&mut self) {
+        self.ring.poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
+    }
+
+    /// The handle of `key`, made at its first operation.
+    fn handle(&mut self, key: Key, fd: RawFd) -> &mut Handle {
+        let index = key.index();
+        if self.handles.len() <= index {
+            self.handles.resize(index + 1, Handle::FREE);
+        }
+        let handle = &mut self.handles[index];
+        if handle.key != key {
+            debug_assert!(handle.in_flight == 0, "slot {index} reused while in use");
+            *handle = Handle::new(key, fd);
+        }
+        handle
+    }
+
+    fn close_if_idle(&mut self, key: Key, events: &mut Vec<Event>) {
+        let handle = &mut self.handles[key.index()];
+        if handle.in_flight == 0 {
+            let fd = handle.fd;
+            *handle = Handle::FREE;
+            self.close_unregistered(fd);
+            events.push(Event::Closed { key });
+        }
+    }
+}
+
+impl Driver for Uring {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)> {
+        sockets::listen(addr, options, sockets::Mode::Blocking)
+    }
+
+    fn bind_datagram(
+        &mut self,
+        addr: &SockAddr,
+        options: BindOptions,
+    ) -> io::Result<(RawFd, SockAddr)> {
+        sockets::bind_datagram(addr, options, sockets::Mode::Blocking)
+    }
+
+    fn open_stream(&mut self, addr: &SockAddr) -> io::Result<RawFd> {
+        sockets::open_stream(addr, sockets::Mode::Blocking)
+    }
+
+    fn adopt(&mut self, fd: RawFd) -> io::Result<()> {
+        sockets::set_mode(fd, sockets::Mode::Blocking)
+    }
+
+    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
+        self.handle(key, fd).in_flight += 1;
+        self.sends.connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
+    }
+
+    fn accept_start(&mut self, key: Key, fd: RawFd) {
+        let handle = self.handle(key, fd);
+        handle.accepting = true;
+        handle.in_flight += 1;
+        self.ring.accept_multishot(fd, tag(kind::ACCEPT, key.bits()));
+    }
+
+    fn accept_stop(&mut self, key: Key, fd: RawFd) {
+        let handle = self.handle(key, fd);
+        if std::mem::take(&mut handle.accepting) {
+            self.ring.cancel(tag(kind::ACCEPT, key.bits()), tag(kind::CANCEL, 0));
+        }
+    }
+
+    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass) {
+        let handle = self.handle(key, fd);
+        debug_assert_eq!(handle.recv, Recv::Off, "two receives on one stream");
+        handle.class = class;
+        self.arm_recv(key);
+    }
+
+    fn recv_stop(&mut self, key: Key, fd: RawFd) {
+        let handle = self.handle(key, fd);
+        match handle.recv {
+            Recv::Armed => {
+                handle.recv = Recv::Stopping;
+                self.ring.cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
+            }
+            Recv::Parked => {
+                handle.recv = Recv::Off;
+                self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
+            }
+            Recv::Off | Recv::Stopping => {}
+        }
+    }
+
+    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
+        let handle = self.handle(key, fd);
+        handle.in_flight += 1;
+        handle.sending = true;
+        self.urgent |= batch.urgent;
+        self.sends.send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
+    }
+
+    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
+        let handle = self.handle(key, fd);
+        if handle.sending {
+            handle.shutdown_after = true;
+            return Ok(());
+        }
+        self.counters.syscalls += 1;
+        sockets::shutdown_write(fd)
+    }
+
+    fn close(&mut self, key: Key, fd: RawFd, abort: bool) {
+        if abort {
+            sockets::reset_on_close(fd);
+        }
+        let handle = self.handle(key, fd);
+        handle.closing = true;
+        handle.accepting = false;
+        if handle.recv == Recv::Parked {
+            // Arming it again now would keep the key from closing.
+            handle.recv = Recv::Off;
+        }
+        if handle.in_flight > 0 {
+            self.ring.cancel_fd(fd, tag(kind::CANCEL, 0));
+        } else {
+            let mut events = std::mem::take(&mut self.early);
+            self.close_if_idle(key, &mut events);
+            self.early = events;
+        }
+    }
+
+    fn close_unregistered(&mut self, fd: RawFd) {
+        self.counters.syscalls += 1;
+        sockets::close(fd);
+    }
+
+    fn peek(&mut self) -> bool {
+        !self.early.is_empty() || self.ring.peek()
+    }
+
+    fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        events.append(&mut self.early);
+        self.top_up();
+        match wait {
+            Wait::AtMost(limit) if events.is_empty() => self.wait(Some(limit), events),
+            Wait::Forever if events.is_empty() => self.wait(None, events),
+            _ if self.ring.queued() == 0 && !self.ring.peek() => Ok(()),
+            _ => self.enter(0, None, events),
+        }
+    }
+
+    fn gathers(&self) -> bool {
+        self.gather.goal() > 1
+    }
+
+    fn signal_ring(&mut self, ring_fd: RawFd) -> bool {
+        self.ring.message_ring(ring_fd, tag(kind::SIGNALLED, 0), tag(kind::SIGNAL_SENT, 0));
+        true
+    }
+
+    fn ring_fd(&self) -> Option<RawFd> {
+        Some(self.ring.fd())
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+
+    fn describe(&self) -> String {
+        format!("io_uring ({})", self.ring.describe())
+    }
+}
+
+impl Drop for Uring {
+    /// Cancels what is left and waits for it; what the kernel keeps nevertheless is leaked, never
+    /// given back while it may still be written.
+    fn drop(&mut self) {
+        for index in 0..self.handles.len() {
+            let handle = self.handles[index];
+            if handle.key != Key::NONE && !handle.closing {
+                self.close(handle.key, handle.fd, true);
+            }
+        }
+        let deadline = Instant::now() + limits::TEARDOWN_WAIT;
+        let mut events = Vec::new();
+        let open = |driver: &Self| driver.handles.iter().any(|handle| handle.in_flight > 0);
+        while open(self) && Instant::now() < deadline {
+            if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
+                break;
+            }
+            events.clear();
+        }
+        if open(self) {
+            tracing::error!("io_uring operations outlive their core; its buffers are leaked");
+            self.message.leak();
+            self.bulk.leak();
+            std::mem::forget(std::mem::take(&mut self.sends));
+        }
+    }
+}
+
+fn tag(kind: u8, bits: u64) -> u64 {
+    u64::from(kind) << 56 | bits
+}

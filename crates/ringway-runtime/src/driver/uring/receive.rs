@@ -1,0 +1,119 @@
+//! Receives: armed once, fed with hot buffers, parked while there is none.
+
+use super::handle::Recv;
+use super::{GROUP_BULK, GROUP_MESSAGE, Uring, kind, tag};
+use crate::buf::View;
+use crate::driver::{Event, Key, RecvClass, RecvEnd};
+use crate::limits;
+use crate::sys::{Completion, datagram_parts};
+
+impl Uring {
+    pub(super) fn arm_recv(&mut self, key: Key) {
+        let handle = &mut self.handles[key.index()];
+        handle.recv = Recv::Armed;
+        handle.in_flight += 1;
+        let (fd, class) = (handle.fd, handle.class);
+        let data = tag(kind::RECV, key.bits());
+        match class {
+            RecvClass::Message => self.ring.recv_multishot(fd, GROUP_MESSAGE, data),
+            RecvClass::Bulk => self.ring.recv_multishot(fd, GROUP_BULK, data),
+            RecvClass::Datagram => self.ring.recv_datagrams(fd, GROUP_MESSAGE, data),
+        }
+        self.receives_queued += 1;
+    }
+
+    /// Lends buffers for what one enter is going to receive, and arms what waited for one.
+    pub(super) fn top_up(&mut self) {
+        let goal = limits::HOT_BUFFERS + self.receives_queued + self.parked.len();
+        self.message.top_up(goal);
+        self.bulk.top_up(limits::HOT_BULK_BUFFERS);
+        if !self.parked.is_empty() {
+            self.rearm_parked();
+        }
+        self.receives_queued = 0;
+    }
+
+    /// A multishot on an empty group fails at once, so none is armed before a buffer is there.
+    pub(super) fn rearm_parked(&mut self) {
+        let mut waiting = std::mem::take(&mut self.parked);
+        waiting.retain(|&key| {
+            let handle = self.handles[key.index()];
+            if handle.key != key || handle.recv != Recv::Parked {
+                return false;
+            }
+            let group = if handle.class == RecvClass::Bulk { &self.bulk } else { &self.message };
+            if group.provided() == 0 {
+                return true;
+            }
+            self.arm_recv(key);
+            false
+        });
+        waiting.append(&mut self.parked);
+        self.parked = waiting;
+    }
+    #[inline]
+    pub(super) fn on_recv(&mut self, key: Key, completion: Completion, events: &mut Vec<Event>) {
+        let handle = &mut self.handles[key.index()];
+        debug_assert_eq!(handle.key, key);
+        let class = handle.class;
+        let closing = handle.closing;
+        if let Some(id) = completion.buffer() {
+            let group = if class == RecvClass::Bulk { &mut self.bulk } else { &mut self.message };
+            if completion.result > 0 && !closing {
+                self.gather.received(&mut handle.epoch);
+                self.receives += 1;
+                let data = group.filled(id, completion.result as usize);
+                events.push(received(key, class, data));
+            } else {
+                group.unfilled(id);
+            }
+        }
+        if !completion.more() {
+            self.on_recv_end(key, completion, events);
+        }
+    }
+
+    #[cold]
+    pub(super) fn on_recv_end(
+        &mut self,
+        key: Key,
+        completion: Completion,
+        events: &mut Vec<Event>,
+    ) {
+        let handle = &mut self.handles[key.index()];
+        handle.in_flight -= 1;
+        let stopping = handle.recv == Recv::Stopping;
+        handle.recv = Recv::Off;
+        if handle.closing {
+            return self.close_if_idle(key, events);
+        }
+        let end = match completion.result {
+            0 if handle.class != RecvClass::Datagram => RecvEnd::Eof,
+            errno if is_failure(errno) => RecvEnd::Failed(-errno),
+            _ if stopping => RecvEnd::Stopped,
+            errno if errno == -libc::ENOBUFS => {
+                handle.recv = Recv::Parked;
+                self.counters.starved += 1;
+                return self.parked.push(key);
+            }
+            _ => {
+                self.counters.rearms += 1;
+                return self.arm_recv(key);
+            }
+        };
+        events.push(Event::RecvEnded { key, end });
+    }
+}
+
+/// Whether a receive broke, other than for want of a buffer or by being interrupted.
+fn is_failure(result: i32) -> bool {
+    result < 0 && !matches!(-result, libc::ENOBUFS | libc::EINTR | libc::ECANCELED)
+}
+
+fn received(key: Key, class: RecvClass, data: View) -> Event {
+    if class != RecvClass::Datagram {
+        return Event::Received { key, data };
+    }
+    let (from, start, len) = datagram_parts(&data).unwrap_or((None, 0, 0));
+    Event::Datagram { key, data: data.slice(start..start + len), from }
+}

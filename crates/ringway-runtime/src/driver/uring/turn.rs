@@ -1,0 +1,84 @@
+//! One enter: hand over, wait, take in, settle what was sent.
+
+use std::io;
+use std::time::Duration;
+
+use super::{Uring, kind, tag};
+use crate::driver::{Event, Key};
+use crate::sys::Completion;
+
+impl Uring {
+    /// Sleeps until a share of the active connections has received.
+    pub(super) fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
+        if self.urgent {
+            self.enter(0, None, events)?;
+            if !events.is_empty() {
+                return Ok(());
+            }
+        }
+        let goal = self.gather.goal();
+        self.receives = 0;
+        self.enter(goal, limit, events)?;
+        if goal > 1 && self.receives < goal {
+            self.gather.missed();
+        }
+        Ok(())
+    }
+
+    /// Hands over what is queued, waits for `want` completions and takes in what completed.
+    pub(super) fn enter(
+        &mut self,
+        want: u32,
+        limit: Option<Duration>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
+        self.urgent = false;
+        self.counters.syscalls += 1;
+        self.ring.enter_gathering(want, limit)?;
+        self.reap(events);
+        while self.ring.has_overflowed() {
+            self.counters.syscalls += 1;
+            self.ring.enter(0, None)?;
+            self.reap(events);
+        }
+        if self.sends.is_unsettled() && self.ring.queued() == 0 {
+            self.settle(events);
+        }
+        Ok(())
+    }
+
+    pub(super) fn reap(&mut self, events: &mut Vec<Event>) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.reap(&mut completions);
+        for completion in completions.drain(..) {
+            self.dispatch(completion, events);
+        }
+        self.completions = completions;
+    }
+
+    /// Every send of the last enter of which no completion came was taken whole.
+    pub(super) fn settle(&mut self, events: &mut Vec<Event>) {
+        let data = tag(kind::SEND, 0);
+        while let Some((key, bytes, spare)) = self.sends.settle(&mut self.ring, data) {
+            self.on_sent(key, bytes, 0, spare, events);
+        }
+        self.urgent |= self.sends.is_unsettled();
+    }
+
+    pub(super) fn dispatch(&mut self, completion: Completion, events: &mut Vec<Event>) {
+        let key = Key::from_bits(completion.user_data);
+        match (completion.user_data >> 56) as u8 {
+            kind::RECV => self.on_recv(key, completion, events),
+            kind::SEND => self.on_send(completion, events),
+            kind::ACCEPT => self.on_accept(key, completion, events),
+            kind::CONNECT => self.on_connect(completion, events),
+            kind::EVENTFD => self.on_eventfd(completion),
+            kind::CANCEL | kind::SIGNAL_SENT | kind::SIGNALLED => {}
+            unknown => debug_assert!(false, "completion of unknown kind {unknown}"),
+        }
+    }
+}
