@@ -137,6 +137,9 @@ fn a_core_that_ends_tells_whoever_waits(backend: Backend) {
     let core = runtime.cores()[1].clone();
     let forever = core.spawn(async || std::future::pending::<()>().await);
     let forever = forever.expect("room");
+    for _ in 0..2 {
+        core.spawn(async || ()).expect("room").wait().expect("no panic"); // so that it has turned
+    }
     runtime.shutdown().expect("no core failed");
     let error = forever.wait().expect_err("its core has ended");
     assert!(!error.is_panic() && !error.is_aborted());

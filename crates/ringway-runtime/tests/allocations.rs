@@ -1,0 +1,161 @@
+//! In the steady state a message costs no allocation: not on a task, not in a callback, neither
+//! small nor large, on one connection or on many.
+
+mod common;
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use common::{block_on, connected_to, echo, in_child, listen};
+use ringway_runtime::io::{Incoming, Next, Stream, StreamLimits};
+use ringway_runtime::sync::Notify;
+use ringway_runtime::{Backend, spawn};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts for the whole process, so each test measures in a process of its own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Messages before counting begins: queues and lists grow to what the load needs.
+const WARM_UP: usize = 5_000;
+
+const COUNTED: usize = 10_000;
+
+/// Runs of so many messages in which the steady state must be reached.
+const WINDOWS_MAX: usize = 5;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Face {
+    Task,
+    Callback,
+}
+
+#[test]
+fn messages_cost_no_allocation_on_uring() {
+    if in_child("messages_cost_no_allocation_on_uring") {
+        measure_all(Backend::Uring);
+    }
+}
+
+#[test]
+fn messages_cost_no_allocation_on_epoll() {
+    if in_child("messages_cost_no_allocation_on_epoll") {
+        measure_all(Backend::Epoll);
+    }
+}
+
+fn measure_all(backend: Backend) {
+    for face in [Face::Task, Face::Callback] {
+        for connections in [1, 100] {
+            for len in [64, 16 * 1024] {
+                let windows = block_on(backend, measure(face, connections, len));
+                let windows = windows.expect("no hang");
+                println!("{backend} {face:?} {connections} x {len} B: {windows:?} allocations");
+                assert_eq!(windows.last(), Some(&0), "{backend} {face:?} {connections} x {len} B");
+            }
+        }
+    }
+}
+
+/// Allocations made while both ends exchange the counted messages, again and again until there were
+/// none: when more connections than ever happen to send at once, a list grows once more.
+async fn measure(face: Face, connections: usize, len: usize) -> Vec<usize> {
+    let listener = listen();
+    let load = Rc::new(Load::new(connections));
+    for _ in 0..connections {
+        let (client, server) = connected_to(&listener, StreamLimits::default()).await;
+        match face {
+            Face::Task => drop(spawn(echo(server))),
+            Face::Callback => echo_in_callback(server),
+        }
+        drop(spawn(exchange(client, len, load.clone())));
+    }
+    load.run(WARM_UP).await;
+    let mut windows = Vec::with_capacity(WINDOWS_MAX);
+    while windows.len() < WINDOWS_MAX && windows.last() != Some(&0) {
+        let before = ALLOCATOR.stats();
+        load.run(COUNTED).await;
+        let after = ALLOCATOR.stats();
+        windows.push(count(after) - count(before));
+    }
+    windows
+}
+
+fn count(stats: stats_alloc::Stats) -> usize {
+    stats.allocations + stats.reallocations
+}
+
+fn echo_in_callback(stream: Stream) {
+    stream.on_incoming(|stream, incoming| match incoming {
+        Incoming::Data(view) => {
+            stream.send(view);
+            Next::Continue
+        }
+        Incoming::Drained => Next::Continue,
+        Incoming::Eof | Incoming::Failed(_) => Next::Close,
+    });
+}
+
+/// Messages that remain to be exchanged, over all connections.
+struct Load {
+    connections: usize,
+    left: Cell<usize>,
+    resting: Cell<usize>,
+    begin: Notify,
+    ended: Notify,
+}
+
+impl Load {
+    fn new(connections: usize) -> Self {
+        Self {
+            connections,
+            left: Cell::new(0),
+            resting: Cell::new(0),
+            begin: Notify::new(),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Runs so many messages to their end.
+    async fn run(&self, messages: usize) {
+        while self.resting.get() < self.connections {
+            self.ended.notified().await;
+        }
+        self.left.set(messages);
+        self.resting.set(0);
+        self.begin.notify_waiters();
+        while self.resting.get() < self.connections {
+            self.ended.notified().await;
+        }
+        assert_eq!(self.left.get(), 0);
+    }
+
+    /// Leave to exchange one more message; waits for the next run when there is none.
+    async fn next(&self) {
+        while self.left.get() == 0 {
+            let begin = self.begin.notified();
+            self.resting.set(self.resting.get() + 1);
+            if self.resting.get() == self.connections {
+                self.ended.notify_one();
+            }
+            begin.await;
+        }
+        self.left.set(self.left.get() - 1);
+    }
+}
+
+/// Sends a message and compares what comes back, as often as the load says.
+async fn exchange(stream: Stream, len: usize, load: Rc<Load>) {
+    let message = bytes::Bytes::from(common::pattern(len, 1));
+    loop {
+        load.next().await;
+        stream.send(message.clone());
+        let mut got = 0;
+        while got < len {
+            let view = stream.recv().await.expect("no error").expect("an echo");
+            assert!(*view == message[got..got + view.len()]);
+            got += view.len();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a core counts, against what it did.
+
+mod common;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::{Driver, connected_to, echo, exchange, listen, pattern};
+use ringway_runtime::io::StreamLimits;
+use ringway_runtime::{CoreCounters, CoreHandle, sleep, spawn};
+
+on_every_driver!(
+    messages_and_bytes_are_counted_on_both_sides,
+    turns_and_polls_are_counted,
+    sleeps_are_counted,
+    small_pieces_of_a_turn_leave_in_one_send,
+);
+
+/// Lets a turn end: several polls of ready tasks may belong to one.
+async fn turn() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+/// The counters of this core; published at the end of a turn.
+async fn counters() -> CoreCounters {
+    turn().await;
+    CoreHandle::current().counters()
+}
+
+async fn messages_and_bytes_are_counted_on_both_sides(driver: Driver) {
+    const ROUNDS: u64 = 100;
+    const LEN: u64 = 1_000;
+    let listener = listen();
+    let before = counters().await;
+    let (client, server) = connected_to(&listener, StreamLimits::default()).await;
+    let server = spawn(echo(server));
+    for round in 0..ROUNDS {
+        exchange(&client, &pattern(LEN as usize, round as usize)).await;
+    }
+    drop(client);
+    server.await.expect("no panic").expect("no error");
+    let after = counters().await;
+    assert_eq!(after.accepted - before.accepted, 1);
+    // Both ends belong to this core.
+    assert_eq!(after.bytes_received - before.bytes_received, 2 * ROUNDS * LEN);
+    assert_eq!(after.bytes_sent - before.bytes_sent, 2 * ROUNDS * LEN);
+    assert_eq!(after.sends - before.sends, 2 * ROUNDS);
+    assert_eq!(after.receives - before.receives, 2 * ROUNDS);
+    assert_eq!((after.stalls, after.starved), (0, 0));
+    if driver != Driver::Sim {
+        assert!(after.syscalls > before.syscalls);
+        assert!(after.syscalls - before.syscalls <= 8 * ROUNDS, "{after:?}");
+    }
+}
+
+async fn turns_and_polls_are_counted(_: Driver) {
+    let before = counters().await;
+    for _ in 0..10 {
+        turn().await;
+    }
+    let after = counters().await;
+    assert!(after.turns - before.turns >= 10);
+    assert!(after.polls - before.polls >= 10);
+    assert_eq!(after.sends, before.sends);
+    assert_eq!(after.bytes_received, before.bytes_received);
+}
+
+async fn sleeps_are_counted(_: Driver) {
+    let before = counters().await;
+    for _ in 0..5 {
+        sleep(Duration::from_millis(2)).await;
+    }
+    let after = counters().await;
+    assert!(after.sleeps - before.sleeps >= 5);
+}
+
+async fn small_pieces_of_a_turn_leave_in_one_send(_: Driver) {
+    let listener = listen();
+    let (client, server) = connected_to(&listener, StreamLimits::default()).await;
+    let server = Rc::new(server);
+    let before = counters().await;
+    for number in 0..1_000_u32 {
+        client.write(&number.to_be_bytes());
+    }
+    let got = common::read(&server, 4_000).await;
+    let after = counters().await;
+    assert_eq!(got[3_996..], 999_u32.to_be_bytes());
+    assert_eq!(after.sends - before.sends, 1);
+    assert_eq!(after.bytes_sent - before.bytes_sent, 4_000);
+}

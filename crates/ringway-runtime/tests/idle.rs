@@ -1,0 +1,173 @@
+//! Ten thousand connections at which nothing happens: what each costs the process.
+
+mod common;
+
+use std::cell::Cell;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::{block_on, echo, exchange, in_child, listen, pair};
+use ringway_runtime::io::{Listener, Stream, StreamLimits};
+use ringway_runtime::sync::Notify;
+use ringway_runtime::{Backend, CoreHandle, sleep, spawn};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const CONNECTIONS: usize = 10_000;
+
+/// Process memory that one idle connection may cost, its waiting task included.
+const BYTES_MAX: usize = 1_024;
+
+#[test]
+fn idle_connections_cost_little_on_uring() {
+    if in_child("idle_connections_cost_little_on_uring") {
+        serve_idle(Backend::Uring);
+    }
+}
+
+#[test]
+fn idle_connections_cost_little_on_epoll() {
+    if in_child("idle_connections_cost_little_on_epoll") {
+        serve_idle(Backend::Epoll);
+    }
+}
+
+fn serve_idle(backend: Backend) {
+    raise_descriptor_limit();
+    let measured = block_on(backend, async {
+        let listener = listen();
+        let service = Rc::new(Service::default());
+        // One exchange pays for what all connections share: buffers, code, the driver's tables.
+        live_exchange().await;
+        let before = resident_bytes();
+        let clients = Clients::start(listener.local_addr().as_socket().expect("inet"));
+        service.accept(&listener, CONNECTIONS).await;
+        live_exchange().await; // every handler has run, and waits
+        let idle = resident_bytes() - before;
+        assert_eq!(service.waiting.get(), CONNECTIONS);
+        assert!(turns_within(QUIET_TIME).await <= QUIET_TURNS_MAX, "the core does not rest");
+        clients.end();
+        service.wait_until_empty().await;
+        idle / CONNECTIONS
+    });
+    let bytes = measured.expect("no hang");
+    println!("{backend}: {bytes} bytes for each idle connection");
+    assert!(bytes <= BYTES_MAX, "{bytes} bytes for each idle connection");
+}
+
+/// Idle, a core has nothing to do: two turns for the timer that ends this, a few for chance.
+const QUIET_TIME: Duration = Duration::from_millis(200);
+const QUIET_TURNS_MAX: u64 = 10;
+
+async fn turns_within(time: Duration) -> u64 {
+    let before = CoreHandle::current().counters();
+    sleep(time).await;
+    CoreHandle::current().counters().turns - before.turns
+}
+
+async fn live_exchange() {
+    let (client, server) = pair().await;
+    drop(spawn(echo(server)));
+    for _ in 0..10 {
+        exchange(&client, &[7; 16 * 1024]).await;
+    }
+}
+
+/// What a server shares between its handlers.
+#[derive(Default)]
+struct Service {
+    limits: Rc<StreamLimits>,
+    waiting: Cell<usize>,
+    emptied: Notify,
+}
+
+impl Service {
+    async fn accept(self: &Rc<Self>, listener: &Listener, count: usize) {
+        for _ in 0..count {
+            let accepted = listener.accept().await.expect("accept");
+            let stream = accepted.into_stream(&self.limits).expect("stream");
+            drop(spawn(self.clone().handle(stream)));
+        }
+    }
+
+    /// A handler as a server would have it: requests of several pieces, and answers.
+    async fn handle(self: Rc<Self>, stream: Stream) {
+        self.waiting.set(self.waiting.get() + 1);
+        let mut request = Vec::new();
+        while let Ok(Some(view)) = stream.recv().await {
+            request.extend_from_slice(&view);
+            if request.ends_with(b"\n") {
+                stream.write(&request);
+                request.clear();
+                if stream.drained().await.is_err() {
+                    break;
+                }
+            }
+        }
+        self.waiting.set(self.waiting.get() - 1);
+        self.emptied.notify_one();
+    }
+
+    async fn wait_until_empty(&self) {
+        while self.waiting.get() > 0 {
+            self.emptied.notified().await;
+        }
+    }
+}
+
+const IDLE_ADDRESS: &str = "RINGWAY_TEST_IDLE_ADDRESS";
+
+/// The other process, which only holds connections open.
+struct Clients(Child);
+
+impl Clients {
+    fn start(address: SocketAddr) -> Self {
+        let program = std::env::current_exe().expect("a test knows its program");
+        let child = Command::new(program)
+            .args(["--exact", "hold_connections", "--nocapture"])
+            .env(IDLE_ADDRESS, address.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn();
+        Self(child.expect("a child starts"))
+    }
+
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().expect("it ends").success());
+    }
+}
+
+/// The clients' process; in the suite itself there is nothing to hold.
+#[test]
+fn hold_connections() {
+    let Ok(address) = std::env::var(IDLE_ADDRESS) else {
+        return;
+    };
+    raise_descriptor_limit();
+    let address: SocketAddr = address.parse().expect("written by the parent");
+    let connect = |_| TcpStream::connect_timeout(&address, CONNECT_TIME_MAX).expect("connect");
+    let held: Vec<_> = (0..CONNECTIONS).map(connect).collect();
+    let mut nothing = Vec::new();
+    std::io::stdin().read_to_end(&mut nothing).expect("until the parent has measured");
+    drop(held);
+}
+
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
+
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
+}
+
+/// Memory of this process that is present.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let mut lines = status.lines();
+    let present = lines.find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
+    let kib = present.trim_end_matches("kB").trim();
+    kib.parse::<usize>().expect("a number") * 1_024
+}

@@ -1,0 +1,119 @@
+//! The stall watchdog: a task that blocks its core is counted and named.
+
+use std::fmt;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use ringway_runtime::{Backend, Builder, CoreHandle, Runtime, spawn_named, yield_now};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Passes every event on, as its fields.
+struct Listener {
+    events: Mutex<mpsc::Sender<Fields>>,
+}
+
+#[derive(Default, Debug)]
+struct Fields(Vec<(&'static str, String)>);
+
+impl Fields {
+    fn of(&self, name: &str) -> Option<&str> {
+        let mut fields = self.0.iter();
+        fields.find(|(field, _)| *field == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.push((field.name(), format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.push((field.name(), value.to_owned()));
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let _nobody_listens_any_more = self.events.lock().expect("no panic").send(fields);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// How long the watchdog may take; a test that waits that long has failed.
+const REPORT_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The next event of which `message` is a part.
+fn await_event(events: &mpsc::Receiver<Fields>, message: &str) -> Fields {
+    loop {
+        let event = events.recv_timeout(REPORT_TIME_MAX).expect("the watchdog reports");
+        if event.of("message").is_some_and(|text| text.contains(message)) {
+            return event;
+        }
+    }
+}
+
+/// One test, since the subscriber is the whole process's: watchdogs have threads of their own.
+#[test]
+fn a_task_that_blocks_its_core_is_named_and_counted() {
+    let (sender, events) = mpsc::channel();
+    let listener = Listener { events: Mutex::new(sender) };
+    tracing::subscriber::set_global_default(listener).expect("the only one");
+    let events = blocks_a_runtime(Backend::Uring, events);
+    let events = blocks_a_runtime(Backend::Epoll, events);
+    blocks_its_own_thread(events);
+}
+
+fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
+    let builder = Runtime::builder().threads(2).backend(backend);
+    let runtime = builder.stall_threshold(Duration::ZERO).start().expect("a runtime");
+    let [idle, blocked] = runtime.cores() else { panic!("two cores") };
+    assert_eq!(blocked.counters().stalls, 0);
+    let stalled = blocked.spawn(async move || {
+        let task = spawn_named("the careless one", async move {
+            let event = await_event(&events, "holds up its core"); // which blocks the core
+            (event, events)
+        });
+        task.await.expect("no panic")
+    });
+    let (event, events) = stalled.expect("room").wait().expect("no panic");
+    assert_eq!(event.of("task"), Some("the careless one"));
+    let held_for: u64 = event.of("held_for_ms").expect("its duration").parse().expect("a number");
+    assert!(held_for >= 2, "the finest threshold is 2 ms, not {held_for}");
+    let afterwards = await_event(&events, "lets its core go on");
+    assert_eq!(afterwards.of("task"), Some("the careless one"));
+    assert_eq!(blocked.counters().stalls, 1, "one poll, one stall");
+    assert_eq!(idle.counters().stalls, 0);
+    runtime.shutdown().expect("no core failed");
+    events
+}
+
+fn blocks_its_own_thread(events: mpsc::Receiver<Fields>) {
+    let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
+    let main = async move {
+        let task = spawn_named("on the borrowed thread", async move {
+            await_event(&events, "holds up its core")
+        });
+        let event = task.await.expect("no panic");
+        yield_now().await;
+        (event, CoreHandle::current().counters().stalls)
+    };
+    let (event, stalls) = builder.block_on(main).expect("a core");
+    assert_eq!(event.of("task"), Some("on the borrowed thread"));
+    assert_eq!(stalls, 1);
+}
