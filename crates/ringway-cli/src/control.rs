@@ -19,13 +19,11 @@ pub(crate) fn spawn(
     snapshot: impl Fn() -> Value + Send + 'static,
     on_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(move || {
-            // An input that cannot be read has ended for every purpose.
-            _ = answer(input, output, snapshot);
-            on_end();
-        })
+    thread::Builder::new().name("control".to_owned()).spawn(move || {
+        // An input that cannot be read has ended for every purpose.
+        _ = answer(input, output, snapshot);
+        on_end();
+    })
 }
 
 fn answer(
@@ -71,10 +69,7 @@ mod tests {
 
     #[test]
     fn one_line_for_each_request() {
-        assert_eq!(
-            replies("snapshot\nsnapshot\n"),
-            "{\"turns\":0}\n{\"turns\":1}\n"
-        );
+        assert_eq!(replies("snapshot\nsnapshot\n"), "{\"turns\":0}\n{\"turns\":1}\n");
         assert_eq!(replies(""), "");
         assert!(replies("stats\nsnapshot\n").ends_with("is snapshot\"}\n{\"turns\":0}\n"));
     }
@@ -89,12 +84,7 @@ mod tests {
     fn the_end_of_the_input_is_told() {
         let (sender, ended) = mpsc::channel();
         let on_end = move || sender.send(()).expect("the test waits");
-        let thread = spawn(
-            Cursor::new("snapshot\n"),
-            io::sink(),
-            || Value::Null,
-            on_end,
-        );
+        let thread = spawn(Cursor::new("snapshot\n"), io::sink(), || Value::Null, on_end);
         ended.recv().expect("the thread reports the end");
         thread.expect("a thread").join().expect("it does not panic");
     }

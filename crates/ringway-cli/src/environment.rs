@@ -53,9 +53,7 @@ impl Environment {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let first = allowed.as_slice()[0];
         Self {
-            kernel: [uname.sysname(), uname.release(), uname.machine()]
-                .map(text)
-                .join(" "),
+            kernel: [uname.sysname(), uname.release(), uname.machine()].map(text).join(" "),
             cpu: cpu_model(&cpuinfo),
             cores_allowed: allowed.as_slice().to_vec(),
             smt: first_line("/sys/devices/system/cpu/smt/active").map(|text| text == "1"),
@@ -78,17 +76,9 @@ impl Environment {
         let or_unknown =
             |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
         let smt = word(self.smt, "SMT on", "SMT off", "SMT unknown");
-        let virtualised = word(
-            self.virtualised,
-            "virtual machine",
-            "bare metal",
-            "virtualisation unknown",
-        );
-        let build = if self.optimised {
-            ""
-        } else {
-            ", DEBUG BUILD: its figures mean nothing"
-        };
+        let virtualised =
+            word(self.virtualised, "virtual machine", "bare metal", "virtualisation unknown");
+        let build = if self.optimised { "" } else { ", DEBUG BUILD: its figures mean nothing" };
         vec![
             format!(
                 "machine: {}, {} cores allowed, {smt}, governor {}, {virtualised}, {}",
@@ -110,10 +100,7 @@ impl Environment {
 
 impl Side {
     fn on(cores: &Cores) -> Self {
-        Self {
-            cores: cores.as_slice().to_vec(),
-            ..Self::default()
-        }
+        Self { cores: cores.as_slice().to_vec(), ..Self::default() }
     }
 
     /// Takes `driver`, `ring_flags` and `socket_options` from a side's own counters; what they lack stays.
@@ -121,16 +108,11 @@ impl Side {
         if let Some(driver) = counters.get("driver").and_then(Value::as_str) {
             self.driver = Some(driver.to_owned());
         }
-        for (name, list) in [
-            ("ring_flags", &mut self.ring_flags),
-            ("socket_options", &mut self.socket_options),
-        ] {
+        for (name, list) in
+            [("ring_flags", &mut self.ring_flags), ("socket_options", &mut self.socket_options)]
+        {
             if let Some(values) = counters.get(name).and_then(Value::as_array) {
-                *list = values
-                    .iter()
-                    .filter_map(Value::as_str)
-                    .map(str::to_owned)
-                    .collect();
+                *list = values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             }
         }
     }
@@ -158,11 +140,7 @@ pub(crate) fn cores_allowed() -> std::io::Result<Cores> {
 }
 
 fn first_line(path: &str) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()?
-        .lines()
-        .next()
-        .map(|line| line.trim().to_owned())
+    fs::read_to_string(path).ok()?.lines().next().map(|line| line.trim().to_owned())
 }
 
 /// x86 calls it `model name`; of the Arm machines some give `Hardware` or `Model`.
@@ -177,9 +155,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
 /// By the flag that x86 hypervisors set; on machines without a `flags` line nothing is known.
 fn has_hypervisor(cpuinfo: &str) -> Option<bool> {
     let flags = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    let (_, flags) = flags
-        .into_iter()
-        .find(|(field, _)| field.trim() == "flags")?;
+    let (_, flags) = flags.into_iter().find(|(field, _)| field.trim() == "flags")?;
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
@@ -241,22 +217,11 @@ mod tests {
     #[test]
     fn the_machine_is_read() {
         let allowed = cores_allowed().expect("some core runs this test");
-        let placement = Placement {
-            server: allowed.take(1),
-            client: allowed.take(1),
-        };
+        let placement = Placement { server: allowed.take(1), client: allowed.take(1) };
         let environment = Environment::read(&allowed, &placement);
-        assert!(
-            environment.kernel.starts_with("Linux "),
-            "{}",
-            environment.kernel
-        );
+        assert!(environment.kernel.starts_with("Linux "), "{}", environment.kernel);
         assert_eq!(environment.cores_allowed, allowed.as_slice());
-        assert!(
-            environment.compiler.starts_with("rustc "),
-            "{}",
-            environment.compiler
-        );
+        assert!(environment.compiler.starts_with("rustc "), "{}", environment.compiler);
         assert_eq!(environment.server.cores.len(), 1);
     }
 

@@ -37,15 +37,12 @@ impl Latencies {
     #[inline]
     pub(crate) fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.histogram
-            .saturating_record(nanos.clamp(1, limits::LATENCY_NS_MAX));
+        self.histogram.saturating_record(nanos.clamp(1, limits::LATENCY_NS_MAX));
     }
 
     /// Adds all samples of `other`.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.histogram
-            .add(&other.histogram)
-            .expect("all recorders have the same bounds");
+        self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
     }
 
     /// Samples recorded.

@@ -3,7 +3,6 @@
 //! Exit status: 0 if all went well, 1 if something failed or a measurement had errors, 2 if the arguments
 //! were wrong.
 
-
 mod allocations;
 mod args;
 mod bench;
@@ -34,25 +33,17 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode, Box<dyn Error>> {
     let allowed = environment::cores_allowed()?;
-    let args = std::env::args_os()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
+    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     match args::parse(args, &allowed) {
         Err(answer) => {
             answer.print()?;
-            Ok(ExitCode::from(
-                u8::try_from(answer.exit_code()).unwrap_or(u8::MAX),
-            ))
+            Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(u8::MAX)))
         }
         Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
         Ok(Config::Bench(config)) => {
             let report = bench::run(&config, &allowed)?;
             std::io::stdout().write_all(report.render(config.format).as_bytes())?;
-            Ok(if report.is_clean() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            })
+            Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Ok(Config::Tether(config)) => Err(process::become_command(&config).into()),
     }

@@ -34,15 +34,7 @@ impl Progress {
         step_planned: Duration,
     ) -> Self {
         let started = Instant::now();
-        Self {
-            out,
-            is_terminal,
-            step_count,
-            step_planned,
-            steps_done: 0,
-            current: None,
-            started,
-        }
+        Self { out, is_terminal, step_count, step_planned, steps_done: 0, current: None, started }
     }
 
     /// Begins the step `name`, e.g. `pingpong ringway tcp, 100 connections, 16,384 B, run 2`; the one before
@@ -116,10 +108,7 @@ impl Progress {
             let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR_WIDTH - filled));
             return format!("{bar} {percent:3.0} %  {left} left  {name}");
         }
-        format!(
-            "[{step}/{}] {percent:.0} %, {left} left: {name}",
-            self.step_count
-        )
+        format!("[{step}/{}] {percent:.0} %, {left} left: {name}", self.step_count)
     }
 
     /// From 0 to 1; a step that takes longer than planned stays just short of its end.
@@ -132,11 +121,7 @@ impl Progress {
     /// As planned at first, as observed once a tenth is done.
     fn left(&self, share: f64, elapsed: Duration) -> String {
         let planned = self.step_planned.as_secs_f64() * self.step_count as f64;
-        let total = if share < 0.1 {
-            planned
-        } else {
-            elapsed.as_secs_f64() / share
-        };
+        let total = if share < 0.1 { planned } else { elapsed.as_secs_f64() / share };
         let seconds = (total * (1.0 - share)).ceil() as u64;
         format!("{}:{:02}", seconds / 60, seconds % 60)
     }
@@ -167,10 +152,7 @@ mod tests {
 
     impl Write for Screen {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0
-                .lock()
-                .expect("no writer panics")
-                .extend_from_slice(bytes);
+            self.0.lock().expect("no writer panics").extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -180,12 +162,7 @@ mod tests {
     }
 
     fn progress(screen: &Screen, is_terminal: bool) -> Progress {
-        Progress::new(
-            Box::new(screen.clone()),
-            is_terminal,
-            4,
-            Duration::from_secs(30),
-        )
+        Progress::new(Box::new(screen.clone()), is_terminal, 4, Duration::from_secs(30))
     }
 
     #[test]
@@ -199,10 +176,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!(lines[0], "[1/4] 0 %, 2:00 left: one");
-        assert!(
-            lines[1].starts_with("[2/4] 25 %, ") && lines[1].ends_with(" left: two"),
-            "{text}"
-        );
+        assert!(lines[1].starts_with("[2/4] 25 %, ") && lines[1].ends_with(" left: two"), "{text}");
     }
 
     #[test]
@@ -224,10 +198,7 @@ mod tests {
             text.starts_with("\r\x1b[K░░░░░░░░░░░░░░░░░░░░░░░░   0 %  2:00 left  one"),
             "{text}"
         );
-        assert!(
-            text.contains("\r\x1b[K██████░░░░░░░░░░░░░░░░░░  25 %"),
-            "{text}"
-        );
+        assert!(text.contains("\r\x1b[K██████░░░░░░░░░░░░░░░░░░  25 %"), "{text}");
         assert!(!text.contains('\n'), "{text}");
         progress.finish();
         assert!(screen.text().ends_with(" s\n"));
@@ -248,16 +219,10 @@ mod tests {
         progress.begin("one");
         let (sender, receiver) = mpsc::channel();
         let limit = Duration::from_millis(1);
-        assert_eq!(
-            progress.watch(&receiver, limit),
-            Err(RecvTimeoutError::Timeout)
-        );
+        assert_eq!(progress.watch(&receiver, limit), Err(RecvTimeoutError::Timeout));
         sender.send(7).expect("the receiver is here");
         assert_eq!(progress.watch(&receiver, limit), Ok(7));
         drop(sender);
-        assert_eq!(
-            progress.watch(&receiver, limit),
-            Err(RecvTimeoutError::Disconnected)
-        );
+        assert_eq!(progress.watch(&receiver, limit), Err(RecvTimeoutError::Disconnected));
     }
 }

@@ -16,12 +16,7 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
-        Some(Self {
-            median: middle(&sorted),
-            min,
-            max,
-            cv: coefficient_of_variation(values),
-        })
+        Some(Self { median: middle(&sorted), min, max, cv: coefficient_of_variation(values) })
     }
 }
 
@@ -34,11 +29,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f6
 /// Of an even number of values, the mean of the two in the middle.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[half]
-    } else {
-        (sorted[half - 1] + sorted[half]) / 2.0
-    }
+    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
 fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
@@ -88,10 +79,7 @@ mod tests {
 
     #[test]
     fn unknown_values_have_no_part_in_the_median() {
-        assert_eq!(
-            median([None, Some(1.0), Some(5.0), None, Some(3.0)]),
-            Some(3.0)
-        );
+        assert_eq!(median([None, Some(1.0), Some(5.0), None, Some(3.0)]), Some(3.0));
         assert_eq!(median([None, None]), None);
     }
 

@@ -32,15 +32,8 @@ pub(crate) struct BenchConfig {
 /// One suite with the values whose product is its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Suite {
-    PingPong {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-    },
-    Receive {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-        modes: Vec<SendMode>,
-    },
+    PingPong { connections: Vec<u32>, sizes: Vec<u32> },
+    Receive { connections: Vec<u32>, sizes: Vec<u32>, modes: Vec<SendMode> },
 }
 
 /// How the receive suite's client hands its packets to the kernel.
@@ -127,19 +120,10 @@ impl Transport {
 /// Flags that contradict each other, or that ask for more than the machine has.
 pub(super) fn resolve(raw: Box<Bench>, allowed: &Cores) -> Result<BenchConfig, ValueError> {
     let Bench { mut common, suite } = *raw;
-    let measured_default = if suite.is_some() {
-        SUITE_SECONDS
-    } else {
-        EVERYTHING_SECONDS
-    };
+    let measured_default = if suite.is_some() { SUITE_SECONDS } else { EVERYTHING_SECONDS };
     let suites = match suite {
         None => vec![ping_pong(&common)?, receive(&common, None, false)?],
-        Some(SuiteFlags::Pingpong {
-            threads,
-            block_size,
-            sessions,
-            time,
-        }) => {
+        Some(SuiteFlags::Pingpong { threads, block_size, sessions, time }) => {
             merge("threads (-i)", &mut common.threads, threads)?;
             merge("time (-d)", &mut common.seconds, time)?;
             merge_list("block size (-s)", &mut common.size, block_size)?;
@@ -190,9 +174,7 @@ fn merge_list(name: &str, list: &mut Vec<u32>, positional: Option<u32>) -> Resul
 }
 
 fn given_twice(name: &str) -> ValueError {
-    ValueError::new(format!(
-        "{name} is given twice, by position and by flag; drop one"
-    ))
+    ValueError::new(format!("{name} is given twice, by position and by flag; drop one"))
 }
 
 fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
@@ -204,10 +186,7 @@ fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
 fn receive(common: &BenchFlags, batch: Option<u32>, per_packet: bool) -> Result<Suite, ValueError> {
     let connections = list("-c", &common.connections, &[1, 100, 1000, 10_000])?;
     let sizes = list("-s", &common.size, &[32])?;
-    if let Some(size) = sizes
-        .iter()
-        .find(|&&size| (size as usize) < PACKET_BYTES_MIN)
-    {
+    if let Some(size) = sizes.iter().find(|&&size| (size as usize) < PACKET_BYTES_MIN) {
         return Err(ValueError::new(format!(
             "-s {size} is too small for a packet: length, sequence and connection take {PACKET_BYTES_MIN} bytes"
         )));
@@ -219,11 +198,7 @@ fn receive(common: &BenchFlags, batch: Option<u32>, per_packet: bool) -> Result<
         (None, true) => vec![SendMode::PerPacket],
     };
     check_batches(&sizes, &modes)?;
-    Ok(Suite::Receive {
-        connections,
-        sizes,
-        modes,
-    })
+    Ok(Suite::Receive { connections, sizes, modes })
 }
 
 fn check_batches(sizes: &[u32], modes: &[SendMode]) -> Result<(), ValueError> {
@@ -255,22 +230,16 @@ fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueErr
 }
 
 fn target(common: BenchFlags) -> Result<Target, ValueError> {
-    let BenchFlags {
-        addr,
-        mut transport,
-        unix,
-        peers,
-        ..
-    } = common;
+    let BenchFlags { addr, mut transport, unix, peers, .. } = common;
     if unix && !transport.contains(&Transport::Unix) {
         transport.push(Transport::Unix);
     }
     match addr {
         None if transport.is_empty() => Ok(Target::Own(vec![Transport::Tcp])),
         None => Ok(Target::Own(transport)),
-        Some(_) if !transport.is_empty() => Err(ValueError::new(
-            "--addr names the transport already; drop --transport or --unix",
-        )),
+        Some(_) if !transport.is_empty() => {
+            Err(ValueError::new("--addr names the transport already; drop --transport or --unix"))
+        }
         Some(_) if peers => Err(ValueError::new(
             "--addr measures one running server; drop it to run --peers beside our own",
         )),
@@ -290,10 +259,7 @@ fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueErr
         threads => usize::from(threads),
     };
     let explicit = |flag, cores: &Option<Cores>| {
-        cores
-            .clone()
-            .map(|cores| check_allowed(flag, cores, allowed))
-            .transpose()
+        cores.clone().map(|cores| check_allowed(flag, cores, allowed)).transpose()
     };
     let server = explicit("--server-cores", &common.server_cores)?;
     let client = explicit("--client-cores", &common.client_cores)?;
@@ -319,11 +285,7 @@ fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueErr
 
 /// `count` allowed cores that are not `taken` by the other side.
 fn beside(taken: &Cores, allowed: &Cores, count: usize) -> Result<Cores, ValueError> {
-    let free = allowed
-        .as_slice()
-        .iter()
-        .copied()
-        .filter(|core| !taken.as_slice().contains(core));
+    let free = allowed.as_slice().iter().copied().filter(|core| !taken.as_slice().contains(core));
     let free: Vec<usize> = free.collect();
     let left = free.len();
     match Cores::new(free) {
@@ -368,16 +330,10 @@ mod tests {
         let after = config("bench pingpong -c 1,10 -s 64 -d 0.5 --peers --format json --repeat 3");
         let before = config("bench -c 1,10 -s 64 -d 0.5 --peers --format json --repeat 3 pingpong");
         assert_eq!(after, before);
-        let suite = Suite::PingPong {
-            connections: vec![1, 10],
-            sizes: vec![64],
-        };
+        let suite = Suite::PingPong { connections: vec![1, 10], sizes: vec![64] };
         assert_eq!(after.suites, [suite]);
         assert_eq!(after.length.measured, Duration::from_millis(500));
-        assert_eq!(
-            (after.length.repeat, after.peers, after.format),
-            (3, true, Format::Json)
-        );
+        assert_eq!((after.length.repeat, after.peers, after.format), (3, true, Format::Json));
     }
 
     #[test]
@@ -394,15 +350,9 @@ mod tests {
             Suite::Receive { modes, .. } => modes,
             other => panic!("{other:?}"),
         };
-        assert_eq!(
-            modes("bench receive"),
-            [SendMode::Batch(2048), SendMode::PerPacket]
-        );
+        assert_eq!(modes("bench receive"), [SendMode::Batch(2048), SendMode::PerPacket]);
         assert_eq!(modes("bench receive --batch"), [SendMode::Batch(2048)]);
-        assert_eq!(
-            modes("bench receive --batch 64 -c 4"),
-            [SendMode::Batch(64)]
-        );
+        assert_eq!(modes("bench receive --batch 64 -c 4"), [SendMode::Batch(64)]);
         assert_eq!(modes("bench receive --per-packet"), [SendMode::PerPacket]);
     }
 
@@ -423,11 +373,7 @@ mod tests {
     fn originals_names_of_flags_are_understood() {
         let config = config("bench receive --concurrency 4 --packet-size 64");
         let modes = vec![SendMode::Batch(2048), SendMode::PerPacket];
-        let suite = Suite::Receive {
-            connections: vec![4],
-            sizes: vec![64],
-            modes,
-        };
+        let suite = Suite::Receive { connections: vec![4], sizes: vec![64], modes };
         assert_eq!(config.suites, [suite]);
     }
 
@@ -442,11 +388,7 @@ mod tests {
         check("bench -i 1", &[0], &[1]);
         check("bench -i 1 --server-cores 1", &[1], &[0]);
         check("bench -i 1 --client-cores 0", &[1], &[0]);
-        check(
-            "bench --server-cores 0-3 --client-cores 0-3",
-            &[0, 1, 2, 3],
-            &[0, 1, 2, 3],
-        );
+        check("bench --server-cores 0-3 --client-cores 0-3", &[0, 1, 2, 3], &[0, 1, 2, 3]);
     }
 
     #[test]
@@ -456,30 +398,15 @@ mod tests {
         let Ok(Config::Bench(config)) = super::super::parse(args, &allowed) else {
             panic!("a bare bench parses on one core");
         };
-        assert_eq!(
-            config.placement,
-            Placement {
-                server: allowed.clone(),
-                client: allowed
-            }
-        );
+        assert_eq!(config.placement, Placement { server: allowed.clone(), client: allowed });
     }
 
     #[test]
     fn targets() {
         let both = vec![Transport::Tcp, Transport::Unix];
-        assert_eq!(
-            config("bench --transport tcp,unix").target,
-            Target::Own(both)
-        );
-        assert_eq!(
-            config("bench --unix").target,
-            Target::Own(vec![Transport::Unix])
-        );
+        assert_eq!(config("bench --transport tcp,unix").target, Target::Own(both));
+        assert_eq!(config("bench --unix").target, Target::Own(vec![Transport::Unix]));
         let uri: Uri = "unix:///tmp/e".parse().expect("an address");
-        assert_eq!(
-            config("bench --addr unix:///tmp/e").target,
-            Target::Running(uri)
-        );
+        assert_eq!(config("bench --addr unix:///tmp/e").target, Target::Running(uri));
     }
 }

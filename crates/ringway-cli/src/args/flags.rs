@@ -199,13 +199,7 @@ pub(super) struct BenchFlags {
     #[arg(long, global = true)]
     pub(super) peers: bool,
     /// What to connect over, one row per value [default: tcp]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_enum,
-        value_delimiter = ',',
-        global = true
-    )]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', global = true)]
     pub(super) transport: Vec<Transport>,
     /// Short for --transport unix
     #[arg(long, global = true)]

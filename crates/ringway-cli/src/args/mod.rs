@@ -56,11 +56,7 @@ pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, clap::
 /// # Errors
 /// Names the first core it may not use, and those it may.
 fn check_allowed(flag: &str, cores: Cores, allowed: &Cores) -> Result<Cores, ValueError> {
-    match cores
-        .as_slice()
-        .iter()
-        .find(|core| !allowed.as_slice().contains(core))
-    {
+    match cores.as_slice().iter().find(|core| !allowed.as_slice().contains(core)) {
         None => Ok(cores),
         Some(core) => Err(ValueError::new(format!(
             "{flag} names core {core}, but this process may use only {allowed}; choose among those"
@@ -96,10 +92,7 @@ mod tests {
 
     #[test]
     fn version_names_the_package() {
-        assert_eq!(
-            help("--version"),
-            format!("ringway {}\n", env!("CARGO_PKG_VERSION"))
-        );
+        assert_eq!(help("--version"), format!("ringway {}\n", env!("CARGO_PKG_VERSION")));
     }
 
     #[test]
@@ -126,13 +119,7 @@ mod tests {
 
     #[test]
     fn the_tether_takes_the_rest_as_it_is() {
-        let expected = TetherConfig {
-            parent: 7,
-            command: vec!["a".into(), "--listen".into()],
-        };
-        assert_eq!(
-            parse_words("tether 7 a --listen"),
-            Ok(Config::Tether(expected))
-        );
+        let expected = TetherConfig { parent: 7, command: vec!["a".into(), "--listen".into()] };
+        assert_eq!(parse_words("tether 7 a --listen"), Ok(Config::Tether(expected)));
     }
 }

@@ -79,40 +79,18 @@ impl ServeConfig {
 pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
     let (service, flags) = match raw.kind {
         ServeKind::Echo(flags) => (Service::Echo, flags),
-        ServeKind::Discard {
-            flags,
-            frame: false,
-        } => (Service::Discard, flags),
+        ServeKind::Discard { flags, frame: false } => (Service::Discard, flags),
         ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
     };
-    let ServeFlags {
-        listen,
-        cores,
-        backend,
-        spin,
-        cert,
-        key,
-        control,
-    } = flags;
+    let ServeFlags { listen, cores, backend, spin, cert, key, control } = flags;
     let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
-    if let Some(uri) = listen
-        .iter()
-        .find(|uri| uri.scheme() == Scheme::Tls && tls.is_none())
-    {
+    if let Some(uri) = listen.iter().find(|uri| uri.scheme() == Scheme::Tls && tls.is_none()) {
         return Err(ValueError::new(format!(
             "{uri} has no certificate; give one with --cert and --key"
         )));
     }
     let cores = check_allowed("--cores", cores.unwrap_or_else(|| allowed.clone()), allowed)?;
-    Ok(ServeConfig {
-        service,
-        listen,
-        cores,
-        backend,
-        spin,
-        tls,
-        control,
-    })
+    Ok(ServeConfig { service, listen, cores, backend, spin, tls, control })
 }
 
 #[cfg(test)]
@@ -131,15 +109,9 @@ mod tests {
     fn defaults() {
         let config = config("serve echo");
         assert_eq!(config.service, Service::Echo);
-        assert_eq!(
-            config.listen,
-            ["tcp://127.0.0.1:7001".parse().expect("an address")]
-        );
+        assert_eq!(config.listen, ["tcp://127.0.0.1:7001".parse().expect("an address")]);
         assert_eq!(config.cores.as_slice(), [0, 1, 2, 3]);
-        assert_eq!(
-            (config.backend, config.spin, config.control),
-            (Backend::Auto, None, false)
-        );
+        assert_eq!((config.backend, config.spin, config.control), (Backend::Auto, None, false));
     }
 
     #[test]

@@ -35,12 +35,8 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 4] = [
-        ("tcp", Self::Tcp),
-        ("unix", Self::Unix),
-        ("udp", Self::Udp),
-        ("tls", Self::Tls),
-    ];
+    const ALL: [(&'static str, Self); 4] =
+        [("tcp", Self::Tcp), ("unix", Self::Unix), ("udp", Self::Udp), ("tls", Self::Tls)];
 }
 
 /// An address such as `tcp://127.0.0.1:7001` or `unix:///run/echo.sock`, its shape checked.
@@ -90,10 +86,7 @@ impl FromStr for Uri {
             Scheme::Unix => Ok(()),
             Scheme::Tcp | Scheme::Udp | Scheme::Tls => check_host_and_port(rest),
         }?;
-        Ok(Self {
-            text: text.to_owned(),
-            scheme,
-        })
+        Ok(Self { text: text.to_owned(), scheme })
     }
 }
 
@@ -102,14 +95,10 @@ fn check_host_and_port(text: &str) -> Result<(), ValueError> {
         .rsplit_once(':')
         .ok_or_else(|| ValueError::new("no port; write host:port, with port 0 for any free one"))?;
     if host.is_empty() {
-        return Err(ValueError::new(
-            "no host; write 0.0.0.0 or [::] for all interfaces",
-        ));
+        return Err(ValueError::new("no host; write 0.0.0.0 or [::] for all interfaces"));
     }
     if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-        return Err(ValueError::new(
-            "an IPv6 address needs brackets, as in tcp://[::1]:7001",
-        ));
+        return Err(ValueError::new("an IPv6 address needs brackets, as in tcp://[::1]:7001"));
     }
     port.parse::<u16>()
         .map(|_| ())
@@ -185,9 +174,7 @@ fn core_number(text: &str) -> Result<usize, ValueError> {
 pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
     let hint =
         || ValueError::new("write a number with ns, us, ms or s, e.g. 50us, or 0 to sleep at once");
-    let split = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: f64 = number.trim().parse().map_err(|_| hint())?;
     let unit_seconds = match unit {
@@ -214,11 +201,7 @@ pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
 /// Not a number, not above zero, or more than [`limits::MEASURED_MAX`].
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
     let seconds = parse_seconds_or_zero(text)?;
-    if seconds.is_zero() {
-        Err(ValueError::new("must be above zero"))
-    } else {
-        Ok(seconds)
-    }
+    if seconds.is_zero() { Err(ValueError::new("must be above zero")) } else { Ok(seconds) }
 }
 
 /// As [`parse_seconds`], with zero allowed.
@@ -226,9 +209,8 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
 /// # Errors
 /// Not a number, negative, or more than [`limits::MEASURED_MAX`].
 pub(crate) fn parse_seconds_or_zero(text: &str) -> Result<Duration, ValueError> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| ValueError::new("write seconds as a number, e.g. 5 or 0.5"))?;
+    let seconds: f64 =
+        text.parse().map_err(|_| ValueError::new("write seconds as a number, e.g. 5 or 0.5"))?;
     let seconds = Duration::try_from_secs_f64(seconds)
         .map_err(|_| ValueError::new("must not be negative"))?;
     if seconds > limits::MEASURED_MAX {
@@ -246,12 +228,8 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for good in [
-            "tcp://127.0.0.1:0",
-            "tls://[::1]:443",
-            "udp://localhost:53",
-            "unix:///tmp/x",
-        ] {
+        for good in ["tcp://127.0.0.1:0", "tls://[::1]:443", "udp://localhost:53", "unix:///tmp/x"]
+        {
             assert_eq!(good.parse::<Uri>().expect(good).as_str(), good);
         }
         let refused = [
@@ -280,10 +258,7 @@ mod tests {
         for text in ["", "x", "1-0", "0,", "-1", "1024", "0-99999999999999999999"] {
             text.parse::<Cores>().expect_err(text);
         }
-        assert_eq!(
-            "0-3".parse::<Cores>().expect("a range").take(2).to_string(),
-            "0,1"
-        );
+        assert_eq!("0-3".parse::<Cores>().expect("a range").take(2).to_string(), "0,1");
     }
 
     #[test]

@@ -93,11 +93,7 @@ impl Bench<'_> {
         }
     }
 
-    fn start_server(
-        &self,
-        setting: &Setting,
-        program: &Program,
-    ) -> Result<Server, Box<dyn Error>> {
+    fn start_server(&self, setting: &Setting, program: &Program) -> Result<Server, Box<dyn Error>> {
         let service = match setting.workload {
             Workload::PingPong => Service::Echo,
             Workload::Receive(_) => Service::DiscardFramed,
@@ -173,11 +169,7 @@ fn outcome_of_peer(result: &PeerResult) -> Outcome {
             p999_us: result.p999_us,
             max_us: result.max_us,
         }),
-        errors: Errors {
-            mismatched: result.mismatches,
-            other: result.errors,
-            ..Errors::default()
-        },
+        errors: Errors { mismatched: result.mismatches, other: result.errors, ..Errors::default() },
         verified: result.messages,
         server: Cost::default(),
         client,

@@ -118,9 +118,8 @@ pub(super) fn percentiles(runs: &[Outcome]) -> Percentiles {
 
 /// The medians of what an operation has cost one side, over all runs.
 pub(super) fn cost(runs: &[Outcome], side: impl Fn(&Outcome) -> Cost) -> Cost {
-    let median = |part: fn(&Cost) -> Option<f64>| {
-        repeats::median(runs.iter().map(|run| part(&side(run))))
-    };
+    let median =
+        |part: fn(&Cost) -> Option<f64>| repeats::median(runs.iter().map(|run| part(&side(run))));
     Cost {
         cpu_us_per_op: median(|cost| cost.cpu_us_per_op),
         syscalls_per_op: median(|cost| cost.syscalls_per_op),

@@ -22,8 +22,7 @@ use crate::report::Errors;
 pub(super) async fn play(part: Part, pattern: Pattern, size: usize) -> io::Result<CoreOutcome> {
     let mut errors = Errors::default();
     let bounds = Rc::new(bounds(size));
-    let streams =
-        connect_all(&part.address, part.connections.clone(), &bounds, &mut errors).await;
+    let streams = connect_all(&part.address, part.connections.clone(), &bounds, &mut errors).await;
     part.wait_for_all(1).await;
     let game = Rc::new(Game::new(pattern, size, errors));
     for (number, stream) in streams {

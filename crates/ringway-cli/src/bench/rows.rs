@@ -61,7 +61,11 @@ fn versus_epoll(
 }
 
 /// Warns of a run whose rate, latencies and connections contradict each other.
-pub(super) fn check_littles_law(rate: f64, latencies: &Latencies, in_flight: u32) -> Option<String> {
+pub(super) fn check_littles_law(
+    rate: f64,
+    latencies: &Latencies,
+    in_flight: u32,
+) -> Option<String> {
     let mean = latencies.mean_us()?;
     repeats::check_littles_law(rate, mean, f64::from(in_flight))
 }

@@ -29,9 +29,7 @@ impl Pattern {
                 mix(state).to_le_bytes()
             })
             .collect();
-        Self {
-            bytes: Vec::leak(bytes),
-        }
+        Self { bytes: Vec::leak(bytes) }
     }
 
     /// The first bytes of message `sequence` of `connection`, of `size` bytes in all; of a message shorter
@@ -97,15 +95,7 @@ impl Verifier {
     /// A verifier that expects nothing yet.
     pub(crate) fn new(pattern: Pattern) -> Self {
         let header = [0; MESSAGE_HEADER_BYTES];
-        Self {
-            pattern,
-            connection: 0,
-            sequence: 0,
-            size: 0,
-            header,
-            body: &[],
-            seen: 0,
-        }
+        Self { pattern, connection: 0, sequence: 0, size: 0, header, body: &[], seen: 0 }
     }
 
     /// Makes message `sequence` of `connection`, of `size` bytes, the one that is due.
@@ -129,16 +119,9 @@ impl Verifier {
         let header_from = self.seen.min(header_end);
         self.compare(&self.header[header_from..][..in_header], head, self.seen)?;
         let body_from = (self.seen + in_header).saturating_sub(MESSAGE_HEADER_BYTES);
-        self.compare(
-            &self.body[body_from..][..rest.len()],
-            rest,
-            self.seen + in_header,
-        )?;
+        self.compare(&self.body[body_from..][..rest.len()], rest, self.seen + in_header)?;
         self.seen += consumed;
-        Ok(Progress {
-            consumed,
-            complete: self.seen == self.size,
-        })
+        Ok(Progress { consumed, complete: self.seen == self.size })
     }
 
     fn compare(&self, expected: &[u8], found: &[u8], offset: usize) -> Result<(), Mismatch> {
@@ -195,39 +178,15 @@ mod tests {
             let (pattern, bytes) = message(3, 1 << 33, size);
             for cut in 0..=size {
                 let mut verifier = verifier(pattern, 3, 1 << 33, size);
-                let first = verifier
-                    .feed(&bytes[..cut])
-                    .expect("the message's own bytes");
-                assert_eq!(
-                    first,
-                    Progress {
-                        consumed: cut,
-                        complete: cut == size
-                    }
-                );
-                let second = verifier
-                    .feed(&bytes[cut..])
-                    .expect("the message's own bytes");
-                assert_eq!(
-                    second,
-                    Progress {
-                        consumed: size - cut,
-                        complete: true
-                    }
-                );
+                let first = verifier.feed(&bytes[..cut]).expect("the message's own bytes");
+                assert_eq!(first, Progress { consumed: cut, complete: cut == size });
+                let second = verifier.feed(&bytes[cut..]).expect("the message's own bytes");
+                assert_eq!(second, Progress { consumed: size - cut, complete: true });
             }
             let mut verifier = verifier(pattern, 3, 1 << 33, size);
             for (index, byte) in bytes.iter().enumerate() {
-                let progress = verifier
-                    .feed(std::slice::from_ref(byte))
-                    .expect("one byte of it");
-                assert_eq!(
-                    progress,
-                    Progress {
-                        consumed: 1,
-                        complete: index + 1 == size
-                    }
-                );
+                let progress = verifier.feed(std::slice::from_ref(byte)).expect("one byte of it");
+                assert_eq!(progress, Progress { consumed: 1, complete: index + 1 == size });
             }
         }
     }
@@ -237,21 +196,9 @@ mod tests {
         let (pattern, mut bytes) = message(0, 0, 40);
         pattern.write(0, 1, 40, &mut bytes);
         let mut verifier = verifier(pattern, 0, 0, 40);
-        assert_eq!(
-            verifier.feed(&bytes),
-            Ok(Progress {
-                consumed: 40,
-                complete: true
-            })
-        );
+        assert_eq!(verifier.feed(&bytes), Ok(Progress { consumed: 40, complete: true }));
         verifier.expect(0, 1, 40);
-        assert_eq!(
-            verifier.feed(&bytes[40..]),
-            Ok(Progress {
-                consumed: 40,
-                complete: true
-            })
-        );
+        assert_eq!(verifier.feed(&bytes[40..]), Ok(Progress { consumed: 40, complete: true }));
     }
 
     #[test]
@@ -261,9 +208,7 @@ mod tests {
             for at in 0..size {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= 0x10;
-                let mismatch = verifier(pattern, 9, 5, size)
-                    .feed(&bytes)
-                    .expect_err("flipped");
+                let mismatch = verifier(pattern, 9, 5, size).feed(&bytes).expect_err("flipped");
                 assert_eq!((mismatch.offset, mismatch.found), (at, bytes[at]));
                 assert_eq!((mismatch.connection, mismatch.sequence), (9, 5));
             }
@@ -277,10 +222,7 @@ mod tests {
             let (pattern, bytes) = message(1, 7, size);
             for (connection, sequence) in [(2, 7), (1, 8), (1, 6), (7, 1), (0, 7)] {
                 let result = verifier(pattern, connection, sequence, size).feed(&bytes);
-                assert!(
-                    result.is_err(),
-                    "{size} bytes passed as {connection}, {sequence}"
-                );
+                assert!(result.is_err(), "{size} bytes passed as {connection}, {sequence}");
             }
         }
     }
@@ -290,23 +232,14 @@ mod tests {
         let pattern = Pattern::new(64);
         for sequence in 0..1000 {
             let body = pattern.body(4, sequence, 64);
-            assert_ne!(
-                body,
-                pattern.body(4, sequence + 1, 64),
-                "sequence {sequence}"
-            );
+            assert_ne!(body, pattern.body(4, sequence + 1, 64), "sequence {sequence}");
         }
     }
 
     #[test]
     fn a_mismatch_reads_well() {
-        let mismatch = Mismatch {
-            connection: 4,
-            sequence: 17,
-            offset: 12,
-            expected: 0x40,
-            found: 0x41,
-        };
+        let mismatch =
+            Mismatch { connection: 4, sequence: 17, offset: 12, expected: 0x40, found: 0x41 };
         insta::assert_snapshot!(
             mismatch,
             @"payload 17 of connection 4 is wrong at byte 12: 0x41 instead of 0x40"

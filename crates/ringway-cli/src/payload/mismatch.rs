@@ -17,13 +17,7 @@ pub(crate) struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            connection,
-            sequence,
-            offset,
-            expected,
-            found,
-        } = self;
+        let Self { connection, sequence, offset, expected, found } = self;
         write!(
             f,
             "payload {sequence} of connection {connection} is wrong at byte {offset}: {found:#04x} \
@@ -40,8 +34,5 @@ pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
     if expected == found {
         return None;
     }
-    expected
-        .iter()
-        .zip(found)
-        .position(|(expected, found)| expected != found)
+    expected.iter().zip(found).position(|(expected, found)| expected != found)
 }

@@ -74,10 +74,7 @@ fn difference(packet: &[u8], connection: u32, sequence: u64) -> u64 {
 fn header(size: usize, connection: u32, sequence: u64) -> [u64; 2] {
     let rest = (size as u32).wrapping_sub(LENGTH_BYTES);
     let tag = connection.wrapping_add((sequence as u32).wrapping_mul(TAG_FACTOR));
-    [
-        u64::from(rest) | (sequence << 32),
-        (sequence >> 32) | (u64::from(tag) << 32),
-    ]
+    [u64::from(rest) | (sequence << 32), (sequence >> 32) | (u64::from(tag) << 32)]
 }
 
 #[inline(always)]
@@ -179,13 +176,7 @@ impl PacketVerifier {
     }
 
     fn mismatch(&self, connection: u32, offset: usize, expected: u8, found: u8) -> Mismatch {
-        Mismatch {
-            connection,
-            sequence: self.verified,
-            offset,
-            expected,
-            found,
-        }
+        Mismatch { connection, sequence: self.verified, offset, expected, found }
     }
 }
 
@@ -218,10 +209,7 @@ mod tests {
     }
 
     fn verifier_at(connection: u32, verified: u64) -> PacketVerifier {
-        PacketVerifier {
-            connection: Some(connection),
-            verified,
-        }
+        PacketVerifier { connection: Some(connection), verified }
     }
 
     #[test]
@@ -237,18 +225,10 @@ mod tests {
             let bytes = packets(size, 5, 3, 0);
             for cut in 0..=bytes.len() {
                 let mut verifier = PacketVerifier::default();
-                let consumed = verifier
-                    .packets(&bytes[..cut], size)
-                    .expect("the sender's bytes");
+                let consumed = verifier.packets(&bytes[..cut], size).expect("the sender's bytes");
                 assert_eq!(consumed, cut / size * size);
-                let consumed = verifier
-                    .packets(&bytes[consumed..], size)
-                    .expect("the rest");
-                assert_eq!(
-                    (consumed % size, verifier.verified()),
-                    (0, 5),
-                    "{size} cut at {cut}"
-                );
+                let consumed = verifier.packets(&bytes[consumed..], size).expect("the rest");
+                assert_eq!((consumed % size, verifier.verified()), (0, 5), "{size} cut at {cut}");
             }
         }
     }
@@ -271,9 +251,7 @@ mod tests {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= 0x40;
                 let mut verifier = verifier_at(1, 0);
-                let mismatch = verifier
-                    .packets(&bytes, size)
-                    .expect_err("one byte is flipped");
+                let mismatch = verifier.packets(&bytes, size).expect_err("one byte is flipped");
                 let place = (mismatch.sequence, mismatch.offset);
                 assert_eq!(place, ((at / size) as u64, at % size), "packets of {size}");
                 assert_eq!(verifier.verified(), (at / size) as u64);
@@ -285,15 +263,9 @@ mod tests {
     fn swapped_connections_are_found() {
         for size in SIZES {
             let mut verifier = PacketVerifier::default();
-            verifier
-                .packet(&packets(size, 1, 1, 0))
-                .expect("the first packet of connection 1");
-            verifier
-                .packet(&packets(size, 1, 2, 1))
-                .expect_err("a packet of connection 2");
-            verifier
-                .packet(&packets(size, 1, 1, 1))
-                .expect("the second of connection 1");
+            verifier.packet(&packets(size, 1, 1, 0)).expect("the first packet of connection 1");
+            verifier.packet(&packets(size, 1, 2, 1)).expect_err("a packet of connection 2");
+            verifier.packet(&packets(size, 1, 1, 1)).expect("the second of connection 1");
         }
     }
 
@@ -309,21 +281,15 @@ mod tests {
 
     #[test]
     fn the_first_packet_must_be_number_0_of_a_possible_connection() {
-        PacketVerifier::default()
-            .packet(&packets(32, 1, 5, 1))
-            .expect_err("number 1 comes second");
+        PacketVerifier::default().packet(&packets(32, 1, 5, 1)).expect_err("number 1 comes second");
         let impossible = packets(32, 1, limits::CONNECTIONS_MAX, 0);
-        PacketVerifier::default()
-            .packet(&impossible)
-            .expect_err("no sender has this number");
+        PacketVerifier::default().packet(&impossible).expect_err("no sender has this number");
     }
 
     #[test]
     fn a_packet_below_its_header_is_refused() {
         for size in 0..PACKET_BYTES_MIN {
-            PacketVerifier::default()
-                .packet(&vec![0; size])
-                .expect_err("too short");
+            PacketVerifier::default().packet(&vec![0; size]).expect_err("too short");
         }
     }
 
@@ -331,9 +297,6 @@ mod tests {
     fn sequence_numbers_past_32_bits_stay_distinct() {
         let bytes = packets(32, 4, 2, u64::from(u32::MAX) - 1);
         let mut verifier = verifier_at(2, u64::from(u32::MAX) - 1);
-        assert_eq!(
-            verifier.packets(&bytes, 32).expect("the sender's bytes"),
-            128
-        );
+        assert_eq!(verifier.packets(&bytes, 32).expect("the sender's bytes"), 128);
     }
 }

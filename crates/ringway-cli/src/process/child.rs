@@ -31,23 +31,14 @@ impl PipedChild {
     /// # Errors
     /// [`ProcessError::Start`]
     pub(super) fn start(mut command: Command, name: &str) -> Result<Self, ProcessError> {
-        let failed = |source| ProcessError::Start {
-            program: name.to_owned(),
-            source,
-        };
+        let failed = |source| ProcessError::Start { program: name.to_owned(), source };
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let stdout = child.stdout.take().expect("standard output was piped");
         let stdin = child.stdin.take().expect("standard input was piped");
         let ready = pidfd_of(&child).and_then(|pidfd| Ok((pidfd, spawn_reader(stdout)?)));
         match ready {
-            Ok((pidfd, lines)) => Ok(Self {
-                name: name.to_owned(),
-                child,
-                pidfd,
-                stdin,
-                lines,
-            }),
+            Ok((pidfd, lines)) => Ok(Self { name: name.to_owned(), child, pidfd, stdin, lines }),
             Err(source) => {
                 kill_and_reap(&mut child);
                 Err(failed(source))
@@ -77,18 +68,10 @@ impl PipedChild {
         let program = self.name.clone();
         match self.lines.recv_timeout(limit) {
             Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => Err(ProcessError::Late {
-                program,
-                awaited,
-                limit,
-            }),
+            Err(RecvTimeoutError::Timeout) => Err(ProcessError::Late { program, awaited, limit }),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.wait(limit)?;
-                Err(ProcessError::Ended {
-                    program,
-                    awaited,
-                    status,
-                })
+                Err(ProcessError::Ended { program, awaited, status })
             }
         }
     }
@@ -111,20 +94,13 @@ impl PipedChild {
     pub(super) fn wait(&mut self, limit: Duration) -> Result<ExitStatus, ProcessError> {
         if !ends_within(&self.pidfd, limit).map_err(|errno| self.system(errno))? {
             let program = self.name.clone();
-            return Err(ProcessError::Late {
-                program,
-                awaited: "its end",
-                limit,
-            });
+            return Err(ProcessError::Late { program, awaited: "its end", limit });
         }
         self.child.wait().map_err(|source| self.system(source))
     }
 
     fn system(&self, source: impl Into<std::io::Error>) -> ProcessError {
-        ProcessError::System {
-            program: self.name.clone(),
-            source: source.into(),
-        }
+        ProcessError::System { program: self.name.clone(), source: source.into() }
     }
 }
 

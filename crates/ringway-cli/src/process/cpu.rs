@@ -39,21 +39,14 @@ fn thread_times(tasks: &Path) -> io::Result<Option<Duration>> {
 
 /// The first of three fields: nanoseconds on a core.
 fn run_time(schedstat: &str) -> Option<Duration> {
-    schedstat
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
-        .map(Duration::from_nanos)
+    schedstat.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 fn process_time(stat: &Path) -> io::Result<Duration> {
     let ticks = ticks_used(&fs::read_to_string(stat)?)
         .ok_or_else(|| io::Error::other("the kernel's process status has an unknown form"))?;
     let ticks_per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_secs_f64(
-        ticks as f64 / ticks_per_second as f64,
-    ))
+    Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second as f64))
 }
 
 /// Fields 14 and 15, counted behind the name, which may hold spaces and parentheses.

@@ -11,23 +11,11 @@ pub(crate) enum ProcessError {
     /// The system did not start it.
     Start { program: String, source: io::Error },
     /// It ended before it had done what was asked.
-    Ended {
-        program: String,
-        awaited: &'static str,
-        status: ExitStatus,
-    },
+    Ended { program: String, awaited: &'static str, status: ExitStatus },
     /// It did not do what was asked in time.
-    Late {
-        program: String,
-        awaited: &'static str,
-        limit: Duration,
-    },
+    Late { program: String, awaited: &'static str, limit: Duration },
     /// It answered something else than was asked.
-    Answer {
-        program: String,
-        awaited: &'static str,
-        line: String,
-    },
+    Answer { program: String, awaited: &'static str, line: String },
     /// The system refused to signal it, wait for it or read its times.
     System { program: String, source: io::Error },
     /// The peer programs are neither beside this one nor in a checkout to build them from.
@@ -40,34 +28,19 @@ impl fmt::Display for ProcessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start { program, source } => {
-                write!(
-                    f,
-                    "cannot start {program}: {source}; check that it exists and may be run"
-                )
+                write!(f, "cannot start {program}: {source}; check that it exists and may be run")
             }
-            Self::Ended {
-                program,
-                awaited,
-                status,
-            } => write!(
+            Self::Ended { program, awaited, status } => write!(
                 f,
                 "{program} ended ({status}) before {awaited}; its own message, if any, stands above"
             ),
-            Self::Late {
-                program,
-                awaited,
-                limit,
-            } => {
+            Self::Late { program, awaited, limit } => {
                 write!(
                     f,
                     "{program}: no sign of {awaited} within {limit:?}; is the machine overloaded?"
                 )
             }
-            Self::Answer {
-                program,
-                awaited,
-                line,
-            } => {
+            Self::Answer { program, awaited, line } => {
                 write!(
                     f,
                     "{program} printed {line:?} instead of {awaited}; are both of one version?"
@@ -80,10 +53,7 @@ impl fmt::Display for ProcessError {
                  `cargo build --release -p ringway-peers` and put it there, or leave --peers out"
             ),
             Self::PeersBuild { status } => {
-                write!(
-                    f,
-                    "building ringway-peers failed ({status}); cargo's message stands above"
-                )
+                write!(f, "building ringway-peers failed ({status}); cargo's message stands above")
             }
         }
     }

@@ -70,11 +70,7 @@ impl Peers {
         if binary.is_file() {
             return Ok(Self { binary });
         }
-        let looked_in = program
-            .parent()
-            .unwrap_or(Path::new(""))
-            .display()
-            .to_string();
+        let looked_in = program.parent().unwrap_or(Path::new("")).display().to_string();
         Err(ProcessError::NoPeers { looked_in })
     }
 
@@ -114,10 +110,8 @@ impl Peers {
     }
 
     fn command(&self, args: &[&str]) -> Result<Command, ProcessError> {
-        tethered(&self.binary, args).map_err(|source| ProcessError::Start {
-            program: NAME.to_owned(),
-            source,
-        })
+        tethered(&self.binary, args)
+            .map_err(|source| ProcessError::Start { program: NAME.to_owned(), source })
     }
 }
 
@@ -131,23 +125,14 @@ impl PeerClientRun<'_> {
             ("--warmup", self.warmup.as_secs_f64().to_string()),
             ("--core", self.core.to_string()),
         ];
-        let numbers = numbers
-            .into_iter()
-            .flat_map(|(flag, number)| [flag.to_owned(), number]);
-        words
-            .map(str::to_owned)
-            .into_iter()
-            .chain(numbers)
-            .collect()
+        let numbers = numbers.into_iter().flat_map(|(flag, number)| [flag.to_owned(), number]);
+        words.map(str::to_owned).into_iter().chain(numbers).collect()
     }
 }
 
 /// Builds in release mode and returns where cargo says the binary is.
 fn build(checkout: &Path) -> Result<PathBuf, ProcessError> {
-    let failed = |source| ProcessError::Start {
-        program: "cargo".to_owned(),
-        source,
-    };
+    let failed = |source| ProcessError::Start { program: "cargo".to_owned(), source };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = Command::new(cargo)
         .current_dir(checkout)
@@ -158,15 +143,9 @@ fn build(checkout: &Path) -> Result<PathBuf, ProcessError> {
         .spawn()
         .map_err(failed)?;
     let messages = BufReader::new(child.stdout.take().expect("standard output was piped"));
-    let binary = messages
-        .lines()
-        .map_while(Result::ok)
-        .filter_map(|line| executable(&line))
-        .last();
+    let binary = messages.lines().map_while(Result::ok).filter_map(|line| executable(&line)).last();
     let status = child.wait().map_err(failed)?;
-    binary
-        .filter(|_| status.success())
-        .ok_or(ProcessError::PeersBuild { status })
+    binary.filter(|_| status.success()).ok_or(ProcessError::PeersBuild { status })
 }
 
 /// The program that one of cargo's messages announces, if it announces one.

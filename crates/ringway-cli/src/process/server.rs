@@ -28,10 +28,7 @@ pub(crate) struct ServerProcess {
 /// # Errors
 /// The system's, if it does not know where this program is.
 pub(crate) fn own_server(config: &ServeConfig) -> io::Result<Command> {
-    debug_assert!(
-        config.control,
-        "without it the server could outlive this process"
-    );
+    debug_assert!(config.control, "without it the server could outlive this process");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(config.to_args());
     Ok(command)
@@ -64,18 +61,12 @@ impl ServerProcess {
     fn start_within(command: Command, name: &str, limit: Duration) -> Result<Self, ProcessError> {
         let mut child = PipedChild::start(command, name)?;
         let line = next_line_with(&mut child, READY_PREFIX, "`listening on`", limit)?;
-        let uri = line[READY_PREFIX.len()..]
-            .parse()
-            .map_err(|_| ProcessError::Answer {
-                program: name.to_owned(),
-                awaited: "`listening on` and an address",
-                line: line.clone(),
-            })?;
-        Ok(Self {
-            name: name.to_owned(),
-            child,
-            uri,
-        })
+        let uri = line[READY_PREFIX.len()..].parse().map_err(|_| ProcessError::Answer {
+            program: name.to_owned(),
+            awaited: "`listening on` and an address",
+            line: line.clone(),
+        })?;
+        Ok(Self { name: name.to_owned(), child, uri })
     }
 
     /// Where it listens; the first address if there are several.
@@ -93,10 +84,8 @@ impl ServerProcess {
     /// # Errors
     /// [`ProcessError::System`], as when it has ended.
     pub(crate) fn cpu_time(&self) -> Result<Duration, ProcessError> {
-        cpu::cpu_time(self.pid()).map_err(|source| ProcessError::System {
-            program: self.name.clone(),
-            source,
-        })
+        cpu::cpu_time(self.pid())
+            .map_err(|source| ProcessError::System { program: self.name.clone(), source })
     }
 
     /// Its counters, of a server started with `--control`.
@@ -118,10 +107,7 @@ impl ServerProcess {
         match stdin.write_all(b"snapshot\n").and_then(|()| stdin.flush()) {
             // It has ended; reading its answer will tell how.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Err(source) => Err(ProcessError::System {
-                program: self.name.clone(),
-                source,
-            }),
+            Err(source) => Err(ProcessError::System { program: self.name.clone(), source }),
             Ok(()) => Ok(()),
         }
     }
@@ -168,18 +154,12 @@ fn next_line_with(
     let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let line = child
-            .next_line(awaited, left)
-            .map_err(|error| match error {
-                ProcessError::Late {
-                    program, awaited, ..
-                } => ProcessError::Late {
-                    program,
-                    awaited,
-                    limit,
-                },
-                other => other,
-            })?;
+        let line = child.next_line(awaited, left).map_err(|error| match error {
+            ProcessError::Late { program, awaited, .. } => {
+                ProcessError::Late { program, awaited, limit }
+            }
+            other => other,
+        })?;
         if line.starts_with(prefix) {
             return Ok(line);
         }
@@ -238,16 +218,10 @@ mod tests {
         let error = start("echo listening on the moon; read end").expect_err("no address");
         assert!(matches!(error, ProcessError::Answer { .. }), "{error:?}");
         let script = "echo listening on tcp://a:1; read request; echo {broken; read end";
-        let error = start(script)
-            .expect("it listens")
-            .snapshot()
-            .expect_err("no JSON");
+        let error = start(script).expect("it listens").snapshot().expect_err("no JSON");
         assert!(matches!(error, ProcessError::Answer { .. }), "{error:?}");
         let script = "echo listening on tcp://a:1; read request";
-        let error = start(script)
-            .expect("it listens")
-            .snapshot()
-            .expect_err("it ends instead");
+        let error = start(script).expect("it listens").snapshot().expect_err("it ends instead");
         assert!(matches!(error, ProcessError::Ended { .. }), "{error:?}");
     }
 
@@ -256,9 +230,7 @@ mod tests {
         let server =
             start("trap '' TERM; echo listening on tcp://a:1; read end").expect("it listens");
         let pid = server.pid();
-        let error = server
-            .stop_within(Duration::from_millis(10))
-            .expect_err("it stays");
+        let error = server.stop_within(Duration::from_millis(10)).expect_err("it stays");
         assert!(matches!(error, ProcessError::Late { .. }), "{error:?}");
         cpu::cpu_time(pid).expect_err("it is gone and reaped");
     }
@@ -267,15 +239,8 @@ mod tests {
     fn private_addresses_are_distinct_and_removed_with_their_server() {
         let uri = private_address(Transport::Unix);
         assert_ne!(uri, private_address(Transport::Unix));
-        assert_eq!(
-            private_address(Transport::Tcp).as_str(),
-            "tcp://127.0.0.1:0"
-        );
-        let path = uri
-            .as_str()
-            .strip_prefix("unix://")
-            .expect("a socket file")
-            .to_owned();
+        assert_eq!(private_address(Transport::Tcp).as_str(), "tcp://127.0.0.1:0");
+        let path = uri.as_str().strip_prefix("unix://").expect("a socket file").to_owned();
         let script = format!("touch {path}; echo listening on {uri}; read end");
         let server = start(&script).expect("it listens");
         assert!(std::fs::exists(&path).expect("the file can be looked for"));
@@ -287,9 +252,6 @@ mod tests {
     fn a_missing_program_is_named() {
         let command = Command::new("/nonexistent/ringway-peers");
         let error = ServerProcess::start(command, "ringway-peers").expect_err("nothing to start");
-        assert!(
-            error.to_string().starts_with("cannot start ringway-peers:"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("cannot start ringway-peers:"), "{error}");
     }
 }

@@ -23,11 +23,7 @@ pub(super) fn tethered<A: AsRef<OsStr>>(
     args: impl IntoIterator<Item = A>,
 ) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("tether")
-        .arg(std::process::id().to_string())
-        .arg(program)
-        .args(args);
+    command.arg("tether").arg(std::process::id().to_string()).arg(program).args(args);
     Ok(command)
 }
 

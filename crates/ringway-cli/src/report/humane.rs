@@ -22,11 +22,7 @@ pub(super) fn plain(value: Option<f64>) -> String {
     let Some(value) = known(value) else {
         return UNKNOWN.to_owned();
     };
-    if value.abs() < 999.5 {
-        three_digits(value)
-    } else {
-        grouped(value.round() as i64)
-    }
+    if value.abs() < 999.5 { three_digits(value) } else { grouped(value.round() as i64) }
 }
 
 /// A whole number, thousands grouped: `16,384`.
@@ -47,10 +43,7 @@ pub(super) fn grouped(number: i64) -> String {
 
 /// A share as percentage: `2.1 %`; `–` for what is unknown.
 pub(super) fn percent(share: Option<f64>) -> String {
-    known(share).map_or_else(
-        || UNKNOWN.to_owned(),
-        |share| format!("{:.1} %", share * 100.0),
-    )
+    known(share).map_or_else(|| UNKNOWN.to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
 /// A row's parameter: numbers grouped, text without quotes; `–` for one the row lacks.
@@ -116,12 +109,8 @@ mod tests {
 
     #[test]
     fn groups_of_three() {
-        for (number, text) in [
-            (0, "0"),
-            (-1234, "-1,234"),
-            (999, "999"),
-            (1_048_576, "1,048,576"),
-        ] {
+        for (number, text) in [(0, "0"), (-1234, "-1,234"), (999, "999"), (1_048_576, "1,048,576")]
+        {
             assert_eq!(grouped(number), text);
         }
     }

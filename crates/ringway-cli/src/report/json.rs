@@ -7,16 +7,10 @@ use super::row::Row;
 use crate::environment::Environment;
 
 pub(super) fn render(report: &Report) -> String {
-    let document = Document {
-        environment: &report.environment,
-        rows: &report.rows,
-    };
+    let document = Document { environment: &report.environment, rows: &report.rows };
     let text = serde_json::to_string_pretty(&document);
     // Maps have string keys here and numbers that are none become null, so nothing is left to refuse.
-    format!(
-        "{}\n",
-        text.expect("a report has only values that JSON knows")
-    )
+    format!("{}\n", text.expect("a report has only values that JSON knows"))
 }
 
 #[derive(Serialize)]

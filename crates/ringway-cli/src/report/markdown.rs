@@ -21,12 +21,8 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 fn write_grid(out: &mut String, grid: &Grid) {
-    write_line(out, grid, |column| {
-        escaped(format!("{} {}", column.name, column.unit).trim_end())
-    });
-    write_line(out, grid, |column| {
-        if column.is_text { "---" } else { "--:" }.to_owned()
-    });
+    write_line(out, grid, |column| escaped(format!("{} {}", column.name, column.unit).trim_end()));
+    write_line(out, grid, |column| if column.is_text { "---" } else { "--:" }.to_owned());
     let row_count = grid.columns.first().map_or(0, |column| column.cells.len());
     for row in 0..row_count {
         write_line(out, grid, |column| escaped(&column.cells[row]));

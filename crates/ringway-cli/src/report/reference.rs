@@ -32,10 +32,7 @@ pub(super) struct Source {
 /// The cell beside a row, and where its figure comes from; `None` for a setting nobody reported.
 pub(super) fn find(row: &Row) -> Option<(String, &'static Source)> {
     let figure = FIGURES.iter().find(|figure| figure.matches(row))?;
-    Some((
-        format!("{} {}", figure.text, figure.source.name),
-        figure.source,
-    ))
+    Some((format!("{} {}", figure.text, figure.source.name), figure.source))
 }
 
 impl Figure {
@@ -78,25 +75,11 @@ const FIGURES: &[Figure] = &[
 ];
 
 const fn muduo(connections: u64, text: &'static str) -> Figure {
-    Figure {
-        suite: "pingpong",
-        mode: None,
-        size: 16384,
-        connections,
-        text,
-        source: &MUDUO,
-    }
+    Figure { suite: "pingpong", mode: None, size: 16384, connections, text, source: &MUDUO }
 }
 
 /// One send a packet; batches are another workload than the report's and have no figure beside them.
 const fn newlife(connections: u64, text: &'static str) -> Figure {
     let mode = Some("per-packet");
-    Figure {
-        suite: "receive",
-        mode,
-        size: 32,
-        connections,
-        text,
-        source: &NEWLIFE,
-    }
+    Figure { suite: "receive", mode, size: 32, connections, text, source: &NEWLIFE }
 }

@@ -78,14 +78,7 @@ pub(crate) struct Rows<'a>(pub(crate) &'a [Row]);
 impl Errors {
     /// Failed operations of all kinds.
     pub(crate) fn total(&self) -> u64 {
-        let Self {
-            refused,
-            reset,
-            timed_out,
-            mismatched,
-            unanswered,
-            other,
-        } = self;
+        let Self { refused, reset, timed_out, mismatched, unanswered, other } = self;
         refused + reset + timed_out + mismatched + unanswered + other
     }
 

@@ -41,53 +41,31 @@ pub(super) fn render(report: &Report) -> String {
 /// Lays out the rows of one suite; there is at least one.
 pub(super) fn grid(rows: &[Row]) -> Grid {
     let (shared, distinct) = parameter_names(rows);
-    let mut columns: Vec<Column> = distinct
-        .into_iter()
-        .map(|name| parameter_column(name, rows))
-        .collect();
+    let mut columns: Vec<Column> =
+        distinct.into_iter().map(|name| parameter_column(name, rows)).collect();
     let mut number = |name: &str, unit, cell: &dyn Fn(&Row) -> String| {
         columns.push(column(name, unit, rows, cell));
     };
-    number("rate", rows[0].unit, &|row| {
-        humane::count(Some(row.rate.median))
-    });
+    number("rate", rows[0].unit, &|row| humane::count(Some(row.rate.median)));
     number("±", "cv", &|row| humane::percent(row.rate.cv));
     number("goodput", "MiB/s", &|row| humane::plain(row.goodput_mib_s));
     number("p50", "µs", &|row| humane::plain(row.latency.p50_us));
     number("p99", "µs", &|row| humane::plain(row.latency.p99_us));
     number("p99.9", "µs", &|row| humane::plain(row.latency.p999_us));
-    number("server cpu", "µs/op", &|row| {
-        humane::plain(row.server.cpu_us_per_op)
-    });
-    number("syscalls", "/op", &|row| {
-        humane::plain(row.server.syscalls_per_op)
-    });
-    number("allocs", "/op", &|row| {
-        humane::plain(row.server.allocations_per_op)
-    });
-    number("client cpu", "µs/op", &|row| {
-        humane::plain(row.client.cpu_us_per_op)
-    });
+    number("server cpu", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));
+    number("syscalls", "/op", &|row| humane::plain(row.server.syscalls_per_op));
+    number("allocs", "/op", &|row| humane::plain(row.server.allocations_per_op));
+    number("client cpu", "µs/op", &|row| humane::plain(row.client.cpu_us_per_op));
     number("rate", "× epoll", &|row| humane::plain(row.versus_epoll.rate));
     number("server cpu", "× epoll", &|row| humane::plain(row.versus_epoll.server_cpu));
-    number("rate", "× epoll both sides", &|row| {
-        humane::plain(row.versus_epoll.rate_both_sides)
-    });
+    number("rate", "× epoll both sides", &|row| humane::plain(row.versus_epoll.rate_both_sides));
     if rows.iter().any(|row| row.errors.total() > 0) {
-        number("errors", "", &|row| {
-            humane::grouped(row.errors.total() as i64)
-        });
+        number("errors", "", &|row| humane::grouped(row.errors.total() as i64));
     }
     let figure = |row: &Row| reference::find(row).map_or(humane::UNKNOWN.into(), |(cell, _)| cell);
-    columns.push(Column {
-        is_text: true,
-        ..column("report", "", rows, &figure)
-    });
+    columns.push(Column { is_text: true, ..column("report", "", rows, &figure) });
     columns.retain(|column| column.cells.iter().any(|cell| cell != humane::UNKNOWN));
-    Grid {
-        title: title(&rows[0], &shared),
-        columns,
-    }
+    Grid { title: title(&rows[0], &shared), columns }
 }
 
 /// The names of the parameters in the order in which they first occur: those with one value in all of
@@ -110,11 +88,8 @@ fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
 /// `receive: transport tcp, size 32 B`.
 fn title(row: &Row, shared: &[&str]) -> String {
     let parameters = shared.iter().map(|name| {
-        let text = format!(
-            "{name} {} {}",
-            humane::parameter(row.parameters.get(*name)),
-            unit(name)
-        );
+        let text =
+            format!("{name} {} {}", humane::parameter(row.parameters.get(*name)), unit(name));
         text.trim_end().to_owned()
     });
     let parameters: Vec<String> = parameters.collect();
@@ -129,23 +104,13 @@ fn unit(parameter: &str) -> &'static str {
 }
 
 fn parameter_column(name: &str, rows: &[Row]) -> Column {
-    let is_text = rows
-        .iter()
-        .any(|row| row.parameters.get(name).is_some_and(Value::is_string));
+    let is_text = rows.iter().any(|row| row.parameters.get(name).is_some_and(Value::is_string));
     let cell = |row: &Row| humane::parameter(row.parameters.get(name));
-    Column {
-        is_text,
-        ..column(name, unit(name), rows, &cell)
-    }
+    Column { is_text, ..column(name, unit(name), rows, &cell) }
 }
 
 fn column(name: &str, unit: &'static str, rows: &[Row], cell: &dyn Fn(&Row) -> String) -> Column {
-    Column {
-        name: name.to_owned(),
-        unit,
-        cells: rows.iter().map(cell).collect(),
-        is_text: false,
-    }
+    Column { name: name.to_owned(), unit, cells: rows.iter().map(cell).collect(), is_text: false }
 }
 
 /// Two lines of header, names and units, then one for each row.
@@ -174,11 +139,7 @@ fn write_line(out: &mut String, grid: &Grid, cell: impl Fn(&Column) -> &str) {
 impl Column {
     /// Characters of the widest cell or header line.
     fn width(&self) -> usize {
-        let texts = self
-            .cells
-            .iter()
-            .map(String::as_str)
-            .chain([self.name.as_str(), self.unit]);
+        let texts = self.cells.iter().map(String::as_str).chain([self.name.as_str(), self.unit]);
         texts.map(|text| text.chars().count()).max().unwrap_or(0)
     }
 }
@@ -194,11 +155,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
                 humane::grouped(count as i64)
             ));
         }
-        notes.extend(
-            row.warnings
-                .iter()
-                .map(|text| format!("warning: {}: {text}", name_of(row))),
-        );
+        notes.extend(row.warnings.iter().map(|text| format!("warning: {}: {text}", name_of(row))));
     }
     let mut sources: Vec<&reference::Source> = Vec::new();
     for (_, source) in report.rows.iter().filter_map(reference::find) {
@@ -206,11 +163,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
             sources.push(source);
         }
     }
-    notes.extend(
-        sources
-            .iter()
-            .map(|source| format!("report: {}", source.note)),
-    );
+    notes.extend(sources.iter().map(|source| format!("report: {}", source.note)));
     if !sources.is_empty() {
         notes.push("report: other hardware, so for the size of things only".to_owned());
     }
@@ -224,10 +177,7 @@ fn verdict(report: &Report) -> String {
     let verified = humane::grouped(sum(&|row| row.verified));
     match sum(&|row| row.errors.total()) {
         0 => format!("{verified} payloads compared, all right"),
-        errors => format!(
-            "{verified} payloads compared, {} errors",
-            humane::grouped(errors)
-        ),
+        errors => format!("{verified} payloads compared, {} errors", humane::grouped(errors)),
     }
 }
 

@@ -8,9 +8,7 @@ use crate::histogram::Percentiles;
 use crate::repeats::Spread;
 
 fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row {
-    let serde_json::Value::Object(parameters) = parameters else {
-        panic!("an object")
-    };
+    let serde_json::Value::Object(parameters) = parameters else { panic!("an object") };
     let size = parameters["size"].as_u64().expect("a size") as f64;
     let rate = Spread::of(rates).expect("at least one run");
     Row {
@@ -18,11 +16,7 @@ fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row
         parameters,
         rate,
         repeat: rates.len() as u32,
-        unit: if suite == "receive" {
-            "packets/s"
-        } else {
-            "messages/s"
-        },
+        unit: if suite == "receive" { "packets/s" } else { "messages/s" },
         goodput_mib_s: Some(rate.median * size / f64::from(1 << 20)),
         latency: Percentiles::default(),
         errors: Errors::default(),
@@ -50,10 +44,7 @@ fn ping_pong(server: &str, connections: u32, size: u32, rates: &[f64]) -> Row {
             syscalls_per_op: Some(0.1044),
             allocations_per_op: Some(0.0),
         },
-        client: Cost {
-            cpu_us_per_op: Some(5.02),
-            ..Cost::default()
-        },
+        client: Cost { cpu_us_per_op: Some(5.02), ..Cost::default() },
         ..row("pingpong", parameters, rates)
     }
 }
@@ -67,12 +58,7 @@ fn report() -> Report {
     Report {
         environment: Environment::example(),
         rows: vec![
-            ping_pong(
-                "ringway",
-                1,
-                16384,
-                &[92_000.0, 93_000.0, 91_500.0, 93_400.0, 92_700.0],
-            ),
+            ping_pong("ringway", 1, 16384, &[92_000.0, 93_000.0, 91_500.0, 93_400.0, 92_700.0]),
             ping_pong("epoll", 1, 16384, &[18_000.0, 17_500.0]),
             ping_pong("ringway", 100, 64, &[219_000.0]),
             receive(SendMode::Batch(2048), &[125e6, 131e6]),
@@ -102,14 +88,8 @@ fn json() {
 fn errors_and_warnings_stand_below_the_table() {
     let mut report = report();
     report.rows.truncate(1);
-    report.rows[0].errors = Errors {
-        refused: 2,
-        mismatched: 1,
-        ..Errors::default()
-    };
-    report.rows[0]
-        .warnings
-        .push("server and client shared a core".to_owned());
+    report.rows[0].errors = Errors { refused: 2, mismatched: 1, ..Errors::default() };
+    report.rows[0].warnings.push("server and client shared a core".to_owned());
     insta::assert_snapshot!(report.render(Format::Table));
 }
 
@@ -127,16 +107,10 @@ fn only_a_report_with_rows_and_without_errors_is_clean() {
 fn costs_are_per_operation() {
     let cpu = std::time::Duration::from_millis(5);
     let cost = Cost::per_operation(1000, Some(cpu), Some(250), None);
-    let expected = Cost {
-        cpu_us_per_op: Some(5.0),
-        syscalls_per_op: Some(0.25),
-        allocations_per_op: None,
-    };
+    let expected =
+        Cost { cpu_us_per_op: Some(5.0), syscalls_per_op: Some(0.25), allocations_per_op: None };
     assert_eq!(cost, expected);
-    assert_eq!(
-        Cost::per_operation(0, Some(cpu), Some(1), Some(1)),
-        Cost::default()
-    );
+    assert_eq!(Cost::per_operation(0, Some(cpu), Some(1), Some(1)), Cost::default());
 }
 
 #[test]
@@ -148,13 +122,6 @@ fn figures_stand_only_beside_the_workload_they_belong_to() {
     unix.parameters.insert("transport".into(), "unix".into());
     assert_eq!(found(&unix), None);
     assert_eq!(found(&ping_pong("ringway", 10, 64, &[1.0])), None);
-    assert_eq!(
-        found(&report().rows[3]),
-        None,
-        "batches are not the report's workload"
-    );
-    assert_eq!(
-        found(&report().rows[4]).as_deref(),
-        Some("1.87 M/s NewLife (i9-10900K)")
-    );
+    assert_eq!(found(&report().rows[3]), None, "batches are not the report's workload");
+    assert_eq!(found(&report().rows[4]).as_deref(), Some("1.87 M/s NewLife (i9-10900K)"));
 }

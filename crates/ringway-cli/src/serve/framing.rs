@@ -163,7 +163,9 @@ mod tests {
             let mut bytes = good.clone();
             bytes[at] ^= 0x20;
             let found = tally(&[&bytes, &packets(32, 4, 100)]);
-            assert_eq!(found.mismatches, 1, "byte {at}");
+            // A length of kilobytes or megabytes may be right until so many have come.
+            let waits = [1, 2].contains(&(at % 32));
+            assert_eq!(found.mismatches, u64::from(!waits), "byte {at}");
             assert_eq!(found.packets, at as u64 / 32, "byte {at}");
             assert_eq!(found.bytes, 104 * 32);
         }

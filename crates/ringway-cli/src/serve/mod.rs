@@ -67,7 +67,11 @@ fn bind(config: &ServeConfig) -> Result<Server, Box<dyn Error>> {
     Ok(server)
 }
 
-fn start(server: Server, service: Service, totals: &Arc<Totals>) -> ringway_net::Result<ServerHandle> {
+fn start(
+    server: Server,
+    service: Service,
+    totals: &Arc<Totals>,
+) -> ringway_net::Result<ServerHandle> {
     match service {
         Service::Echo => server
             .on_datagram(async |datagram, to| {
@@ -85,11 +89,7 @@ fn start(server: Server, service: Service, totals: &Arc<Totals>) -> ringway_net:
     }
 }
 
-fn spawn_control(
-    handle: ServerHandle,
-    totals: Arc<Totals>,
-    stop: &Stop,
-) -> std::io::Result<()> {
+fn spawn_control(handle: ServerHandle, totals: Arc<Totals>, stop: &Stop) -> std::io::Result<()> {
     let ended = stop.trigger()?;
     let input = BufReader::new(std::io::stdin());
     let snapshot = move || snapshot(&handle, &totals);

@@ -1,0 +1,142 @@
+//! `ringway bench` as a user meets it: short runs, and what they report.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use common::{Ringway, run};
+use serde_json::Value;
+
+/// Runs a bench that is to succeed and returns its rows, their common fields checked.
+fn rows(words: &str) -> Vec<Value> {
+    let ended = run(&format!("bench {words} -d 0.1 --warmup 0.02 --repeat 2 --format json"));
+    assert_eq!(ended.status.code(), Some(0), "{words}: {}{}", ended.out, ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    assert!(report["environment"]["kernel"].is_string());
+    assert!(ended.err.contains("done in"), "progress goes to standard error: {}", ended.err);
+    let rows = report["rows"].as_array().expect("an array").clone();
+    rows.iter().for_each(|row| check(words, row));
+    rows
+}
+
+fn check(words: &str, row: &Value) {
+    let number =
+        |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{words}: {name}: {row}"));
+    assert!(number("rate") > 0.0 && number("goodput_mib_s") > 0.0, "{words}: {row}");
+    assert!(number("verified") > 0.0 && number("errors") == 0.0, "{words}: {row}");
+    assert!(row["suite"].is_string() && row["unit"].is_string() && row["parameters"].is_object());
+    for name in ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"] {
+        let value = row.get(name).unwrap_or_else(|| panic!("{words}: no {name}"));
+        assert!(value.is_null() || value.is_f64(), "{words}: {name}: {value}");
+    }
+    for side in ["server", "client"] {
+        for cost in ["cpu_us_per_op", "syscalls_per_op", "allocations_per_op"] {
+            let value = &row[side][cost];
+            assert!(
+                value.as_f64().is_some_and(|cost| cost >= 0.0),
+                "{words}: {side} {cost}: {row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ping_pong_over_every_driver_and_transport() {
+    for flags in ["--backend auto", "--backend epoll", "--unix", "--spin 0", "--client-spin 0"] {
+        let rows = rows(&format!("pingpong -c 1,7 -s 5,64,40000 {flags}"));
+        assert_eq!(rows.len(), 6, "{flags}");
+        for row in &rows {
+            assert_eq!((&row["suite"], &row["unit"]), (&"pingpong".into(), &"messages/s".into()));
+            assert!(row["p50_us"].is_f64() && row["max_us"].is_f64(), "{row}");
+        }
+    }
+}
+
+#[test]
+fn receive_in_every_mode() {
+    for flags in ["--backend auto", "--backend epoll", "--unix"] {
+        let rows = rows(&format!("receive -c 1,9 -s 32,50 --batch 64 --per-packet {flags}"));
+        assert_eq!(rows.len(), 8, "{flags}");
+        for row in &rows {
+            assert_eq!((&row["suite"], &row["unit"]), (&"receive".into(), &"packets/s".into()));
+            assert!(row["p50_us"].is_null(), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_running_server_is_measured_without_its_costs() {
+    let server = Ringway::start("serve echo --listen tcp://127.0.0.1:0 --cores 0");
+    let uri = server.line().replace("listening on ", "");
+    let ended =
+        run(&format!("bench pingpong --addr {uri} -c 2 -s 64 -d 0.1 --repeat 1 --format json"));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let row = &report["rows"][0];
+    assert_eq!(row["parameters"]["server"], uri.as_str());
+    assert!(row["server"]["cpu_us_per_op"].is_null() && row["client"]["cpu_us_per_op"].is_f64());
+}
+
+#[test]
+fn a_corrupted_reply_fails_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let server = thread::spawn(move || flip_a_byte_of_the_tenth_message(&listener));
+    let ended = run(&format!(
+        "bench pingpong --addr tcp://{address} -c 1 -s 64 -d 0.1 --repeat 1 --format json"
+    ));
+    server.join().expect("the server does not panic");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let row = &report["rows"][0];
+    assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&1.into(), &1.into()));
+    let warning = row["warnings"][0].as_str().expect("what was wrong");
+    assert!(warning.contains("payload 9 of connection 0 is wrong at byte 40"), "{warning}");
+}
+
+fn flip_a_byte_of_the_tenth_message(listener: &TcpListener) {
+    let (mut stream, _) = listener.accept().expect("the client connects");
+    let mut message = [0; 64];
+    for sequence in 0.. {
+        if stream.read_exact(&mut message).is_err() {
+            return;
+        }
+        message[40] ^= u8::from(sequence == 9);
+        if stream.write_all(&message).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_server_without_tallies_is_no_receiver() {
+    let server = Ringway::start("serve echo --listen tcp://127.0.0.1:0 --cores 0");
+    let uri = server.line().replace("listening on ", "");
+    let ended = run(&format!("bench receive --addr {uri} -c 1 --per-packet -d 0.1 --repeat 1"));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.out);
+    assert!(ended.out.contains("serve discard --frame"), "{}", ended.out);
+}
+
+#[test]
+fn nobody_listening_is_an_error_that_is_counted() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = free.local_addr().expect("bound");
+    drop(free);
+    let ended = run(&format!(
+        "bench pingpong --addr tcp://{address} -c 2 -s 64 -d 0.1 --repeat 1 --format json"
+    ));
+    assert_eq!(ended.status.code(), Some(1));
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    assert_eq!(report["rows"][0]["errors_by_kind"]["refused"], 2);
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let ended = run("bench pingpong -c 1 -s 16384 -d 0.1 --warmup 0 --repeat 1");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    for part in ["muduo (2 vCPU VM)", "payloads compared, all right", "pinned to"] {
+        assert!(ended.out.contains(part), "{part}: {}", ended.out);
+    }
+}
