@@ -102,7 +102,7 @@ fn flood(backend: Backend, policy: SlowReader) -> (Delivery, usize, bool) {
         assert!(queued <= 2 * HIGH_WATER + MESSAGE, "{queued} bytes are queued");
     }
     drop(quick);
-    let still_member = group.len() > 0 && handle.sessions().count() > 1;
+    let still_member = !group.is_empty() && handle.sessions().count() > 1;
     slow.set_read_timeout(Some(Duration::from_millis(200))).expect("a socket option");
     let began = Instant::now();
     let mut received = 0;

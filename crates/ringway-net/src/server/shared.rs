@@ -1,6 +1,7 @@
 //! What the cores of a server and its handles share.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -142,6 +143,12 @@ impl ServerShared {
     }
 }
 
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit(core {})", self.core)
+    }
+}
+
 impl Permit {
     /// The connection will live on another core.
     pub(crate) fn move_to(&mut self, core: usize) {
@@ -178,7 +185,7 @@ mod tests {
     fn connections_beyond_the_maximum_are_refused_and_given_back() {
         let settings = Settings { connections_max: 1, ..Settings::default() };
         let shared = shared(settings, 1);
-        let first = shared.admit(0, None).ok().expect("there is room for one");
+        let first = shared.admit(0, None).expect("there is room for one");
         assert_eq!(shared.admit(0, None).err(), Some(Refusal::ConnectionsMax));
         assert_eq!((shared.open(), shared.peak()), (1, 1));
         drop(first);
@@ -191,7 +198,7 @@ mod tests {
         let settings = Settings { connections_per_address_max: Some(1), ..Settings::default() };
         let shared = shared(settings, 1);
         let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| Some(IpAddr::from(ip)));
-        let first = shared.admit(0, one).ok().expect("the first of its address");
+        let first = shared.admit(0, one).expect("the first of its address");
         assert_eq!(shared.admit(0, one).err(), Some(Refusal::PerAddressMax));
         assert!(shared.admit(0, other).is_ok());
         drop(first);
@@ -203,10 +210,10 @@ mod tests {
         let shared = shared(Settings::default(), 2);
         let mut held = Vec::new();
         for _ in 0..limits::HANDOFF_SLACK_MIN {
-            held.push(shared.admit(0, None).ok().expect("room"));
+            held.push(shared.admit(0, None).expect("room"));
             assert_eq!(shared.core_for(0, false), 0);
         }
-        held.push(shared.admit(0, None).ok().expect("room"));
+        held.push(shared.admit(0, None).expect("room"));
         assert_eq!(shared.core_for(0, false), 1);
         held[0].move_to(1);
         assert_eq!(shared.core_for(0, false), 0);
