@@ -80,18 +80,12 @@ impl Ring {
 
     /// The accepted flags, for people.
     pub(crate) fn describe(&self) -> String {
-        let mut flags = vec!["SINGLE_ISSUER", "DEFER_TASKRUN", "COOP_TASKRUN", "TASKRUN_FLAG"];
-        flags.push("SUBMIT_ALL");
-        if self.no_sqarray {
-            flags.push("NO_SQARRAY");
-        }
-        if self.enter_flags & ENTER_NO_IOWAIT != 0 {
-            flags.push("NO_IOWAIT");
-        }
-        if self.enter_flags & ENTER_REGISTERED_RING != 0 {
-            flags.push("REGISTERED_RING");
-        }
-        flags.join("|")
+        let always = "SINGLE_ISSUER|DEFER_TASKRUN|COOP_TASKRUN|TASKRUN_FLAG|SUBMIT_ALL";
+        let named = |is_set: bool, name: &'static str| if is_set { name } else { "" };
+        let no_sqarray = named(self.no_sqarray, "|NO_SQARRAY");
+        let no_iowait = named(self.enter_flags & ENTER_NO_IOWAIT != 0, "|NO_IOWAIT");
+        let registered = named(self.enter_flags & ENTER_REGISTERED_RING != 0, "|REGISTERED_RING");
+        [always, no_sqarray, no_iowait, registered].concat()
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -185,34 +179,15 @@ impl Ring {
     }
 
     /// Hands over what is queued, runs deferred work and waits until `want` completions are there
-    /// or `timeout` has passed.
+    /// or `timeout` has passed. Of several wanted one is enough once [`limits::GATHER_WAIT`] has
+    /// passed; kernels before 6.12 cannot do that and wait for one only.
     ///
     /// # Errors
     /// The kernel's, `ETIME` and `EINTR` left out: these are ordinary ends of a wait.
     pub(crate) fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
-        self.enter_bounded(want, 0, timeout)
-    }
-
-    /// As `enter`, but one completion is enough once [`limits::GATHER_WAIT`] has passed. Kernels
-    /// before 6.12 cannot do that and wait for one completion only.
-    pub(crate) fn enter_gathering(
-        &mut self,
-        want: u32,
-        timeout: Option<Duration>,
-    ) -> io::Result<()> {
-        if want > 1 && self.ring.params().is_feature_min_timeout() {
-            self.enter_bounded(want, limits::GATHER_WAIT.as_micros() as u32, timeout)
-        } else {
-            self.enter_bounded(want.min(1), 0, timeout)
-        }
-    }
-
-    fn enter_bounded(
-        &mut self,
-        want: u32,
-        min_wait_us: u32,
-        timeout: Option<Duration>,
-    ) -> io::Result<()> {
+        let gathers = want > 1 && self.ring.params().is_feature_min_timeout();
+        let min_wait_us = if gathers { limits::GATHER_WAIT.as_micros() as u32 } else { 0 };
+        let want = if gathers { want } else { want.min(1) };
         let timespec = timeout.map(Timespec::from);
         let argument = GetEventsArgument {
             sigmask: 0,

@@ -38,7 +38,7 @@ impl Uring {
     ) -> io::Result<()> {
         self.urgent = false;
         self.counters.syscalls += 1;
-        self.ring.enter_gathering(want, limit)?;
+        self.ring.enter(want, limit)?;
         self.reap(events);
         while self.ring.has_overflowed() {
             self.counters.syscalls += 1;
