@@ -32,3 +32,8 @@ pub use ringway_net as net;
 pub use ringway_net::{Error, Result};
 pub use ringway_runtime as runtime;
 pub use ringway_wire as wire;
+
+/// The programs of the README are compiled as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
