@@ -43,15 +43,25 @@ struct ServerCosts {
     after: Usage,
 }
 
-/// Runs `client` on every core of the client against `server`, which is given back with the client's
-/// counters.
+/// What a run leaves behind.
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    pub(super) server: Server,
+    /// The client's.
+    pub(super) counters: Map<String, Value>,
+}
+
+/// Runs `client` on every core of the client, `connections` in all, against `server`.
+///
+/// # Errors
+/// An address that does not resolve, a core that is refused or fails, a server that ends.
 pub(super) fn run<C, F>(
     config: &BenchConfig,
     connections: u32,
     server: Server,
     progress: &mut Progress,
     client: C,
-) -> Result<(Outcome, Server, Map<String, Value>), Box<dyn Error>>
+) -> Result<Ran, Box<dyn Error>>
 where
     C: Fn(Part) -> F + Clone + Send + 'static,
     F: Future<Output = io::Result<CoreOutcome>> + 'static,
@@ -74,28 +84,37 @@ where
             server: (index == 0).then(|| Arc::clone(&costs)),
         };
         let (client, sender) = (client.clone(), sender.clone());
-        let ran = runtime.cores()[index as usize].spawn(async move || {
-            // The receiver gives up only when it is too late for any outcome.
+        // Its outcome comes through the channel, on which the progress bar can wait.
+        drop(runtime.cores()[index as usize].spawn(async move || {
             _ = sender.send(client(part).await);
-        })?;
-        drop(ran);
+        })?);
     }
     drop(sender);
     let limit = config.length.warmup + config.length.measured + limits::RUN_SLACK;
-    let mut cores = Vec::new();
-    for _ in 0..count {
-        let outcome = progress.watch(&outcomes, limit).map_err(|error| match error {
-            mpsc::RecvTimeoutError::Timeout => format!("a run did not end within {limit:?}"),
-            mpsc::RecvTimeoutError::Disconnected => "a core of the client failed".to_owned(),
-        })?;
-        cores.push(outcome.map_err(|error| format!("the client: {error}"))?);
-    }
+    let cores = collect(&outcomes, count, limit, progress)?;
     let counters = cores::counters_of(runtime.cores());
     runtime.shutdown()?;
     let costs = Arc::into_inner(costs).ok_or("a core of the client did not end")?;
     let costs = costs.into_inner().unwrap_or_else(PoisonError::into_inner);
     let outcome = CoreOutcome::merge(cores, |count| costs.after.since(costs.before, count));
-    Ok((outcome, costs.server, counters))
+    Ok(Ran { outcome, server: costs.server, counters })
+}
+
+fn collect(
+    outcomes: &mpsc::Receiver<io::Result<CoreOutcome>>,
+    count: u32,
+    limit: Duration,
+    progress: &mut Progress,
+) -> Result<Vec<CoreOutcome>, Box<dyn Error>> {
+    let mut cores = Vec::new();
+    for _ in 0..count {
+        let outcome = progress.watch(outcomes, limit).map_err(|error| match error {
+            mpsc::RecvTimeoutError::Timeout => format!("a run did not end within {limit:?}"),
+            mpsc::RecvTimeoutError::Disconnected => "a core of the client failed".to_owned(),
+        })?;
+        cores.push(outcome.map_err(|error| format!("the client: {error}"))?);
+    }
+    Ok(cores)
 }
 
 impl Part {

@@ -116,7 +116,7 @@ impl Bench<'_> {
     ) -> Result<Outcome, Box<dyn Error>> {
         let (config, size, pattern) = (self.config, setting.size as usize, self.pattern);
         let (progress, connections) = (&mut self.progress, setting.connections);
-        let (mut outcome, server, counters) = match setting.workload {
+        let engine::Ran { mut outcome, server, counters } = match setting.workload {
             Workload::PingPong => engine::run(config, connections, server, progress, move |part| {
                 pingpong::play(part, pattern, size)
             }),

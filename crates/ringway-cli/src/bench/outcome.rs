@@ -33,7 +33,10 @@ pub(super) enum Latency {
 
 /// What one core of the client has measured.
 pub(super) struct CoreOutcome {
+    /// Within the measured interval.
     pub(super) operations: u64,
+    /// Among which the costs are divided: those of the drain cost something too.
+    pub(super) charged: u64,
     /// Elapsed, not requested.
     pub(super) elapsed: Duration,
     pub(super) latencies: Option<Latencies>,
@@ -47,18 +50,18 @@ pub(super) struct CoreOutcome {
 impl CoreOutcome {
     /// The cores' outcomes as one. `server` is what each operation has cost the server.
     pub(super) fn merge(cores: Vec<Self>, server: impl FnOnce(u64) -> Cost) -> Outcome {
-        let operations: u64 = cores.iter().map(|core| core.operations).sum();
+        let charged: u64 = cores.iter().map(|core| core.charged).sum();
         let rate = |core: &Self| core.operations as f64 / core.elapsed.as_secs_f64();
         let mut outcome = Outcome {
             rate: cores.iter().map(rate).sum(),
             latency: Latency::None,
             errors: Errors::default(),
             verified: 0,
-            server: server(operations),
+            server: server(charged),
             client: Cost::default(),
             warnings: Vec::new(),
         };
-        outcome.client = mean_cost(&cores, operations);
+        outcome.client = mean_cost(&cores, charged);
         let mut latencies: Option<Box<Latencies>> = None;
         for core in cores {
             outcome.errors.add(&core.errors);
@@ -78,11 +81,11 @@ impl CoreOutcome {
 }
 
 /// The mean of the cores' costs, each core weighing as much as it has done.
-fn mean_cost(cores: &[CoreOutcome], operations: u64) -> Cost {
+fn mean_cost(cores: &[CoreOutcome], charged: u64) -> Cost {
     let mean = |part: fn(&Cost) -> Option<f64>| {
-        let weigh = |core: &CoreOutcome| Some(part(&core.client)? * core.operations as f64);
+        let weigh = |core: &CoreOutcome| Some(part(&core.client)? * core.charged as f64);
         let sum: Option<f64> = cores.iter().map(weigh).sum();
-        sum.filter(|_| operations > 0).map(|sum| sum / operations as f64)
+        sum.filter(|_| charged > 0).map(|sum| sum / charged as f64)
     };
     Cost {
         cpu_us_per_op: mean(|cost| cost.cpu_us_per_op),

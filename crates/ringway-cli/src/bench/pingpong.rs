@@ -34,17 +34,18 @@ pub(super) async fn play(part: Part, pattern: Pattern, size: usize) -> io::Resul
     let began = game.begin();
     sleep(part.length.measured).await;
     let elapsed = game.end(began);
+    game.drain().await;
     let after = Usage::of_this_core();
     part.read_server_after()?;
-    game.drain().await;
-    let operations = game.replies.get();
+    let (operations, charged) = (game.replies.get(), game.replies.get() + game.late_replies.get());
     Ok(CoreOutcome {
         operations,
+        charged,
         elapsed,
         latencies: Some(game.latencies.borrow().clone()),
         errors: game.errors.take(),
         verified: game.verified.get(),
-        client: after.since(before, operations),
+        client: after.since(before, charged),
         complaint: game.complaint.take(),
     })
 }
@@ -66,7 +67,10 @@ struct Game {
     phase: Cell<Phase>,
     /// Start of the measured interval; messages sent before it have no latency that counts.
     began: Cell<Instant>,
+    /// Replies within the measured interval.
     replies: Cell<u64>,
+    /// Those after its end, to messages sent before.
+    late_replies: Cell<u64>,
     verified: Cell<u64>,
     latencies: RefCell<Latencies>,
     errors: RefCell<Errors>,
@@ -101,6 +105,7 @@ impl Game {
             phase: Cell::new(Phase::WarmUp),
             began: Cell::new(Instant::now()),
             replies: Cell::new(0),
+            late_replies: Cell::new(0),
             verified: Cell::new(0),
             latencies: RefCell::new(Latencies::new()),
             errors: RefCell::new(errors),
@@ -191,15 +196,18 @@ impl Player {
         let game = &*self.game;
         let now = Instant::now();
         game.verified.set(game.verified.get() + 1);
-        match game.phase.get() {
+        let phase = game.phase.get();
+        // Every message of the interval, or the slowest would be missing.
+        if phase != Phase::WarmUp && self.sent_at >= game.began.get() {
+            game.latencies.borrow_mut().record(now - self.sent_at);
+        }
+        match phase {
             Phase::WarmUp => {}
-            Phase::Measured => {
-                game.replies.set(game.replies.get() + 1);
-                if self.sent_at >= game.began.get() {
-                    game.latencies.borrow_mut().record(now - self.sent_at);
-                }
+            Phase::Measured => game.replies.set(game.replies.get() + 1),
+            Phase::Drain => {
+                game.late_replies.set(game.late_replies.get() + 1);
+                return self.leave();
             }
-            Phase::Drain => return self.leave(),
         }
         self.sequence += 1;
         self.send(stream, now);

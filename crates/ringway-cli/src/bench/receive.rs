@@ -70,6 +70,7 @@ async fn round(
     part.read_server_after()?;
     Ok(CoreOutcome {
         operations: outcome.packets,
+        charged: outcome.packets,
         elapsed,
         latencies: None,
         errors: outcome.errors,

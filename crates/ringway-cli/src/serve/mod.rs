@@ -5,6 +5,7 @@ mod handlers;
 mod stop;
 mod tally;
 
+use std::cell::Cell;
 use std::error::Error;
 use std::io::{BufReader, Write};
 use std::sync::Arc;
@@ -92,13 +93,19 @@ fn start(
 fn spawn_control(handle: ServerHandle, totals: Arc<Totals>, stop: &Stop) -> std::io::Result<()> {
     let ended = stop.trigger()?;
     let input = BufReader::new(std::io::stdin());
-    let snapshot = move || snapshot(&handle, &totals);
+    // What answering allocates is no cost of serving.
+    let answering = Cell::new(0);
+    let snapshot = move || {
+        let before = allocations::count();
+        let snapshot = snapshot(&handle, &totals, before - answering.get());
+        answering.set(answering.get() + allocations::count() - before);
+        snapshot
+    };
     control::spawn(input, std::io::stdout(), snapshot, move || ended.pull())?;
     Ok(())
 }
 
-fn snapshot(handle: &ServerHandle, totals: &Totals) -> Value {
-    let allocations = allocations::count();
+fn snapshot(handle: &ServerHandle, totals: &Totals, allocations: u64) -> Value {
     let stats = handle.stats();
     let cores = stats.cores.iter().map(|core| (&core.counters, core.backend.as_str()));
     let mut object = cores::counters(cores);
