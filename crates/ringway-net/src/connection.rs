@@ -310,7 +310,7 @@ impl Link {
     /// Ends receiving as though the peer had finished.
     pub(crate) fn end_receiving(&self) {
         self.ended.set(true);
-        self.transport.stream().end_receiving();
+        self.transport.end_receiving();
     }
 
     /// The server drains: what has arrived is still delivered, unless the program wants more.

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 
+use crate::tls::TlsError;
 use ringway_runtime::{Elapsed, JoinError, SpawnError};
 
 /// The result of this crate; `Result<()>` may be written `Result`.
@@ -101,6 +102,7 @@ impl Kind {
     fn of_io(error: &io::Error) -> Self {
         use io::ErrorKind as E;
         match error.kind() {
+            _ if TlsError::broke_protocol(error) => Self::Tls,
             E::TimedOut => Self::Timeout,
             E::ConnectionReset
             | E::ConnectionAborted

@@ -30,6 +30,14 @@ impl Transport {
         }
     }
 
+    /// Ends receiving as though the peer had finished.
+    pub(crate) fn end_receiving(&self) {
+        if let Self::Tls(tls) = self {
+            tls.expect_end();
+        }
+        self.stream().end_receiving();
+    }
+
     #[inline]
     pub(crate) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         match self {

@@ -20,6 +20,12 @@ pub(crate) enum TlsError {
 }
 
 impl TlsError {
+    /// Whether `error` carries a breach of TLS, other than a stream that was merely cut.
+    pub(crate) fn broke_protocol(error: &io::Error) -> bool {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+        matches!(inner, Some(TlsError::Protocol(_)))
+    }
+
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Protocol(rustls::Error::AlertReceived(_)) => io::ErrorKind::ConnectionAborted,

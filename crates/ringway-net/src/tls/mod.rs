@@ -19,7 +19,7 @@ mod stream;
 mod unverified;
 
 pub use client::ClientTls;
-use error::TlsError;
+pub(crate) use error::TlsError;
 pub use server::{ClientAuth, ServerTls};
 pub use stream::TlsStream;
 

@@ -1,6 +1,6 @@
 //! A stream whose bytes are encrypted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IoSlice, Write};
 use std::task::{Context, Poll, ready};
@@ -23,6 +23,8 @@ pub struct TlsStream {
     stream: Stream,
     session: RefCell<Session>,
     agreed: Agreed,
+    /// Our own side has ended receiving.
+    receiving_ended: Cell<bool>,
 }
 
 /// What the handshake found out.
@@ -44,7 +46,7 @@ impl TlsStream {
                 rustls::Connection::Client(_) => None,
             },
         };
-        Self { stream, session: RefCell::new(session), agreed }
+        Self { stream, session: RefCell::new(session), agreed, receiving_ended: Cell::new(false) }
     }
 
     /// The stream beneath, for its limits, addresses and socket options. Bytes sent on it directly
@@ -84,9 +86,15 @@ impl TlsStream {
             }
             match ready!(self.stream.poll_recv(cx))? {
                 Some(ciphertext) => session.give(ciphertext),
+                None if self.receiving_ended.get() => return Poll::Ready(Ok(None)),
                 None => session.fail(TlsError::Truncated),
             }
         }
+    }
+
+    /// The next end of the stream is our own doing: no bytes are missing, and sending goes on.
+    pub(crate) fn expect_end(&self) {
+        self.receiving_ended.set(true);
     }
 
     /// Encrypts and queues bytes; they leave at the end of the turn.

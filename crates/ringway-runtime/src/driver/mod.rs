@@ -74,8 +74,15 @@ pub(crate) enum RecvClass {
     Message,
     /// A stream that fills every buffer: large blocks, fewer completions.
     Bulk,
-    /// Datagrams with their sender's address.
+    /// Datagrams with their sender's address; up to 64 KiB, so in bulk buffers.
     Datagram,
+}
+
+impl RecvClass {
+    /// Whether its buffers are the large ones.
+    pub(crate) fn is_bulk(self) -> bool {
+        matches!(self, RecvClass::Bulk | RecvClass::Datagram)
+    }
 }
 
 /// Why a receive ended.

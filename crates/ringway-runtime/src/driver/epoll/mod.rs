@@ -107,10 +107,7 @@ impl Epoll {
             let Some(handle) = self.known(key) else {
                 return false;
             };
-            let free = match handle.class {
-                RecvClass::Bulk => &mut free_bulk,
-                RecvClass::Message | RecvClass::Datagram => &mut free_message,
-            };
+            let free = if handle.class.is_bulk() { &mut free_bulk } else { &mut free_message };
             if *free == 0 {
                 return true;
             }

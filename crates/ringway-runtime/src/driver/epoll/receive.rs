@@ -30,7 +30,7 @@ impl Epoll {
     /// left. Tells how many bytes came.
     pub(super) fn receive(&mut self, key: Key, events: &mut Vec<Event>) -> usize {
         let handle = &mut self.handles[key.index()];
-        let bulk = handle.class == RecvClass::Bulk;
+        let bulk = handle.class.is_bulk();
         let pool = if bulk { &self.pools.bulk } else { &self.pools.message };
         let mut bytes = 0;
         for _ in 0..limits::EPOLL_SOCKET_READS {

@@ -162,8 +162,8 @@ impl Sim {
 
     fn pool(&self, class: RecvClass) -> &Rc<Pool> {
         match class {
-            RecvClass::Bulk => &self.pools.bulk,
-            RecvClass::Message | RecvClass::Datagram => &self.pools.message,
+            RecvClass::Bulk | RecvClass::Datagram => &self.pools.bulk,
+            RecvClass::Message => &self.pools.message,
         }
     }
 }

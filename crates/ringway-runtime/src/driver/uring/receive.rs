@@ -17,7 +17,7 @@ impl Uring {
         match class {
             RecvClass::Message => self.ring.recv_multishot(fd, GROUP_MESSAGE, data),
             RecvClass::Bulk => self.ring.recv_multishot(fd, GROUP_BULK, data),
-            RecvClass::Datagram => self.ring.recv_datagrams(fd, GROUP_MESSAGE, data),
+            RecvClass::Datagram => self.ring.recv_datagrams(fd, GROUP_BULK, data),
         }
         self.receives_queued += 1;
     }
@@ -41,7 +41,7 @@ impl Uring {
             if handle.key != key || handle.recv != Recv::Parked {
                 return false;
             }
-            let group = if handle.class == RecvClass::Bulk { &self.bulk } else { &self.message };
+            let group = if handle.class.is_bulk() { &self.bulk } else { &self.message };
             if group.provided() == 0 {
                 return true;
             }
@@ -58,7 +58,7 @@ impl Uring {
         let class = handle.class;
         let closing = handle.closing;
         if let Some(id) = completion.buffer() {
-            let group = if class == RecvClass::Bulk { &mut self.bulk } else { &mut self.message };
+            let group = if class.is_bulk() { &mut self.bulk } else { &mut self.message };
             if completion.result > 0 && !closing {
                 self.gather.received(&mut handle.epoch);
                 self.receives += 1;

@@ -42,7 +42,7 @@ impl Lab {
     }
 
     pub(super) fn with_buffers(config: SimConfig, buffers: u16) -> Self {
-        let pools = Pools::new(buffers, 2).unwrap();
+        let pools = Pools::new(buffers, buffers).unwrap();
         let sim = Sim::new(config, &pools);
         let buffers = usize::from(buffers);
         Self { sim, pools, trace: Vec::new(), books: BTreeMap::new(), buffers }
@@ -181,7 +181,7 @@ impl Lab {
         }
         assert_eq!(self.sim.open_descriptors(), 0, "descriptors leaked");
         assert_eq!(self.pools.message.free_count(), self.buffers, "message buffers leaked");
-        assert_eq!(self.pools.bulk.free_count(), 2, "bulk buffers leaked");
+        assert_eq!(self.pools.bulk.free_count(), self.buffers, "bulk buffers leaked");
     }
 
     fn check(&mut self, event: &Event) {
