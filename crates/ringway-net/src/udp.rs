@@ -23,7 +23,7 @@ use crate::error::{Error, Kind, Result};
 /// let datagram = other.recv().await?;
 /// assert_eq!(&*datagram, b"hello");
 /// assert_eq!(datagram.from(), one.local_addr());
-/// # ringway_net::Result::Ok(())
+/// # Ok::<_, ringway_net::Error>(())
 /// # })??;
 /// # Ok::<(), ringway_net::Error>(())
 /// ```

@@ -22,7 +22,6 @@ on_every_driver!(
     a_panic_in_the_destructor_after_a_self_abort_is_contained,
     a_panic_in_a_destructor_at_the_cores_end_is_contained,
     yielding_tasks_take_turns,
-    input_is_served_beside_tasks_that_never_rest,
     a_stale_waker_reaches_no_later_task,
     a_hundred_thousand_tasks_at_once,
 );
@@ -183,10 +182,15 @@ async fn yielding_tasks_take_turns(_: Driver) {
     assert_eq!(*order.borrow(), [0, 1, 2].repeat(4));
 }
 
-async fn input_is_served_beside_tasks_that_never_rest(driver: Driver) {
-    if driver == Driver::Sim {
-        return; // its clock stands still while a task can run
+// Not under sim: its clock stands still while a task can run.
+#[test]
+fn input_is_served_beside_tasks_that_never_rest() {
+    for driver in [Driver::Uring, Driver::Epoll] {
+        common::run(driver, input_beside_restless_tasks);
     }
+}
+
+async fn input_beside_restless_tasks(_: Driver) {
     let stop = Rc::new(Cell::new(false));
     let busy: Vec<_> = (0..50)
         .map(|_| {

@@ -42,11 +42,7 @@ impl Delimiter {
     pub fn new(delimiter: &[u8], payload_len_max: usize) -> Self {
         assert!(!delimiter.is_empty(), "a delimiter has at least one byte");
         let finder = Finder::new(delimiter).into_owned();
-        Self {
-            finder,
-            max: payload_len_max,
-            searched: 0,
-        }
+        Self { finder, max: payload_len_max, searched: 0 }
     }
 
     fn delimiter_len(&self) -> usize {
@@ -91,10 +87,7 @@ impl Codec for Delimiter {
     /// the one that is appended. `out` is then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if payload.len() > self.max {
-            return Err(Error::PayloadTooLarge {
-                len: payload.len(),
-                max: self.max,
-            });
+            return Err(Error::PayloadTooLarge { len: payload.len(), max: self.max });
         }
         let start = out.len();
         out.reserve(payload.len() + self.delimiter_len());
@@ -130,10 +123,7 @@ pub fn fuzz(data: &[u8]) {
     let codec = Delimiter::new(delimiter, usize::from(max));
     for payload in crate::fuzz::same_when_cut(|| codec.clone(), <[u8]>::to_vec, stream, cut) {
         let mut bytes = Vec::new();
-        codec
-            .clone()
-            .encode(&payload, &mut bytes)
-            .expect("decoded, so encodable");
+        codec.clone().encode(&payload, &mut bytes).expect("decoded, so encodable");
         assert_eq!(bytes, [&payload[..], delimiter].concat());
     }
 }
@@ -152,11 +142,7 @@ mod tests {
         let mut codec = Delimiter::new(b"ab", 16);
         assert_eq!(codec.decode(b"xxxa"), Ok(Decoded::NeedAtLeast(5)));
         assert_eq!(codec.searched, 3, "the last byte may begin a delimiter");
-        assert_eq!(
-            codec.decode(b"xx"),
-            Ok(Decoded::NeedAtLeast(3)),
-            "a shorter cut"
-        );
+        assert_eq!(codec.decode(b"xx"), Ok(Decoded::NeedAtLeast(3)), "a shorter cut");
         assert_eq!(codec.searched, 1);
         assert_eq!(codec.decode(b"xxxab"), frame(b"xxx", 5));
         assert_eq!(codec.searched, 0);
@@ -170,11 +156,7 @@ mod tests {
         assert_eq!(codec.decode(b"abcd"), Ok(Decoded::NeedAtLeast(5)));
         for input in [&b"abcd-"[..], b"abcd--", b"abcde--"] {
             let mut codec = Delimiter::new(b"--", 3);
-            assert_eq!(
-                codec.decode(input),
-                Err(Error::MissingDelimiter { max: 3 }),
-                "{input:?}"
-            );
+            assert_eq!(codec.decode(input), Err(Error::MissingDelimiter { max: 3 }), "{input:?}");
         }
     }
 
@@ -189,18 +171,12 @@ mod tests {
         ];
         for (payload, expected) in cases {
             let mut out = b"before".to_vec();
-            assert_eq!(
-                Delimiter::new(b"aab", 8).encode(payload, &mut out),
-                expected
-            );
+            assert_eq!(Delimiter::new(b"aab", 8).encode(payload, &mut out), expected);
             assert_eq!(out.len() > 6, expected.is_ok());
         }
         // "x" and "aa" and "aa": the first delimiter would begin one byte early.
         let mut out = Vec::new();
         let error = Delimiter::new(b"aa", 8).encode(b"xa", &mut out);
-        assert_eq!(
-            (error, out.len()),
-            (Err(Error::DelimiterInPayload { at: 1 }), 0)
-        );
+        assert_eq!((error, out.len()), (Err(Error::DelimiterInPayload { at: 1 }), 0));
     }
 }

@@ -189,10 +189,7 @@ mod tests {
                  close the connection, or raise the codec's frame limit on both sides",
             ),
             (
-                Error::WrongHeaderSize {
-                    len: 0,
-                    expected: 4,
-                },
+                Error::WrongHeaderSize { len: 0, expected: 4 },
                 "header of 0 bytes in front of a length field at offset 4: \
                  pass 4 bytes to encode_with_header",
             ),

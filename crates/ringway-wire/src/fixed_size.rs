@@ -42,10 +42,7 @@ impl Codec for FixedSize {
     #[inline]
     fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<&'a [u8]>, Error> {
         Ok(match input.get(..self.len) {
-            Some(item) => Decoded::Frame {
-                item,
-                consumed: self.len,
-            },
+            Some(item) => Decoded::Frame { item, consumed: self.len },
             None => Decoded::NeedAtLeast(self.len),
         })
     }
@@ -58,10 +55,7 @@ impl Codec for FixedSize {
     /// then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if payload.len() != self.len {
-            return Err(Error::WrongSize {
-                len: payload.len(),
-                expected: self.len,
-            });
+            return Err(Error::WrongSize { len: payload.len(), expected: self.len });
         }
         out.extend_from_slice(payload);
         Ok(())

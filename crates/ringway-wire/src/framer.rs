@@ -56,13 +56,7 @@ impl<C: Codec> Framer<C> {
     #[must_use]
     pub fn new(codec: C) -> Self {
         let frame_len_max = codec.frame_len_max();
-        Self {
-            codec,
-            frame_len_max,
-            tail: Vec::new(),
-            need: 0,
-            failed: None,
-        }
+        Self { codec, frame_len_max, tail: Vec::new(), need: 0, failed: None }
     }
 
     /// Takes the next bytes of the stream and calls `on_frame` for every frame that they end.
@@ -138,9 +132,7 @@ impl<C: Codec> Framer<C> {
     /// error of an earlier push if one failed.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.failed.is_none() && !self.tail.is_empty() {
-            self.fail(&Error::TruncatedFrame {
-                buffered: self.tail.len(),
-            });
+            self.fail(&Error::TruncatedFrame { buffered: self.tail.len() });
         }
         self.failed.clone().map_or(Ok(()), Err)
     }
@@ -305,11 +297,7 @@ fn check_need(need: usize, have: usize, frame_len_max: usize) -> Result<(), Erro
     if need > have && need <= frame_len_max {
         return Ok(());
     }
-    Err(Error::CodecFault {
-        what: "needs no more than it has, or more than its longest frame",
-    })
+    Err(Error::CodecFault { what: "needs no more than it has, or more than its longest frame" })
 }
 
-const FRAME_OUT_OF_INPUT: Error = Error::CodecFault {
-    what: "a frame outside the new input",
-};
+const FRAME_OUT_OF_INPUT: Error = Error::CodecFault { what: "a frame outside the new input" };

@@ -95,20 +95,14 @@ impl<T> IdMatcher<T> {
         context: T,
     ) -> Result<RequestId, Error> {
         if self.live >= self.in_flight_max {
-            return Err(Error::TooManyInFlight {
-                max: self.in_flight_max,
-            });
+            return Err(Error::TooManyInFlight { max: self.in_flight_max });
         }
         if 2 * (self.live + 1) > self.table.len() {
             self.grow();
         }
         let id = self.free_id();
         let slot = self.slot(id);
-        self.table[slot] = Some(Waiting {
-            id,
-            serial: self.begun,
-            context,
-        });
+        self.table[slot] = Some(Waiting { id, serial: self.begun, context });
         self.begun += 1;
         self.live += 1;
         self.deadlines.arm(now.saturating_add(timeout), id);
@@ -126,9 +120,7 @@ impl<T> IdMatcher<T> {
         self.live -= 1;
         let table = &self.table;
         self.deadlines.settle(self.live, |id| {
-            table[slot_of(id, table.len())]
-                .as_ref()
-                .is_some_and(|waiting| waiting.id == id)
+            table[slot_of(id, table.len())].as_ref().is_some_and(|waiting| waiting.id == id)
         });
         Some(waiting.context)
     }
@@ -150,16 +142,12 @@ impl<T> IdMatcher<T> {
     ///
     /// Ids go on where they were. Contexts not taken from the iterator are dropped with it.
     pub fn fail_all(&mut self) -> impl Iterator<Item = (RequestId, T)> + use<T> {
-        let mut failed: Vec<Waiting<T>> = std::mem::take(&mut self.table)
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut failed: Vec<Waiting<T>> =
+            std::mem::take(&mut self.table).into_iter().flatten().collect();
         failed.sort_unstable_by_key(|waiting| waiting.serial);
         self.live = 0;
         self.deadlines.clear();
-        failed
-            .into_iter()
-            .map(|waiting| (waiting.id, waiting.context))
+        failed.into_iter().map(|waiting| (waiting.id, waiting.context))
     }
 
     /// Requests that wait for a reply.
@@ -173,11 +161,7 @@ impl<T> IdMatcher<T> {
     fn free_id(&mut self) -> RequestId {
         loop {
             let id = RequestId::from(self.next);
-            self.next = if self.next == self.id_max {
-                FIRST_ID
-            } else {
-                self.next + 1
-            };
+            self.next = if self.next == self.id_max { FIRST_ID } else { self.next + 1 };
             if self.table[self.slot(id)].is_none() {
                 return id;
             }
@@ -221,13 +205,8 @@ mod tests {
     #[test]
     fn replies_in_any_order() {
         let mut matcher = IdMatcher::new(100);
-        let ids: Vec<_> = (0..100)
-            .map(|n| matcher.begin(MS, MS, n).expect("room"))
-            .collect();
-        assert_eq!(
-            matcher.begin(MS, MS, 100),
-            Err(Error::TooManyInFlight { max: 100 })
-        );
+        let ids: Vec<_> = (0..100).map(|n| matcher.begin(MS, MS, n).expect("room")).collect();
+        assert_eq!(matcher.begin(MS, MS, 100), Err(Error::TooManyInFlight { max: 100 }));
         for (n, id) in ids.iter().enumerate().rev() {
             assert_eq!(matcher.complete(*id), Some(n));
             assert_eq!(matcher.complete(*id), None);
@@ -254,11 +233,7 @@ mod tests {
         let last = matcher.begin(MS, MS, 'b').expect("room");
         let after = matcher.begin(MS, MS, 'c').expect("room");
         assert_eq!(last.to_u32(), Some(u32::MAX));
-        assert_eq!(
-            after.to_u32(),
-            Some(2),
-            "neither 0 nor the slow request's 1"
-        );
+        assert_eq!(after.to_u32(), Some(2), "neither 0 nor the slow request's 1");
         let order: Vec<_> = matcher.fail_all().collect();
         assert_eq!(order, [(slow, 'a'), (last, 'b'), (after, 'c')]);
     }

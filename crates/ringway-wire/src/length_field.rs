@@ -132,10 +132,7 @@ impl<W: Width> LengthField<W> {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         if header.len() != self.offset {
-            return Err(Error::WrongHeaderSize {
-                len: header.len(),
-                expected: self.offset,
-            });
+            return Err(Error::WrongHeaderSize { len: header.len(), expected: self.offset });
         }
         let (value, field_len) = self.field_for(payload.len())?;
         out.reserve(self.offset + field_len + payload.len());
@@ -148,25 +145,18 @@ impl<W: Width> LengthField<W> {
     /// The field's value and bytes for a payload: the shortest field that holds its own value,
     /// which depends on the field's length when the length counts the whole frame.
     fn field_for(&self, payload_len: usize) -> Result<(u64, usize), Error> {
-        let mut error = Error::PayloadTooLarge {
-            len: payload_len,
-            max: 0,
-        };
+        let mut error = Error::PayloadTooLarge { len: payload_len, max: 0 };
         for field_len in W::LEN_MIN..=W::LEN_MAX {
             let bias = self.bias(self.offset + field_len);
             let max = self.payload_len_max(field_len);
             error = match (payload_len as u64).checked_add_signed(-bias) {
-                None => Error::PayloadTooSmall {
-                    len: payload_len,
-                    min: bias.unsigned_abs() as usize,
-                },
+                None => {
+                    Error::PayloadTooSmall { len: payload_len, min: bias.unsigned_abs() as usize }
+                }
                 Some(value) if value <= W::value_max(field_len) && payload_len <= max => {
                     return Ok((value, field_len));
                 }
-                Some(_) => Error::PayloadTooLarge {
-                    len: payload_len,
-                    max,
-                },
+                Some(_) => Error::PayloadTooLarge { len: payload_len, max },
             };
         }
         Err(error)
@@ -183,11 +173,7 @@ impl<W: Width> LengthField<W> {
     /// What to add to a field's value to get the payload's length.
     #[inline]
     fn bias(&self, prefix_len: usize) -> i64 {
-        let counted = if self.counts_whole_frame {
-            prefix_len as i64
-        } else {
-            0
-        };
+        let counted = if self.counts_whole_frame { prefix_len as i64 } else { 0 };
         self.adjustment - counted
     }
 
@@ -195,18 +181,10 @@ impl<W: Width> LengthField<W> {
     fn bad_length(&self, value: u64, prefix_len: usize) -> Error {
         let bias = self.bias(prefix_len);
         if bias < 0 && value < bias.unsigned_abs() {
-            return Error::LengthUnderflow {
-                value,
-                min: bias.unsigned_abs(),
-            };
+            return Error::LengthUnderflow { value, min: bias.unsigned_abs() };
         }
-        let len = value
-            .saturating_add_signed(bias)
-            .saturating_add(prefix_len as u64);
-        Error::FrameTooLarge {
-            len,
-            max: self.max.max(prefix_len),
-        }
+        let len = value.saturating_add_signed(bias).saturating_add(prefix_len as u64);
+        Error::FrameTooLarge { len, max: self.max.max(prefix_len) }
     }
 }
 
@@ -231,10 +209,7 @@ impl<W: Width> Codec for LengthField<W> {
         };
         let consumed = prefix_len + payload_len;
         match input.get(prefix_len..consumed) {
-            Some(payload) => Ok(Decoded::Frame {
-                item: LengthFrame { header, payload },
-                consumed,
-            }),
+            Some(payload) => Ok(Decoded::Frame { item: LengthFrame { header, payload }, consumed }),
             None => Ok(Decoded::NeedAtLeast(consumed)),
         }
     }
@@ -258,12 +233,7 @@ pub fn fuzz(data: &[u8]) {
     let Some((&[form, offset, adjustment, max, cut], stream)) = data.split_first_chunk() else {
         return;
     };
-    let shape = Shape {
-        offset,
-        adjustment,
-        max,
-        whole_frame: form & 0x80 != 0,
-    };
+    let shape = Shape { offset, adjustment, max, whole_frame: form & 0x80 != 0 };
     match form & 7 {
         0 => shape.check(LengthField::u8(), stream, cut),
         1 => shape.check(LengthField::u16_be(), stream, cut),
@@ -296,9 +266,7 @@ impl Shape {
         let frames = crate::fuzz::same_when_cut(|| codec, own, stream, cut);
         for (header, payload) in frames {
             let mut bytes = Vec::new();
-            codec
-                .encode_with_header(&header, &payload, &mut bytes)
-                .expect("decoded, so encodable");
+            codec.encode_with_header(&header, &payload, &mut bytes).expect("decoded, so encodable");
             let Ok(Decoded::Frame { item, consumed }) = codec.decode(&bytes) else {
                 panic!("an encoded frame decodes");
             };

@@ -36,11 +36,7 @@ impl Line {
     /// Lines of at most `payload_len_max` bytes, the line ending not counted.
     #[must_use]
     pub const fn new(payload_len_max: usize) -> Self {
-        Self {
-            max: payload_len_max,
-            ending: LF,
-            searched: 0,
-        }
+        Self { max: payload_len_max, ending: LF, searched: 0 }
     }
 
     /// Ends every line sent with CR LF instead of LF.
@@ -78,10 +74,7 @@ impl Codec for Line {
         if item.len() > self.max {
             return Err(Error::MissingDelimiter { max: self.max });
         }
-        Ok(Decoded::Frame {
-            item,
-            consumed: line.len() + 1,
-        })
+        Ok(Decoded::Frame { item, consumed: line.len() + 1 })
     }
 
     /// Appends `payload` and the line ending.
@@ -94,10 +87,7 @@ impl Codec for Line {
     /// `out` is then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if payload.len() > self.max {
-            return Err(Error::PayloadTooLarge {
-                len: payload.len(),
-                max: self.max,
-            });
+            return Err(Error::PayloadTooLarge { len: payload.len(), max: self.max });
         }
         if let Some(at) = self.cut_in(payload) {
             return Err(Error::DelimiterInPayload { at });
@@ -124,10 +114,7 @@ pub fn fuzz(data: &[u8]) {
     let codec = Line::new(usize::from(max)).crlf();
     for payload in crate::fuzz::same_when_cut(|| codec.clone(), <[u8]>::to_vec, stream, cut) {
         let mut bytes = Vec::new();
-        codec
-            .clone()
-            .encode(&payload, &mut bytes)
-            .expect("decoded, so encodable");
+        codec.clone().encode(&payload, &mut bytes).expect("decoded, so encodable");
         assert_eq!(bytes, [&payload[..], CRLF].concat());
     }
 }
@@ -152,10 +139,7 @@ mod tests {
             (b"a\rb\n", b"a\rb", 4),
         ];
         for (input, item, consumed) in cases {
-            assert_eq!(
-                Line::new(4).decode(input),
-                Ok(Decoded::Frame { item, consumed })
-            );
+            assert_eq!(Line::new(4).decode(input), Ok(Decoded::Frame { item, consumed }));
         }
     }
 
@@ -174,11 +158,7 @@ mod tests {
         let mut codec = Line::new(16);
         assert_eq!(codec.decode(b"xxx\r"), Ok(Decoded::NeedAtLeast(5)));
         assert_eq!(codec.searched, 4);
-        assert_eq!(
-            codec.decode(b"xx"),
-            Ok(Decoded::NeedAtLeast(3)),
-            "a shorter cut"
-        );
+        assert_eq!(codec.decode(b"xx"), Ok(Decoded::NeedAtLeast(3)), "a shorter cut");
         assert_eq!(codec.decode(b"xxx\r\n"), frame(b"xxx", 5));
         assert_eq!(codec.decode(b"\n"), frame(b"", 1));
     }

@@ -74,9 +74,7 @@ impl<T> SequentialMatcher<T> {
         context: T,
     ) -> Result<RequestId, Error> {
         if self.places.len() >= self.in_flight_max {
-            return Err(Error::TooManyInFlight {
-                max: self.in_flight_max,
-            });
+            return Err(Error::TooManyInFlight { max: self.in_flight_max });
         }
         let id = RequestId::from(self.first + self.places.len() as u64);
         self.places.push_back(Some(context));
@@ -132,9 +130,7 @@ impl<T> SequentialMatcher<T> {
         self.first += places.len() as u64;
         self.live = 0;
         self.deadlines.clear();
-        (first..)
-            .zip(places)
-            .filter_map(|(id, place)| Some((id.into(), place?)))
+        (first..).zip(places).filter_map(|(id, place)| Some((id.into(), place?)))
     }
 
     /// Requests that wait for a reply.
@@ -153,9 +149,7 @@ impl<T> SequentialMatcher<T> {
         self.live -= 1;
         let (places, first) = (&self.places, self.first);
         self.deadlines.settle(self.live, |id| {
-            index_of(id, first)
-                .and_then(|index| places.get(index))
-                .is_some_and(Option::is_some)
+            index_of(id, first).and_then(|index| places.get(index)).is_some_and(Option::is_some)
         });
     }
 }
@@ -181,20 +175,13 @@ mod tests {
         let c = matcher.begin(MS, 20 * MS, 'c').expect("room");
         assert_eq!(matcher.poll_timeout(10 * MS), None);
         assert_eq!(matcher.poll_timeout(25 * MS), Some((a, 'a')));
-        assert_eq!(
-            matcher.poll_timeout(25 * MS),
-            Some((c, 'c')),
-            "out of order"
-        );
+        assert_eq!(matcher.poll_timeout(25 * MS), Some((c, 'c')), "out of order");
         assert_eq!(matcher.poll_timeout(25 * MS), None);
         assert_eq!((matcher.waiting(), matcher.in_flight()), (1, 3));
         assert_eq!(matcher.next_deadline(), Some(31 * MS));
 
         let d = matcher.begin(26 * MS, 10 * MS, 'd').expect("room");
-        assert_eq!(
-            matcher.begin(26 * MS, MS, 'e'),
-            Err(Error::TooManyInFlight { max: 4 })
-        );
+        assert_eq!(matcher.begin(26 * MS, MS, 'e'), Err(Error::TooManyInFlight { max: 4 }));
         assert_eq!(matcher.complete_next(), Ok(None));
         assert_eq!(matcher.complete_next(), Ok(Some('b')));
         assert_eq!(matcher.complete_next(), Ok(None));
@@ -221,15 +208,10 @@ mod tests {
     fn failing_all_ends_each_once() {
         let mut matcher = SequentialMatcher::new(8);
         for context in 0..5 {
-            matcher
-                .begin(MS, MS * (context + 1), context)
-                .expect("room");
+            matcher.begin(MS, MS * (context + 1), context).expect("room");
         }
         assert_eq!(matcher.complete_next(), Ok(Some(0)));
-        assert_eq!(
-            matcher.poll_timeout(3 * MS).map(|(_, context)| context),
-            Some(1)
-        );
+        assert_eq!(matcher.poll_timeout(3 * MS).map(|(_, context)| context), Some(1));
         let failed: Vec<_> = matcher.fail_all().map(|(id, n)| (id.to_u64(), n)).collect();
         assert_eq!(failed, [(3, 2), (4, 3), (5, 4)]);
         assert_eq!((matcher.in_flight(), matcher.next_deadline()), (0, None));
@@ -243,9 +225,6 @@ mod tests {
         let mut matcher = SequentialMatcher::new(1);
         matcher.begin(MS, Duration::MAX, ()).expect("room");
         assert_eq!(matcher.next_deadline(), Some(Duration::MAX));
-        assert_eq!(
-            matcher.poll_timeout(Duration::from_secs(u64::from(u32::MAX))),
-            None
-        );
+        assert_eq!(matcher.poll_timeout(Duration::from_secs(u64::from(u32::MAX))), None);
     }
 }

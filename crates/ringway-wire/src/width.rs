@@ -106,10 +106,7 @@ impl sealed::Form for Varint {
         for (index, byte) in input.iter().take(VARINT_LEN_MAX).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
-                return Field::Value {
-                    value,
-                    len: index + 1,
-                };
+                return Field::Value { value, len: index + 1 };
             }
         }
         if input.len() < VARINT_LEN_MAX {

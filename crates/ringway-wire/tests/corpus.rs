@@ -25,18 +25,11 @@ fn line() {
 }
 
 fn replay(target: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/corpus")
-        .join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut files = 0;
-    for entry in folder
-        .read_dir()
-        .expect("the corpus is part of the repository")
-    {
+    for entry in folder.read_dir().expect("the corpus is part of the repository") {
         let path = entry.expect("a readable folder").path();
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         eprintln!("{target}: {}", name.unwrap_or_default());
         run(&std::fs::read(&path).expect("a readable file"));
         files += 1;

@@ -24,9 +24,8 @@ fn delimiters() {
     for_seeds(SEEDS, |random| {
         for delimiter in [&b"\0"[..], b"\r\n", b"aab", b"aaaa"] {
             let mut codec = Delimiter::new(delimiter, PAYLOAD_LEN_MAX);
-            let payloads = payloads(random, |payload| {
-                codec.encode(payload, &mut Vec::new()).is_ok()
-            });
+            let payloads =
+                payloads(random, |payload| codec.encode(payload, &mut Vec::new()).is_ok());
             check(random, &codec, &payloads, <[u8]>::to_vec);
         }
     });
@@ -35,13 +34,9 @@ fn delimiters() {
 #[test]
 fn lines() {
     for_seeds(SEEDS, |random| {
-        for mut codec in [
-            Line::new(PAYLOAD_LEN_MAX),
-            Line::new(PAYLOAD_LEN_MAX).crlf(),
-        ] {
-            let payloads = payloads(random, |payload| {
-                codec.encode(payload, &mut Vec::new()).is_ok()
-            });
+        for mut codec in [Line::new(PAYLOAD_LEN_MAX), Line::new(PAYLOAD_LEN_MAX).crlf()] {
+            let payloads =
+                payloads(random, |payload| codec.encode(payload, &mut Vec::new()).is_ok());
             check(random, &codec, &payloads, <[u8]>::to_vec);
         }
     });
@@ -63,13 +58,9 @@ fn length_field<W: Width>(random: &mut Random, codec: LengthField<W>) {
         codec = codec.counts_whole_frame();
     }
     codec = codec.frame_max(PAYLOAD_LEN_MAX + usize::from(offset) + 8);
-    let codec = Headed {
-        codec,
-        header_len: usize::from(offset),
-    };
-    let payloads = payloads(random, |payload| {
-        codec.clone().encode(payload, &mut Vec::new()).is_ok()
-    });
+    let codec = Headed { codec, header_len: usize::from(offset) };
+    let payloads =
+        payloads(random, |payload| codec.clone().encode(payload, &mut Vec::new()).is_ok());
     check(random, &codec, &payloads, |frame| {
         assert_eq!(frame.header, header_for(frame.payload, usize::from(offset)));
         frame.payload.to_vec()
@@ -94,8 +85,7 @@ impl<W: Width> Codec for Headed<W> {
     }
 
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        self.codec
-            .encode_with_header(&header_for(payload, self.header_len), payload, out)
+        self.codec.encode_with_header(&header_for(payload, self.header_len), payload, out)
     }
 
     fn frame_len_max(&self) -> usize {
@@ -111,18 +101,9 @@ fn header_for(payload: &[u8], len: usize) -> Vec<u8> {
 fn payloads(random: &mut Random, mut encodable: impl FnMut(&[u8]) -> bool) -> Vec<Vec<u8>> {
     let mut payloads = Vec::new();
     for _ in 0..100 * FRAMES {
-        let len = [
-            0,
-            random.below(8),
-            random.below(PAYLOAD_LEN_MAX),
-            PAYLOAD_LEN_MAX,
-        ];
+        let len = [0, random.below(8), random.below(PAYLOAD_LEN_MAX), PAYLOAD_LEN_MAX];
         let len = len[random.below(len.len())];
-        let alphabet = if random.below(8) == 0 {
-            b"xyz"
-        } else {
-            ALPHABET
-        };
+        let alphabet = if random.below(8) == 0 { b"xyz" } else { ALPHABET };
         let payload = random.bytes(len, alphabet);
         if encodable(&payload) {
             payloads.push(payload);
@@ -144,43 +125,24 @@ fn check<C: Codec + Clone>(
     let mut stream = Vec::new();
     let mut ends = vec![0];
     for payload in payloads {
-        codec
-            .clone()
-            .encode(payload, &mut stream)
-            .expect("chosen to be encodable");
+        codec.clone().encode(payload, &mut stream).expect("chosen to be encodable");
         ends.push(stream.len());
     }
     let run = |pieces: &[&[u8]]| decode(codec.clone(), pieces, &payload);
     for at in 0..=stream.len() {
         let (front, back) = stream.split_at(at);
-        assert_eq!(
-            run(&[front, back]),
-            (payloads.to_vec(), Ok(())),
-            "cut at {at}"
-        );
+        assert_eq!(run(&[front, back]), (payloads.to_vec(), Ok(())), "cut at {at}");
 
         let whole = ends.iter().filter(|end| **end <= at).count() - 1;
         let left = at - ends[whole];
-        let end = if left == 0 {
-            Ok(())
-        } else {
-            Err(Error::TruncatedFrame { buffered: left })
-        };
-        assert_eq!(
-            run(&[front]),
-            (payloads[..whole].to_vec(), end),
-            "ended at {at}"
-        );
+        let end = if left == 0 { Ok(()) } else { Err(Error::TruncatedFrame { buffered: left }) };
+        assert_eq!(run(&[front]), (payloads[..whole].to_vec(), end), "ended at {at}");
     }
     let bytes: Vec<_> = stream.chunks(1).collect();
     assert_eq!(run(&bytes), (payloads.to_vec(), Ok(())), "byte by byte");
     for piece_len_max in [2, 7, 40, 300] {
         let pieces = random.pieces(&stream, piece_len_max);
-        assert_eq!(
-            run(&pieces),
-            (payloads.to_vec(), Ok(())),
-            "cut at {pieces:?}"
-        );
+        assert_eq!(run(&pieces), (payloads.to_vec(), Ok(())), "cut at {pieces:?}");
     }
 }
 

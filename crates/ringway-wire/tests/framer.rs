@@ -21,11 +21,7 @@ fn holds_nothing_while_no_frame_straddles() {
 fn memory_follows_the_bytes_and_not_the_announced_length() {
     let mut framer = Framer::new(LengthField::u32_le());
     assert_eq!(framer.push(&(8_u32 << 20).to_le_bytes(), |_| ()), Ok(0));
-    assert!(
-        framer.capacity() <= 16 << 10,
-        "{} bytes held for 4",
-        framer.capacity()
-    );
+    assert!(framer.capacity() <= 16 << 10, "{} bytes held for 4", framer.capacity());
     for _ in 0..100 {
         assert_eq!(framer.push(&[0; 1000], |_| ()), Ok(0));
         assert!(framer.capacity() <= (2 * framer.buffered()).max(16 << 10));
@@ -37,14 +33,9 @@ fn memory_is_bounded_by_the_longest_frame_and_given_back() {
     let len = 100_000;
     let mut framer = Framer::new(LengthField::u32_le().frame_max(len + 4));
     let mut frame = Vec::new();
-    framer
-        .codec_mut()
-        .encode(&vec![7; len], &mut frame)
-        .expect("fits");
+    framer.codec_mut().encode(&vec![7; len], &mut frame).expect("fits");
     for piece in frame.chunks(999) {
-        framer
-            .push(piece, |item| assert_eq!(item.payload.len(), len))
-            .expect("good bytes");
+        framer.push(piece, |item| assert_eq!(item.payload.len(), len)).expect("good bytes");
         assert!(framer.capacity() <= len + 4);
     }
     assert_eq!((framer.buffered(), framer.capacity()), (0, 0));
@@ -56,10 +47,7 @@ fn a_little_memory_is_kept_between_frames_until_released() {
     assert_eq!(framer.push(b"\x03a", |_| ()), Ok(0));
     framer.release();
     assert_eq!(framer.buffered(), 2, "a frame is under way");
-    assert_eq!(
-        framer.push(b"bc", |item| assert_eq!(item.payload, b"abc")),
-        Ok(1)
-    );
+    assert_eq!(framer.push(b"bc", |item| assert_eq!(item.payload, b"abc")), Ok(1));
     assert!((1..=4096).contains(&framer.capacity()));
     framer.release();
     assert_eq!(framer.capacity(), 0);
@@ -72,10 +60,7 @@ fn endless_lines_end_at_the_limit() {
         let pieces: Vec<_> = stream.chunks(piece_len).collect();
         let expected = (Vec::new(), Err(Error::MissingDelimiter { max: 99 }));
         assert_eq!(decode(Line::new(99), &pieces, <[u8]>::to_vec), expected);
-        assert_eq!(
-            decode(Delimiter::new(b"\r\n", 99), &pieces, <[u8]>::to_vec),
-            expected
-        );
+        assert_eq!(decode(Delimiter::new(b"\r\n", 99), &pieces, <[u8]>::to_vec), expected);
     }
 }
 
@@ -84,9 +69,8 @@ fn frames_in_front_of_bad_bytes_are_delivered() {
     let stream = b"\x01a\x02bb\xffrest";
     for piece_len in 1..stream.len() {
         let pieces: Vec<_> = stream.chunks(piece_len).collect();
-        let (frames, end) = decode(LengthField::u8().frame_max(9), &pieces, |item| {
-            item.payload.to_vec()
-        });
+        let (frames, end) =
+            decode(LengthField::u8().frame_max(9), &pieces, |item| item.payload.to_vec());
         assert_eq!(frames, [&b"a"[..], b"bb"]);
         assert_eq!(end, Err(Error::FrameTooLarge { len: 256, max: 9 }));
     }
@@ -110,11 +94,7 @@ fn a_caller_that_breaks_off_continues_where_it_was() {
                 slice = &slice[consumed..];
             }
         }
-        assert_eq!(
-            lines,
-            [&b"one"[..], b"two", b"three", b"four"],
-            "cut at {cut}"
-        );
+        assert_eq!(lines, [&b"one"[..], b"two", b"three", b"four"], "cut at {cut}");
     }
 }
 
@@ -139,28 +119,18 @@ fn trickle<C: for<'a> Codec<Item<'a> = &'a [u8]>>(codec: C, len: usize, end: &[u
 #[test]
 fn codecs_that_break_their_contract_fail_and_do_no_harm() {
     let answers: [fn() -> Decoded<&'static [u8]>; 5] = [
-        || Decoded::Frame {
-            item: b"",
-            consumed: 0,
-        },
-        || Decoded::Frame {
-            item: b"",
-            consumed: 5,
-        },
+        || Decoded::Frame { item: b"", consumed: 0 },
+        || Decoded::Frame { item: b"", consumed: 5 },
         || Decoded::NeedAtLeast(0),
         || Decoded::NeedAtLeast(4),
         || Decoded::NeedAtLeast(101),
     ];
     for answer in answers {
-        let mut framer = Framer::new(Scripted {
-            answers: vec![answer()],
-        });
+        let mut framer = Framer::new(Scripted { answers: vec![answer()] });
         let error = framer.push(b"abcd", |_| ()).expect_err("a broken contract");
         assert!(matches!(error, Error::CodecFault { .. }), "{error}");
 
-        let mut framer = Framer::new(Scripted {
-            answers: vec![answer(), Decoded::NeedAtLeast(2)],
-        });
+        let mut framer = Framer::new(Scripted { answers: vec![answer(), Decoded::NeedAtLeast(2)] });
         assert_eq!(framer.push(b"a", |_| ()), Ok(0));
         let error = framer.push(b"bcd", |_| ()).expect_err("a broken contract");
         assert!(matches!(error, Error::CodecFault { .. }), "{error}");
@@ -174,9 +144,7 @@ fn after_a_panic_of_the_closure_the_framer_fails_and_delivers_nothing_twice() {
     assert_eq!(framer.push(b"\x03a", |_| ()), Ok(0));
     let push = std::panic::AssertUnwindSafe(|| framer.push(b"bc", |_| panic!("of the closure")));
     assert!(std::panic::catch_unwind(push).is_err());
-    let error = framer
-        .push(b"\x01d", |_| panic!("a frame"))
-        .expect_err("out of step");
+    let error = framer.push(b"\x01d", |_| panic!("a frame")).expect_err("out of step");
     assert!(matches!(error, Error::CodecFault { .. }), "{error}");
 }
 

@@ -43,19 +43,10 @@ fn by_id_like_a_map() {
                 }
             }
             assert_eq!(matcher.in_flight(), model.len());
-            assert_eq!(
-                matcher.next_deadline(),
-                model.values().map(|(at, _)| *at).min()
-            );
+            assert_eq!(matcher.next_deadline(), model.values().map(|(at, _)| *at).min());
         }
         let left: Vec<_> = matcher.fail_all().collect();
-        assert_eq!(
-            left,
-            model
-                .into_iter()
-                .map(|(id, (_, n))| (id, n))
-                .collect::<Vec<_>>()
-        );
+        assert_eq!(left, model.into_iter().map(|(id, (_, n))| (id, n)).collect::<Vec<_>>());
     });
 }
 
@@ -104,14 +95,8 @@ fn in_order_no_reply_meets_another_request() {
                     assert!(waiting.values().all(|(deadline, _)| *deadline > now));
                 }
             }
-            assert_eq!(
-                (matcher.waiting(), matcher.in_flight()),
-                (waiting.len(), peer.len())
-            );
-            assert_eq!(
-                matcher.next_deadline(),
-                waiting.values().map(|(at, _)| *at).min()
-            );
+            assert_eq!((matcher.waiting(), matcher.in_flight()), (waiting.len(), peer.len()));
+            assert_eq!(matcher.next_deadline(), waiting.values().map(|(at, _)| *at).min());
         }
         let left: Vec<_> = matcher.fail_all().map(|(_, request)| request).collect();
         assert_eq!(left, waiting.into_keys().collect::<Vec<_>>());

@@ -25,9 +25,7 @@ impl Random {
     }
 
     pub(crate) fn bytes(&mut self, len: usize, alphabet: &[u8]) -> Vec<u8> {
-        (0..len)
-            .map(|_| alphabet[self.below(alphabet.len())])
-            .collect()
+        (0..len).map(|_| alphabet[self.below(alphabet.len())]).collect()
     }
 
     /// Cuts `stream` into pieces of up to `piece_len_max` bytes, empty ones among them.
@@ -53,16 +51,11 @@ pub(crate) fn for_seeds(seeds: u64, test: impl Fn(&mut Random)) {
     impl Drop for Seed {
         fn drop(&mut self) {
             if std::thread::panicking() {
-                eprintln!(
-                    "failed; again with: RINGWAY_SEED={} cargo test -p ringway-wire",
-                    self.0
-                );
+                eprintln!("failed; again with: RINGWAY_SEED={} cargo test -p ringway-wire", self.0);
             }
         }
     }
-    let given = std::env::var("RINGWAY_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
+    let given = std::env::var("RINGWAY_SEED").ok().and_then(|seed| seed.parse().ok());
     let range = given.map_or(0..seeds, |seed| seed..seed + 1);
     for seed in range {
         let _seed = Seed(seed);
@@ -84,23 +77,14 @@ pub(crate) fn decode<C: Codec>(
         match framer.push(piece, |item| frames.push(payload(item))) {
             Ok(count) => assert_eq!(count, frames.len() - before),
             Err(error) => {
-                assert_eq!(
-                    framer.push(b"more", |_| panic!("a frame")),
-                    Err(error.clone())
-                );
+                assert_eq!(framer.push(b"more", |_| panic!("a frame")), Err(error.clone()));
                 assert_eq!(framer.finish(), Err(error.clone()));
                 assert_eq!((framer.buffered(), framer.capacity()), (0, 0));
                 return (frames, Err(error));
             }
         }
-        assert!(
-            framer.buffered() < frame_len_max,
-            "never a whole frame left over"
-        );
-        assert!(
-            framer.capacity() <= frame_len_max,
-            "never more than the longest frame"
-        );
+        assert!(framer.buffered() < frame_len_max, "never a whole frame left over");
+        assert!(framer.capacity() <= frame_len_max, "never more than the longest frame");
     }
     (frames, framer.finish())
 }
