@@ -13,57 +13,32 @@ fn ringway(args: &[&str]) -> Command {
 }
 
 fn output(args: &[&str]) -> Output {
-    ringway(args)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary under test starts")
+    ringway(args).stdin(Stdio::null()).output().expect("the binary under test starts")
 }
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for args in [
-        &["--help"][..],
-        &["--version"],
-        &["bench", "pingpong", "--help"],
-    ] {
+    for args in [&["--help"][..], &["--version"], &["bench", "pingpong", "--help"]] {
         let output = output(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}");
-        assert!(
-            !output.stdout.is_empty() && output.stderr.is_empty(),
-            "{args:?}"
-        );
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{args:?}");
     }
 }
 
 #[test]
 fn wrong_arguments_end_with_status_2_and_a_message_on_standard_error() {
-    for args in [
-        &[][..],
-        &["serve"],
-        &["bench", "-c", "0"],
-        &["serve", "echo", "--cores", "1023"],
-    ] {
+    for args in [&[][..], &["serve"], &["bench", "-c", "0"], &["serve", "echo", "--cores", "1023"]]
+    {
         let output = output(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(
-            output.stdout.is_empty() && !output.stderr.is_empty(),
-            "{args:?}"
-        );
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
     }
 }
 
 #[test]
 fn a_tether_becomes_its_command() {
     let parent = std::process::id().to_string();
-    let output = output(&[
-        "tether",
-        &parent,
-        "sh",
-        "-c",
-        "echo $0 $1; exit 7",
-        "--control",
-        "-x",
-    ]);
+    let output = output(&["tether", &parent, "sh", "-c", "echo $0 $1; exit 7", "--control", "-x"]);
     assert_eq!(output.stdout, b"--control -x\n");
     assert_eq!(output.status.code(), Some(7));
 }
@@ -88,9 +63,7 @@ fn start_tethered() -> Child {
         .expect("the binary under test starts");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("standard output was piped");
-    BufReader::new(stdout)
-        .read_line(&mut line)
-        .expect("a line from the command");
+    BufReader::new(stdout).read_line(&mut line).expect("a line from the command");
     assert_eq!(line, "ready\n");
     child
 }

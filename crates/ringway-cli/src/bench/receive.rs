@@ -1,10 +1,12 @@
 //! The client of the receive suite: packets one way, counted by the server after framing.
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -110,7 +112,8 @@ impl Sender {
 
     fn bounds(&self) -> Rc<StreamLimits> {
         Rc::new(StreamLimits {
-            send_high_water: self.turn_bytes,
+            // Never reached, or an answer that should not come would not be seen.
+            send_high_water: 2 * self.turn_bytes,
             send_low_water: 0,
             send_queue_max: 4 * self.turn_bytes,
             ..StreamLimits::default()
@@ -126,7 +129,7 @@ impl Sender {
                 SendMode::Batch(_) => self.queue_batch(&stream, number, &mut sent),
                 SendMode::PerPacket => self.queue_packets(&stream, number, &mut sent),
             }
-            stream.drained().await?;
+            taken(&stream).await?;
         }
         stream.shutdown();
         let tally = timeout(limits::TALLY_MAX, read_tally(&stream))
@@ -142,7 +145,7 @@ impl Sender {
         stream.send(Bytes::from_owner(batch));
     }
 
-    /// One `write` call for each packet, until the queue is at its high-water mark.
+    /// One `write` call for each packet, until a turn's worth is queued.
     fn queue_packets(&self, stream: &Stream, number: u32, sent: &mut u64) {
         let mut fixed = [0; SMALL_PACKET_BYTES];
         let mut large = Vec::new();
@@ -153,18 +156,25 @@ impl Sender {
                 &mut large[..]
             }
         };
-        loop {
+        for _ in 0..self.turn_bytes / self.size {
             fill_batch(packet, self.size, number, *sent);
-            let pressure = stream.write(packet);
-            if pressure == Pressure::Closed {
+            if stream.write(packet) == Pressure::Closed {
                 return;
             }
             *sent += 1;
-            if pressure == Pressure::High {
-                return;
-            }
         }
     }
+}
+
+/// Waits until the kernel has taken what is queued. A server that says anything meanwhile is none that only
+/// counts, and would sooner or later wait for us to listen.
+async fn taken(stream: &Stream) -> io::Result<()> {
+    poll_fn(|cx| match stream.poll_recv(cx) {
+        Poll::Ready(Ok(_)) => Poll::Ready(Err(no_tally())),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        Poll::Pending => stream.poll_drained(cx),
+    })
+    .await
 }
 
 async fn read_tally(stream: &Stream) -> io::Result<Tally> {
@@ -172,12 +182,15 @@ async fn read_tally(stream: &Stream) -> io::Result<Tally> {
     while let Some(view) = stream.recv().await? {
         bytes.extend_from_slice(&view[..view.len().min(TALLY_BYTES + 1 - bytes.len())]);
     }
-    Tally::from_bytes(&bytes).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the server answered no tally; it should be `ringway serve discard --frame`",
-        )
-    })
+    Tally::from_bytes(&bytes).ok_or_else(no_tally)
+}
+
+#[cold]
+fn no_tally() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the server gives no tally at the end; it should be `ringway serve discard --frame`",
+    )
 }
 
 /// What was sent on one connection and what the server says of it.

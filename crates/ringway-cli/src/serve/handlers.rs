@@ -1,4 +1,4 @@
-//! What becomes of the bytes of a connection.
+//! What becomes of bytes that are not sent back.
 
 use std::sync::Arc;
 
@@ -6,9 +6,6 @@ use ringway_net::{Error, Handler, Peer, View};
 
 use super::framing::Framing;
 use super::tally::Totals;
-
-/// Sends back whatever arrives.
-pub(super) struct Echo;
 
 /// Reads and forgets; the runtime counts the bytes.
 pub(super) struct Discard;
@@ -31,13 +28,6 @@ impl Framed {
         if let Some(mismatch) = self.framing.mismatch().filter(|_| first) {
             eprintln!("ringway: {mismatch}");
         }
-    }
-}
-
-impl Handler for Echo {
-    #[inline]
-    fn on_message(&mut self, peer: &Peer, view: View) {
-        peer.send(view);
     }
 }
 

