@@ -46,26 +46,14 @@ mod tests {
 
     #[test]
     fn good_addresses_print_as_they_were_read() {
-        for text in [
-            "tcp://127.0.0.1:0",
-            "tcp://[::1]:7001",
-            "unix:///tmp/a.sock",
-            "unix://a",
-        ] {
+        for text in ["tcp://127.0.0.1:0", "tcp://[::1]:7001", "unix:///tmp/a.sock", "unix://a"] {
             assert_eq!(Address::parse(text).expect(text).to_string(), text);
         }
     }
 
     #[test]
     fn bad_addresses_are_refused() {
-        for text in [
-            "",
-            "127.0.0.1:1",
-            "tcp://",
-            "tcp://127.0.0.1",
-            "unix://",
-            "udp://1.1.1.1:1",
-        ] {
+        for text in ["", "127.0.0.1:1", "tcp://", "tcp://127.0.0.1", "unix://", "udp://1.1.1.1:1"] {
             assert!(Address::parse(text).is_err(), "{text}");
         }
     }

@@ -152,14 +152,7 @@ fn parse_client(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error>> {
     }
     workload.ok_or("client needs a workload: pingpong")?;
     let address = address.ok_or("client needs --addr, as in --addr tcp://127.0.0.1:7001")?;
-    let options = PingPong {
-        address,
-        connections,
-        message_bytes,
-        duration,
-        warmup,
-        core,
-    };
+    let options = PingPong { address, connections, message_bytes, duration, warmup, core };
     Ok(Command::PingPong(options))
 }
 
@@ -191,9 +184,7 @@ mod tests {
     #[test]
     fn a_client_line_is_read() {
         let line = "client pingpong --addr tcp://127.0.0.1:1 -c 7 -s 64 -d 0.25 --core 1";
-        let Ok(Command::PingPong(options)) = parse(line) else {
-            panic!("{:?}", parse(line))
-        };
+        let Ok(Command::PingPong(options)) = parse(line) else { panic!("{:?}", parse(line)) };
         assert_eq!((options.connections, options.message_bytes), (7, 64));
         assert_eq!((options.duration.as_millis(), options.core), (250, Some(1)));
     }

@@ -16,12 +16,7 @@ use crate::stop::Stop;
 pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN)?;
-    epoll::add(
-        &epoll,
-        &listener,
-        EventData::new_u64(LISTENER),
-        EventFlags::IN,
-    )?;
+    epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     listener.announce()?;
     let mut buffer = vec![0; DISCARD_BYTES];
     let mut connections = Vec::new();
@@ -58,12 +53,7 @@ fn accept_all(epoll: &OwnedFd, listener: &Listener, open: &mut Connections) -> i
             Err(error) => return Err(error),
         };
         let slot = socket.as_raw_fd() as usize;
-        epoll::add(
-            epoll,
-            &socket,
-            EventData::new_u64(slot as u64),
-            EventFlags::IN,
-        )?;
+        epoll::add(epoll, &socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
         if open.len() <= slot {
             open.resize_with(slot + 1, || None);
         }

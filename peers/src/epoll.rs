@@ -66,18 +66,8 @@ impl Server {
     fn new(listener: Listener, stop: &Stop) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
-        epoll::add(
-            &epoll,
-            &listener,
-            EventData::new_u64(LISTENER),
-            EventFlags::IN,
-        )?;
-        Ok(Self {
-            epoll,
-            listener,
-            connections: Vec::new(),
-            buffer: vec![0; READ_BYTES],
-        })
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        Ok(Self { epoll, listener, connections: Vec::new(), buffer: vec![0; READ_BYTES] })
     }
 
     fn accept_all(&mut self) -> io::Result<()> {
@@ -95,19 +85,11 @@ impl Server {
     fn add(&mut self, socket: OwnedFd) -> io::Result<()> {
         self.listener.tune(&socket)?;
         let slot = socket.as_raw_fd() as usize;
-        epoll::add(
-            &self.epoll,
-            &socket,
-            EventData::new_u64(slot as u64),
-            EventFlags::IN,
-        )?;
+        epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);
         }
-        self.connections[slot] = Some(Connection {
-            socket,
-            pending: Vec::new(),
-        });
+        self.connections[slot] = Some(Connection { socket, pending: Vec::new() });
         Ok(())
     }
 
@@ -136,9 +118,7 @@ fn echo(epoll: &OwnedFd, connection: &mut Connection, buffer: &mut [u8]) -> Resu
     };
     let sent = send_some(connection, &buffer[..received])?;
     if sent < received {
-        connection
-            .pending
-            .extend_from_slice(&buffer[sent..received]);
+        connection.pending.extend_from_slice(&buffer[sent..received]);
         watch(epoll, connection, EventFlags::OUT)?;
     }
     Ok(Outcome::Keep)
@@ -163,10 +143,5 @@ fn send_some(connection: &Connection, bytes: &[u8]) -> Result<usize, Errno> {
 
 fn watch(epoll: &OwnedFd, connection: &Connection, flags: EventFlags) -> Result<(), Errno> {
     let slot = connection.socket.as_raw_fd() as u64;
-    epoll::modify(
-        epoll,
-        connection.socket.as_fd(),
-        EventData::new_u64(slot),
-        flags,
-    )
+    epoll::modify(epoll, connection.socket.as_fd(), EventData::new_u64(slot), flags)
 }

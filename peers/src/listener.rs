@@ -87,11 +87,7 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
 }
 
 fn bind_tcp(address: &SocketAddr) -> io::Result<TcpListener> {
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket(family)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     net::bind(&socket, address)?;

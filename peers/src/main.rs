@@ -67,9 +67,5 @@ fn run_client(options: &PingPong) -> Result<ExitCode, Box<dyn Error>> {
     process::prepare(options.core)?;
     let report = client::ping_pong(options)?;
     println!("{}", report.to_json());
-    Ok(if report.is_clean() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

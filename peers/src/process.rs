@@ -11,13 +11,7 @@ pub(crate) fn prepare(core: Option<usize>) -> io::Result<()> {
         pin(core)?;
     }
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    )?;
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
     Ok(())
 }
 

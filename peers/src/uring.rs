@@ -25,12 +25,7 @@ pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
     rustix::io::ioctl_fionbio(&listener, false)?;
     let mut ring = ring()?;
     let (submitter, queue, mut completions) = ring.split();
-    let mut server = Server {
-        submitter,
-        queue,
-        listener,
-        connections: Vec::new(),
-    };
+    let mut server = Server { submitter, queue, listener, connections: Vec::new() };
     server.watch_stop(&stop)?;
     server.accept()?;
     server.listener.announce()?;
@@ -163,12 +158,7 @@ impl Server<'_> {
             self.connections.resize_with(slot + 1, || None);
         }
         let buffer = Vec::with_capacity(READ_BYTES);
-        self.connections[slot] = Some(Connection {
-            socket,
-            buffer,
-            received: 0,
-            sent: 0,
-        });
+        self.connections[slot] = Some(Connection { socket, buffer, received: 0, sent: 0 });
         self.receive(slot)
     }
 
@@ -227,9 +217,7 @@ impl Server<'_> {
     }
 
     fn connection(&mut self, slot: usize) -> &mut Connection {
-        self.connections[slot]
-            .as_mut()
-            .expect("closed only when no operation is in flight")
+        self.connections[slot].as_mut().expect("closed only when no operation is in flight")
     }
 
     /// Forgets a connection of which no operation is in flight.

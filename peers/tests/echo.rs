@@ -34,18 +34,11 @@ fn monoio_echoes() {
 #[test]
 fn discard_reads_everything_and_answers_nothing() {
     let server = Server::start("epoll-discard", "tcp://127.0.0.1:0");
-    let host_port = server
-        .address
-        .strip_prefix("tcp://")
-        .expect("listens on TCP");
+    let host_port = server.address.strip_prefix("tcp://").expect("listens on TCP");
     let mut stream = TcpStream::connect(host_port).expect("the server listens");
     // Far more than the two socket buffers hold, so this ends only if the server reads.
-    stream
-        .write_all(&vec![7; 64 << 20])
-        .expect("the server reads");
-    stream
-        .shutdown(std::net::Shutdown::Write)
-        .expect("still connected");
+    stream.write_all(&vec![7; 64 << 20]).expect("the server reads");
+    stream.shutdown(std::net::Shutdown::Write).expect("still connected");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("closed in order");
     assert!(answer.is_empty());
@@ -126,9 +119,7 @@ fn the_file_of_a_dead_server_is_replaced_and_that_of_a_living_one_is_not() {
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a free path"));
     let address = format!("unix://{}", path.display());
     let server = Server::start("epoll", &address);
-    let second = Command::new(BINARY)
-        .args(["serve", "epoll", "--listen", &address])
-        .output();
+    let second = Command::new(BINARY).args(["serve", "epoll", "--listen", &address]).output();
     assert_eq!(second.expect("starts").status.code(), Some(2));
     UnixStream::connect(&path).expect("the first server still listens");
     server.stop();
@@ -159,16 +150,7 @@ fn check_echo(kind: &str) {
 fn run_client(address: &str, connections: usize, bytes: usize) -> Output {
     let (connections, bytes) = (connections.to_string(), bytes.to_string());
     Command::new(BINARY)
-        .args([
-            "client",
-            "pingpong",
-            "--addr",
-            address,
-            "-c",
-            &connections,
-            "-s",
-            &bytes,
-        ])
+        .args(["client", "pingpong", "--addr", address, "-c", &connections, "-s", &bytes])
         .args(["-d", "0.3", "--warmup", "0.05"])
         .output()
         .expect("the client starts")
@@ -187,10 +169,7 @@ fn stdout(output: &Output) -> String {
 /// The number under `key` in a flat JSON object.
 fn number(json: &str, key: &str) -> f64 {
     let key = format!("\"{key}\":");
-    let start = json
-        .find(&key)
-        .unwrap_or_else(|| panic!("no {key} in {json}"))
-        + key.len();
+    let start = json.find(&key).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len();
     let end = start + json[start..].find([',', '}']).expect("an object ends");
     json[start..end].parse().expect("a number")
 }
@@ -210,14 +189,8 @@ impl Server {
             .expect("the server starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("piped above");
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .expect("one line");
-        let address = line
-            .trim_end()
-            .strip_prefix("listening on ")
-            .expect(&line)
-            .to_owned();
+        BufReader::new(stdout).read_line(&mut line).expect("one line");
+        let address = line.trim_end().strip_prefix("listening on ").expect(&line).to_owned();
         Self { child, address }
     }
 

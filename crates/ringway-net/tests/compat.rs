@@ -189,7 +189,7 @@ fn a_sleep_polled_on_another_core_panics_instead_of_stopping_a_strangers_timer()
     let sleep = ringway_runtime::block_on(async {
         let mut sleep = HyperTimer.sleep(LIMIT);
         assert!(ringway_runtime::timeout(Duration::ZERO, &mut sleep).await.is_err());
-        sleep
+        Some(sleep)
     });
     let sleep = sleep.expect("a runtime starts");
     let other = std::thread::spawn(|| {

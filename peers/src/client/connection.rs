@@ -44,10 +44,7 @@ impl Connection {
     /// Connects, waiting until it is done.
     pub(crate) fn open(address: &Address, number: u32) -> io::Result<Self> {
         let socket = connect(address).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("connection {number} to {address}: {error}"),
-            )
+            io::Error::new(error.kind(), format!("connection {number} to {address}: {error}"))
         })?;
         Ok(Self {
             socket: Some(socket),
@@ -156,9 +153,7 @@ impl Connection {
             return Ok(Event::Nothing);
         }
         self.in_flight = false;
-        Ok(Event::Reply {
-            intact: self.intact,
-        })
+        Ok(Event::Reply { intact: self.intact })
     }
 
     /// Changes the watched events; the system call is made only on a change.

@@ -18,10 +18,7 @@ impl Messages {
     pub(crate) fn new(message_bytes: usize) -> Self {
         let body_bytes = message_bytes.saturating_sub(HEADER_BYTES);
         let pattern_bytes = body_bytes + BODY_OFFSETS as usize * BODY_OFFSET_STEP;
-        Self {
-            message_bytes,
-            pattern: pseudo_random(pattern_bytes),
-        }
+        Self { message_bytes, pattern: pseudo_random(pattern_bytes) }
     }
 
     /// Bytes of each message.
@@ -45,9 +42,7 @@ impl Messages {
         connection: u32,
         sequence: u64,
     ) -> [&'a [u8]; 2] {
-        let mixed = sequence
-            .wrapping_mul(17)
-            .wrapping_add(u64::from(connection) * 131);
+        let mixed = sequence.wrapping_mul(17).wrapping_add(u64::from(connection) * 131);
         let offset = (mixed % BODY_OFFSETS) as usize * BODY_OFFSET_STEP;
         let body_bytes = self.message_bytes.saturating_sub(HEADER_BYTES);
         let header = &header[..self.message_bytes.min(HEADER_BYTES)];
@@ -95,11 +90,7 @@ mod tests {
     fn neighbouring_requests_differ_in_header_and_body() {
         let messages = Messages::new(64);
         let this = whole(&messages, 3, 9);
-        for other in [
-            whole(&messages, 3, 10),
-            whole(&messages, 4, 9),
-            whole(&messages, 3, 8),
-        ] {
+        for other in [whole(&messages, 3, 10), whole(&messages, 4, 9), whole(&messages, 3, 8)] {
             assert_eq!(other.len(), 64);
             assert_ne!(this[..16], other[..16]);
             assert_ne!(this[16..], other[16..]);

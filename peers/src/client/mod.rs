@@ -97,10 +97,7 @@ impl Client {
         for number in 0..self.connections.len() {
             self.in_flight += 1;
             let connection = &mut self.connections[number];
-            if connection
-                .send_next(&self.epoll, &self.messages, now)
-                .is_err()
-            {
+            if connection.send_next(&self.epoll, &self.messages, now).is_err() {
                 self.fail(number);
             }
         }
@@ -151,10 +148,7 @@ impl Client {
         }
         if !self.issuing {
             self.in_flight -= 1;
-        } else if connection
-            .send_next(&self.epoll, &self.messages, now)
-            .is_err()
-        {
+        } else if connection.send_next(&self.epoll, &self.messages, now).is_err() {
             self.fail(number);
         }
     }
@@ -168,10 +162,7 @@ impl Client {
     }
 
     fn arm_timer(&self, duration: Duration) -> io::Result<()> {
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once = Itimerspec {
             it_interval: zero,
             it_value: Timespec {

@@ -50,9 +50,7 @@ impl Report {
         let cpu_us = ratio(self.cpu.as_secs_f64() * 1e6, messages as f64);
         let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|q| self.percentile_us(q));
         let max = self.max_us();
-        let Self {
-            errors, mismatches, ..
-        } = self;
+        let Self { errors, mismatches, .. } = self;
         format!(
             "{{\"rate\":{rate:.1},\"messages\":{messages},\"seconds\":{seconds:.6},\
              \"goodput_mib_s\":{goodput:.2},\"p50_us\":{p50},\"p90_us\":{p90},\"p99_us\":{p99},\
@@ -67,10 +65,7 @@ impl Report {
         if above < SAMPLES_ABOVE_MIN {
             return "null".into();
         }
-        format!(
-            "{:.3}",
-            self.latency_ns.value_at_quantile(quantile) as f64 / 1e3
-        )
+        format!("{:.3}", self.latency_ns.value_at_quantile(quantile) as f64 / 1e3)
     }
 
     fn max_us(&self) -> String {
@@ -86,11 +81,7 @@ const SAMPLES_ABOVE_MIN: f64 = 10.0;
 
 /// Zero instead of a division by zero: a run without a message has no rate.
 fn ratio(numerator: f64, denominator: f64) -> f64 {
-    if denominator > 0.0 {
-        numerator / denominator
-    } else {
-        0.0
-    }
+    if denominator > 0.0 { numerator / denominator } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -110,23 +101,14 @@ mod tests {
             json.starts_with("{\"rate\":50.0,\"messages\":100,\"seconds\":2.000000,"),
             "{json}"
         );
-        assert!(
-            json.contains("\"goodput_mib_s\":50.00,\"p50_us\":8.0"),
-            "{json}"
-        );
-        assert!(
-            json.contains("\"p99_us\":null,\"p999_us\":null,\"max_us\":8.0"),
-            "{json}"
-        );
+        assert!(json.contains("\"goodput_mib_s\":50.00,\"p50_us\":8.0"), "{json}");
+        assert!(json.contains("\"p99_us\":null,\"p999_us\":null,\"max_us\":8.0"), "{json}");
         assert!(json.ends_with("\"client_cpu_us_per_op\":10.000}"), "{json}");
     }
 
     #[test]
     fn a_run_without_a_message_is_still_json() {
         let json = Report::new(64).to_json();
-        assert!(
-            json.contains("\"rate\":0.0,") && json.contains("\"max_us\":null,"),
-            "{json}"
-        );
+        assert!(json.contains("\"rate\":0.0,") && json.contains("\"max_us\":null,"), "{json}");
     }
 }

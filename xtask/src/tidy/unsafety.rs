@@ -163,6 +163,6 @@ mod tests {
             &format!("{comments}{}{tests}", "const A: u8 = 1;\n".repeat(SYS_CODE_LINES_MAX)),
             0,
         );
-        check_text(path, &"const A: u8 = 1;\n".repeat(601), 1);
+        check_text(path, &"const A: u8 = 1;\n".repeat(SYS_CODE_LINES_MAX + 1), 1);
     }
 }
