@@ -191,7 +191,7 @@ fn a_sleep_polled_on_another_core_panics_instead_of_stopping_a_strangers_timer()
         assert!(ringway_runtime::timeout(Duration::ZERO, &mut sleep).await.is_err());
         Some(sleep)
     });
-    let sleep = sleep.expect("a runtime starts");
+    let sleep = sleep.expect("a runtime starts").expect("made above");
     let other = std::thread::spawn(|| {
         ringway_runtime::block_on(async { ringway_runtime::spawn(sleep).await })
     });
