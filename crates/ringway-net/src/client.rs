@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use ringway_runtime::io::StreamLimits;
 use ringway_runtime::sleep;
+use tracing::Instrument;
 
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{Error, Kind, Result};
 use crate::limits;
+use crate::spans;
 use crate::tls::ClientTls;
 use crate::transport::Transport;
 use backoff::Series;
@@ -49,6 +51,7 @@ pub struct Client {
     backoff: Backoff,
     stable_after: Duration,
     nodelay: bool,
+    keepalive: Option<Duration>,
     stream_limits: StreamLimits,
 }
 
@@ -79,6 +82,7 @@ impl Client {
             backoff: Backoff::default(),
             stable_after: limits::STABLE_AFTER,
             nodelay: true,
+            keepalive: None,
             stream_limits: StreamLimits::default(),
         })
     }
@@ -142,6 +146,14 @@ impl Client {
         self
     }
 
+    /// Lets the kernel ask a silent server whether it is still there, as
+    /// [`Server::keepalive`](crate::Server::keepalive) does; off if not set.
+    #[must_use]
+    pub fn keepalive(mut self, quiet: Duration) -> Self {
+        self.keepalive = Some(quiet);
+        self
+    }
+
     /// Bounds and timeouts of the connections.
     #[must_use]
     pub fn stream_limits(mut self, limits: StreamLimits) -> Self {
@@ -171,6 +183,11 @@ impl Client {
 
     /// Goes on with a series until it succeeds or has `attempts_max` failures.
     async fn attempt(&self, series: &mut Series, attempts_max: u32) -> Result<Connection> {
+        let span = spans::of_connect(&self.address);
+        self.attempt_within(series, attempts_max).instrument(span).await
+    }
+
+    async fn attempt_within(&self, series: &mut Series, attempts_max: u32) -> Result<Connection> {
         loop {
             let error = match dial::dial(self).await {
                 Ok(transport) => return Ok(self.connection(transport)),

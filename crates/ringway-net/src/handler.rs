@@ -5,10 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringway_runtime::io::{Incoming, Next};
 use ringway_runtime::{View, spawn_named};
+use tracing::Instrument;
 
 use crate::connection::{Connection, Peer};
 use crate::error::{Error, Result};
 use crate::server::report_panic;
+use crate::spans;
 
 /// Serves one connection by callbacks that run where its bytes are found: no task, no waker, no
 /// state machine. For work that never waits; what waits belongs into a task.
@@ -59,16 +61,19 @@ pub trait Handler: 'static {
 /// Gives a connection to its handler.
 pub(crate) fn serve(connection: Connection, handler: impl Handler) {
     let mut handler = handler;
-    if contain(connection.id(), || handler.on_open(&connection)).is_none() {
+    let span = spans::of_connection(&connection);
+    let open = || contain(connection.id(), || handler.on_open(&connection));
+    if span.in_scope(open).is_none() {
         return;
     }
     if connection.is_tls() {
-        spawn_named("connection", async move { serve_in_task(connection, handler).await });
+        spawn_named("connection", serve_in_task(connection, handler).instrument(span));
         return;
     }
     let peer = connection.into_peer();
     let link = peer.link().clone();
     link.stream().set_callback(move |incoming| {
+        let _entered = span.enter();
         let step = || deliver(&mut handler, &peer, incoming);
         contain(peer.id(), step).unwrap_or(Next::Close)
     });

@@ -6,6 +6,15 @@ use std::time::Duration;
 /// that the kernel's limit is met first, and below what would exhaust memory (10,000 need 10 MiB).
 pub(crate) const CONNECTIONS_MAX: usize = 1_000_000;
 
+/// Shortest quiet time before a keepalive probe, and between two: the kernel's unit.
+pub(crate) const KEEPALIVE_QUIET_MIN: Duration = Duration::from_secs(1);
+
+/// Longest quiet time before a keepalive probe: the kernel's largest, nine hours.
+pub(crate) const KEEPALIVE_QUIET_MAX: Duration = Duration::from_secs(32_767);
+
+/// Keepalive probes without an answer after which a peer counts as gone: some may get lost.
+pub(crate) const KEEPALIVE_PROBES: u32 = 5;
+
 /// How much longer than the least loaded core's list of connections another one's may be before
 /// it gives new connections away: handing over costs a message between cores.
 pub(crate) const HANDOFF_SLACK_MIN: usize = 2;

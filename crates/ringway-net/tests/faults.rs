@@ -4,30 +4,14 @@ mod server_support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use ringway_net::{Backend, Connection};
+use ringway_net::{Backend, Connection, ServerHandle};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server_support::{BACKENDS, connect, descriptors, echo, end, eventually, round_trip, server};
+use server_support::{BACKENDS, connect, descriptors, echo, end, eventually, in_a_process};
+use server_support::{connect_from, is_child, round_trip, server};
 use socket2::{Domain, Socket, Type};
-
-/// Runs one test of this program in a process of its own, where it may change limits and count
-/// descriptors.
-fn in_a_process(test: &str) {
-    let program = std::env::current_exe().expect("this program");
-    let output = Command::new(program)
-        .args(["--exact", test, "--nocapture"])
-        .env("RINGWAY_TEST_CHILD", "1")
-        .output()
-        .expect("a process");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{test}: {}\n{text}", output.status);
-}
-
-fn is_child() -> bool {
-    std::env::var_os("RINGWAY_TEST_CHILD").is_some()
-}
 
 fn reset(client: &TcpStream) {
     let socket = socket2::SockRef::from(client);
@@ -104,6 +88,9 @@ fn a_storm_of_connects_leaks_no_descriptor() {
     if !is_child() {
         return in_a_process("a_storm_of_connects_leaks_no_descriptor");
     }
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
     for backend in BACKENDS {
         let before = descriptors();
         storm(backend);
@@ -112,34 +99,71 @@ fn a_storm_of_connects_leaks_no_descriptor() {
     }
 }
 
+/// Twice 25,000 connects and one connection that is served all the while.
 fn storm(backend: Backend) {
-    const CONNECTS: usize = 5_200;
     let handle = server(backend).start(echo).expect("the server starts");
-    round_trip(connect(&handle), b"before");
-    eventually("it has ended", || handle.stats().open == 0);
+    let steady = connect(&handle);
+    round_trip(&steady, b"before");
     let before = descriptors();
-    std::thread::scope(|scope| {
-        for thread in 0..2 {
+    let began = Instant::now();
+    let over = AtomicBool::new(false);
+    let (served, slowest) = std::thread::scope(|scope| {
+        let storms = [0, 1].map(|thread| {
             let handle = &handle;
-            scope.spawn(move || {
-                for number in 0..CONNECTS / 2 {
-                    let mut client = connect(handle);
-                    match (number + thread) % 4 {
-                        0 => reset(&client),
-                        1 => round_trip(&client, b"storm"),
-                        2 => client.write_all(b"unread").expect("written"),
-                        // Closed at once, in order, which leaves the port waiting for a minute.
-                        _ => {}
-                    }
-                }
-            });
+            scope.spawn(move || (0..BATCHES).for_each(|batch| connect_batch(handle, batch, thread)))
+        });
+        let served = scope.spawn(|| serve_until(&over, &steady));
+        for storm in storms {
+            storm.join().expect("every connect succeeds");
         }
+        over.store(true, Ordering::Relaxed);
+        served.join().expect("the steady connection is served")
     });
-    eventually("all are accepted", || handle.stats().accepted > CONNECTS as u64);
-    eventually("all have ended", || handle.stats().open == 0);
+    eventually("all are accepted", || handle.stats().accepted == 1 + CONNECTS as u64);
+    eventually("all have ended", || handle.stats().open == 1);
     eventually("all are closed", || descriptors() == before);
     round_trip(connect(&handle), b"after");
+    println!(
+        "{backend}: {CONNECTS} connects in {:?}; {served} echoes beside, the slowest {slowest:?}",
+        began.elapsed()
+    );
+    drop(steady);
     end(&handle);
+    assert!(served > 0);
+    assert_eq!((handle.stats().handler_panics, handle.stats().accept_errors), (0, 0));
+}
+
+const CONNECTS: usize = 50_000;
+const BATCHES: usize = CONNECTS / 2 / BATCH;
+
+/// Connections that one thread has open at once.
+const BATCH: usize = 250;
+
+/// Echoes until the storm is over: how many, and how long the slowest took.
+fn serve_until(over: &AtomicBool, steady: &TcpStream) -> (usize, Duration) {
+    let (mut served, mut slowest) = (0, Duration::ZERO);
+    while !over.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        round_trip(steady, b"meanwhile");
+        (served, slowest) = (served + 1, slowest.max(began.elapsed()));
+    }
+    (served, slowest)
+}
+
+/// Opens connections from an address of the batch's own, so that ports do not run out, and leaves
+/// each in one of the ways to leave.
+fn connect_batch(handle: &ServerHandle, batch: usize, thread: usize) {
+    let from = [127, 1, thread as u8, batch as u8];
+    let clients: Vec<_> = (0..BATCH).map(|_| connect_from(from, handle)).collect();
+    for (number, mut client) in clients.into_iter().enumerate() {
+        match number % 4 {
+            0 => reset(&client),
+            1 => round_trip(&client, b"storm"),
+            2 => client.write_all(b"unread").expect("written"),
+            // Closed at once, in order, which leaves the port waiting for a minute.
+            _ => {}
+        }
+    }
 }
 
 #[test]

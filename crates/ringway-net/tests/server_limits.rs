@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, Error, Result};
-use server_support::{BACKENDS, connect, echo, end, eventually, is_closed, round_trip, server};
+use server_support::{BACKENDS, connect, connect_from, echo, end, eventually, is_closed};
+use server_support::{round_trip, server};
 
 #[test]
 fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
@@ -101,16 +102,6 @@ fn connections_of_one_address_have_a_maximum_of_their_own() {
         assert_eq!(handle.stats().refused, 1);
         end(&handle);
     }
-}
-
-fn connect_from(ip: [u8; 4], handle: &ringway_net::ServerHandle) -> std::net::TcpStream {
-    use socket2::{Domain, Socket, Type};
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    socket.bind(&std::net::SocketAddr::from((ip, 0)).into()).expect("all of 127/8 is ours");
-    let to = server_support::socket_addr(&handle.addresses()[0]);
-    socket.connect(&to.into()).expect("connected");
-    socket.set_read_timeout(Some(server_support::LIMIT)).expect("a socket option");
-    socket.into()
 }
 
 #[test]

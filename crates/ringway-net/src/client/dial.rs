@@ -11,6 +11,7 @@ use socket2::SockAddr;
 use super::Client;
 use crate::address::{Address, unix_sock_addr};
 use crate::error::{Error, Kind, Result};
+use crate::keepalive;
 use crate::limits;
 use crate::tls::TlsStream;
 use crate::transport::Transport;
@@ -50,7 +51,12 @@ async fn connect(address: &SockAddr, client: &Client) -> Result<Stream> {
     let stream = within(client.connect_timeout, Stream::connect(address)).await??;
     if address.as_socket().is_some() {
         refuse_self(&stream)?;
-        stream.with_socket(|socket| socket.set_tcp_nodelay(client.nodelay))?;
+        stream.with_socket(|socket| {
+            socket.set_tcp_nodelay(client.nodelay)?;
+            client
+                .keepalive
+                .map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
+        })?;
     }
     Ok(stream)
 }

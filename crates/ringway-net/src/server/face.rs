@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use ringway_runtime::spawn_named;
+use tracing::Instrument;
 
 use super::context::CoreContext;
 use super::launch::Serve;
 use crate::connection::Connection;
 use crate::error::Result;
 use crate::session::ConnectionId;
+use crate::spans;
 
 /// Every connection gets a task that runs `handler`.
 pub(crate) fn tasks<F>(handler: F) -> Serve
@@ -23,7 +25,8 @@ where
     let handler = Rc::new(handler);
     Box::new(move |connection| {
         let handler = Rc::clone(&handler);
-        spawn_named("connection", async move {
+        let span = spans::of_connection(&connection);
+        let serving = async move {
             let id = connection.id();
             let served = pin!(handler(connection));
             match Contained(served).await {
@@ -34,7 +37,8 @@ where
                 }
                 Err(panic) => report_panic(id, &*panic),
             }
-        });
+        };
+        spawn_named("connection", serving.instrument(span));
     })
 }
 

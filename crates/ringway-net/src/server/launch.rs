@@ -5,11 +5,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_runtime::io::{ListenOptions, Listener};
 use ringway_runtime::{Runtime, spawn_named};
-use socket2::SockAddr;
+use socket2::{SockAddr, SockRef};
 
 use super::accept::{self, Kind};
 use super::bind::Binding;
@@ -23,6 +23,7 @@ use super::{Server, drain};
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{self, Error, Result};
+use crate::keepalive;
 use crate::limits;
 use crate::udp::UdpSocket;
 
@@ -116,12 +117,16 @@ impl Port {
         }
     }
 
-    fn listen(&self) -> Result<Listener> {
+    /// Accepted connections inherit the options of their listener.
+    fn listen(&self, keepalive: Option<Duration>) -> Result<Listener> {
+        let set_options = |socket: SockRef<'_>| {
+            // Replies are gathered by the turn, and waiting for more would only delay them.
+            socket.set_tcp_nodelay(true)?;
+            keepalive.map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
+        };
         let bound = Listener::bind(&self.sock_addr, self.options()).and_then(|listener| {
             if !self.sock_addr.is_unix() {
-                // Accepted connections inherit it: replies are gathered by the turn, and waiting
-                // for more would only delay them.
-                listener.with_socket(|socket| socket.set_tcp_nodelay(true))?;
+                listener.with_socket(set_options)?;
             }
             Ok(listener)
         });
@@ -139,7 +144,7 @@ fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve, ports: Vec<Por
             spawn_named("datagrams", serve(Rc::clone(&context), socket));
             continue;
         }
-        let listener = port.listen()?;
+        let listener = port.listen(context.shared.settings.keepalive)?;
         let accepting = accept::accept_all(Rc::clone(&context), listener, port.kind);
         spawn_named("accept connections", accepting);
     }

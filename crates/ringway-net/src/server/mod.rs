@@ -152,6 +152,15 @@ impl Server {
         self
     }
 
+    /// Lets the kernel ask the peer of a TCP connection whether it is still there when nothing has
+    /// come from it for so long (1 second to 9 hours, in whole seconds), and five times more. A
+    /// peer that has vanished without closing, which nothing else tells, is found after twice
+    /// that; the connection then fails with [`is_timeout`](Error::is_timeout). Off if not set.
+    pub fn keepalive(mut self, quiet: Duration) -> Self {
+        self.settings.keepalive = Some(quiet);
+        self
+    }
+
     /// Connections open at once; one more is closed as soon as it is accepted.
     pub fn connections_max(mut self, count: usize) -> Self {
         self.settings.connections_max = count;

@@ -17,6 +17,7 @@ pub(crate) struct Settings {
     pub(crate) connections_per_address_max: Option<usize>,
     pub(crate) slow_reader: SlowReader,
     pub(crate) drain_deadline: Duration,
+    pub(crate) keepalive: Option<Duration>,
     pub(crate) tls: Option<ServerTls>,
 }
 
@@ -28,6 +29,7 @@ impl Default for Settings {
             connections_per_address_max: None,
             slow_reader: SlowReader::default(),
             drain_deadline: limits::DRAIN_DEADLINE,
+            keepalive: None,
             tls: None,
         }
     }

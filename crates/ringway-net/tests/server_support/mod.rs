@@ -3,9 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Address, Backend, Connection, Result, Server, ServerHandle};
+use socket2::{Domain, Socket, Type};
 
 /// Both kernel interfaces.
 pub(crate) const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Epoll];
@@ -43,6 +45,17 @@ pub(crate) fn connect_to(address: SocketAddr) -> TcpStream {
     client
 }
 
+/// The same from an address of our own choice in 127/8.
+pub(crate) fn connect_from(ip: [u8; 4], handle: &ServerHandle) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((ip, 0)).into()).expect("all of 127/8 is ours");
+    let to = socket_addr(&handle.addresses()[0]);
+    socket.connect(&to.into()).expect("connected");
+    socket.set_read_timeout(Some(LIMIT)).expect("a socket option");
+    socket.set_write_timeout(Some(LIMIT)).expect("a socket option");
+    socket.into()
+}
+
 /// Sends `bytes` and reads as many back.
 pub(crate) fn round_trip(mut client: impl Read + Write, bytes: &[u8]) {
     client.write_all(bytes).expect("written");
@@ -78,4 +91,24 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Open descriptors of this process.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("a process has descriptors").count()
+}
+
+/// Runs one test of this program in a process of its own, where it may change limits and count
+/// descriptors.
+pub(crate) fn in_a_process(test: &str) {
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new(program)
+        .args(["--exact", test, "--nocapture"])
+        .env("RINGWAY_TEST_CHILD", "1")
+        .output()
+        .expect("a process");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let passed = output.status.success() && printed.contains("1 passed");
+    assert!(passed, "{test}: {}\n{printed}\n{text}", output.status);
+    print!("{printed}");
+}
+
+pub(crate) fn is_child() -> bool {
+    std::env::var_os("RINGWAY_TEST_CHILD").is_some()
 }
