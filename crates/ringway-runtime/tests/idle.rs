@@ -14,6 +14,7 @@ use ringway_runtime::io::{Listener, Stream, StreamLimits};
 use ringway_runtime::sync::Notify;
 use ringway_runtime::{Backend, CoreHandle, sleep, spawn};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
 const CONNECTIONS: usize = 10_000;
 
@@ -47,24 +48,37 @@ fn serve_idle(backend: Backend) {
         live_exchange().await; // every handler has run, and waits
         let idle = resident_bytes() - before;
         assert_eq!(service.waiting.get(), CONNECTIONS);
-        assert!(turns_within(QUIET_TIME).await <= QUIET_TURNS_MAX, "the core does not rest");
+        let (turns, busy) = quiet_second().await;
+        assert!(turns <= QUIET_TURNS_MAX, "{turns} turns: the core does not rest");
         clients.end();
         service.wait_until_empty().await;
-        idle / CONNECTIONS
+        (idle / CONNECTIONS, busy)
     });
-    let bytes = measured.expect("no hang");
-    println!("{backend}: {bytes} bytes for each idle connection");
+    let (bytes, busy) = measured.expect("no hang");
+    let percent = 100.0 * busy.as_secs_f64();
+    println!("{backend}: {bytes} bytes for each idle connection, {percent:.3} % of a core for all");
     assert!(bytes <= BYTES_MAX, "{bytes} bytes for each idle connection");
+    assert!(busy <= QUIET_CPU_MAX, "{busy:?} of CPU in a second without work");
 }
 
 /// Idle, a core has nothing to do: two turns for the timer that ends this, a few for chance.
-const QUIET_TIME: Duration = Duration::from_millis(200);
 const QUIET_TURNS_MAX: u64 = 10;
 
-async fn turns_within(time: Duration) -> u64 {
-    let before = CoreHandle::current().counters();
-    sleep(time).await;
-    CoreHandle::current().counters().turns - before.turns
+/// One hundredth of a core.
+const QUIET_CPU_MAX: Duration = Duration::from_millis(10);
+
+/// Turns of the core and CPU time of the whole process while nothing happens for a second.
+async fn quiet_second() -> (u64, Duration) {
+    let turns = || CoreHandle::current().counters().turns;
+    let before = (turns(), cpu_time());
+    sleep(Duration::from_secs(1)).await;
+    (turns() - before.0, cpu_time() - before.1)
+}
+
+/// CPU time of this process since its start.
+fn cpu_time() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
 }
 
 async fn live_exchange() {

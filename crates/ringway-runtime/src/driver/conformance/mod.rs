@@ -147,6 +147,25 @@ macro_rules! suite {
                 held_buffers_park_receives
                 parked_receive_lets_the_send_go_on
             }
+
+            mod one_buffer {
+                use super::*;
+
+                suite! { $fixture, 1, streams:
+                    echo_of_many_sizes
+                    echo_of_views
+                    half_close
+                    recv_stop_loses_nothing
+                }
+                suite! { $fixture, 1, lifetimes:
+                    close_while_receive_is_parked
+                    keys_are_reused_without_stale_events
+                }
+                suite! { $fixture, 1, resources:
+                    starvation_loses_nothing
+                    parked_receive_lets_the_send_go_on
+                }
+            }
         }
     };
     ($fixture:ty, $buffers:expr, $group:ident: $($test:ident)*) => {
