@@ -33,7 +33,7 @@ pub(super) struct Record {
     pub(super) connected: Vec<i32>,
     pub(super) closed: bool,
     receiving: bool,
-    sending: bool,
+    pub(super) sending: bool,
 }
 
 pub(super) struct Rig<F: Fixture> {

@@ -3,7 +3,7 @@
 use super::Fixture;
 use super::rig::{Endpoint, Rig, assert_same, pattern};
 use crate::buf::Segment;
-use crate::driver::{RecvClass, RecvEnd};
+use crate::driver::{RecvClass, RecvEnd, SendBatch, Wait};
 use crate::limits;
 
 /// More than the kernel keeps of a stream whose receiver does not read.
@@ -228,3 +228,33 @@ pub(super) fn blocked_send_completes_once<F: Fixture>(rig: &mut Rig<F>) {
     rig.close(client, false);
     rig.close(server, false);
 }
+
+/// A send that the kernel cuts short must not keep back what is known of the others of its turn:
+/// a driver that sleeps on that sleeps for ever once more is queued behind them.
+pub(super) fn a_send_cut_short_holds_up_no_other<F: Fixture>(rig: &mut Rig<F>) {
+    let (stuck, silent) = rig.pair();
+    let (quick, reader) = rig.pair();
+    for first_is_stuck in [true, false] {
+        let (large, small) = (pattern(5, BLOCKING_BYTES), pattern(6, 64));
+        let batch =
+            |bytes: Vec<u8>, urgent| SendBatch { segments: vec![bytes.into()], to: None, urgent };
+        if first_is_stuck {
+            rig.send_batch(stuck, batch(large, true));
+            rig.send_batch(quick, batch(small, false));
+        } else {
+            rig.send_batch(quick, batch(small, true));
+        }
+        let asleep = std::time::Instant::now();
+        while rig.of(quick).sending {
+            rig.turn(Wait::AtMost(HANG));
+        }
+        assert!(asleep.elapsed() < HANG, "the driver slept on a send that was done");
+    }
+    rig.close(stuck, true);
+    for endpoint in [silent, quick, reader] {
+        rig.close(endpoint, false);
+    }
+}
+
+/// Far above what a turn takes that has something to tell.
+const HANG: std::time::Duration = std::time::Duration::from_secs(10);

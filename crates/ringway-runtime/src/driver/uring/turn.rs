@@ -14,7 +14,7 @@ impl Uring {
         limit: Option<Duration>,
         events: &mut Vec<Event>,
     ) -> io::Result<()> {
-        if self.urgent {
+        while self.urgent {
             self.enter(0, None, events)?;
             if !events.is_empty() {
                 return Ok(());
@@ -39,15 +39,19 @@ impl Uring {
         self.urgent = false;
         self.counters.syscalls += 1;
         self.ring.enter(want, limit)?;
+        // Told before completions are taken in: these may queue the rest of a send that was cut
+        // short, which says nothing of the sends before it.
+        let taken = self.ring.queued() == 0;
         self.reap(events);
         while self.ring.has_overflowed() {
             self.counters.syscalls += 1;
             self.ring.enter(0, None)?;
             self.reap(events);
         }
-        if self.sends.is_unsettled() && self.ring.queued() == 0 {
+        if taken && self.sends.is_unsettled() {
             self.settle(events);
         }
+        self.urgent |= self.sends.is_unsettled();
         Ok(())
     }
 
@@ -66,7 +70,6 @@ impl Uring {
         while let Some((key, bytes, spare)) = self.sends.settle(&mut self.ring, data) {
             self.on_sent(key, bytes, 0, spare, events);
         }
-        self.urgent |= self.sends.is_unsettled();
     }
 
     pub(super) fn dispatch(&mut self, completion: Completion, events: &mut Vec<Event>) {
