@@ -12,7 +12,7 @@ fn main() -> ringway::Result {
     let address = std::env::args().nth(1).unwrap_or("tcp://127.0.0.1:7001".into());
     let server =
         Server::bind(address.as_str())?.high_water(UNREAD_BYTES_MAX).slow_reader(SlowReader::Close);
-    println!("listening on {}", server.addresses()[0]);
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
     let room = Group::new();
     server.serve(async move |connection: Connection| chat(connection, &room).await)
 }

@@ -17,7 +17,7 @@ use ringway::net::{Connection, HyperTimer, Server};
 fn main() -> ringway::Result {
     let address = std::env::args().nth(1).unwrap_or("tcp://127.0.0.1:8080".into());
     let server = Server::bind(address.as_str())?;
-    println!("listening on {}", server.addresses()[0]);
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
     server.serve(async |connection: Connection| {
         http1::Builder::new()
             .timer(HyperTimer)

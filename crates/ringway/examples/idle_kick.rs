@@ -15,7 +15,7 @@ fn main() -> ringway::Result {
     let idle_timeout = Duration::from_millis(idle_ms.map_err(ringway::Error::other)?);
 
     let server = Server::bind(address.as_str())?.idle_timeout(idle_timeout);
-    println!("listening on {}", server.addresses()[0]);
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
     server.serve(async |mut connection: Connection| {
         let id = connection.id();
         loop {

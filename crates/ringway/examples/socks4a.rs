@@ -14,7 +14,7 @@ use ringway::runtime::timeout;
 fn main() -> ringway::Result {
     let address = std::env::args().nth(1).unwrap_or("tcp://127.0.0.1:1080".into());
     let server = Server::bind(address.as_str())?.idle_timeout(Duration::from_secs(300));
-    println!("listening on {}", server.addresses()[0]);
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
     server.serve(proxy)
 }
 

@@ -13,9 +13,9 @@ fn main() -> ringway::Result {
             responder.send(datagram.into_view());
             Ok(())
         });
-    for address in server.addresses() {
-        println!("listening on {address}");
-    }
+    let server = server.on_ready(|addresses| {
+        addresses.iter().for_each(|address| println!("listening on {address}"));
+    });
     server.serve(async |mut connection: Connection| {
         while let Some(view) = connection.recv().await? {
             connection.send(view);

@@ -15,7 +15,7 @@ fn main() -> ringway::Result {
         _ => self_signed()?,
     };
     let server = Server::bind(address.as_str())?.tls(ServerTls::from_pem(&chain_pem, &key_pem)?);
-    println!("listening on {}", server.addresses()[0]);
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
     server.serve(async |mut connection: Connection| {
         while let Some(view) = connection.recv().await? {
             connection.send(view);
