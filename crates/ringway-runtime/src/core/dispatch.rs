@@ -130,14 +130,8 @@ impl Core {
                 if state.needs_service() && !std::mem::replace(&mut state.dirty, true) {
                     self.mark_dirty(key);
                 }
-                let (reader, writer) = (state.reader.take(), state.writer.take());
-                let called = state.callback.is_some();
                 drop(sockets);
-                wake(reader);
-                wake(writer);
-                if called {
-                    self.deliver_held(key);
-                }
+                self.tell_end(key);
             }
             Some(Socket::Datagram(state)) => {
                 let reader = state.on_recv_ended(end);
@@ -216,6 +210,19 @@ impl Core {
         self.shared.counters.poll_ended();
         if next == Next::Continue && !last {
             self.with_stream(key, |state| state.callback = Some(callback));
+        }
+    }
+
+    /// Wakes or calls everyone who waits for a stream that has ended.
+    fn tell_end(&self, key: Key) {
+        let told = self.with_stream(key, |state| {
+            (state.reader.take(), state.writer.take(), state.callback.is_some())
+        });
+        let Some((reader, writer, called)) = told else { return };
+        wake(reader);
+        wake(writer);
+        if called {
+            self.deliver_held(key);
         }
     }
 
@@ -309,14 +316,8 @@ impl Core {
                 state.dirty = false;
                 self.serve_stream(key, state);
                 if state.is_broken() {
-                    let (reader, writer) = (state.reader.take(), state.writer.take());
-                    let called = state.callback.is_some();
                     drop(sockets);
-                    wake(reader);
-                    wake(writer);
-                    if called {
-                        self.deliver_held(key);
-                    }
+                    self.tell_end(key);
                 }
             }
             Some(Socket::Datagram(state)) => {
@@ -390,29 +391,20 @@ impl Core {
 
     /// Deadlines are lazy: activity only notes its time, and the timer looks at it when it fires.
     pub(super) fn on_socket_timer(&self, key: Key) {
-        let woken = self.with_stream(key, |state| {
+        self.with_stream(key, |state| {
             state.timer = None;
             let now = self.now();
             let lingered = matches!(state.owner, Owner::Lingering(until) if until <= now);
             let expired = state.expired(now).or(lingered.then_some(End::Errno(libc::ETIMEDOUT)));
             let Some(end) = expired else {
-                self.arm_socket_timer(key, state);
-                return (None, None, false);
+                return self.arm_socket_timer(key, state);
             };
             state.fail(end);
+            // Serving a broken stream tells everyone who waits for it.
             if !std::mem::replace(&mut state.dirty, true) {
                 self.mark_dirty(key);
             }
-            (state.reader.take(), state.writer.take(), state.callback.is_some())
         });
-        let Some((reader, writer, called)) = woken else {
-            return;
-        };
-        wake(reader);
-        wake(writer);
-        if called {
-            self.deliver_held(key);
-        }
     }
 }
 

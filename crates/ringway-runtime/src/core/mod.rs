@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
+
 pub(crate) use registry::{CoreShared, Message, live_cores};
 pub(crate) use spin::Spin;
 
 use crate::buf::{ChunkPool, Segment};
-use crate::driver::{Driver, Event, Key};
+use crate::driver::{Driver, Event, Key, sockets};
 use crate::io::Socket;
 use crate::limits;
 use crate::slab::Slab;
@@ -131,6 +133,18 @@ impl Core {
         if list.capacity() > 0 && spare.len() < limits::SPARE_LISTS_MAX {
             spare.push(list);
         }
+    }
+
+    /// Lets `f` set options of a socket; under the simulated driver there is none.
+    pub(crate) fn with_socket(
+        &self,
+        fd: RawFd,
+        f: impl FnOnce(SockRef<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.driver.borrow().is_simulated() {
+            return Ok(());
+        }
+        f(SockRef::from(&sockets::borrow(fd)))
     }
 
     pub(crate) fn start_timer(&self, deadline: Instant, timer: Timer) -> TimerKey {

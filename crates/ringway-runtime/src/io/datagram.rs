@@ -12,7 +12,6 @@ use socket2::{SockAddr, SockRef};
 use super::{ListenOptions, Pressure, Socket};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
-use crate::driver::sockets;
 use crate::driver::{BindOptions, Key, RecvClass, RecvEnd, SendBatch};
 use crate::limits;
 
@@ -69,11 +68,8 @@ impl DatagramSocket {
     /// # Errors
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
-        if self.core.driver.borrow().is_simulated() {
-            return Ok(());
-        }
         let fd = self.with(|state| state.fd);
-        f(SockRef::from(&sockets::borrow(fd)))
+        self.core.with_socket(fd, f)
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut DatagramState) -> T) -> T {

@@ -94,11 +94,8 @@ impl Listener {
     /// # Errors
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
-        if self.core.driver.borrow().is_simulated() {
-            return Ok(());
-        }
         let fd = self.with(|state| state.fd);
-        f(SockRef::from(&sockets::borrow(fd)))
+        self.core.with_socket(fd, f)
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut ListenerState) -> T) -> T {

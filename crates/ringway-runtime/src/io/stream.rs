@@ -15,7 +15,6 @@ use super::stream_state::{End, Shutdown, StreamState};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
-use crate::driver::sockets;
 use crate::limits;
 
 /// A connected byte stream (TCP or Unix) of this core.
@@ -342,10 +341,7 @@ impl Stream {
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
         let fd = self.with(|state| state.fd);
-        if self.core.driver.borrow().is_simulated() {
-            return Ok(());
-        }
-        f(SockRef::from(&sockets::borrow(fd)))
+        self.core.with_socket(fd, f)
     }
 
     /// Hands the stream to a callback that is called from the completion, without a task: `call`
