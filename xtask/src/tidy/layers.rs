@@ -18,9 +18,10 @@ const fn layer(name: &'static str, may_import: &'static [&'static str]) -> Layer
 const LAYERS: &[Layer] = &[
     layer("ringway-wire", &[]),
     layer("ringway-runtime", &[]),
+    layer("ringway-build", &[]),
     layer("ringway-macros", &[]),
     layer("ringway-net", &["ringway-runtime", "ringway-wire"]),
-    layer("ringway-rpc", &["ringway-macros", "ringway-net", "ringway-wire"]),
+    layer("ringway-rpc", &["ringway-macros", "ringway-net", "ringway-runtime", "ringway-wire"]),
     layer("ringway-discovery", &["ringway-net", "ringway-rpc", "ringway-wire"]),
     layer("ringway-mongo", &["ringway-net", "ringway-wire"]),
     layer("ringway", LIBRARIES),

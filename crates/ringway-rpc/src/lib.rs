@@ -1,0 +1,1 @@
+//! One call, whatever the protocol: services, clients, streams, deadlines, balancing, retries.
