@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::sync::CancellationToken;
 use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
@@ -268,6 +269,12 @@ impl Peer {
             Some(place) => place.context().draining.cancelled().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// What [`draining`](Self::draining) waits for, to be kept apart from the connection; `None` on a
+    /// connection of no server.
+    pub fn drain_token(&self) -> Option<CancellationToken> {
+        self.link.place.as_ref().map(|place| place.context().draining.clone())
     }
 
     /// Lets [`recv`](Connection::recv) go on while the server drains, until the peer or the drain's

@@ -1,7 +1,7 @@
 //! The life of a server, as its handles and its supervisor see it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -69,6 +69,13 @@ impl Control {
         waiting.unwrap_or_else(PoisonError::into_inner).phase
     }
 
+    /// Blocks for `delay`, or until the phase is later than `phase`.
+    pub(crate) fn wait_past(&self, phase: Phase, delay: Duration) -> Phase {
+        let same = |state: &mut State| state.phase <= phase;
+        let waited = self.changed.wait_timeout_while(self.lock(), delay, same);
+        waited.unwrap_or_else(PoisonError::into_inner).0.phase
+    }
+
     /// Blocks until the cores have done their steps, the phase is later than `phase`, or the
     /// deadline.
     pub(crate) fn wait_for_steps(&self, phase: Phase, deadline: Instant) {
@@ -100,6 +107,17 @@ mod tests {
         control.advance(Phase::Draining);
         assert_eq!(control.phase(), Phase::Aborting);
         assert_eq!(control.wait_for(Phase::Draining), Phase::Aborting);
+    }
+
+    #[test]
+    fn a_delay_ends_with_a_later_phase_or_its_time() {
+        let control = Control::default();
+        control.advance(Phase::Draining);
+        assert_eq!(control.wait_past(Phase::Draining, Duration::ZERO), Phase::Draining);
+        control.advance(Phase::Aborting);
+        let began = Instant::now();
+        assert_eq!(control.wait_past(Phase::Draining, Duration::from_secs(60)), Phase::Aborting);
+        assert!(began.elapsed() < Duration::from_secs(30));
     }
 
     #[test]

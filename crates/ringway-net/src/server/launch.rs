@@ -1,6 +1,7 @@
 //! From a server's description to cores that listen, and to their end.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
 use super::handle::ServerHandle;
 use super::settings::Settings;
 use super::shared::ServerShared;
-use super::{Server, drain};
+use super::{Farewell, Server, drain};
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{self, Error, Result};
@@ -35,7 +36,7 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<ServerHandle>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings, datagrams, ready } = server;
+    let Server { bindings, runtime, settings, datagrams, ready, farewell } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
     check(&addresses, &settings, datagrams.is_some())?;
@@ -54,7 +55,7 @@ where
     if let Some(ready) = ready {
         ready(handle.addresses());
     }
-    let body = move || supervise(runtime, &shared);
+    let body = move || supervise(runtime, &shared, farewell);
     let thread = thread::Builder::new().name("ringway-server".into()).spawn(body);
     thread.map_err(|error| Error::io("cannot start the server's thread", error))?;
     Ok(handle)
@@ -152,9 +153,13 @@ fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve, ports: Vec<Por
 }
 
 /// Waits until the server is to end, and ends it.
-fn supervise(runtime: Runtime, shared: &Arc<ServerShared>) {
+fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, farewell: Option<Farewell>) {
     let control = &shared.control;
     if control.wait_for(Phase::Draining) == Phase::Draining {
+        farewell.into_iter().for_each(say);
+        control.wait_past(Phase::Draining, shared.settings.drain_delay);
+    }
+    if control.phase() == Phase::Draining {
         let began = Instant::now();
         each_core(&runtime, shared, drain::drain);
         control.wait_for_steps(Phase::Draining, began + shared.settings.drain_deadline);
@@ -165,6 +170,13 @@ fn supervise(runtime: Runtime, shared: &Arc<ServerShared>) {
     let ended = runtime.shutdown().map_err(|error| Error::io("a core failed", error));
     remove_unix_files(shared);
     control.end(ended);
+}
+
+/// A program that panics while it says farewell is ended in order all the same.
+fn say(farewell: Farewell) {
+    if catch_unwind(AssertUnwindSafe(farewell)).is_err() {
+        tracing::error!("what was to be told of the shutdown panicked; the server goes on ending");
+    }
 }
 
 /// Runs `step` on every core; one that cannot be reached is done with it.

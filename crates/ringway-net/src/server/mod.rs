@@ -62,10 +62,14 @@ pub struct Server {
     settings: Settings,
     datagrams: Option<MakeServeDatagrams>,
     ready: Option<Ready>,
+    farewell: Option<Farewell>,
 }
 
 /// What is told that the server listens.
 type Ready = Box<dyn FnOnce(&[Address])>;
+
+/// What is told that the server was asked to stop.
+type Farewell = Box<dyn FnOnce() + Send>;
 
 impl Server {
     /// Takes an address, so that its port is known and nobody else's; connections are accepted
@@ -85,6 +89,7 @@ impl Server {
             settings: Settings::default(),
             datagrams: None,
             ready: None,
+            farewell: None,
         };
         server.and_bind(address)
     }
@@ -202,6 +207,20 @@ impl Server {
     /// Certificate and key of the `tls://` addresses.
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.settings.tls = Some(tls);
+        self
+    }
+
+    /// Goes on as before for so long after a shutdown was asked for, and only then drains: time for
+    /// those who send connections here to hear of it. Nothing by default.
+    pub fn drain_delay(mut self, delay: Duration) -> Self {
+        self.settings.drain_delay = delay;
+        self
+    }
+
+    /// Calls `farewell` once when a shutdown is asked for, before the delay and the drain, on a
+    /// thread of its own: the moment to tell others. Not called when the server is aborted.
+    pub fn on_shutdown(mut self, farewell: impl FnOnce() + Send + 'static) -> Self {
+        self.farewell = Some(Box::new(farewell));
         self
     }
 
