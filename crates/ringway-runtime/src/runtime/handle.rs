@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use crate::blocking::completion::{Completion, completion};
-use crate::core::{CoreShared, with_current};
+use crate::core::{CoreShared, try_with_current, with_current};
 use crate::counters::CoreCounters;
 use crate::mailbox::{NeedSignal, PushError};
 use crate::task::JoinError;
@@ -31,6 +31,21 @@ impl CoreHandle {
     /// Outside of a runtime's thread.
     pub fn current() -> Self {
         with_current(|core| Self::new(core.shared.clone(), core.driver.borrow().describe()))
+    }
+
+    /// Whether the calling thread is a core right now: where [`current`](Self::current) and
+    /// [`spawn`](crate::spawn) would not panic.
+    ///
+    /// ```
+    /// use ringway_runtime::CoreHandle;
+    ///
+    /// assert!(!CoreHandle::is_here());
+    /// assert!(ringway_runtime::block_on(async { CoreHandle::is_here() })?);
+    /// assert!(!CoreHandle::is_here());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn is_here() -> bool {
+        try_with_current(|_| ()).is_some()
     }
 
     /// Runs `start` on the core and then the future that it made, as a task there. Only `start`
