@@ -1,0 +1,322 @@
+//! The same handles on threads that are no core of theirs: tokio's tasks, plain threads, other
+//! cores.
+//!
+//! A handle that is used where its carrier is not found sends a pump to the carrier's core, by the
+//! core's [desk](crate::desk), and keeps the other end of a bounded [pipe](crate::pipe). Messages
+//! cross as bytes and are encoded and decoded at the user's side.
+//!
+//! ```text
+//!   user's thread                         core
+//!   Streaming ── FarReader ◄── pipe ◄── ReaderPump ── carrier ── stream
+//!   Sink ─────── FarWriter ──► pipe ──► WriterPump ──► carrier ──► stream
+//! ```
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use ringway_wire::native::Body;
+
+use crate::carrier::{self, Carrier, CarrierId, Received};
+use crate::metadata::Metadata;
+use crate::pipe::{Receiver, Sender, Weigh, pipe};
+use crate::status::{Code, Status};
+use crate::stream_table::StreamKey;
+use crate::{desk, limits};
+
+/// Where a stream is: its connection, and its place there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamAt {
+    pub(crate) carrier: CarrierId,
+    pub(crate) key: StreamKey,
+}
+
+/// The two ends of a stream that a user may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Half {
+    Reader,
+    Writer,
+}
+
+/// How a handle parts from its stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Leaving {
+    Finished,
+    Dropped,
+    Cancelled(String),
+}
+
+impl StreamAt {
+    /// Gives up one half, from any thread. Nothing happens if its connection is gone.
+    pub(crate) fn leave(self, half: Half, how: Leaving) {
+        let part = move || {
+            carrier::with(self.carrier, |carrier| part(carrier, self.key, half, &how));
+        };
+        if carrier::is_here(self.carrier) {
+            part();
+        } else {
+            desk::place(self.carrier.core(), Box::new(part));
+        }
+    }
+}
+
+fn part(carrier: &dyn Carrier, key: StreamKey, half: Half, how: &Leaving) {
+    match how {
+        Leaving::Finished => carrier.finish(key),
+        Leaving::Cancelled(reason) => carrier.cancel(key, Code::Cancelled, reason),
+        Leaving::Dropped => {}
+    }
+    match half {
+        Half::Reader => carrier.drop_reader(key),
+        Half::Writer => carrier.drop_writer(key),
+    }
+}
+
+/// What handles get when the connection is not there any more, not even to say why it ended.
+pub(crate) fn unreachable() -> Status {
+    Status::unavailable("the connection of this stream has been closed")
+}
+
+/// What crosses from the core to a reader.
+enum Inbound {
+    Initial(Metadata),
+    Message(Bytes),
+}
+
+impl Weigh for Inbound {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Initial(_) => 0,
+            Self::Message(message) => message.len(),
+        }
+    }
+}
+
+impl Weigh for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+type End = Result<Metadata, Status>;
+
+/// A reader on another thread than its core's.
+pub(crate) struct FarReader {
+    pipe: Receiver<Inbound, End, Leaving>,
+    taken: VecDeque<Inbound>,
+}
+
+impl FarReader {
+    /// Has a pump started for the stream.
+    pub(crate) fn start(at: StreamAt) -> Self {
+        let (sender, receiver) = pipe();
+        let pump = ReaderPump { at, pipe: Some(sender), initial: false, batch: VecDeque::new() };
+        let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
+        desk::place(at.carrier.core(), Box::new(start));
+        Self { pipe: receiver, taken: VecDeque::new() }
+    }
+
+    /// As [`Carrier::poll_message`].
+    pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+        loop {
+            match self.taken.pop_front() {
+                Some(Inbound::Message(message)) => return Poll::Ready(Received::Message(message)),
+                Some(Inbound::Initial(_)) => {}
+                None => match ready!(self.pipe.poll_take(cx, &mut self.taken)) {
+                    Ok(()) => {}
+                    Err(Some(Ok(trailers))) => return Poll::Ready(Received::End(trailers)),
+                    Err(Some(Err(status))) => return Poll::Ready(Received::Failed(status)),
+                    Err(None) => return Poll::Ready(Received::Failed(unreachable())),
+                },
+            }
+        }
+    }
+
+    /// As [`Carrier::poll_initial`].
+    pub(crate) fn poll_initial(&mut self, cx: &mut Context<'_>) -> Poll<Metadata> {
+        if self.taken.is_empty() {
+            // At the end there is nothing, and the end itself is for whoever asks for messages.
+            ready!(self.pipe.poll_some(cx, &mut self.taken));
+        }
+        match self.taken.pop_front() {
+            Some(Inbound::Initial(metadata)) => Poll::Ready(metadata),
+            Some(message) => {
+                self.taken.push_front(message);
+                Poll::Ready(Metadata::default())
+            }
+            None => Poll::Ready(Metadata::default()),
+        }
+    }
+
+    pub(crate) fn leave(self, how: Leaving) {
+        self.pipe.close(how);
+    }
+}
+
+/// Moves what arrives for a reader to its pipe.
+struct ReaderPump {
+    at: StreamAt,
+    /// `None` once it has ended the pipe.
+    pipe: Option<Sender<Inbound, End, Leaving>>,
+    /// Whether what comes before the first message has been passed on.
+    initial: bool,
+    batch: VecDeque<Inbound>,
+}
+
+impl Future for ReaderPump {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let at = self.at;
+        let pumped = carrier::with(at.carrier, |carrier| self.pump(carrier, cx));
+        match pumped {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(how)) => at.leave(Half::Reader, how),
+            None => self.end(Err(unreachable())),
+        }
+        Poll::Ready(())
+    }
+}
+
+impl ReaderPump {
+    fn pump(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Leaving> {
+        loop {
+            let Some(pipe) = &self.pipe else {
+                return Poll::Ready(Leaving::Dropped);
+            };
+            if let Err(how) = ready!(pipe.poll_room(cx)) {
+                self.pipe = None;
+                return Poll::Ready(how.unwrap_or(Leaving::Dropped));
+            }
+            let end = self.gather(carrier, cx);
+            if let Some(pipe) = self.pipe.as_ref().filter(|_| !self.batch.is_empty()) {
+                pipe.push(self.batch.drain(..));
+            }
+            match end {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => {}
+                Poll::Ready(Some(end)) => self.end(end),
+            }
+        }
+    }
+
+    /// Fills the batch. `Ready(None)`: it is full.
+    fn gather(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Option<End>> {
+        if !self.initial {
+            let metadata = ready!(carrier.poll_initial(self.at.key, cx));
+            self.initial = true;
+            self.batch.push_back(Inbound::Initial(metadata));
+        }
+        let mut bytes = 0;
+        while self.batch.len() < limits::BRIDGE_MESSAGES_MAX && bytes < limits::BRIDGE_BYTES_MAX {
+            match ready!(carrier.poll_message(self.at.key, cx)) {
+                Received::Message(message) => {
+                    bytes += message.len();
+                    self.batch.push_back(Inbound::Message(message));
+                }
+                Received::End(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                Received::Failed(status) => return Poll::Ready(Some(Err(status))),
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn end(&mut self, end: End) {
+        if let Some(pipe) = self.pipe.take() {
+            pipe.end(end);
+        }
+    }
+}
+
+/// A writer on another thread than its core's.
+pub(crate) struct FarWriter {
+    pipe: Sender<Bytes, Leaving, Status>,
+}
+
+impl FarWriter {
+    /// Has a pump started for the stream.
+    pub(crate) fn start(at: StreamAt) -> Self {
+        let (sender, receiver) = pipe();
+        let pump = WriterPump { at, pipe: Some(receiver), batch: VecDeque::new() };
+        let start = move || drop(ringway_runtime::spawn_named("writer from elsewhere", pump));
+        desk::place(at.carrier.core(), Box::new(start));
+        Self { pipe: sender }
+    }
+
+    /// As [`Carrier::poll_ready`].
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        self.pipe.poll_room(cx).map_err(|status| status.unwrap_or_else(unreachable))
+    }
+
+    pub(crate) fn send(&self, message: Bytes) {
+        self.pipe.push([message]);
+    }
+
+    pub(crate) fn leave(self, how: Leaving) {
+        match how {
+            Leaving::Finished => self.pipe.end(how),
+            Leaving::Dropped | Leaving::Cancelled(_) => self.pipe.abort(how),
+        }
+    }
+}
+
+/// Moves what a writer has put into its pipe to the stream.
+struct WriterPump {
+    at: StreamAt,
+    /// `None` once it has closed the pipe.
+    pipe: Option<Receiver<Bytes, Leaving, Status>>,
+    batch: VecDeque<Bytes>,
+}
+
+impl Future for WriterPump {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let at = self.at;
+        let pumped = carrier::with(at.carrier, |carrier| self.pump(carrier, cx));
+        match pumped {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(Ok(how))) => at.leave(Half::Writer, how),
+            Some(Poll::Ready(Err(status))) => {
+                self.close(status);
+                at.leave(Half::Writer, Leaving::Dropped);
+            }
+            None => self.close(unreachable()),
+        }
+        Poll::Ready(())
+    }
+}
+
+impl WriterPump {
+    fn pump(
+        &mut self,
+        carrier: &dyn Carrier,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Leaving, Status>> {
+        let Some(pipe) = &self.pipe else {
+            return Poll::Ready(Ok(Leaving::Dropped));
+        };
+        loop {
+            if self.batch.is_empty()
+                && let Err(how) = ready!(pipe.poll_take(cx, &mut self.batch))
+            {
+                return Poll::Ready(Ok(how.unwrap_or(Leaving::Dropped)));
+            }
+            let Poll::Ready(ready) = carrier.poll_ready(self.at.key, cx) else {
+                let aborted = pipe.poll_aborted(cx);
+                return aborted.map(|how| Ok(how.unwrap_or(Leaving::Dropped)));
+            };
+            ready?;
+            if let Some(message) = self.batch.pop_front() {
+                carrier.send(self.at.key, Body::Shared(message))?;
+            }
+        }
+    }
+
+    fn close(&mut self, status: Status) {
+        if let Some(pipe) = self.pipe.take() {
+            pipe.close(status);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What other threads want done on a core that carries streams.
+//!
+//! A handle that is used or dropped elsewhere must reach its core without fail: a cancellation that
+//! is lost because a mailbox was full would leave a call running. So each core that has carriers
+//! runs one task with a list of orders. The list is bounded by the handles alive: each one places
+//! an order when it is first used elsewhere and one when it is dropped.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Runs on the core.
+pub(crate) type Order = Box<dyn FnOnce() + Send>;
+
+/// One core's list of orders, shared with whoever places them.
+pub(crate) struct Desk {
+    core: u32,
+    orders: Mutex<Orders>,
+}
+
+#[derive(Default)]
+struct Orders {
+    list: Vec<Order>,
+    clerk: Option<Waker>,
+    closed: bool,
+}
+
+/// The desks of all cores that live, by number.
+static DESKS: Mutex<BTreeMap<u32, Arc<Desk>>> = Mutex::new(BTreeMap::new());
+
+/// Numbers are not used again, so that a handle never reaches another core than its own.
+static NEXT_CORE: AtomicU32 = AtomicU32::new(0);
+
+impl Desk {
+    /// Opens the desk of the calling core, with a task that serves it until the core ends.
+    ///
+    /// # Panics
+    /// Outside of a runtime's thread.
+    pub(crate) fn open() -> Arc<Self> {
+        let core = NEXT_CORE.fetch_add(1, Ordering::Relaxed);
+        let desk = Arc::new(Self { core, orders: Mutex::default() });
+        let open = OpenDesk(Arc::clone(&desk));
+        ringway_runtime::spawn_named("orders for streams", async move { open.serve().await });
+        lock(&DESKS).insert(core, Arc::clone(&desk));
+        desk
+    }
+
+    /// The number by which other threads find it.
+    pub(crate) fn core(&self) -> u32 {
+        self.core
+    }
+
+    /// Whether its core has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.orders).closed
+    }
+
+    fn place(&self, order: Order) {
+        let mut orders = lock(&self.orders);
+        if orders.closed {
+            return;
+        }
+        orders.list.push(order);
+        let clerk = orders.clerk.take();
+        drop(orders);
+        if let Some(clerk) = clerk {
+            clerk.wake();
+        }
+    }
+}
+
+/// Has `order` run on a core. It is dropped, perhaps later, if that core has ended.
+pub(crate) fn place(core: u32, order: Order) {
+    let desk = lock(&DESKS).get(&core).cloned();
+    if let Some(desk) = desk {
+        desk.place(order);
+    }
+}
+
+/// Closes the desk when its task ends, with the core at the latest.
+struct OpenDesk(Arc<Desk>);
+
+impl OpenDesk {
+    async fn serve(&self) {
+        loop {
+            let list = poll_fn(|cx| {
+                let mut orders = lock(&self.0.orders);
+                if orders.list.is_empty() {
+                    orders.clerk = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(std::mem::take(&mut orders.list))
+            });
+            for order in list.await {
+                order();
+            }
+        }
+    }
+}
+
+impl Drop for OpenDesk {
+    fn drop(&mut self) {
+        lock(&DESKS).remove(&self.0.core);
+        let mut orders = lock(&self.0.orders);
+        orders.closed = true;
+        let list = std::mem::take(&mut orders.list);
+        drop(orders);
+        drop(list); // tells those who wait for an order that nobody will see to it
+    }
+}
+
+/// No foreign code runs under these locks, so a poisoned one guards sound content.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

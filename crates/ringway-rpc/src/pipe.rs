@@ -1,0 +1,192 @@
+//! A bounded queue between a task of a core and a handle on another thread.
+//!
+//! One sender, one receiver, each on its own thread. Both move many items under one lock. The
+//! sender ends the pipe with an `E`, which the receiver gets after the items, or at once if the
+//! sender aborts. The receiver closes it with a `C`, which the sender gets at once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use crate::limits;
+
+/// What a pipe carries; it holds a bounded sum of weights.
+pub(crate) trait Weigh {
+    fn bytes(&self) -> usize;
+}
+
+/// Puts items in. Dropping it ends the pipe.
+pub(crate) struct Sender<T, E, C> {
+    shared: Arc<Mutex<State<T, E, C>>>,
+}
+
+/// Takes items out. Dropping it closes the pipe.
+pub(crate) struct Receiver<T, E, C> {
+    shared: Arc<Mutex<State<T, E, C>>>,
+}
+
+struct State<T, E, C> {
+    items: VecDeque<T>,
+    bytes: usize,
+    ended: bool,
+    aborted: bool,
+    end: Option<E>,
+    closed: bool,
+    close: Option<C>,
+    sender: Option<Waker>,
+    receiver: Option<Waker>,
+}
+
+/// Makes a pipe.
+pub(crate) fn pipe<T, E, C>() -> (Sender<T, E, C>, Receiver<T, E, C>) {
+    let state = State {
+        items: VecDeque::new(),
+        bytes: 0,
+        ended: false,
+        aborted: false,
+        end: None,
+        closed: false,
+        close: None,
+        sender: None,
+        receiver: None,
+    };
+    let shared = Arc::new(Mutex::new(state));
+    (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
+}
+
+impl<T: Weigh, E, C> Sender<T, E, C> {
+    /// Whether there is room for an item, be it a large one.
+    ///
+    /// The waker is kept in any case, so a task that goes on to wait for something else hears of
+    /// a close.
+    ///
+    /// # Errors
+    /// When the receiver has closed the pipe, with what it said, once.
+    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<C>>> {
+        let mut state = lock(&self.shared);
+        if state.closed {
+            return Poll::Ready(Err(state.close.take()));
+        }
+        keep(&mut state.sender, cx);
+        let room = state.items.len() < limits::BRIDGE_MESSAGES_MAX
+            && state.bytes < limits::BRIDGE_BYTES_MAX;
+        if room { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Puts items in, all of them; dropped if the pipe is closed.
+    pub(crate) fn push(&self, items: impl IntoIterator<Item = T>) {
+        let mut state = lock(&self.shared);
+        if state.closed {
+            return;
+        }
+        for item in items {
+            state.bytes += item.bytes();
+            state.items.push_back(item);
+        }
+        wake(state, |state| &mut state.receiver);
+    }
+
+    /// Ends the pipe: the receiver gets `end` after the items.
+    pub(crate) fn end(self, end: E) {
+        lock(&self.shared).end = Some(end);
+    }
+
+    /// Ends the pipe: the receiver gets `end` now, and the items are dropped.
+    pub(crate) fn abort(self, end: E) {
+        let mut state = lock(&self.shared);
+        state.end = Some(end);
+        state.aborted = true;
+        let items = std::mem::take(&mut state.items);
+        drop(state);
+        drop(items);
+    }
+}
+
+impl<T, E, C> Drop for Sender<T, E, C> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared);
+        state.ended = true;
+        wake(state, |state| &mut state.receiver);
+    }
+}
+
+impl<T, E, C> Receiver<T, E, C> {
+    /// Takes all items, into a list that is empty.
+    ///
+    /// # Errors
+    /// When there are none and the pipe has ended, with what the sender said, once.
+    pub(crate) fn poll_take(
+        &self,
+        cx: &mut Context<'_>,
+        items: &mut VecDeque<T>,
+    ) -> Poll<Result<(), Option<E>>> {
+        ready!(self.poll_some(cx, items));
+        if items.is_empty() {
+            return Poll::Ready(Err(lock(&self.shared).end.take()));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// As [`poll_take`](Self::poll_take), but leaves the end where it is.
+    pub(crate) fn poll_some(&self, cx: &mut Context<'_>, items: &mut VecDeque<T>) -> Poll<()> {
+        debug_assert!(items.is_empty());
+        let mut state = lock(&self.shared);
+        if !state.items.is_empty() {
+            std::mem::swap(&mut state.items, items);
+            state.bytes = 0;
+            wake(state, |state| &mut state.sender);
+            return Poll::Ready(());
+        }
+        if state.ended {
+            return Poll::Ready(());
+        }
+        keep(&mut state.receiver, cx);
+        Poll::Pending
+    }
+
+    /// Whether the sender has aborted, whatever was taken before, with what it said, once.
+    pub(crate) fn poll_aborted(&self, cx: &mut Context<'_>) -> Poll<Option<E>> {
+        let mut state = lock(&self.shared);
+        if state.aborted && state.ended {
+            return Poll::Ready(state.end.take());
+        }
+        keep(&mut state.receiver, cx);
+        Poll::Pending
+    }
+
+    /// Closes the pipe, with a word for the sender.
+    pub(crate) fn close(self, close: C) {
+        lock(&self.shared).close = Some(close);
+    }
+}
+
+impl<T, E, C> Drop for Receiver<T, E, C> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared);
+        state.closed = true;
+        let items = std::mem::take(&mut state.items);
+        wake(state, |state| &mut state.sender);
+        drop(items);
+    }
+}
+
+/// No foreign code runs under the lock, so a poisoned one guards sound content.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep(waiter: &mut Option<Waker>, cx: &Context<'_>) {
+    match waiter {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *waiter = Some(cx.waker().clone()),
+    }
+}
+
+/// Wakes one side after the lock is free again.
+fn wake<S>(mut state: MutexGuard<'_, S>, waiter: impl FnOnce(&mut S) -> &mut Option<Waker>) {
+    let waker = waiter(&mut state).take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

@@ -1,0 +1,379 @@
+//! The streams of one connection: what was received and not yet read, how each ended, who waits.
+//!
+//! ```text
+//!  machine's events                    table                         handles, by key
+//!  insert(stream) ───────────────► entry ◄───────────────────── poll_message, drop_reader
+//!  push, initial, end, finish ───►  queue, end, two wakers ◄─── wait_writable, drop_writer
+//! ```
+//!
+//! A connection reuses its stream ids, at once and after 4,095 turns with the same generation. What
+//! was received may be read long after. So handles know a stream by a [`StreamKey`] of the table's
+//! own, and an entry lives until the stream is over and both handles are gone.
+//!
+//! Small messages cost no allocation each: their bytes stand one after another in a chunk of the
+//! stream, and reading one splits it off. The machine's credit bounds how many there are.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use ringway_wire::native::{Piece, StreamId};
+
+use crate::carrier::Received;
+use crate::limits;
+use crate::metadata::Metadata;
+use crate::status::Status;
+
+/// Names a stream among all that its connection ever had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamKey {
+    index: u32,
+    generation: u32,
+}
+
+/// Which handles a stream has at this side; a half that was never handed out counts as dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Handles {
+    Reader,
+    Writer,
+    Both,
+}
+
+/// All streams of one connection.
+#[derive(Default)]
+pub(crate) struct StreamTable {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    /// By the machine's slot: the entry of the stream that holds it now.
+    by_slot: Vec<Option<u32>>,
+    occupied: usize,
+}
+
+#[derive(Default)]
+struct Entry {
+    generation: u32,
+    /// While the machine knows it.
+    stream: Option<StreamId>,
+    reader: bool,
+    writer: bool,
+    /// The writer has said that it is done.
+    finished: bool,
+    inbox: Inbox,
+    reading: Option<Waker>,
+    writing: Option<Waker>,
+    /// Why a writer can no more.
+    over: Option<Status>,
+}
+
+/// What was received for one reader.
+#[derive(Default)]
+struct Inbox {
+    /// Of each message in order: its length in `chunk`, or `WHOLE` for one in `whole`.
+    lengths: VecDeque<u32>,
+    chunk: BytesMut,
+    whole: VecDeque<Bytes>,
+    /// What the next chunk is made of at least.
+    chunk_bytes: usize,
+    initial: Option<Metadata>,
+    end: Option<Received>,
+}
+
+/// No message in a chunk is that long.
+const WHOLE: u32 = u32::MAX;
+
+/// Why a message was not queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unread {
+    /// The reader is gone, or never was. The message counts as not taken, so that the peer gets
+    /// no credit for more.
+    NoReader,
+    /// Too many messages wait, which credit does not prevent where they are empty: end the stream
+    /// as RESOURCE_EXHAUSTED.
+    Full,
+}
+
+impl StreamTable {
+    /// Takes in a stream that has just been opened, here or by the peer.
+    pub(crate) fn insert(&mut self, stream: StreamId, handles: Handles) -> StreamKey {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry::default());
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.stream = Some(stream);
+        entry.reader = handles != Handles::Writer;
+        entry.writer = handles != Handles::Reader;
+        let key = StreamKey { index, generation: entry.generation };
+        let slot = stream.slot() as usize;
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize(slot + 1, None);
+        }
+        let former = self.by_slot[slot].replace(index);
+        debug_assert!(former.is_none(), "the stream before this one has been finished");
+        self.occupied += 1;
+        key
+    }
+
+    /// Whether no stream is open and no handle is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// The machine's name for a stream that is not over.
+    #[inline]
+    pub(crate) fn stream(&self, key: StreamKey) -> Option<StreamId> {
+        self.entry(key)?.stream
+    }
+
+    /// A stream's key, while the machine knows it.
+    pub(crate) fn key(&self, stream: StreamId) -> Option<StreamKey> {
+        let index = (*self.by_slot.get(stream.slot() as usize)?)?;
+        let entry = &self.entries[index as usize];
+        (entry.stream == Some(stream)).then_some(StreamKey { index, generation: entry.generation })
+    }
+}
+
+/// What the machine reports.
+impl StreamTable {
+    /// Queues a message for the reader and wakes it.
+    ///
+    /// # Errors
+    /// When it was dropped instead.
+    #[inline]
+    pub(crate) fn push(&mut self, stream: StreamId, message: Piece<'_>) -> Result<(), Unread> {
+        let entry = self.live(stream).filter(|entry| entry.reader).ok_or(Unread::NoReader)?;
+        if entry.inbox.lengths.len() >= limits::STREAM_MESSAGES_MAX {
+            return Err(Unread::Full);
+        }
+        entry.inbox.push(message);
+        wake(&mut entry.reading);
+        Ok(())
+    }
+
+    /// Keeps what the peer said before its first message.
+    pub(crate) fn initial(&mut self, stream: StreamId, metadata: Metadata) {
+        if let Some(entry) = self.live(stream).filter(|entry| entry.reader) {
+            entry.inbox.initial = Some(metadata);
+            wake(&mut entry.reading);
+        }
+    }
+
+    /// The peer has closed its half: the reader ends after what is queued.
+    pub(crate) fn end(&mut self, stream: StreamId) {
+        if let Some(entry) = self.live(stream) {
+            entry.end(Received::End(Metadata::default()));
+        }
+    }
+
+    /// The writer may go on.
+    #[inline]
+    pub(crate) fn writable(&mut self, stream: StreamId) {
+        if let Some(entry) = self.live(stream) {
+            wake(&mut entry.writing);
+        }
+    }
+
+    /// The stream is over and its id may be used again. The reader still gets what is queued, then
+    /// the trailers or the failure; the writer fails at once.
+    pub(crate) fn finish(&mut self, stream: StreamId, outcome: Result<Metadata, Status>) {
+        let Some(key) = self.key(stream) else {
+            return;
+        };
+        self.by_slot[stream.slot() as usize] = None;
+        let entry = &mut self.entries[key.index as usize];
+        entry.stream = None;
+        entry.over = Some(match &outcome {
+            Ok(_) => Status::cancelled("the call is over: the peer has answered"),
+            Err(status) => status.clone(),
+        });
+        entry.end(match outcome {
+            Ok(trailers) => Received::End(trailers),
+            Err(status) => Received::Failed(status),
+        });
+        wake(&mut entry.writing);
+        self.release_if_unused(key);
+    }
+
+    /// Finishes all streams: the connection is lost, or drained.
+    pub(crate) fn finish_all(&mut self, status: &Status) {
+        for index in 0..self.entries.len() {
+            if let Some(stream) = self.entries[index].stream {
+                self.finish(stream, Err(status.clone()));
+            }
+        }
+    }
+}
+
+/// What handles do.
+impl StreamTable {
+    /// The reader's next message, or how the stream ended. Each message taken while the stream is
+    /// open is to be reported to the machine, which grants credit for the next.
+    #[inline]
+    pub(crate) fn poll_message(&mut self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Received> {
+        let Some(entry) = self.entry_mut(key) else {
+            return Poll::Ready(Received::Failed(gone()));
+        };
+        match entry.inbox.pop() {
+            Some(received) => Poll::Ready(received),
+            None => {
+                wait(&mut entry.reading, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// What the peer said before its first message, once.
+    pub(crate) fn poll_initial(&mut self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
+        let Some(entry) = self.entry_mut(key) else {
+            return Poll::Ready(Metadata::default());
+        };
+        let inbox = &mut entry.inbox;
+        if let Some(metadata) = inbox.initial.take() {
+            return Poll::Ready(metadata);
+        }
+        if !inbox.lengths.is_empty() || inbox.end.is_some() {
+            return Poll::Ready(Metadata::default());
+        }
+        wait(&mut entry.reading, cx);
+        Poll::Pending
+    }
+
+    /// Why the writer can no more, if so.
+    pub(crate) fn failure(&self, key: StreamKey) -> Option<Status> {
+        self.entry(key).map_or_else(|| Some(gone()), |entry| entry.over.clone())
+    }
+
+    /// Has the writer woken by [`writable`](Self::writable) or when the stream is over.
+    pub(crate) fn wait_writable(&mut self, key: StreamKey, cx: &mut Context<'_>) {
+        if let Some(entry) = self.entry_mut(key) {
+            wait(&mut entry.writing, cx);
+        }
+    }
+
+    /// The writer is done. `true` the first time, and while the stream is open.
+    pub(crate) fn finish_writer(&mut self, key: StreamKey) -> bool {
+        self.entry_mut(key).is_some_and(|entry| {
+            let first = !std::mem::replace(&mut entry.finished, true);
+            first && entry.stream.is_some()
+        })
+    }
+
+    /// The reader is gone, and what it has not read.
+    pub(crate) fn drop_reader(&mut self, key: StreamKey) {
+        if let Some(entry) = self.entry_mut(key) {
+            entry.reader = false;
+            entry.reading = None;
+            entry.inbox = Inbox::default();
+            self.release_if_unused(key);
+        }
+    }
+
+    /// The writer is gone. `true` if it left an open stream unfinished.
+    pub(crate) fn drop_writer(&mut self, key: StreamKey) -> bool {
+        let Some(entry) = self.entry_mut(key) else {
+            return false;
+        };
+        entry.writer = false;
+        entry.writing = None;
+        let unfinished = !entry.finished && entry.stream.is_some();
+        self.release_if_unused(key);
+        unfinished
+    }
+}
+
+impl StreamTable {
+    #[inline]
+    fn entry(&self, key: StreamKey) -> Option<&Entry> {
+        self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)
+    }
+
+    #[inline]
+    fn entry_mut(&mut self, key: StreamKey) -> Option<&mut Entry> {
+        self.entries.get_mut(key.index as usize).filter(|entry| entry.generation == key.generation)
+    }
+
+    #[inline]
+    fn live(&mut self, stream: StreamId) -> Option<&mut Entry> {
+        let index = (*self.by_slot.get(stream.slot() as usize)?)?;
+        Some(&mut self.entries[index as usize]).filter(|entry| entry.stream == Some(stream))
+    }
+
+    fn release_if_unused(&mut self, key: StreamKey) {
+        let entry = &mut self.entries[key.index as usize];
+        if entry.stream.is_none() && !entry.reader && !entry.writer {
+            *entry = Entry { generation: entry.generation.wrapping_add(1), ..Entry::default() };
+            self.free.push(key.index);
+            self.occupied -= 1;
+        }
+    }
+}
+
+impl Entry {
+    fn end(&mut self, end: Received) {
+        if self.reader && self.inbox.end.is_none() {
+            self.inbox.end = Some(end);
+            wake(&mut self.reading);
+        }
+    }
+}
+
+impl Inbox {
+    #[inline]
+    fn push(&mut self, message: Piece<'_>) {
+        let copied_max = match &message {
+            Piece::Borrowed(_) => limits::STREAM_BORROWED_COPIED_MAX,
+            Piece::Owned(_) => limits::STREAM_OWNED_COPIED_MAX,
+        };
+        if message.len() > copied_max {
+            self.whole.push_back(message.into_bytes());
+            self.lengths.push_back(WHOLE);
+            return;
+        }
+        if self.chunk.capacity() - self.chunk.len() < message.len() {
+            self.make_room(message.len());
+        }
+        self.chunk.extend_from_slice(&message);
+        self.lengths.push_back(message.len() as u32);
+    }
+
+    /// Uses the chunk anew if its messages are gone, else starts another. Chunks grow with the
+    /// stream, so that a quiet one costs little.
+    #[cold]
+    fn make_room(&mut self, len: usize) {
+        if !self.chunk.try_reclaim(len) {
+            let doubled = self.chunk_bytes * 2;
+            self.chunk_bytes =
+                doubled.clamp(limits::STREAM_CHUNK_BYTES_MIN, limits::STREAM_CHUNK_BYTES_MAX);
+            self.chunk.reserve(self.chunk_bytes.max(len));
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Received> {
+        match self.lengths.pop_front() {
+            Some(WHOLE) => self.whole.pop_front().map(Received::Message),
+            Some(len) => Some(Received::Message(self.chunk.split_to(len as usize).freeze())),
+            None => self.end.take(),
+        }
+    }
+}
+
+/// Wakes whoever waits, once for all that arrives until it waits again.
+#[inline]
+fn wake(waiter: &mut Option<Waker>) {
+    if let Some(waker) = waiter.take() {
+        waker.wake();
+    }
+}
+
+#[inline]
+fn wait(waiter: &mut Option<Waker>, cx: &Context<'_>) {
+    match waiter {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *waiter = Some(cx.waker().clone()),
+    }
+}
+
+fn gone() -> Status {
+    Status::internal("the stream was used after its handle had been dropped")
+}

@@ -1,0 +1,190 @@
+//! The reader of a stream.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use ringway_wire::native::Piece;
+
+use crate::bridge::{FarReader, Half, Leaving, StreamAt, unreachable};
+use crate::carrier::{self, Received};
+use crate::codec::Codec;
+use crate::metadata::Metadata;
+use crate::opening::Opening;
+use crate::status::Status;
+
+/// The messages that a peer sends on one stream, in order.
+///
+/// [`next`](Self::next) gives them one by one; the type is also a [`Stream`]. It may be used and
+/// dropped on any thread, core or not; on its own core that is fastest.
+///
+/// Dropping it at a client cancels the call, unless that is over. Dropping it in a handler means
+/// that no more is read: the peer may send what it has credit for, and then waits for the answer.
+pub struct Streaming<T> {
+    place: Place,
+    codec: Codec<T>,
+    trailers: Option<Metadata>,
+}
+
+enum Place {
+    Opening(Opening),
+    At(StreamAt),
+    Far(FarReader),
+    /// The failure is given again to whoever asks again.
+    Over(Result<(), Status>),
+}
+
+impl<T> Streaming<T> {
+    /// The reader of an open stream, which its table knows as having one.
+    pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
+        Self { place: Place::At(at), codec, trailers: None }
+    }
+
+    pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
+        Self { place: Place::Opening(opening), codec, trailers: None }
+    }
+
+    /// Waits for the next message; `None` when the peer is done.
+    ///
+    /// A call of `next` that is dropped while it waits loses nothing.
+    ///
+    /// # Errors
+    /// How the call failed: the peer's status, a cancellation, the loss of the connection. Asked
+    /// again, it fails the same way. A message that cannot be decoded is an error as well, after
+    /// which the next one may be asked for.
+    pub async fn next(&mut self) -> Result<Option<T>, Status> {
+        poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// Waits for what the peer says before its first message. Empty the second time, where the
+    /// peer said nothing, and on the server, where the [context](crate::Context) has the request's.
+    ///
+    /// # Errors
+    /// When the stream could not be opened.
+    pub async fn metadata(&mut self) -> Result<Metadata, Status> {
+        poll_fn(|cx| self.poll_metadata(cx)).await
+    }
+
+    /// What the server said with its final status, after [`next`](Self::next) has returned `None`.
+    /// After a failure they are with its status.
+    pub fn trailers(&self) -> Option<&Metadata> {
+        self.trailers.as_ref()
+    }
+
+    /// Ends the call in both directions, with a reason that the peer can read.
+    pub fn cancel(mut self, reason: impl Into<String>) {
+        self.leave(Leaving::Cancelled(reason.into()));
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
+        match ready!(self.poll_received(cx)) {
+            Received::Message(message) => {
+                let decoded = (self.codec.decode)(Piece::Owned(message));
+                Poll::Ready(decoded.map(Some))
+            }
+            Received::End(trailers) => {
+                self.leave(Leaving::Dropped);
+                self.trailers.get_or_insert(trailers);
+                Poll::Ready(Ok(None))
+            }
+            Received::Failed(status) => {
+                self.leave(Leaving::Dropped);
+                self.place = Place::Over(Err(status.clone()));
+                Poll::Ready(Err(status))
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+        loop {
+            match &mut self.place {
+                Place::At(at) => {
+                    let key = at.key;
+                    let polled = carrier::with(at.carrier, |carrier| carrier.poll_message(key, cx));
+                    if let Some(polled) = polled {
+                        return polled;
+                    }
+                    self.place = Place::elsewhere(*at);
+                }
+                Place::Opening(opening) => {
+                    let outcome = ready!(opening.poll(cx));
+                    self.place = outcome.map_or_else(|e| Place::Over(Err(e)), Place::At);
+                }
+                Place::Far(far) => return far.poll_message(cx),
+                Place::Over(Ok(())) => return Poll::Ready(Received::End(Metadata::default())),
+                Place::Over(Err(status)) => return Poll::Ready(Received::Failed(status.clone())),
+            }
+        }
+    }
+
+    fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
+        loop {
+            match &mut self.place {
+                Place::At(at) => {
+                    let key = at.key;
+                    let polled = carrier::with(at.carrier, |carrier| carrier.poll_initial(key, cx));
+                    if let Some(polled) = polled {
+                        return polled.map(Ok);
+                    }
+                    self.place = Place::elsewhere(*at);
+                }
+                Place::Opening(opening) => {
+                    let outcome = ready!(opening.poll(cx));
+                    self.place = outcome.map_or_else(|e| Place::Over(Err(e)), Place::At);
+                }
+                Place::Far(far) => return far.poll_initial(cx).map(Ok),
+                Place::Over(outcome) => {
+                    return Poll::Ready(outcome.clone().map(|()| Metadata::default()));
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, how: Leaving) {
+        match std::mem::replace(&mut self.place, Place::Over(Ok(()))) {
+            Place::At(at) => at.leave(Half::Reader, how),
+            Place::Opening(opening) => opening.leave(how),
+            Place::Far(far) => far.leave(how),
+            Place::Over(outcome) => self.place = Place::Over(outcome),
+        }
+    }
+}
+
+impl Place {
+    /// Where to go on when the carrier is not found on this thread.
+    #[cold]
+    fn elsewhere(at: StreamAt) -> Self {
+        if carrier::is_here(at.carrier) {
+            Self::Over(Err(unreachable()))
+        } else {
+            Self::Far(FarReader::start(at))
+        }
+    }
+}
+
+impl<T> Drop for Streaming<T> {
+    fn drop(&mut self) {
+        self.leave(Leaving::Dropped);
+    }
+}
+
+/// Messages until the peer is done, or up to and including the failure.
+impl<T> Stream for Streaming<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if matches!(self.place, Place::Over(_)) {
+            return Poll::Ready(None);
+        }
+        self.poll_message(cx).map(Result::transpose)
+    }
+}
+
+impl<T> std::fmt::Debug for Streaming<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let over = matches!(self.place, Place::Over(_));
+        f.debug_struct("Streaming").field("over", &over).finish_non_exhaustive()
+    }
+}
