@@ -9,6 +9,8 @@
 //! | cut a stream by announced lengths | [`LengthField`] |
 //! | cut it at line ends, at a byte string, or every n bytes | [`Line`], [`Delimiter`], [`FixedSize`] |
 //! | feed received slices to any of them, or to a [`Codec`] of your own | [`Framer`] |
+//! | tell a connection's protocol by its first bytes | [`detect`] |
+//! | speak the native RPC protocol | [`native`] |
 //! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
 //!
 //! Frames are borrowed from the received bytes; one that straddles two slices is copied once.
@@ -53,6 +55,7 @@
 mod codec;
 mod deadlines;
 mod delimiter;
+mod detect;
 mod error;
 mod fixed_size;
 mod framer;
@@ -66,9 +69,11 @@ mod width;
 
 #[doc(hidden)]
 pub mod fuzz;
+pub mod native;
 
 pub use codec::{Codec, Decoded};
 pub use delimiter::Delimiter;
+pub use detect::{DETECT_LEN, Detected, detect};
 pub use error::Error;
 pub use fixed_size::FixedSize;
 pub use framer::{Framer, Pushed};

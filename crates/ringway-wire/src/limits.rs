@@ -36,3 +36,26 @@ pub(crate) const ID_TABLE_MIN: usize = 16;
 /// Deadlines of finished requests that may wait in the heap in addition to one per live request,
 /// before they are swept out. Spreads the sweep over at least as many requests.
 pub(crate) const STALE_DEADLINES: usize = 32;
+
+// The native protocol: what the specification fixes.
+
+/// Longest reason of a GOAWAY or RST, in bytes: a sentence for a log line, and nothing that a peer
+/// could use to store data with us.
+pub(crate) const NATIVE_REASON_MAX: usize = 1 << 10;
+
+/// Longest body of a SETTINGS, in bytes: 64 settings. There are ten; the others leave room for
+/// later versions, whose settings are skipped.
+pub(crate) const NATIVE_SETTINGS_LEN_MAX: usize = 64 * 6;
+
+/// Least initial credit, in bytes, so that a body up to 64 KiB never waits for CREDIT.
+pub(crate) const NATIVE_INITIAL_CREDIT_MIN: u32 = 64 << 10;
+
+/// Most credit that a stream may hold, in bytes: 2^31 − 1, so that sums fit 32 bits.
+pub(crate) const NATIVE_CREDIT_MAX: u32 = i32::MAX as u32;
+
+/// Most message bytes in a frame before SETTINGS, which cannot lower it.
+pub(crate) const NATIVE_PAYLOAD_DEFAULT: u32 = 64 << 10;
+
+/// Most message bytes in a frame after SETTINGS: a longer one would hold up the other streams of
+/// its connection for a millisecond even at 2 Gbit/s.
+pub(crate) const NATIVE_PAYLOAD_MAX: u32 = 256 << 10;

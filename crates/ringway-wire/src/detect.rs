@@ -1,0 +1,126 @@
+//! Which protocol a connection speaks, told by its first bytes.
+
+use crate::native;
+
+/// Bytes that [`detect`] needs at most before it is certain.
+pub const DETECT_LEN: usize = 24;
+
+/// What the first bytes of a connection say about the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detected {
+    /// Too few bytes to be certain.
+    NeedMore,
+    /// The native protocol; see [`native`].
+    Native,
+    /// A TLS record; what it protects is told by ALPN or detected again.
+    Tls,
+    /// HTTP/2 with prior knowledge.
+    Http2,
+    /// A request of HTTP/1.1 or older.
+    Http1,
+    /// JSON text: an object, an array, or white space in front of one.
+    Json,
+    /// A PROXY header of version 1 or 2, which anybody can forge: believe it only from those who
+    /// are configured to send it.
+    Proxy,
+    /// None of these.
+    Unknown,
+}
+
+/// Tells a protocol by the first bytes of the side that connected.
+///
+/// The answer is final unless it is [`NeedMore`](Detected::NeedMore): half a prefix is never
+/// taken for the whole. It needs [`DETECT_LEN`] bytes at most.
+///
+/// # Examples
+///
+/// ```
+/// use ringway_wire::{Detected, detect};
+///
+/// assert_eq!(detect(b"P"), Detected::NeedMore);
+/// assert_eq!(detect(b"POST / HTTP/1.1"), Detected::Http1);
+/// assert_eq!(detect(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Detected::Http2);
+/// ```
+#[must_use]
+pub fn detect(first_bytes: &[u8]) -> Detected {
+    let mut is_prefix = false;
+    for (prefix, protocol) in PREFIXES {
+        if first_bytes.starts_with(prefix) {
+            return *protocol;
+        }
+        is_prefix |= prefix.starts_with(first_bytes);
+    }
+    match first_bytes.first() {
+        _ if is_prefix => Detected::NeedMore,
+        Some(b'{' | b'[' | b' ' | b'\t' | b'\n' | b'\r') => Detected::Json,
+        _ => Detected::Unknown,
+    }
+}
+
+/// No entry begins with another one. The methods are those of RFC 9110 and RFC 5789.
+const PREFIXES: &[(&[u8], Detected)] = &[
+    (&native::MAGIC, Detected::Native),
+    (b"\x16\x03", Detected::Tls),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Detected::Http2),
+    (b"GET ", Detected::Http1),
+    (b"POST ", Detected::Http1),
+    (b"HEAD ", Detected::Http1),
+    (b"OPTIONS ", Detected::Http1),
+    (b"PUT ", Detected::Http1),
+    (b"PATCH ", Detected::Http1),
+    (b"DELETE ", Detected::Http1),
+    (b"CONNECT ", Detected::Http1),
+    (b"TRACE ", Detected::Http1),
+    (b"PROXY ", Detected::Proxy),
+    (b"\r\n\r\n\0", Detected::Proxy),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{DETECT_LEN, Detected, PREFIXES, detect};
+
+    #[test]
+    fn every_prefix_needs_all_its_bytes() {
+        for (prefix, protocol) in PREFIXES {
+            for len in 0..prefix.len() {
+                assert_eq!(detect(&prefix[..len]), Detected::NeedMore, "{:?}", &prefix[..len]);
+            }
+            assert_eq!(detect(prefix), *protocol);
+            assert_eq!(detect(&[prefix, &b"rest"[..]].concat()), *protocol);
+            assert!(prefix.len() <= DETECT_LEN);
+        }
+    }
+
+    #[test]
+    fn a_wrong_byte_is_found_where_it_stands() {
+        for (prefix, _) in PREFIXES {
+            for at in 0..prefix.len() {
+                let mut bytes = prefix[..=at].to_vec();
+                bytes[at] = 0xee;
+                let json = bytes[0] == b'\r';
+                let expected = if json { Detected::Json } else { Detected::Unknown };
+                assert_eq!(detect(&bytes), expected, "{bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_and_strangers() {
+        for text in ["{", "[1]", " {", "\t", "\n[", "\r{", "\r\n{", "\r\n\r\n{"] {
+            assert_eq!(detect(text.as_bytes()), Detected::Json, "{text:?}");
+        }
+        // The last three: an HTTP/1 request that pretends to be HTTP/2, a method in lower case,
+        // and a record of SSL 2.
+        for bytes in [
+            &b"\0"[..],
+            b"\xf7RWX",
+            b"SSH-2.0",
+            b"\"json\"",
+            b"PRI / HTTP/1.1",
+            b"get /",
+            b"\x80\x2e\x01\x03\x01",
+        ] {
+            assert_eq!(detect(bytes), Detected::Unknown, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Numbers of streams (section 7).
+
+use std::fmt;
+
+/// One stream of a connection: a slot, and which of the slot's uses it is.
+///
+/// Bit 31 says who opened the stream (0: the side that connected), bits 30–12 hold the slot, bits
+/// 11–0 the generation. Generations begin at 1, so that 0 as a whole is the connection itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(u32);
+
+impl StreamId {
+    /// The connection as a whole.
+    pub const CONNECTION: Self = Self(0);
+
+    /// Slots that an id can name: 2^19.
+    pub const SLOTS: u32 = 1 << 19;
+
+    /// The generation of a slot's first use.
+    pub const GENERATION_FIRST: u16 = 1;
+
+    /// The stream in its `generation`-th use of `slot`, opened by the side that connected.
+    ///
+    /// # Panics
+    ///
+    /// When `slot` is not below [`SLOTS`](Self::SLOTS) or `generation` not within 1 to 4,095: both
+    /// are chosen by the caller, never by a peer.
+    #[inline]
+    #[must_use]
+    pub const fn new(slot: u32, generation: u16) -> Self {
+        assert!(slot < Self::SLOTS, "a slot has 19 bits");
+        assert!(generation != 0 && generation <= GENERATION_MASK as u16, "1 to 4,095");
+        Self(slot << GENERATION_BITS | generation as u32)
+    }
+
+    /// The id with these bits, whatever they are; see [`is_valid`](Self::is_valid).
+    #[inline]
+    #[must_use]
+    pub const fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    /// The bits, as they go on the wire.
+    #[inline]
+    #[must_use]
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// The index into tables of streams.
+    #[inline]
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        (self.0 & !ACCEPTOR) >> GENERATION_BITS
+    }
+
+    /// Which use of the slot this is: 1 to 4,095, then 1 again.
+    #[inline]
+    #[must_use]
+    pub const fn generation(self) -> u16 {
+        (self.0 & GENERATION_MASK) as u16
+    }
+
+    /// Whether the side that accepted the connection opened the stream.
+    #[inline]
+    #[must_use]
+    pub const fn is_from_acceptor(self) -> bool {
+        self.0 & ACCEPTOR != 0
+    }
+
+    /// Whether this can be a stream: its generation is not 0.
+    #[inline]
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        self.0 & GENERATION_MASK != 0
+    }
+
+    /// The same slot, used once more. Generation 4,095 is followed by 1.
+    #[inline]
+    #[must_use]
+    pub const fn next(self) -> Self {
+        let generation = self.0 & GENERATION_MASK;
+        let next = if generation == GENERATION_MASK { 1 } else { generation + 1 };
+        Self(self.0 & !GENERATION_MASK | next)
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("connection");
+        }
+        let side = if self.is_from_acceptor() { "acceptor's " } else { "" };
+        write!(f, "{side}slot {} generation {}", self.slot(), self.generation())
+    }
+}
+
+const GENERATION_BITS: u32 = 12;
+const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+const ACCEPTOR: u32 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::StreamId;
+
+    #[test]
+    fn parts_are_where_the_wire_has_them() {
+        for (slot, generation, raw) in
+            [(0, 1, 1), (0, 2, 2), (1, 1, 0x1001), (0x7ffff, 0xfff, 0x7fff_ffff)]
+        {
+            let stream = StreamId::new(slot, generation);
+            assert_eq!(stream.raw(), raw);
+            assert_eq!((stream.slot(), stream.generation()), (slot, generation));
+            assert_eq!(StreamId::from_raw(raw), stream);
+            assert!(stream.is_valid() && !stream.is_from_acceptor());
+        }
+        let back = StreamId::from_raw(0x8000_2003);
+        assert_eq!((back.slot(), back.generation()), (2, 3));
+        assert!(back.is_from_acceptor());
+    }
+
+    #[test]
+    fn generations_skip_zero() {
+        assert_eq!(StreamId::new(5, 1).next(), StreamId::new(5, 2));
+        assert_eq!(StreamId::new(5, 4095).next(), StreamId::new(5, 1));
+        assert!(!StreamId::from_raw(0x5000).is_valid());
+        assert!(!StreamId::CONNECTION.is_valid());
+    }
+
+    #[test]
+    fn display() {
+        assert_eq!(StreamId::CONNECTION.to_string(), "connection");
+        assert_eq!(StreamId::new(3, 2).to_string(), "slot 3 generation 2");
+        assert_eq!(StreamId::from_raw(0x8000_0001).to_string(), "acceptor's slot 0 generation 1");
+    }
+}
