@@ -18,12 +18,13 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use ringway_wire::native::Body;
 
+use crate::batch::Batch;
 use crate::carrier::{self, Carrier, CarrierId, Received};
+use crate::desk;
 use crate::metadata::Metadata;
 use crate::pipe::{Receiver, Sender, Weigh, pipe};
 use crate::status::{Code, Status};
 use crate::stream_table::StreamKey;
-use crate::{desk, limits};
 
 /// Where a stream is: its connection, and its place there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,14 +82,14 @@ pub(crate) fn unreachable() -> Status {
 /// What crosses from the core to a reader.
 enum Inbound {
     Initial(Metadata),
-    Message(Bytes),
+    Messages(Batch),
 }
 
 impl Weigh for Inbound {
     fn bytes(&self) -> usize {
         match self {
             Self::Initial(_) => 0,
-            Self::Message(message) => message.len(),
+            Self::Messages(batch) => batch.bytes(),
         }
     }
 }
@@ -111,17 +112,24 @@ impl FarReader {
     /// Has a pump started for the stream.
     pub(crate) fn start(at: StreamAt) -> Self {
         let (sender, receiver) = pipe();
-        let pump = ReaderPump { at, pipe: Some(sender), initial: false, batch: VecDeque::new() };
+        let pump = ReaderPump { at, pipe: Some(sender), initial: false };
         let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
         desk::place(at.carrier.core(), Box::new(start));
         Self { pipe: receiver, taken: VecDeque::new() }
     }
 
-    /// As [`Carrier::poll_message`].
-    pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+    /// As [`Carrier::poll_messages`].
+    pub(crate) fn poll_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received> {
         loop {
             match self.taken.pop_front() {
-                Some(Inbound::Message(message)) => return Poll::Ready(Received::Message(message)),
+                Some(Inbound::Messages(messages)) => {
+                    *batch = messages;
+                    return Poll::Ready(Received::Messages);
+                }
                 Some(Inbound::Initial(_)) => {}
                 None => match ready!(self.pipe.poll_take(cx, &mut self.taken)) {
                     Ok(()) => {}
@@ -161,7 +169,6 @@ struct ReaderPump {
     pipe: Option<Sender<Inbound, End, Leaving>>,
     /// Whether what comes before the first message has been passed on.
     initial: bool,
-    batch: VecDeque<Inbound>,
 }
 
 impl Future for ReaderPump {
@@ -181,45 +188,26 @@ impl Future for ReaderPump {
 
 impl ReaderPump {
     fn pump(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Leaving> {
-        loop {
-            let Some(pipe) = &self.pipe else {
-                return Poll::Ready(Leaving::Dropped);
-            };
+        while let Some(pipe) = &self.pipe {
             if let Err(how) = ready!(pipe.poll_room(cx)) {
                 self.pipe = None;
                 return Poll::Ready(how.unwrap_or(Leaving::Dropped));
             }
-            let end = self.gather(carrier, cx);
-            if let Some(pipe) = self.pipe.as_ref().filter(|_| !self.batch.is_empty()) {
-                pipe.push(self.batch.drain(..));
+            if !self.initial {
+                pipe.push(Inbound::Initial(ready!(carrier.poll_initial(self.at.key, cx))));
+                self.initial = true;
             }
-            match end {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => {}
-                Poll::Ready(Some(end)) => self.end(end),
-            }
-        }
-    }
-
-    /// Fills the batch. `Ready(None)`: it is full.
-    fn gather(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Option<End>> {
-        if !self.initial {
-            let metadata = ready!(carrier.poll_initial(self.at.key, cx));
-            self.initial = true;
-            self.batch.push_back(Inbound::Initial(metadata));
-        }
-        let mut bytes = 0;
-        while self.batch.len() < limits::BRIDGE_MESSAGES_MAX && bytes < limits::BRIDGE_BYTES_MAX {
-            match ready!(carrier.poll_message(self.at.key, cx)) {
-                Received::Message(message) => {
-                    bytes += message.len();
-                    self.batch.push_back(Inbound::Message(message));
+            let mut batch = Batch::default();
+            match ready!(carrier.poll_messages(self.at.key, cx, &mut batch)) {
+                Received::Messages => {
+                    carrier.taken(self.at.key, batch.len());
+                    pipe.push(Inbound::Messages(batch));
                 }
-                Received::End(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                Received::Failed(status) => return Poll::Ready(Some(Err(status))),
+                Received::End(trailers) => self.end(Ok(trailers)),
+                Received::Failed(status) => self.end(Err(status)),
             }
         }
-        Poll::Ready(None)
+        Poll::Ready(Leaving::Dropped)
     }
 
     fn end(&mut self, end: End) {
@@ -250,7 +238,7 @@ impl FarWriter {
     }
 
     pub(crate) fn send(&self, message: Bytes) {
-        self.pipe.push([message]);
+        self.pipe.push(message);
     }
 
     pub(crate) fn leave(self, how: Leaving) {

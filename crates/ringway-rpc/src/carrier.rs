@@ -9,9 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+#[cfg(test)]
+pub(crate) mod double;
+
 use ringway_wire::native::Body;
 
+use crate::batch::Batch;
 use crate::desk::Desk;
 use crate::metadata::Metadata;
 use crate::status::{Code, Status};
@@ -23,8 +26,16 @@ use crate::stream_table::StreamKey;
 /// [`StreamTable`](crate::stream_table::StreamTable) and stays registered until that is empty, so
 /// that what was received before a connection broke can still be read, and the cause thereafter.
 pub(crate) trait Carrier {
-    /// The next message for the reader, or how the stream ended.
-    fn poll_message(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Received>;
+    /// Exchanges the reader's empty batch for one with messages, or says how the stream ended.
+    fn poll_messages(
+        &self,
+        key: StreamKey,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received>;
+
+    /// The reader has come to use `messages` of its batch: the machine may grant credit for more.
+    fn taken(&self, key: StreamKey, messages: usize);
 
     /// What the peer said before its first message; empty if it began without.
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata>;
@@ -54,7 +65,8 @@ pub(crate) trait Carrier {
 /// What a reader gets.
 #[derive(Debug)]
 pub(crate) enum Received {
-    Message(Bytes),
+    /// They are in the batch.
+    Messages,
     /// The peer is done, and these are its trailers.
     End(Metadata),
     Failed(Status),

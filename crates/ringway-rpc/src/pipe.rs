@@ -1,7 +1,7 @@
 //! A bounded queue between a task of a core and a handle on another thread.
 //!
-//! One sender, one receiver, each on its own thread. Both move many items under one lock. The
-//! sender ends the pipe with an `E`, which the receiver gets after the items, or at once if the
+//! One sender, one receiver, each on its own thread. The receiver takes all
+//! items under one lock. The sender ends the pipe with an `E`, which the receiver gets after the items, or at once if the
 //! sender aborts. The receiver closes it with a `C`, which the sender gets at once.
 
 use std::collections::VecDeque;
@@ -73,16 +73,14 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
         if room { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Puts items in, all of them; dropped if the pipe is closed.
-    pub(crate) fn push(&self, items: impl IntoIterator<Item = T>) {
+    /// Puts an item in, whatever the room; it is dropped if the pipe is closed.
+    pub(crate) fn push(&self, item: T) {
         let mut state = lock(&self.shared);
         if state.closed {
             return;
         }
-        for item in items {
-            state.bytes += item.bytes();
-            state.items.push_back(item);
-        }
+        state.bytes += item.bytes();
+        state.items.push_back(item);
         wake(state, |state| &mut state.receiver);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  machine's events                    table                         handles, by key
-//!  insert(stream) ───────────────► entry ◄───────────────────── poll_message, drop_reader
+//!  insert(stream) ───────────────► entry ◄───────────────────── poll_messages, drop_reader
 //!  push, initial, end, finish ───►  queue, end, two wakers ◄─── wait_writable, drop_writer
 //! ```
 //!
@@ -10,15 +10,13 @@
 //! was received may be read long after. So handles know a stream by a [`StreamKey`] of the table's
 //! own, and an entry lives until the stream is over and both handles are gone.
 //!
-//! Small messages cost no allocation each: their bytes stand one after another in a chunk of the
-//! stream, and reading one splits it off. The machine's credit bounds how many there are.
+//! Messages wait in a [`Batch`], which a reader takes as a whole. The machine's credit bounds it.
 
-use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
 use ringway_wire::native::{Piece, StreamId};
 
+use crate::batch::Batch;
 use crate::carrier::Received;
 use crate::limits;
 use crate::metadata::Metadata;
@@ -68,18 +66,10 @@ struct Entry {
 /// What was received for one reader.
 #[derive(Default)]
 struct Inbox {
-    /// Of each message in order: its length in `chunk`, or `WHOLE` for one in `whole`.
-    lengths: VecDeque<u32>,
-    chunk: BytesMut,
-    whole: VecDeque<Bytes>,
-    /// What the next chunk is made of at least.
-    chunk_bytes: usize,
+    messages: Batch,
     initial: Option<Metadata>,
     end: Option<Received>,
 }
-
-/// No message in a chunk is that long.
-const WHOLE: u32 = u32::MAX;
 
 /// Why a message was not queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,10 +132,10 @@ impl StreamTable {
     #[inline]
     pub(crate) fn push(&mut self, stream: StreamId, message: Piece<'_>) -> Result<(), Unread> {
         let entry = self.live(stream).filter(|entry| entry.reader).ok_or(Unread::NoReader)?;
-        if entry.inbox.lengths.len() >= limits::STREAM_MESSAGES_MAX {
+        if entry.inbox.messages.len() >= limits::STREAM_MESSAGES_MAX {
             return Err(Unread::Full);
         }
-        entry.inbox.push(message);
+        entry.inbox.messages.push(message);
         wake(&mut entry.reading);
         Ok(())
     }
@@ -206,20 +196,26 @@ impl StreamTable {
 
 /// What handles do.
 impl StreamTable {
-    /// The reader's next message, or how the stream ended. Each message taken while the stream is
-    /// open is to be reported to the machine, which grants credit for the next.
+    /// Exchanges what has been received for the reader's empty batch, or says how the stream ended.
     #[inline]
-    pub(crate) fn poll_message(&mut self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Received> {
+    pub(crate) fn poll_messages(
+        &mut self,
+        key: StreamKey,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received> {
         let Some(entry) = self.entry_mut(key) else {
             return Poll::Ready(Received::Failed(gone()));
         };
-        match entry.inbox.pop() {
-            Some(received) => Poll::Ready(received),
-            None => {
-                wait(&mut entry.reading, cx);
-                Poll::Pending
-            }
+        if !entry.inbox.messages.is_empty() {
+            entry.inbox.messages.exchange(batch);
+            return Poll::Ready(Received::Messages);
         }
+        if let Some(end) = entry.inbox.end.take() {
+            return Poll::Ready(end);
+        }
+        wait(&mut entry.reading, cx);
+        Poll::Pending
     }
 
     /// What the peer said before its first message, once.
@@ -231,7 +227,7 @@ impl StreamTable {
         if let Some(metadata) = inbox.initial.take() {
             return Poll::Ready(metadata);
         }
-        if !inbox.lengths.is_empty() || inbox.end.is_some() {
+        if !inbox.messages.is_empty() || inbox.end.is_some() {
             return Poll::Ready(Metadata::default());
         }
         wait(&mut entry.reading, cx);
@@ -313,47 +309,6 @@ impl Entry {
         if self.reader && self.inbox.end.is_none() {
             self.inbox.end = Some(end);
             wake(&mut self.reading);
-        }
-    }
-}
-
-impl Inbox {
-    #[inline]
-    fn push(&mut self, message: Piece<'_>) {
-        let copied_max = match &message {
-            Piece::Borrowed(_) => limits::STREAM_BORROWED_COPIED_MAX,
-            Piece::Owned(_) => limits::STREAM_OWNED_COPIED_MAX,
-        };
-        if message.len() > copied_max {
-            self.whole.push_back(message.into_bytes());
-            self.lengths.push_back(WHOLE);
-            return;
-        }
-        if self.chunk.capacity() - self.chunk.len() < message.len() {
-            self.make_room(message.len());
-        }
-        self.chunk.extend_from_slice(&message);
-        self.lengths.push_back(message.len() as u32);
-    }
-
-    /// Uses the chunk anew if its messages are gone, else starts another. Chunks grow with the
-    /// stream, so that a quiet one costs little.
-    #[cold]
-    fn make_room(&mut self, len: usize) {
-        if !self.chunk.try_reclaim(len) {
-            let doubled = self.chunk_bytes * 2;
-            self.chunk_bytes =
-                doubled.clamp(limits::STREAM_CHUNK_BYTES_MIN, limits::STREAM_CHUNK_BYTES_MAX);
-            self.chunk.reserve(self.chunk_bytes.max(len));
-        }
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Received> {
-        match self.lengths.pop_front() {
-            Some(WHOLE) => self.whole.pop_front().map(Received::Message),
-            Some(len) => Some(Received::Message(self.chunk.split_to(len as usize).freeze())),
-            None => self.end.take(),
         }
     }
 }

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use ringway_wire::native::Piece;
 
+use crate::batch::Batch;
 use crate::bridge::{FarReader, Half, Leaving, StreamAt, unreachable};
 use crate::carrier::{self, Received};
 use crate::codec::Codec;
+use crate::limits;
 use crate::metadata::Metadata;
 use crate::opening::Opening;
 use crate::status::Status;
@@ -24,7 +25,17 @@ use crate::status::Status;
 pub struct Streaming<T> {
     place: Place,
     codec: Codec<T>,
+    /// Received, and not asked for yet.
+    batch: Batch,
+    /// Used of the batch, and not yet told to the connection.
+    taken: Taken,
     trailers: Option<Metadata>,
+}
+
+#[derive(Default)]
+struct Taken {
+    messages: usize,
+    bytes: usize,
 }
 
 enum Place {
@@ -38,11 +49,16 @@ enum Place {
 impl<T> Streaming<T> {
     /// The reader of an open stream, which its table knows as having one.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        Self { place: Place::At(at), codec, trailers: None }
+        Self::at(Place::At(at), codec)
     }
 
     pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self { place: Place::Opening(opening), codec, trailers: None }
+        Self::at(Place::Opening(opening), codec)
+    }
+
+    fn at(place: Place, codec: Codec<T>) -> Self {
+        let (batch, taken) = (Batch::default(), Taken::default());
+        Self { place, codec, batch, taken, trailers: None }
     }
 
     /// Waits for the next message; `None` when the peer is done.
@@ -77,42 +93,59 @@ impl<T> Streaming<T> {
         self.leave(Leaving::Cancelled(reason.into()));
     }
 
+    #[inline]
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
-        match ready!(self.poll_received(cx)) {
-            Received::Message(message) => {
-                let decoded = (self.codec.decode)(Piece::Owned(message));
-                Poll::Ready(decoded.map(Some))
+        loop {
+            if let Some((decoded, len)) = self.batch.decode_next(&self.codec) {
+                self.took(len);
+                return Poll::Ready(decoded.map(Some));
             }
-            Received::End(trailers) => {
-                self.leave(Leaving::Dropped);
-                self.trailers.get_or_insert(trailers);
-                Poll::Ready(Ok(None))
-            }
-            Received::Failed(status) => {
-                self.leave(Leaving::Dropped);
-                self.place = Place::Over(Err(status.clone()));
-                Poll::Ready(Err(status))
+            match ready!(self.poll_batch(cx)) {
+                Received::Messages => {}
+                Received::End(trailers) => {
+                    self.leave(Leaving::Dropped);
+                    self.trailers.get_or_insert(trailers);
+                    return Poll::Ready(Ok(None));
+                }
+                Received::Failed(status) => {
+                    self.leave(Leaving::Dropped);
+                    self.place = Place::Over(Err(status.clone()));
+                    return Poll::Ready(Err(status));
+                }
             }
         }
     }
 
+    /// Tells the connection at the end of a batch, and before that once for many small messages.
     #[inline]
-    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+    fn took(&mut self, len: usize) {
+        self.taken.messages += 1;
+        self.taken.bytes += len;
+        if self.batch.is_empty() || self.taken.bytes >= limits::STREAM_TAKEN_BYTES_MAX {
+            let taken = std::mem::take(&mut self.taken);
+            if let Place::At(at) = self.place {
+                carrier::with(at.carrier, |carrier| carrier.taken(at.key, taken.messages));
+            }
+        }
+    }
+
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         loop {
             match &mut self.place {
-                Place::At(at) => {
-                    let key = at.key;
-                    let polled = carrier::with(at.carrier, |carrier| carrier.poll_message(key, cx));
+                Place::At(StreamAt { carrier, key }) => {
+                    let batch = &mut self.batch;
+                    let polled =
+                        carrier::with(*carrier, |carrier| carrier.poll_messages(*key, cx, batch));
                     if let Some(polled) = polled {
                         return polled;
                     }
-                    self.place = Place::elsewhere(*at);
+                    self.place = Place::elsewhere(StreamAt { carrier: *carrier, key: *key });
                 }
                 Place::Opening(opening) => {
                     let outcome = ready!(opening.poll(cx));
                     self.place = outcome.map_or_else(|e| Place::Over(Err(e)), Place::At);
                 }
-                Place::Far(far) => return far.poll_message(cx),
+                Place::Far(far) => return far.poll_messages(cx, &mut self.batch),
                 Place::Over(Ok(())) => return Poll::Ready(Received::End(Metadata::default())),
                 Place::Over(Err(status)) => return Poll::Ready(Received::Failed(status.clone())),
             }

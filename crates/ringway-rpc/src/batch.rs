@@ -1,0 +1,108 @@
+//! Messages of one stream on their way from a connection to the reader.
+//!
+//! Small ones stand one after another in a chunk, so they cost no allocation each. The connection
+//! fills one batch while the reader uses another; the two change places, and with them the memory.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+use ringway_wire::native::Piece;
+
+use crate::codec::Codec;
+use crate::limits;
+use crate::status::Status;
+
+/// Messages in order.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Of each message: its length in `chunk`, or `WHOLE` for one in `whole`.
+    lengths: VecDeque<u32>,
+    chunk: BytesMut,
+    whole: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+/// No message in a chunk is that long.
+const WHOLE: u32 = u32::MAX;
+
+/// Messages of this codec are bytes as they are, which may outlive the batch.
+const RAW: u8 = 0;
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// Messages.
+    pub(crate) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Bytes of all messages.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, message: Piece<'_>) {
+        self.bytes += message.len();
+        let copied_max = match &message {
+            Piece::Borrowed(_) => limits::STREAM_BORROWED_COPIED_MAX,
+            Piece::Owned(_) => limits::STREAM_OWNED_COPIED_MAX,
+        };
+        if message.len() > copied_max {
+            self.whole.push_back(message.into_bytes());
+            self.lengths.push_back(WHOLE);
+            return;
+        }
+        if self.chunk.capacity() - self.chunk.len() < message.len() {
+            self.make_room(message.len());
+        }
+        self.chunk.extend_from_slice(&message);
+        self.lengths.push_back(message.len() as u32);
+    }
+
+    /// Uses the chunk anew if its messages are gone, else a larger one: by what has gathered, so
+    /// that a quiet stream costs little.
+    #[cold]
+    fn make_room(&mut self, len: usize) {
+        if !self.chunk.try_reclaim(len) {
+            let more = self.chunk.len().max(limits::STREAM_CHUNK_BYTES_MIN);
+            self.chunk.reserve(more.max(len));
+        }
+    }
+
+    /// The next message decoded, and its length.
+    #[inline]
+    pub(crate) fn decode_next<T>(
+        &mut self,
+        codec: &Codec<T>,
+    ) -> Option<(Result<T, Status>, usize)> {
+        let len = self.lengths.pop_front()? as usize;
+        if len == WHOLE as usize {
+            let message = self.whole.pop_front()?;
+            let len = message.len();
+            self.bytes -= len;
+            return Some(((codec.decode)(Piece::Owned(message)), len));
+        }
+        self.bytes -= len;
+        let decoded = if codec.id == RAW {
+            (codec.decode)(Piece::Owned(self.chunk.split_to(len).freeze()))
+        } else {
+            let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
+            self.chunk.advance(len);
+            decoded
+        };
+        Some((decoded, len))
+    }
+
+    /// Gives all messages for a batch that is used up.
+    #[inline]
+    pub(crate) fn exchange(&mut self, used_up: &mut Self) {
+        debug_assert!(used_up.is_empty());
+        if used_up.chunk.capacity() > limits::STREAM_CHUNK_BYTES_KEPT {
+            used_up.chunk = BytesMut::new();
+        }
+        std::mem::swap(self, used_up);
+    }
+}

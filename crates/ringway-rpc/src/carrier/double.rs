@@ -1,0 +1,170 @@
+//! A connection for tests: a table, and a record of what handles asked for.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use ringway_wire::native::{Body, Piece, StreamId};
+
+use super::{Carrier, CarrierId, Received, register, unregister};
+use crate::batch::Batch;
+use crate::bridge::StreamAt;
+use crate::codec::Codec;
+use crate::metadata::Metadata;
+use crate::status::{Code, Status};
+use crate::stream_table::{Handles, StreamKey, StreamTable};
+
+/// What handles have done to a stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Did {
+    Sent(Vec<u8>),
+    Finished,
+    Cancelled(String),
+    DroppedReader,
+    /// Whether it left an open stream unfinished.
+    DroppedWriter(bool),
+}
+
+/// A connection with streams numbered by slot, which counts credit as the machine would.
+pub(crate) struct Double {
+    pub(crate) table: RefCell<StreamTable>,
+    pub(crate) did: RefCell<Vec<(StreamId, Did)>>,
+    /// Messages reported as taken.
+    pub(crate) taken: Cell<usize>,
+    /// How many more messages may be sent before the writer is above its mark.
+    pub(crate) room: Cell<usize>,
+    /// The streams by key, also those that are over.
+    streams: RefCell<Vec<(StreamKey, StreamId)>>,
+    pub(crate) id: Cell<Option<CarrierId>>,
+}
+
+impl Double {
+    /// Makes and registers one.
+    pub(crate) fn new() -> Rc<Self> {
+        let double = Rc::new(Self {
+            table: RefCell::default(),
+            did: RefCell::default(),
+            taken: Cell::new(0),
+            room: Cell::new(usize::MAX),
+            streams: RefCell::default(),
+            id: Cell::new(None),
+        });
+        double.id.set(Some(register(double.clone())));
+        double
+    }
+
+    pub(crate) fn open(&self, stream: StreamId, handles: Handles) -> StreamAt {
+        let key = self.table.borrow_mut().insert(stream, handles);
+        self.streams.borrow_mut().push((key, stream));
+        StreamAt { carrier: self.id.get().expect("registered by `new`"), key }
+    }
+
+    pub(crate) fn push(&self, stream: StreamId, message: &[u8]) {
+        let pushed = self.table.borrow_mut().push(stream, Piece::Borrowed(message));
+        pushed.expect("a reader with room");
+    }
+
+    /// Lets the writer send `room` messages.
+    pub(crate) fn grant(&self, stream: StreamId, room: usize) {
+        self.room.set(room);
+        self.table.borrow_mut().writable(stream);
+    }
+
+    /// What was done to one stream.
+    pub(crate) fn did(&self, stream: StreamId) -> Vec<Did> {
+        let did = self.did.borrow();
+        did.iter().filter(|(of, _)| *of == stream).map(|(_, did)| did.clone()).collect()
+    }
+
+    pub(crate) fn forget(&self) {
+        unregister(self.id.get().expect("registered by `new`"));
+    }
+
+    fn note(&self, key: StreamKey, did: Did) {
+        let of = self.streams.borrow().iter().find(|(of, _)| *of == key).expect("opened here").1;
+        self.did.borrow_mut().push((of, did));
+    }
+}
+
+impl Carrier for Double {
+    fn poll_messages(
+        &self,
+        key: StreamKey,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received> {
+        self.table.borrow_mut().poll_messages(key, cx, batch)
+    }
+
+    fn taken(&self, _key: StreamKey, messages: usize) {
+        self.taken.set(self.taken.get() + messages);
+    }
+
+    fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
+        self.table.borrow_mut().poll_initial(key, cx)
+    }
+
+    fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        let mut table = self.table.borrow_mut();
+        match table.failure(key) {
+            Some(status) => Poll::Ready(Err(status)),
+            None if self.room.get() > 0 => Poll::Ready(Ok(())),
+            None => {
+                table.wait_writable(key, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
+        self.room.set(self.room.get() - 1);
+        let bytes = match body {
+            Body::Copy(bytes) => bytes.to_vec(),
+            Body::Shared(bytes) => bytes.to_vec(),
+        };
+        self.note(key, Did::Sent(bytes));
+        Ok(())
+    }
+
+    fn finish(&self, key: StreamKey) {
+        if self.table.borrow_mut().finish_writer(key) {
+            self.note(key, Did::Finished);
+        }
+    }
+
+    fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
+        assert_eq!(code, Code::Cancelled);
+        self.note(key, Did::Cancelled(reason.to_owned()));
+    }
+
+    fn drop_reader(&self, key: StreamKey) {
+        self.note(key, Did::DroppedReader);
+        self.table.borrow_mut().drop_reader(key);
+    }
+
+    fn drop_writer(&self, key: StreamKey) {
+        let unfinished = self.table.borrow_mut().drop_writer(key);
+        self.note(key, Did::DroppedWriter(unfinished));
+    }
+}
+
+/// Bytes as they are.
+pub(crate) fn raw() -> Codec<Bytes> {
+    Codec { id: 0, encode: |bytes, _| Ok(Some(bytes)), decode: |piece| Ok(piece.into_bytes()) }
+}
+
+/// A number as its digits, encoded into the scratch; what is no number cannot be decoded.
+pub(crate) fn digits() -> Codec<u64> {
+    Codec {
+        id: 128,
+        encode: |number, scratch| {
+            scratch.extend_from_slice(number.to_string().as_bytes());
+            Ok(None)
+        },
+        decode: |piece| {
+            let text = std::str::from_utf8(&piece).ok();
+            text.and_then(|text| text.parse().ok()).ok_or_else(|| Status::internal("no number"))
+        },
+    }
+}
