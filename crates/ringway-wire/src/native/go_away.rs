@@ -92,6 +92,9 @@ impl GoAwayCode {
     }
 }
 
+/// Bytes of the body in front of the reason.
+pub(super) const GO_AWAY_FIXED_LEN: usize = 8;
+
 const CODES: [GoAwayCode; 11] = [
     GoAwayCode::NoError,
     GoAwayCode::Version,

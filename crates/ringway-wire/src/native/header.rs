@@ -2,7 +2,7 @@
 
 use crate::limits::{NATIVE_REASON_MAX, NATIVE_SETTINGS_LEN_MAX};
 
-use super::{CHECKSUM_LEN, Flags, REQUEST_HEAD_LEN, StreamId, Violation};
+use super::{CHECKSUM_LEN, Flags, GO_AWAY_FIXED_LEN, REQUEST_HEAD_LEN, StreamId, Violation};
 
 /// Bytes of a frame header.
 pub const HEADER_LEN: usize = 16;
@@ -91,30 +91,45 @@ impl Header {
     ///
     /// [`UnknownFrame`](Violation::UnknownFrame), [`UnexpectedFlags`](Violation::UnexpectedFlags),
     /// [`WrongStream`](Violation::WrongStream), [`WrongLength`](Violation::WrongLength).
-    #[inline]
+    // Every frame received passes here. Inlined, the header stays in registers.
+    #[inline(always)]
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, Violation> {
         let whole = u128::from_le_bytes(*bytes);
         let (low, high) = (whole as u64, (whole >> 64) as u64);
         let code = (low >> 32) as u8;
-        let Some(kind) = FrameKind::from_code(code) else {
+        let rule = if let Some(rule) = RULES.get(usize::from(code)) {
+            rule
+        } else if code & SKIPPABLE != 0 {
+            &UNKNOWN
+        } else {
             return Err(Violation::UnknownFrame { code });
         };
-        let header = Self {
+        let kind = if code & SKIPPABLE == 0 { rule.kind } else { FrameKind::Unknown(code) };
+        let header = Self::from_words(kind, low, high);
+        // Joined by `&`: one branch, or as few as the compiler likes.
+        let is_right = rule.flags_fit(header.flags)
+            & rule.stream_fits(header.stream)
+            & rule.len_fits(header.len, header.meta_len, header.flags);
+        if is_right { Ok(header) } else { Err(wrong(kind, low, high)) }
+    }
+
+    #[inline]
+    fn from_words(kind: FrameKind, low: u64, high: u64) -> Self {
+        Self {
             len: low as u32,
             kind,
             flags: Flags::from_bits((low >> 40) as u8),
             meta_len: (low >> 48) as u16,
             stream: StreamId::from_raw(high as u32),
             aux: (high >> 32) as u32,
-        };
-        if header.is_consistent() { Ok(header) } else { Err(header.inconsistency()) }
+        }
     }
 
     /// Bytes of request head: 16 on REQUEST, otherwise none.
     #[inline]
     #[must_use]
-    pub fn head_len(&self) -> usize {
-        usize::from(self.kind.rule().head_len)
+    pub const fn head_len(&self) -> usize {
+        if matches!(self.kind, FrameKind::Request) { REQUEST_HEAD_LEN } else { 0 }
     }
 
     /// Bytes between metadata and checksum.
@@ -122,61 +137,22 @@ impl Header {
     /// 0 where the parts do not fit [`len`](Self::len), which no decoded header is.
     #[inline]
     #[must_use]
-    pub fn payload_len(&self) -> usize {
-        (self.len as usize).saturating_sub(self.overhead() as usize)
+    pub const fn payload_len(&self) -> usize {
+        let other = self.head_len() + self.meta_len as usize + crc_len(self.flags) as usize;
+        (self.len as usize).saturating_sub(other)
     }
+}
 
-    /// Bytes of the body that are no payload.
-    #[inline]
-    fn overhead(&self) -> u32 {
-        let crc_len = if self.flags.contains(Flags::CRC) { CHECKSUM_LEN as u32 } else { 0 };
-        u32::from(self.kind.rule().head_len) + u32::from(self.meta_len) + crc_len
-    }
-
-    // Conditions are joined by `&`, so that the common case costs one branch.
-    #[inline]
-    fn is_consistent(&self) -> bool {
-        let rule = self.kind.rule();
-        self.has_right_flags(rule) & self.has_right_stream(rule) & self.has_right_len(rule)
-    }
-
-    #[inline]
-    fn has_right_flags(&self, rule: &Rule) -> bool {
-        let flags = self.flags;
-        let contradicts = flags.contains(Flags::MORE) & flags.intersects(rule.not_with_more);
-        flags.contains(rule.required) & rule.allowed.contains(flags) & !contradicts
-    }
-
-    #[inline]
-    fn has_right_stream(&self, rule: &Rule) -> bool {
-        match rule.scope {
-            Scope::Connection => self.stream == StreamId::CONNECTION,
-            Scope::Stream => self.stream.is_valid(),
-            Scope::Any => true,
-        }
-    }
-
-    #[inline]
-    fn has_right_len(&self, rule: &Rule) -> bool {
-        let is_empty = self.flags.intersects(rule.empty_with);
-        let (min, max) = if is_empty { (0, 0) } else { (rule.payload_min, rule.payload_max) };
-        // Wraps to a value above any limit when the parts are longer than the body.
-        let payload = u64::from(self.len).wrapping_sub(u64::from(self.overhead()));
-        (self.meta_len <= rule.meta_len_max)
-            & (payload >= u64::from(min))
-            & (payload <= u64::from(max))
-    }
-
-    #[cold]
-    fn inconsistency(&self) -> Violation {
-        let rule = self.kind.rule();
-        if !self.has_right_flags(rule) {
-            Violation::UnexpectedFlags { kind: self.kind, flags: self.flags }
-        } else if !self.has_right_stream(rule) {
-            Violation::WrongStream { kind: self.kind, stream: self.stream }
-        } else {
-            Violation::WrongLength { kind: self.kind, len: self.len, meta_len: self.meta_len }
-        }
+/// What is wrong with a header. Takes words, so that the header need not lie in memory.
+#[cold]
+fn wrong(kind: FrameKind, low: u64, high: u64) -> Violation {
+    let Header { len, flags, meta_len, stream, .. } = Header::from_words(kind, low, high);
+    let code = (low >> 32) as u8;
+    match RULES.get(usize::from(code)) {
+        Some(rule) if rule.required == NEVER => Violation::UnknownFrame { code },
+        Some(rule) if !rule.flags_fit(flags) => Violation::UnexpectedFlags { kind, flags },
+        Some(rule) if !rule.stream_fits(stream) => Violation::WrongStream { kind, stream },
+        _ => Violation::WrongLength { kind, len, meta_len },
     }
 }
 
@@ -217,98 +193,145 @@ impl FrameKind {
             _ => return None,
         })
     }
-
-    #[inline]
-    const fn rule(self) -> &'static Rule {
-        match self {
-            Self::Settings => &SETTINGS,
-            Self::Ping => &PING,
-            Self::GoAway => &GO_AWAY,
-            Self::Lease => &LEASE,
-            Self::Request => &REQUEST,
-            Self::Response => &RESPONSE,
-            Self::Data => &DATA,
-            Self::Credit => &CREDIT,
-            Self::Rst => &RST,
-            Self::Unknown(_) => &UNKNOWN,
-        }
-    }
 }
 
 /// What a header of one kind must look like.
+#[derive(Clone, Copy)]
 struct Rule {
-    scope: Scope,
-    allowed: Flags,
+    kind: FrameKind,
+    /// Flags that may be set beside the required ones.
+    optional: Flags,
     required: Flags,
-    not_with_more: Flags,
     /// Flags that leave no payload.
     empty_with: Flags,
     head_len: u8,
-    meta_len_max: u16,
-    payload_min: u32,
+    /// Bits of `meta_len` that must be zero.
+    meta_len_zero: u16,
+    /// Bits of the stream id that are zero on the connection and not zero on a stream.
+    stream_mask: u32,
+    is_of_stream: bool,
     payload_max: u32,
 }
 
-enum Scope {
-    Connection,
-    Stream,
-    Any,
+impl Rule {
+    #[inline]
+    const fn flags_fit(&self, flags: Flags) -> bool {
+        let bits = flags.bits();
+        // A message that goes on can neither be the last thing sent nor be missing.
+        let contradicts = (bits & Flags::MORE.bits() != 0) & (bits & MORE_EXCLUDES.bits() != 0);
+        ((bits ^ self.required.bits()) & !self.optional.bits() == 0)
+            & (!contradicts | (self.optional.bits() == ALL.bits()))
+    }
+
+    #[inline]
+    const fn stream_fits(&self, stream: StreamId) -> bool {
+        (stream.raw() & self.stream_mask != 0) == self.is_of_stream
+    }
+
+    #[inline]
+    fn len_fits(&self, len: u32, meta_len: u16, flags: Flags) -> bool {
+        let payload_max = if flags.intersects(self.empty_with) { 0 } else { self.payload_max };
+        let other = u32::from(self.head_len) + u32::from(meta_len) + crc_len(flags);
+        // Wraps to a value above any limit when the parts are longer than the body.
+        let payload = u64::from(len).wrapping_sub(u64::from(other));
+        (payload <= u64::from(payload_max)) & (meta_len & self.meta_len_zero == 0)
+    }
 }
+
+#[inline]
+const fn crc_len(flags: Flags) -> u32 {
+    const { assert!(CHECKSUM_LEN as u8 == Flags::CRC.bits(), "the bit is the length") };
+    (flags.bits() & Flags::CRC.bits()) as u32
+}
+
+/// Set in the numbers of frames that may be skipped when they are not known.
+const SKIPPABLE: u8 = 0x80;
+
+const ALL: Flags = Flags::from_bits(0xff);
+const MORE_EXCLUDES: Flags = Flags::END.union(Flags::NOMSG);
 
 /// Flags of every kind that carries messages.
 const MESSAGE: Flags = Flags::END.union(Flags::CRC).union(Flags::COMPRESSED).union(Flags::NOMSG);
 
+/// Flags that no frame can have, so that their requirement is never met.
+const NEVER: Flags = MORE_EXCLUDES.union(Flags::MORE);
+
+/// The number of a frame that does not exist.
+const NOTHING: Rule = Rule { required: NEVER, optional: Flags::NONE, ..EMPTY };
+
 /// A frame of the connection that has a header only.
 const EMPTY: Rule = Rule {
-    scope: Scope::Connection,
-    allowed: Flags::CRC,
+    kind: FrameKind::Lease,
+    optional: Flags::CRC,
     required: Flags::NONE,
-    not_with_more: Flags::NONE,
     empty_with: Flags::ACK,
     head_len: 0,
-    meta_len_max: 0,
-    payload_min: 0,
+    meta_len_zero: u16::MAX,
+    stream_mask: u32::MAX,
+    is_of_stream: false,
     payload_max: 0,
 };
 
+/// A frame of a stream that has a header only.
+const EMPTY_OF_STREAM: Rule =
+    Rule { stream_mask: StreamId::GENERATION_MASK, is_of_stream: true, ..EMPTY };
+
 /// A frame with metadata and a message.
 const MESSAGES: Rule = Rule {
-    scope: Scope::Stream,
-    allowed: MESSAGE,
-    // A message that goes on can neither be the last thing sent nor be missing.
-    not_with_more: Flags::END.union(Flags::NOMSG),
+    optional: MESSAGE,
     empty_with: Flags::NOMSG,
-    meta_len_max: u16::MAX,
+    meta_len_zero: 0,
     payload_max: u32::MAX,
-    ..EMPTY
+    ..EMPTY_OF_STREAM
 };
 
-static SETTINGS: Rule = Rule {
-    allowed: Flags::CRC.union(Flags::ACK),
-    payload_max: NATIVE_SETTINGS_LEN_MAX as u32,
-    ..EMPTY
-};
-static PING: Rule = Rule { allowed: Flags::CRC.union(Flags::ACK), ..EMPTY };
-static GO_AWAY: Rule = Rule { payload_min: 8, payload_max: 8 + NATIVE_REASON_MAX as u32, ..EMPTY };
-static LEASE: Rule = EMPTY;
-static REQUEST: Rule = Rule {
-    allowed: MESSAGE.union(Flags::MORE).union(Flags::NAMED),
-    head_len: REQUEST_HEAD_LEN as u8,
-    ..MESSAGES
-};
-static RESPONSE: Rule =
-    Rule { allowed: MESSAGE.union(Flags::RAW), required: Flags::END, ..MESSAGES };
-static DATA: Rule = Rule { allowed: MESSAGE.union(Flags::MORE).union(Flags::RAW), ..MESSAGES };
-static CREDIT: Rule = Rule { scope: Scope::Stream, ..EMPTY };
-static RST: Rule = Rule { scope: Scope::Stream, payload_max: NATIVE_REASON_MAX as u32, ..EMPTY };
 /// Of a later version's frame only the length is known; it is skipped as a whole.
 static UNKNOWN: Rule = Rule {
-    scope: Scope::Any,
-    allowed: Flags::from_bits(0xff),
+    optional: ALL,
     empty_with: Flags::NONE,
-    meta_len_max: u16::MAX,
-    payload_max: u32::MAX,
-    ..EMPTY
+    stream_mask: 0,
+    is_of_stream: false,
+    ..MESSAGES
+};
+
+/// By number.
+static RULES: [Rule; 0x15] = {
+    let mut rules = [NOTHING; 0x15];
+    let acked = Flags::CRC.union(Flags::ACK);
+    rules[0x01] = Rule {
+        kind: FrameKind::Settings,
+        optional: acked,
+        payload_max: NATIVE_SETTINGS_LEN_MAX as u32,
+        ..EMPTY
+    };
+    rules[0x02] = Rule { kind: FrameKind::Ping, optional: acked, ..EMPTY };
+    rules[0x03] = Rule {
+        kind: FrameKind::GoAway,
+        payload_max: (GO_AWAY_FIXED_LEN + NATIVE_REASON_MAX) as u32,
+        ..EMPTY
+    };
+    rules[0x04] = EMPTY;
+    rules[0x10] = Rule {
+        kind: FrameKind::Request,
+        optional: MESSAGE.union(Flags::MORE).union(Flags::NAMED),
+        head_len: REQUEST_HEAD_LEN as u8,
+        ..MESSAGES
+    };
+    rules[0x11] = Rule {
+        kind: FrameKind::Response,
+        optional: MESSAGE.union(Flags::RAW).without(Flags::END),
+        required: Flags::END,
+        ..MESSAGES
+    };
+    rules[0x12] = Rule {
+        kind: FrameKind::Data,
+        optional: MESSAGE.union(Flags::MORE).union(Flags::RAW),
+        ..MESSAGES
+    };
+    rules[0x13] = Rule { kind: FrameKind::Credit, ..EMPTY_OF_STREAM };
+    rules[0x14] =
+        Rule { kind: FrameKind::Rst, payload_max: NATIVE_REASON_MAX as u32, ..EMPTY_OF_STREAM };
+    rules
 };
 
 #[cfg(test)]
@@ -402,7 +425,7 @@ mod tests {
             (Ping, none, 0, 0, 0),
             (Ping, ack, 0, 0, 0),
             (Ping, crc, 0, 4, 4),
-            (GoAway, none, 0, 8, 1032),
+            (GoAway, none, 0, 0, 1032),
             (Lease, none, 0, 0, 0),
             (Request, none, 0, 16, u32::MAX),
             (Request, nomsg, 0, 16, 16),
@@ -455,11 +478,7 @@ mod tests {
     fn plain(kind: FrameKind, flags: Flags) -> Header {
         let of_stream = kind.code() & 0x10 != 0;
         let stream = if of_stream { StreamId::new(7, 9) } else { StreamId::CONNECTION };
-        let body = match kind {
-            FrameKind::Request => 16,
-            FrameKind::GoAway => 8,
-            _ => 0,
-        };
+        let body = if kind == FrameKind::Request { 16 } else { 0 };
         let len = body + if flags.contains(Flags::CRC) { 4 } else { 0 };
         Header { len, kind, flags, meta_len: 0, stream, aux: 0x0102_0304 }
     }

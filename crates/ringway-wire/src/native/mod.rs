@@ -33,3 +33,5 @@ pub use settings::Settings;
 pub use stream_id::StreamId;
 pub use tag::Tag;
 pub use violation::Violation;
+
+use go_away::GO_AWAY_FIXED_LEN;

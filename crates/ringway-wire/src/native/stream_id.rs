@@ -19,6 +19,9 @@ impl StreamId {
     /// The generation of a slot's first use.
     pub const GENERATION_FIRST: u16 = 1;
 
+    /// The bits of an id that hold the generation.
+    pub(super) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+
     /// The stream in its `generation`-th use of `slot`, opened by the side that connected.
     ///
     /// # Panics
@@ -29,7 +32,7 @@ impl StreamId {
     #[must_use]
     pub const fn new(slot: u32, generation: u16) -> Self {
         assert!(slot < Self::SLOTS, "a slot has 19 bits");
-        assert!(generation != 0 && generation <= GENERATION_MASK as u16, "1 to 4,095");
+        assert!(generation != 0 && generation <= Self::GENERATION_MASK as u16, "1 to 4,095");
         Self(slot << GENERATION_BITS | generation as u32)
     }
 
@@ -58,7 +61,7 @@ impl StreamId {
     #[inline]
     #[must_use]
     pub const fn generation(self) -> u16 {
-        (self.0 & GENERATION_MASK) as u16
+        (self.0 & Self::GENERATION_MASK) as u16
     }
 
     /// Whether the side that accepted the connection opened the stream.
@@ -72,16 +75,16 @@ impl StreamId {
     #[inline]
     #[must_use]
     pub const fn is_valid(self) -> bool {
-        self.0 & GENERATION_MASK != 0
+        self.0 & Self::GENERATION_MASK != 0
     }
 
     /// The same slot, used once more. Generation 4,095 is followed by 1.
     #[inline]
     #[must_use]
     pub const fn next(self) -> Self {
-        let generation = self.0 & GENERATION_MASK;
-        let next = if generation == GENERATION_MASK { 1 } else { generation + 1 };
-        Self(self.0 & !GENERATION_MASK | next)
+        let generation = self.0 & Self::GENERATION_MASK;
+        let next = if generation == Self::GENERATION_MASK { 1 } else { generation + 1 };
+        Self(self.0 & !Self::GENERATION_MASK | next)
     }
 }
 
@@ -102,7 +105,6 @@ impl fmt::Display for StreamId {
 }
 
 const GENERATION_BITS: u32 = 12;
-const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 const ACCEPTOR: u32 = 1 << 31;
 
 #[cfg(test)]
