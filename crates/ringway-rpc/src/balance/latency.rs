@@ -1,0 +1,72 @@
+//! A latency that remembers peaks.
+
+use std::time::Duration;
+
+use crate::limits;
+
+/// An exponentially weighted mean of latencies that jumps up to a slower one at once and comes
+/// down slowly, so that a host that stalls is avoided from its first slow reply on. It also fades
+/// while nothing is measured: a host that was avoided is tried again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PeakEwma {
+    micros: f64,
+    /// When `micros` was right.
+    stamp: Duration,
+}
+
+impl PeakEwma {
+    pub(crate) fn new(latency: Duration, now: Duration) -> Self {
+        Self { micros: latency.as_secs_f64() * 1e6, stamp: now }
+    }
+
+    pub(crate) fn observe(&mut self, latency: Duration, now: Duration) {
+        let sample = latency.as_secs_f64() * 1e6;
+        let kept = self.kept(now);
+        self.micros = match sample > self.micros * kept {
+            true => sample,
+            false => self.micros * kept + sample * (1.0 - kept),
+        };
+        self.stamp = now;
+    }
+
+    /// Microseconds, as they are to be believed now; never 0, so that calls in flight count.
+    pub(crate) fn micros(&self, now: Duration) -> f64 {
+        (self.micros * self.kept(now)).max(1.0)
+    }
+
+    /// How much of the past still counts.
+    fn kept(&self, now: Duration) -> f64 {
+        let passed = now.saturating_sub(self.stamp).as_secs_f64();
+        (-passed / limits::LATENCY_MEMORY.as_secs_f64()).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_slow_reply_counts_at_once_and_fades() {
+        let mut latency = PeakEwma::new(MS, Duration::ZERO);
+        latency.observe(50 * MS, 10 * MS);
+        assert_eq!(latency.micros(10 * MS), 50_000.0);
+        latency.observe(MS, 20 * MS);
+        let soon = latency.micros(20 * MS);
+        assert!(soon > 49_000.0, "one good reply does not forgive: {soon}");
+        let later = latency.micros(20 * MS + limits::LATENCY_MEMORY);
+        assert!((later / soon - (-1.0_f64).exp()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn time_that_goes_back_changes_nothing() {
+        let latency = PeakEwma::new(MS, 100 * MS);
+        assert_eq!(latency.micros(Duration::ZERO), 1_000.0);
+    }
+
+    #[test]
+    fn it_is_never_nothing() {
+        assert_eq!(PeakEwma::default().micros(Duration::ZERO), 1.0);
+    }
+}

@@ -1,0 +1,149 @@
+//! Which host a call goes to.
+
+mod latency;
+mod p2c;
+mod ring;
+mod round_robin;
+
+use std::time::Duration;
+
+pub(crate) use latency::PeakEwma;
+
+use self::ring::Ring;
+use crate::limits;
+
+/// How a client spreads its calls over the hosts of its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Of four hosts taken at random, the one with the least product of latency and calls in
+    /// flight, divided by its weight. The latency jumps up with a slow reply and comes down slowly.
+    #[default]
+    PeakEwma,
+    /// One host after the other.
+    RoundRobin,
+    /// One host after the other, each as often as its weight says, evenly mixed.
+    WeightedRoundRobin,
+    /// Any host, each as likely as another.
+    Random,
+    /// Any host, as likely as its weight says.
+    WeightedRandom,
+    /// The host that owns the call's key, so that equal keys meet the same host; one that carries
+    /// a quarter more than its share passes a key on to the next. Calls without a key are spread
+    /// at random.
+    ConsistentHash,
+}
+
+/// What the policies know of a host. The client keeps one beside each host of a target.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    /// At least 1.
+    pub(crate) weight: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) latency: PeakEwma,
+    /// Neither ejected nor draining.
+    pub(crate) available: bool,
+    /// A hash of the host's address: its place on the ring.
+    pub(crate) key: u64,
+    /// When the host joined; it is given its full share only after a while.
+    pub(crate) joined: Duration,
+    /// The credit of smooth weighted round robin. It stays with the host when others come and go.
+    turn: i64,
+}
+
+impl Load {
+    /// A host that joins now, believed to be as fast as `latency` says: the mean of the others.
+    pub(crate) fn new(key: u64, weight: u32, latency: PeakEwma, now: Duration) -> Self {
+        let weight = weight.max(1);
+        Self { weight, in_flight: 0, latency, available: true, key, joined: now, turn: 0 }
+    }
+
+    /// What the policies compare: expected waiting, less for a heavier host, more for a new one.
+    fn cost(&self, now: Duration) -> f64 {
+        let busy = f64::from(self.in_flight) + 1.0;
+        let age = now.saturating_sub(self.joined).max(limits::HOST_RAMP / 10);
+        let ramp = (limits::HOST_RAMP.as_secs_f64() / age.as_secs_f64()).max(1.0);
+        self.latency.micros(now) * busy * ramp / f64::from(self.weight)
+    }
+}
+
+/// What is asked of a policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick<'a> {
+    pub(crate) now: Duration,
+    /// The call's key, for consistent hashing.
+    pub(crate) key: Option<u64>,
+    /// Hosts that the call has tried already.
+    pub(crate) tried: &'a [usize],
+}
+
+impl Pick<'_> {
+    fn may_use(&self, hosts: &[Load], index: usize) -> bool {
+        hosts.get(index).is_some_and(|host| host.available) && !self.tried.contains(&index)
+    }
+}
+
+/// A policy with its state, for the hosts of one target.
+pub(crate) struct Balancer {
+    policy: Policy,
+    random: fastrand::Rng,
+    /// Where round robin goes on.
+    next: usize,
+    ring: Ring,
+}
+
+impl Balancer {
+    /// The same seed makes the same choices.
+    pub(crate) fn new(policy: Policy, seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        Self { policy, random, next: 0, ring: Ring::default() }
+    }
+
+    /// To be told after hosts were added or removed.
+    pub(crate) fn hosts_changed(&mut self, hosts: &[Load]) {
+        if self.policy == Policy::ConsistentHash {
+            self.ring = Ring::new(hosts);
+        }
+    }
+
+    /// The index of the host to use; `None` when none is available that was not tried.
+    pub(crate) fn pick(&mut self, hosts: &mut [Load], pick: Pick<'_>) -> Option<usize> {
+        if let [host] = hosts {
+            return (host.available && pick.tried.is_empty()).then_some(0);
+        }
+        match self.policy {
+            Policy::PeakEwma => p2c::pick(hosts, pick, &mut self.random),
+            Policy::RoundRobin => round_robin::plain(hosts, pick, &mut self.next),
+            Policy::WeightedRoundRobin => round_robin::smooth(hosts, pick),
+            Policy::Random => self.any(hosts, pick, |_| 1),
+            Policy::WeightedRandom => self.any(hosts, pick, |host| host.weight),
+            Policy::ConsistentHash => match pick.key {
+                Some(key) => self.ring.pick(hosts, pick, key),
+                None => self.any(hosts, pick, |_| 1),
+            },
+        }
+    }
+
+    fn any(
+        &mut self,
+        hosts: &[Load],
+        pick: Pick<'_>,
+        share: impl Fn(&Load) -> u32,
+    ) -> Option<usize> {
+        let usable = || (0..hosts.len()).filter(|&i| pick.may_use(hosts, i));
+        let total: u64 = usable().map(|i| u64::from(share(&hosts[i]))).sum();
+        if total == 0 {
+            return None;
+        }
+        let mut left = self.random.u64(..total);
+        usable().find(|&i| {
+            let share = u64::from(share(&hosts[i]));
+            let found = left < share;
+            left = left.saturating_sub(share);
+            found
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

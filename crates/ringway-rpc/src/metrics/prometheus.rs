@@ -1,0 +1,171 @@
+//! Metrics as Prometheus reads them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{MethodSnapshot, Side, Snapshot};
+use crate::status::Code;
+
+/// The 17 codes of gRPC.
+const CODES: u8 = 17;
+
+/// Upper bounds of the latency buckets: what people set alerts on.
+const BOUNDS_US: [u64; 14] = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 10_000_000,
+];
+
+/// The exposition format, version 0.0.4. Methods that were never called have no samples.
+pub(super) fn text(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    for (side, name) in [(Side::Server, "server"), (Side::Client, "client")] {
+        let called = |method: &&MethodSnapshot| method.side == side && method.started > 0;
+        let methods: Vec<_> = snapshot.methods.iter().filter(called).collect();
+        if methods.is_empty() {
+            continue;
+        }
+        calls(&mut text, name, &methods);
+        for family in FAMILIES {
+            family.write(&mut text, name, &methods);
+        }
+        latency(&mut text, name, &methods);
+    }
+    text
+}
+
+/// One value for each method.
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&MethodSnapshot) -> u64,
+}
+
+const fn counter(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&MethodSnapshot) -> u64,
+) -> Family {
+    Family { name, kind: "counter", help, value }
+}
+
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "in_flight",
+        kind: "gauge",
+        help: "Calls begun and not ended.",
+        value: MethodSnapshot::in_flight,
+    },
+    counter("request_bytes_total", "Bytes of request messages.", |method| method.bytes_in),
+    counter("reply_bytes_total", "Bytes of reply messages.", |method| method.bytes_out),
+    counter("stream_requests_total", "Request messages of streams.", |method| method.messages_in),
+    counter("stream_replies_total", "Reply messages of streams.", |method| method.messages_out),
+    counter("retries_total", "Attempts after one that failed.", |method| method.retries),
+    counter("hedges_total", "Attempts beside one that took long.", |method| method.hedges),
+    counter("over_budget_total", "Attempts that the budget refused.", |method| method.over_budget),
+    counter("expired_total", "Calls whose deadline passed in a queue.", |method| method.expired),
+    counter("shed_total", "Calls refused because of a limit.", |method| method.shed),
+];
+
+impl Family {
+    fn write(&self, text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
+        let Self { name, kind, help, value } = self;
+        head(text, &format!("ringway_{side}_{name}"), kind, help);
+        for method in methods {
+            line(text, &format!("ringway_{side}_{name}"), &labels(method, ""), value(method));
+        }
+    }
+}
+
+fn calls(text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
+    let name = format!("ringway_{side}_calls_total");
+    head(text, &name, "counter", "Calls ended, by status.");
+    for method in methods {
+        for code in (0..CODES).map(Code::from_wire) {
+            let count = method.with_code(code);
+            if count > 0 {
+                let status = format!(",status=\"{}\"", code.name());
+                line(text, &name, &labels(method, &status), count);
+            }
+        }
+    }
+}
+
+fn latency(text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
+    let name = format!("ringway_{side}_latency_seconds");
+    head(text, &name, "histogram", "From a call's arrival to its end.");
+    for method in methods {
+        let bucket = format!("{name}_bucket");
+        for bound in BOUNDS_US {
+            let bound = Duration::from_micros(bound);
+            let le = format!(",le=\"{}\"", bound.as_secs_f64());
+            line(text, &bucket, &labels(method, &le), method.total.within(bound));
+        }
+        let count = method.total.count();
+        line(text, &bucket, &labels(method, ",le=\"+Inf\""), count);
+        line(text, &format!("{name}_sum"), &labels(method, ""), method.total.sum().as_secs_f64());
+        line(text, &format!("{name}_count"), &labels(method, ""), count);
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _infallible = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+}
+
+fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
+    let _infallible = writeln!(text, "{name}{{{labels}}} {value}");
+}
+
+fn labels(method: &MethodSnapshot, more: &str) -> String {
+    let (service, name) = method.method.rsplit_once('/').unwrap_or(("", &method.method));
+    format!("service=\"{}\",method=\"{}\"{more}", escaped(service), escaped(name))
+}
+
+/// As the format asks for label values.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CallEnd, Metrics};
+    use super::*;
+
+    #[test]
+    fn a_served_method_is_written_out() {
+        let metrics = Metrics::new();
+        let sheet = metrics.sheet(Side::Server, "market.v1.Market/Quote");
+        metrics.sheet(Side::Server, "market.v1.Market/Never");
+        for (code, micros) in [(Code::Ok, 20), (Code::Ok, 700), (Code::NotFound, 20)] {
+            sheet.started(10);
+            let service = Duration::from_micros(micros);
+            sheet.ended(CallEnd { code, bytes_out: 5, queue: Duration::ZERO, service });
+        }
+        let text = metrics.snapshot().prometheus();
+        let labels = "service=\"market.v1.Market\",method=\"Quote\"";
+        for expected in [
+            "# TYPE ringway_server_calls_total counter".to_owned(),
+            format!("ringway_server_calls_total{{{labels},status=\"OK\"}} 2"),
+            format!("ringway_server_calls_total{{{labels},status=\"NOT_FOUND\"}} 1"),
+            format!("ringway_server_in_flight{{{labels}}} 0"),
+            format!("ringway_server_request_bytes_total{{{labels}}} 30"),
+            format!("ringway_server_reply_bytes_total{{{labels}}} 15"),
+            format!("ringway_server_latency_seconds_bucket{{{labels},le=\"0.000025\"}} 2"),
+            format!("ringway_server_latency_seconds_bucket{{{labels},le=\"0.001\"}} 3"),
+            format!("ringway_server_latency_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),
+            format!("ringway_server_latency_seconds_sum{{{labels}}} 0.00074"),
+            format!("ringway_server_latency_seconds_count{{{labels}}} 3"),
+        ] {
+            assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+        }
+        assert!(!text.contains("Never") && !text.contains("client"), "{text}");
+    }
+
+    #[test]
+    fn label_values_cannot_break_out() {
+        let metrics = Metrics::new();
+        metrics.sheet(Side::Client, "a\"b\\c\nd/E").started(1);
+        let text = metrics.snapshot().prometheus();
+        assert!(text.contains("service=\"a\\\"b\\\\c\\nd\",method=\"E\""), "{text}");
+        assert!(text.lines().all(|line| line.starts_with('#') || line.starts_with("ringway_")));
+    }
+}

@@ -1,0 +1,200 @@
+//! The counts of one method on one core.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Side;
+use super::histogram::{Histogram, Latencies};
+use crate::status::Code;
+
+const CODES: usize = 17;
+
+/// Written by one core, read by any thread.
+#[derive(Default)]
+pub(crate) struct Sheet {
+    started: Counter,
+    by_code: [Counter; CODES],
+    bytes_in: Counter,
+    bytes_out: Counter,
+    messages_in: Counter,
+    messages_out: Counter,
+    retries: Counter,
+    hedges: Counter,
+    over_budget: Counter,
+    expired: Counter,
+    shed: Counter,
+    service: Histogram,
+    total: Histogram,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallEnd {
+    pub(crate) code: Code,
+    /// Bytes of the messages sent in answer (server) or received as answer (client).
+    pub(crate) bytes_out: usize,
+    /// Time before it was begun.
+    pub(crate) queue: Duration,
+    /// Time from there to its end.
+    pub(crate) service: Duration,
+}
+
+impl Sheet {
+    /// A call begins, with so many bytes of request.
+    #[inline]
+    pub(crate) fn started(&self, bytes_in: usize) {
+        self.started.add(1);
+        self.bytes_in.add(bytes_in as u64);
+    }
+
+    #[inline]
+    pub(crate) fn ended(&self, end: CallEnd) {
+        self.by_code[end.code as usize].add(1);
+        self.bytes_out.add(end.bytes_out as u64);
+        self.service.record(end.service);
+        self.total.record(end.queue + end.service);
+    }
+
+    /// Messages of a stream, after its first request.
+    pub(crate) fn messages(&self, received: u64, sent: u64, bytes_in: u64, bytes_out: u64) {
+        self.messages_in.add(received);
+        self.messages_out.add(sent);
+        self.bytes_in.add(bytes_in);
+        self.bytes_out.add(bytes_out);
+    }
+
+    /// An attempt after the first, because that failed.
+    pub(crate) fn retried(&self) {
+        self.retries.add(1);
+    }
+
+    /// An attempt after the first, because that took long.
+    pub(crate) fn hedged(&self) {
+        self.hedges.add(1);
+    }
+
+    /// A further attempt that the budget did not allow.
+    pub(crate) fn over_budget(&self) {
+        self.over_budget.add(1);
+    }
+
+    /// A call whose deadline had passed before it could begin.
+    pub(crate) fn expired(&self) {
+        self.expired.add(1);
+    }
+
+    /// A call that was refused because of a limit, without running it.
+    pub(crate) fn shed(&self) {
+        self.shed.add(1);
+    }
+
+    pub(super) fn add_to(&self, sum: &mut MethodSnapshot) {
+        sum.started += self.started.read();
+        for (sum, code) in sum.by_code.iter_mut().zip(&self.by_code) {
+            *sum += code.read();
+        }
+        sum.bytes_in += self.bytes_in.read();
+        sum.bytes_out += self.bytes_out.read();
+        sum.messages_in += self.messages_in.read();
+        sum.messages_out += self.messages_out.read();
+        sum.retries += self.retries.read();
+        sum.hedges += self.hedges.read();
+        sum.over_budget += self.over_budget.read();
+        sum.expired += self.expired.read();
+        sum.shed += self.shed.read();
+        self.service.add_to(&mut sum.service);
+        self.total.add_to(&mut sum.total);
+    }
+}
+
+/// A count with one writer: a plain load and store, no locked instruction.
+#[derive(Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(super) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What was counted of one method, on all cores.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MethodSnapshot {
+    /// Which end counted.
+    pub side: Side,
+    /// Such as `market.v1.Market/Quote`.
+    pub method: String,
+    /// Calls begun.
+    pub started: u64,
+    by_code: [u64; CODES],
+    /// Bytes of request messages.
+    pub bytes_in: u64,
+    /// Bytes of reply messages.
+    pub bytes_out: u64,
+    /// Request messages of streams, after the first of a call.
+    pub messages_in: u64,
+    /// Reply messages of streams.
+    pub messages_out: u64,
+    /// Attempts made because an earlier one had failed.
+    pub retries: u64,
+    /// Attempts made because an earlier one took long.
+    pub hedges: u64,
+    /// Attempts not made because the budget was used up.
+    pub over_budget: u64,
+    /// Calls whose deadline passed before they could begin.
+    pub expired: u64,
+    /// Calls refused because of a limit.
+    pub shed: u64,
+    /// From a call's beginning to its end.
+    pub service: Latencies,
+    /// The same with the time it waited before.
+    pub total: Latencies,
+}
+
+impl MethodSnapshot {
+    pub(super) fn new(side: Side, method: &str) -> Self {
+        Self {
+            side,
+            method: method.to_owned(),
+            started: 0,
+            by_code: [0; CODES],
+            bytes_in: 0,
+            bytes_out: 0,
+            messages_in: 0,
+            messages_out: 0,
+            retries: 0,
+            hedges: 0,
+            over_budget: 0,
+            expired: 0,
+            shed: 0,
+            service: Latencies::default(),
+            total: Latencies::default(),
+        }
+    }
+
+    /// Calls that ended with this code.
+    pub fn with_code(&self, code: Code) -> u64 {
+        self.by_code[code as usize]
+    }
+
+    /// Calls that ended.
+    pub fn ended(&self) -> u64 {
+        self.by_code.iter().sum()
+    }
+
+    /// Calls that ended with another code than OK.
+    pub fn errors(&self) -> u64 {
+        self.ended() - self.with_code(Code::Ok)
+    }
+
+    /// Calls begun and not ended. Counts of other cores may lag by an instant.
+    pub fn in_flight(&self) -> u64 {
+        self.started.saturating_sub(self.ended())
+    }
+}

@@ -1,0 +1,261 @@
+//! Taking a failing host out of use for a while.
+
+use std::time::Duration;
+
+use crate::limits;
+
+/// What one call, or one attempt to connect, says about its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Evidence {
+    /// The host answered. Errors that are the caller's own fault are answers too.
+    Good,
+    /// The host answered that it cannot.
+    Bad,
+    /// There was no answer: connecting failed or timed out, or the connection broke.
+    Silent,
+}
+
+/// How a host has behaved, and whether it is in use.
+///
+/// ```text
+/// serving ──(too many failures)──► ejected ──(time is up)──► on trial ──(good)──► serving
+///                                     ▲                          │
+///                                     └──────────(bad)───────────┘  for twice as long
+/// ```
+#[derive(Clone, Debug)]
+pub(crate) struct Health {
+    state: State,
+    /// Shares of failures, over a short and a long past.
+    short: FailureRate,
+    long: FailureRate,
+    silent_in_a_row: u32,
+    /// Ejections since the host last kept its place for a while.
+    ejections: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Serving {
+        since: Duration,
+    },
+    Ejected {
+        until: Duration,
+    },
+    /// Its time is up; `called` once the one call is on its way that decides.
+    OnTrial {
+        called: bool,
+    },
+}
+
+impl Health {
+    pub(crate) fn new(now: Duration) -> Self {
+        Self {
+            state: State::Serving { since: now },
+            short: FailureRate::new(limits::FAILURES_SHORT),
+            long: FailureRate::new(limits::FAILURES_LONG),
+            silent_in_a_row: 0,
+            ejections: 0,
+        }
+    }
+
+    /// Whether a call may go there now.
+    pub(crate) fn is_available(&mut self, now: Duration) -> bool {
+        match self.state {
+            State::Ejected { until } if now >= until => {
+                self.state = State::OnTrial { called: false };
+                true
+            }
+            State::Ejected { .. } => false,
+            State::OnTrial { called } => !called,
+            State::Serving { .. } => true,
+        }
+    }
+
+    /// Out of use, on trial included: what the ceiling of ejections counts.
+    pub(crate) fn is_ejected(&self) -> bool {
+        !matches!(self.state, State::Serving { .. })
+    }
+
+    /// A call goes there.
+    pub(crate) fn called(&mut self) {
+        if let State::OnTrial { called } = &mut self.state {
+            *called = true;
+        }
+    }
+
+    /// The call ended without telling anything, such as cancelled by its caller.
+    pub(crate) fn told_nothing(&mut self) {
+        if let State::OnTrial { called } = &mut self.state {
+            *called = false;
+        }
+    }
+
+    /// Takes in what a call has shown. True when the host ought to be ejected: see [`may_eject`],
+    /// then [`eject`](Self::eject).
+    #[must_use]
+    pub(crate) fn learn(&mut self, evidence: Evidence, now: Duration) -> bool {
+        let failed = evidence != Evidence::Good;
+        match self.state {
+            State::Ejected { .. } => return false,
+            State::OnTrial { .. } if failed => {
+                self.eject(now);
+                return false;
+            }
+            State::OnTrial { .. } => self.serve_again(now),
+            State::Serving { since } => {
+                if now.saturating_sub(since) > limits::EJECTION_MAX {
+                    self.ejections = 0;
+                }
+            }
+        }
+        self.silent_in_a_row = match evidence {
+            Evidence::Silent => self.silent_in_a_row + 1,
+            _ => 0,
+        };
+        self.short.observe(failed);
+        self.long.observe(failed);
+        self.silent_in_a_row >= limits::SILENT_IN_A_ROW
+            || self.short.exceeds(limits::FAILURES_SHORT_SHARE)
+            || self.long.exceeds(limits::FAILURES_LONG_SHARE)
+    }
+
+    /// Takes it out of use, each time for twice as long.
+    pub(crate) fn eject(&mut self, now: Duration) {
+        let doubled = 2_u32.saturating_pow(self.ejections);
+        let time = limits::EJECTION_FIRST.saturating_mul(doubled).min(limits::EJECTION_MAX);
+        self.ejections = self.ejections.saturating_add(1);
+        self.state = State::Ejected { until: now + time };
+    }
+
+    fn serve_again(&mut self, now: Duration) {
+        let ejections = self.ejections;
+        *self = Self { ejections, ..Self::new(now) };
+    }
+}
+
+/// Whether one more host may be taken out of use: less than a third, but one of two.
+pub(crate) fn may_eject(ejected: usize, hosts: usize) -> bool {
+    let ceiling = (hosts * limits::EJECTED_PERCENT_MAX / 100).max(usize::from(hosts >= 2));
+    ejected < ceiling
+}
+
+/// An exponentially weighted share of failures among calls.
+#[derive(Clone, Debug)]
+struct FailureRate {
+    /// Calls that make up about the whole memory.
+    window: u32,
+    /// Calls seen, up to `window`: before that it is too early to tell.
+    seen: u32,
+    share: f64,
+}
+
+impl FailureRate {
+    fn new(window: u32) -> Self {
+        Self { window, seen: 0, share: 0.0 }
+    }
+
+    fn observe(&mut self, failed: bool) {
+        self.seen = (self.seen + 1).min(self.window);
+        let failed = if failed { 1.0 } else { 0.0 };
+        self.share += (failed - self.share) / f64::from(self.seen);
+    }
+
+    fn exceeds(&self, share: f64) -> bool {
+        self.seen == self.window && self.share > share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn learn(health: &mut Health, evidence: Evidence, count: u32, now: Duration) -> bool {
+        (0..count).fold(false, |wants, _| health.learn(evidence, now) || wants)
+    }
+
+    #[test]
+    fn silence_in_a_row_is_enough() {
+        let mut health = Health::new(SECOND);
+        let few = limits::SILENT_IN_A_ROW - 1;
+        assert!(!learn(&mut health, Evidence::Silent, few, SECOND));
+        assert!(!learn(&mut health, Evidence::Good, 1, SECOND), "the row is broken");
+        assert!(!learn(&mut health, Evidence::Silent, few, SECOND));
+        assert!(learn(&mut health, Evidence::Silent, 1, SECOND));
+    }
+
+    #[test]
+    fn a_share_of_failures_is_enough_once_enough_calls_were_seen() {
+        let mut health = Health::new(SECOND);
+        let before = limits::FAILURES_SHORT - 1;
+        assert!(!learn(&mut health, Evidence::Bad, before, SECOND), "too early to tell");
+        assert!(learn(&mut health, Evidence::Bad, 1, SECOND));
+
+        let mut health = Health::new(SECOND);
+        let mut wants = false;
+        for _ in 0..limits::FAILURES_LONG {
+            // A third fails: no burst, but too much in the long run.
+            wants |= learn(&mut health, Evidence::Good, 2, SECOND);
+            wants |= learn(&mut health, Evidence::Bad, 1, SECOND);
+        }
+        assert!(wants);
+    }
+
+    #[test]
+    fn a_few_failures_are_ordinary() {
+        let mut health = Health::new(SECOND);
+        for _ in 0..1_000 {
+            assert!(!learn(&mut health, Evidence::Good, 12, SECOND));
+            assert!(!learn(&mut health, Evidence::Bad, 1, SECOND));
+        }
+    }
+
+    #[test]
+    fn a_trial_of_one_call_decides_and_times_double() {
+        let mut health = Health::new(Duration::ZERO);
+        let mut now = SECOND;
+        let mut time = limits::EJECTION_FIRST;
+        health.eject(now);
+        for _ in 0..12 {
+            assert!(!health.is_available(now + time - Duration::from_millis(1)));
+            now += time;
+            assert!(health.is_available(now));
+            health.called();
+            assert!(!health.is_available(now), "one call at a time");
+            health.told_nothing();
+            assert!(health.is_available(now), "a cancelled call decides nothing");
+            health.called();
+            assert!(!health.learn(Evidence::Bad, now));
+            assert!(health.is_ejected());
+            time = (time * 2).min(limits::EJECTION_MAX);
+        }
+        now += time;
+        assert!(health.is_available(now));
+        health.called();
+        assert!(!health.learn(Evidence::Good, now));
+        assert!(!health.is_ejected());
+    }
+
+    #[test]
+    fn a_host_that_keeps_its_place_is_forgiven() {
+        let mut health = Health::new(Duration::ZERO);
+        for _ in 0..5 {
+            health.eject(Duration::ZERO);
+        }
+        health.serve_again(SECOND);
+        let much_later = SECOND * 2 + limits::EJECTION_MAX;
+        assert!(!health.learn(Evidence::Good, much_later));
+        health.eject(much_later);
+        assert!(health.is_available(much_later + limits::EJECTION_FIRST));
+    }
+
+    #[test]
+    fn most_hosts_stay() {
+        assert!(!may_eject(0, 0));
+        assert!(!may_eject(0, 1), "the only one is better than none");
+        assert!(may_eject(0, 2) && !may_eject(1, 2));
+        assert!(may_eject(0, 3) && !may_eject(1, 3));
+        assert!(may_eject(2, 10) && !may_eject(3, 10));
+    }
+}
