@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod document;
+
 use ringway_wire::{Codec, Error, Framer};
 
 /// Xorshift64*: small, fast, and the same on every machine.
