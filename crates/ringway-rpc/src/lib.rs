@@ -2,6 +2,7 @@
 
 mod balance;
 mod codec;
+mod context;
 mod limits;
 mod metadata;
 mod method;
@@ -12,6 +13,7 @@ mod trace;
 
 pub use balance::Policy;
 pub use codec::{Codec, select};
+pub use context::{Cancelled, Context, Peer};
 pub use metadata::{InvalidMetadata, Metadata};
 pub use method::{Kind, Method};
 pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};

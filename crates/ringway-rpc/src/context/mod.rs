@@ -1,0 +1,429 @@
+//! What a handler may know of the call that it serves.
+
+mod cancel;
+mod peer;
+
+use std::any::{Any, TypeId};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringway_runtime::CoreHandle;
+
+use self::cancel::Cancel;
+use crate::metadata::{InvalidMetadata, Metadata};
+use crate::method::Method;
+use crate::status::{Code, Status};
+use crate::trace::TraceContext;
+
+pub use cancel::Cancelled;
+pub use peer::Peer;
+
+/// A call as its handler sees it: who calls, with what metadata, until when, and whether the caller
+/// still waits.
+///
+/// A handler takes it as its first argument, or asks for [`current`](Self::current). It is a
+/// handle: clones are the same call.
+///
+/// ```
+/// use ringway_rpc::{Context, Status};
+///
+/// async fn quote(context: Context, symbol: String) -> Result<u64, Status> {
+///     if context.metadata().get("tenant").is_none() {
+///         return Err(Status::unauthenticated("which tenant?"));
+///     }
+///     context.set_trailer("symbol", &symbol)?;
+///     Ok(42)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Context(Rc<State>);
+
+struct State {
+    begun: Begun,
+    metadata: Metadata,
+    initial: RefCell<Metadata>,
+    trailers: RefCell<Metadata>,
+    extensions: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
+    /// Made for the first who asks or cancels.
+    cancel: OnceCell<Arc<Cancel>>,
+}
+
+/// What is known of a call when it begins, but for its metadata.
+#[derive(Clone)]
+pub(crate) struct Begun {
+    pub(crate) method: &'static Method,
+    pub(crate) peer: Rc<Peer>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) attempt: u8,
+    pub(crate) trace: Option<TraceContext>,
+}
+
+/// What a call that is made inside of a handler takes over from the call being served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inherited {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) attempt: u8,
+    pub(crate) trace: Option<TraceContext>,
+}
+
+thread_local! {
+    /// The call whose handler is being polled on this thread.
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+    /// The memory of a context that nobody holds any more, so that most calls need no other.
+    static SPARE: Cell<Option<Rc<State>>> = const { Cell::new(None) };
+}
+
+impl Context {
+    /// The call that is being served; `None` outside of handlers and in tasks that they spawned.
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|current| current.borrow().clone()).ok()?
+    }
+
+    /// The method that was called.
+    pub fn method(&self) -> &'static Method {
+        self.0.begun.method
+    }
+
+    /// Who called.
+    pub fn peer(&self) -> &Peer {
+        &self.0.begun.peer
+    }
+
+    /// What the caller said beside the request.
+    pub fn metadata(&self) -> &Metadata {
+        &self.0.metadata
+    }
+
+    /// When the caller stops waiting. Calls that the handler makes end by then as well.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.begun.deadline
+    }
+
+    /// How long the caller still waits; zero if it does no more, `None` if it waits for ever.
+    pub fn remaining(&self) -> Option<Duration> {
+        Some(self.deadline()?.saturating_duration_since(now()))
+    }
+
+    /// 0 for the first attempt of a call, more for a retry or hedge.
+    pub fn attempt(&self) -> u8 {
+        self.0.begun.attempt
+    }
+
+    /// The trace that the call belongs to, if the caller named one. Calls that the handler makes
+    /// belong to it as well.
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.0.begun.trace
+    }
+
+    /// Whether the caller has given up, the deadline has passed or the connection is lost.
+    ///
+    /// A handler that waits is dropped then; this is for blocking work, and for tasks that outlive
+    /// their handler.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancel.get().is_some_and(|cancel| cancel.is_cancelled())
+    }
+
+    /// Waits until the call is cancelled. For a call that ends in another way it waits for ever.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::new(Arc::clone(self.cancellation()))
+    }
+
+    /// Why the call was cancelled, with the caller's words if it used any.
+    pub fn cancel_reason(&self) -> Option<Status> {
+        self.0.cancel.get()?.status()
+    }
+
+    /// Sets metadata that the caller gets with the outcome of the call.
+    ///
+    /// # Errors
+    /// When key or value break the rules of [`Metadata`].
+    pub fn set_trailer(&self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
+        self.0.trailers.borrow_mut().insert(key, value)
+    }
+
+    /// Sets metadata that the caller gets with the first message of a stream. For a call with one
+    /// reply, and after the first message, it has no effect: use a
+    /// [trailer](Self::set_trailer).
+    ///
+    /// # Errors
+    /// When key or value break the rules of [`Metadata`].
+    pub fn set_initial_metadata(
+        &self,
+        key: &str,
+        value: impl AsRef<[u8]>,
+    ) -> Result<(), InvalidMetadata> {
+        self.0.initial.borrow_mut().insert(key, value)
+    }
+
+    /// Adds a value for those who come later, from an interceptor to the handler; one a type.
+    pub fn insert<T: 'static>(&self, value: T) {
+        let mut extensions = self.0.extensions.borrow_mut();
+        extensions.retain(|(id, _)| *id != TypeId::of::<T>());
+        extensions.push((TypeId::of::<T>(), Rc::new(value)));
+    }
+
+    /// The value of this type that was [inserted](Self::insert).
+    pub fn extension<T: 'static>(&self) -> Option<Rc<T>> {
+        let extensions = self.0.extensions.borrow();
+        let (_, value) = extensions.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
+        Rc::clone(value).downcast().ok()
+    }
+
+    /// The context of a call that begins. Allocates nothing if the last one was
+    /// [recycled](Self::recycle).
+    #[inline]
+    pub(crate) fn begin(begun: Begun, metadata: Metadata) -> Self {
+        if let Some(mut spare) = SPARE.take()
+            && let Some(state) = Rc::get_mut(&mut spare)
+        {
+            state.begun = begun;
+            state.metadata = metadata;
+            return Self(spare);
+        }
+        Self(Rc::new(State {
+            begun,
+            metadata,
+            initial: RefCell::default(),
+            trailers: RefCell::default(),
+            extensions: RefCell::default(),
+            cancel: OnceCell::new(),
+        }))
+    }
+
+    /// Keeps the memory for the next call, if nobody else holds the context.
+    #[inline]
+    pub(crate) fn recycle(mut self) {
+        if let Some(state) = Rc::get_mut(&mut self.0) {
+            state.clear();
+            drop(SPARE.replace(Some(self.0)));
+        }
+    }
+
+    /// Calls `f` with this as the [current](Self::current) call: around each poll of its handler.
+    #[inline]
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        f()
+    }
+
+    /// Tells whoever looks. The first reason counts.
+    pub(crate) fn cancel(&self, code: Code, reason: &str) {
+        self.cancellation().cancel(code, reason);
+    }
+
+    pub(crate) fn take_initial(&self) -> Metadata {
+        self.0.initial.take()
+    }
+
+    pub(crate) fn take_trailers(&self) -> Metadata {
+        self.0.trailers.take()
+    }
+
+    /// Takes over what a context of the same call on another thread has gathered.
+    pub(crate) fn set_trailers(&self, trailers: Metadata) {
+        self.0.trailers.replace(trailers);
+    }
+
+    /// What it takes to make a context of the same call on another thread, where the same
+    /// cancellation is seen.
+    pub(crate) fn to_sendable(&self) -> Sendable {
+        let begun = &self.0.begun;
+        Sendable {
+            method: begun.method,
+            peer: Peer::clone(&begun.peer),
+            deadline: begun.deadline,
+            attempt: begun.attempt,
+            trace: begun.trace,
+            metadata: self.0.metadata.clone(),
+            cancel: Arc::clone(self.cancellation()),
+        }
+    }
+
+    fn cancellation(&self) -> &Arc<Cancel> {
+        self.0.cancel.get_or_init(Arc::default)
+    }
+}
+
+impl State {
+    fn clear(&mut self) {
+        self.metadata = Metadata::new();
+        if !self.initial.get_mut().is_empty() {
+            self.initial.take();
+        }
+        if !self.trailers.get_mut().is_empty() {
+            self.trailers.take();
+        }
+        self.extensions.get_mut().clear();
+        self.cancel.take();
+    }
+}
+
+/// Gives the thread its former call back, also when a handler panics.
+struct Restore(Option<Context>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        drop(CURRENT.replace(self.0.take()));
+    }
+}
+
+/// A context on its way to another thread.
+pub(crate) struct Sendable {
+    method: &'static Method,
+    peer: Peer,
+    deadline: Option<Instant>,
+    attempt: u8,
+    trace: Option<TraceContext>,
+    metadata: Metadata,
+    cancel: Arc<Cancel>,
+}
+
+impl Sendable {
+    pub(crate) fn into_context(self) -> Context {
+        let begun = Begun {
+            method: self.method,
+            peer: Rc::new(self.peer),
+            deadline: self.deadline,
+            attempt: self.attempt,
+            trace: self.trace,
+        };
+        let context = Context::begin(begun, self.metadata);
+        _ = context.0.cancel.set(self.cancel); // a new context has none
+        context
+    }
+}
+
+/// What calls made now take over from the call being served, if one is.
+#[inline]
+pub(crate) fn inherited() -> Option<Inherited> {
+    let of = |context: &Context| {
+        let Begun { deadline, attempt, trace, .. } = context.0.begun;
+        Inherited { deadline, attempt, trace }
+    };
+    CURRENT.try_with(|current| current.borrow().as_ref().map(of)).ok()?
+}
+
+/// The clock of the core, which may be virtual; elsewhere the system's.
+fn now() -> Instant {
+    if CoreHandle::is_here() { ringway_runtime::now() } else { Instant::now() }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("method", &self.method().name())
+            .field("peer", self.peer())
+            .field("remaining", &self.remaining())
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::pin::pin;
+    use std::task::{self, Poll, Waker};
+
+    use super::*;
+    use crate::method::Kind;
+
+    static QUOTE: Method = Method::new("market.Market/Quote", Kind::Unary);
+
+    /// A call without anything special.
+    pub(crate) fn sample() -> Context {
+        begun(None)
+    }
+
+    fn begun(deadline: Option<Instant>) -> Context {
+        let trace = Some(TraceContext::root(true));
+        let peer = Rc::new(Peer::unknown());
+        let begun = Begun { method: &QUOTE, peer, deadline, attempt: 2, trace };
+        Context::begin(begun, Metadata::new())
+    }
+
+    #[test]
+    fn the_current_call_is_the_innermost_and_only_while_it_is_polled() {
+        assert!(Context::current().is_none() && inherited().is_none());
+        let (outer, inner) = (sample(), sample());
+        let is_current = |context: &Context| {
+            Context::current().is_some_and(|current| Rc::ptr_eq(&current.0, &context.0))
+        };
+        outer.enter(|| {
+            assert!(is_current(&outer));
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                inner.enter(|| {
+                    assert!(is_current(&inner));
+                    panic!("as handlers may");
+                })
+            }));
+            assert!(panicked.is_err() && is_current(&outer));
+            let inherited = inherited().expect("a call is served");
+            assert_eq!((inherited.attempt, inherited.trace), (2, outer.trace()));
+        });
+        assert!(Context::current().is_none());
+    }
+
+    #[test]
+    fn memory_is_used_again_unless_somebody_holds_it_and_nothing_is_left_in_it() {
+        let first = sample();
+        first.insert(7_u32);
+        first.set_trailer("a", "1").expect("a good entry");
+        first.cancel(Code::Cancelled, "changed my mind");
+        let place = Rc::as_ptr(&first.0);
+        first.recycle();
+        let second = sample();
+        assert_eq!(Rc::as_ptr(&second.0), place);
+        assert!(second.extension::<u32>().is_none() && second.take_trailers().is_empty());
+        assert!(!second.is_cancelled());
+        let held = second.clone();
+        second.recycle();
+        assert_ne!(Rc::as_ptr(&sample().0), place, "somebody holds it");
+        drop(held);
+    }
+
+    #[test]
+    fn cancelling_wakes_who_waits_and_the_first_reason_counts() {
+        let context = sample();
+        let mut cx = task::Context::from_waker(Waker::noop());
+        let mut cancelled = pin!(context.cancelled());
+        assert!(cancelled.as_mut().poll(&mut cx).is_pending() && !context.is_cancelled());
+        context.cancel(Code::DeadlineExceeded, "too late");
+        context.cancel(Code::Cancelled, "and again");
+        assert_eq!(cancelled.as_mut().poll(&mut cx), Poll::Ready(()));
+        let reason = context.cancel_reason().expect("cancelled");
+        assert_eq!(reason.to_string(), "DEADLINE_EXCEEDED: too late");
+    }
+
+    #[test]
+    fn another_thread_sees_the_same_call_and_its_cancellation() {
+        let context = begun(Some(Instant::now() + Duration::from_secs(60)));
+        let sendable = context.to_sendable();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let far = sendable.into_context();
+            assert!(far.remaining().is_some_and(|rest| rest > Duration::from_secs(30)));
+            ready.send(()).expect("the test waits");
+            while !far.is_cancelled() {
+                std::thread::yield_now();
+            }
+            far.cancel_reason().map(|status| status.message().to_owned())
+        });
+        is_ready.recv_timeout(Duration::from_secs(60)).expect("the thread has started");
+        context.cancel(Code::Cancelled, "enough");
+        assert_eq!(thread.join().expect("no panic").as_deref(), Some("enough"));
+    }
+
+    #[test]
+    fn one_extension_a_type() {
+        let context = sample();
+        context.insert("a".to_owned());
+        context.insert(1_u8);
+        context.insert("b".to_owned());
+        assert_eq!(context.extension::<String>().as_deref().map(String::as_str), Some("b"));
+        assert_eq!(context.extension::<u8>().as_deref(), Some(&1));
+        assert!(context.extension::<u16>().is_none());
+    }
+}

@@ -1,0 +1,66 @@
+//! Who is at the other end of a connection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringway_net::{CertificateDer, Connection, Endpoint};
+
+/// The other end of a call's connection.
+#[derive(Clone)]
+pub struct Peer(Arc<Parts>);
+
+struct Parts {
+    address: Option<Endpoint>,
+    is_tls: bool,
+    certificates: Vec<CertificateDer<'static>>,
+    server_name: Option<String>,
+}
+
+impl Peer {
+    /// The peer of a connection, as it is after the handshake.
+    pub(crate) fn of(connection: &Connection) -> Self {
+        Self(Arc::new(Parts {
+            address: connection.peer_addr().ok(),
+            is_tls: connection.is_tls(),
+            certificates: connection.peer_certificates().to_vec(),
+            server_name: connection.server_name().map(str::to_owned),
+        }))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn unknown() -> Self {
+        let certificates = Vec::new();
+        Self(Arc::new(Parts { address: None, is_tls: false, certificates, server_name: None }))
+    }
+
+    /// Its address; `None` if the connection was gone before it could be asked.
+    pub fn address(&self) -> Option<&Endpoint> {
+        self.0.address.as_ref()
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.0.is_tls
+    }
+
+    /// The certificates that it has proved to own, its own first; empty without client
+    /// authentication.
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.0.certificates
+    }
+
+    /// The name by which it has called this server (SNI).
+    pub fn server_name(&self) -> Option<&str> {
+        self.0.server_name.as_deref()
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("address", &self.0.address)
+            .field("tls", &self.0.is_tls)
+            .field("certificates", &self.0.certificates.len())
+            .finish()
+    }
+}
