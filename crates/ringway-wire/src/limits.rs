@@ -1,5 +1,9 @@
 //! Every bound of this crate, with its reason.
 
+use std::time::Duration;
+
+use crate::native::Rate;
+
 /// Longest frame that a length-field codec lets through unless told otherwise, in bytes: 16 MiB.
 ///
 /// Large enough for any message a service should send in one piece, small enough that one peer
@@ -59,3 +63,88 @@ pub(crate) const NATIVE_PAYLOAD_DEFAULT: u32 = 64 << 10;
 /// Most message bytes in a frame after SETTINGS: a longer one would hold up the other streams of
 /// its connection for a millisecond even at 2 Gbit/s.
 pub(crate) const NATIVE_PAYLOAD_MAX: u32 = 256 << 10;
+
+// The native protocol: what an endpoint of ours chooses.
+
+/// Streams that a peer may have open at a time unless told otherwise: 1,024 calls in flight keep
+/// any connection busy, and their table takes 20 KiB.
+pub(crate) const NATIVE_STREAMS: u32 = 1 << 10;
+
+/// Bytes that a stream may bring before CREDIT goes back, unless told otherwise: 1 MiB, so that
+/// 1 GiB/s flows over a path of one millisecond.
+pub(crate) const NATIVE_INITIAL_CREDIT: u32 = 1 << 20;
+
+/// Bytes of credit that a frame with a part of a message uses up at least. Messages of no bytes
+/// would be free without it, and a peer could fill our memory with them; 16 is what remembering
+/// one takes.
+pub(crate) const NATIVE_COST_MIN: u32 = 16;
+
+/// An idle connection is probed after 30 s, and given up 10 s later: within the minute after which
+/// people look for a fault.
+pub(crate) const NATIVE_PING_AFTER: Duration = Duration::from_secs(30);
+
+/// See [`NATIVE_PING_AFTER`].
+pub(crate) const NATIVE_PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A cancelled call that stays unanswered so long keeps a slot busy for ever: 30 s.
+pub(crate) const NATIVE_RESET_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Preface and SETTINGS are two frames that a peer sends at once: 3 s is three lost packets.
+pub(crate) const NATIVE_PREFACE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Bytes reserved at most because a frame of that length was *announced*; a frame of the default
+/// size fits.
+pub(crate) const NATIVE_FRAME_EAGER: usize = 64 << 10;
+
+/// Bytes reserved at least for a frame that came in pieces, so that learning its length does not
+/// move what is there.
+pub(crate) const NATIVE_FRAME_LEAST: usize = 512;
+
+/// Bytes reserved at most because a message of that length was *announced*.
+pub(crate) const NATIVE_MESSAGE_EAGER: usize = 64 << 10;
+
+/// Longest message, in bytes, that is never cut, is written at once and goes before fragments: a
+/// page, which takes 3 µs at 10 Gbit/s.
+pub(crate) const NATIVE_SMALL_MAX: usize = 4 << 10;
+
+/// Longest body, in bytes, that is copied although it is not small: up to there copying costs
+/// less than an allocation and the walk through a queue.
+pub(crate) const NATIVE_COPY_MAX: usize = 64 << 10;
+
+/// Small messages after which a fragment is let through, so that long messages always advance.
+pub(crate) const NATIVE_SMALL_TURN: usize = 16;
+
+/// Shortest fragment, in bytes, that is cut for want of credit or of room: below it headers and
+/// system calls cost more than the bytes.
+pub(crate) const NATIVE_FRAGMENT_MIN: usize = 4 << 10;
+
+/// Bytes written and not sent above which messages of streams wait in queues of their own, where
+/// credit and [`UNSENT_MARK`] hold them back.
+pub(crate) const NATIVE_WRITTEN_MARK: usize = 64 << 10;
+
+/// Bytes of one stream that wait for credit or for the socket and above which its writer should
+/// wait: 64 KiB. It is told that there is room when half of them have gone.
+pub const UNSENT_MARK: usize = 64 << 10;
+
+/// Bytes of output buffer that a connection keeps after a burst.
+pub(crate) const NATIVE_OUTPUT_KEPT: usize = 256 << 10;
+
+/// Bytes of a stream's buffer of small messages that outlive it.
+pub(crate) const NATIVE_STREAM_KEPT: usize = 16 << 10;
+
+/// Entries of a stream's list of unread messages that outlive it.
+pub(crate) const NATIVE_COSTS_KEPT: usize = 1 << 10;
+
+/// Frames of ours that a peer may have caused (ACKs, refusals, answers to RST) without reading
+/// them: 16,384, at 16 to 80 bytes each a megabyte. A sane peer has a thousand calls in flight.
+pub(crate) const NATIVE_ANSWERS_MAX: usize = 16 << 10;
+
+/// PINGs of a peer: keepalive and the measuring of delays take a few a second.
+pub(crate) const NATIVE_PING_RATE: Rate = Rate { burst: 256, per_second: 64 };
+
+/// SETTINGS of a peer: one at the start, then when its memory runs short or recovers.
+pub(crate) const NATIVE_SETTINGS_RATE: Rate = Rate { burst: 16, per_second: 4 };
+
+/// RSTs of a peer, besides one for every two requests: what is opened only to be cancelled is
+/// work for us and none for it (CVE-2023-44487).
+pub(crate) const NATIVE_RESET_RATE: Rate = Rate { burst: 4096, per_second: 1024 };

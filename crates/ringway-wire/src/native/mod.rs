@@ -4,34 +4,60 @@
 //! All integers on the wire are little-endian, all sizes are bytes.
 
 mod checksum;
+mod client;
+mod client_input;
+mod config;
+mod control;
 mod flags;
+mod frame;
 mod go_away;
 mod header;
+mod keepalive;
+mod link;
 mod load_report;
+mod messages;
 mod meta_reader;
 mod meta_writer;
+mod outbox;
 mod piece;
 mod preface;
+mod rates;
+mod receive_side;
 mod request_head;
+mod send_side;
+mod server;
+mod server_end;
+mod server_input;
 mod settings;
+mod slots;
+mod splitter;
 mod stream_id;
+mod streams;
 mod tag;
 mod varint;
 mod violation;
 
 pub use checksum::{CHECKSUM_LEN, checksum};
+pub use client::{Client, ClientEvent, Open, OpenError};
+pub use config::Config;
 pub use flags::Flags;
 pub use go_away::{GoAway, GoAwayCode};
 pub use header::{FrameKind, HEADER_LEN, Header};
 pub use load_report::LoadReport;
+pub use messages::{Body, Gone, Reply};
 pub use meta_reader::MetaReader;
 pub use meta_writer::MetaWriter;
+pub use outbox::Outgoing;
 pub use piece::Piece;
 pub use preface::{MAGIC, PREFACE, PREFACE_LEN, VERSION_MAJOR, VERSION_MINOR, check_preface};
+pub(crate) use rates::Rate;
 pub use request_head::{REQUEST_HEAD_LEN, RequestHead};
+pub use server::{Server, ServerEvent};
 pub use settings::Settings;
 pub use stream_id::StreamId;
 pub use tag::Tag;
 pub use violation::Violation;
+
+pub use crate::limits::UNSENT_MARK;
 
 use go_away::GO_AWAY_FIXED_LEN;

@@ -1,0 +1,234 @@
+//! Frames that a server sends (sections 6 to 8).
+
+use super::client::{Client, ClientEvent};
+use super::frame::Frame;
+use super::link::Stage;
+use super::receive_side::Assembled;
+use super::slots::{Found, NO_STREAM, Phase};
+use super::{Flags, FrameKind, Header, MetaWriter, Piece, StreamId, Violation};
+
+const UNKNOWN: u8 = 2;
+const RESOURCE_EXHAUSTED: u8 = 8;
+const STATUS_MAX: u32 = 16;
+
+/// Flags of a RESPONSE that is not the end of a longer message, or that could be.
+const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NOMSG);
+
+impl Client {
+    #[inline]
+    pub(super) fn on_frame<'i>(
+        &mut self,
+        frame: Frame<'i>,
+        before: &'i [u8],
+        input: &mut &'i [u8],
+    ) -> Result<Option<ClientEvent<'i>>, Violation> {
+        if frame.header.kind == FrameKind::Response && self.link.stage == Stage::Open {
+            return self.on_response(frame);
+        }
+        self.on_other(frame, before, input)
+    }
+
+    #[inline]
+    fn on_response<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ClientEvent<'i>>, Violation> {
+        let Frame { header, mut body } = frame;
+        let (stream, flags) = (header.stream, header.flags);
+        let meta = body.split_to(usize::from(header.meta_len));
+        let link = &mut self.link;
+        let Some(index) = find_sent(link, &header)? else {
+            return Ok(None);
+        };
+        let slot = link.slots.at(index);
+        let is_plain = (slot.phase == Phase::Open)
+            & (slot.stream == NO_STREAM)
+            & WHOLE.contains(flags)
+            & (meta.len() <= link.config.settings.max_meta as usize)
+            & (body.len() <= self.plain_len_max)
+            & (body.len() <= slot.reply_credit as usize);
+        if !is_plain {
+            return self.end_call(index, &header, meta, body);
+        }
+        link.slots.release(index);
+        self.note_room();
+        let message = (!flags.contains(Flags::NOMSG)).then_some(body);
+        Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
+    }
+
+    /// The RESPONSE to a call that is not simply answered by one frame.
+    fn end_call<'i>(
+        &mut self,
+        index: usize,
+        header: &Header,
+        meta: Piece<'i>,
+        payload: Piece<'i>,
+    ) -> Result<Option<ClientEvent<'i>>, Violation> {
+        let stream = header.stream;
+        let slot = self.link.slots.at(index);
+        if slot.phase == Phase::Closing {
+            let parity = slot.reset_parity;
+            self.link.keepalive.answered(parity);
+            self.release(index);
+            return Ok(None);
+        }
+        let mut message = None;
+        if header.flags.contains(Flags::NOMSG) {
+            if slot.stream != NO_STREAM && {
+                let place = slot.stream;
+                self.link.streams.at(place).receive.is_assembling()
+            } {
+                // A handler may fail in the middle of a message; what came of it is void.
+                self.release(index);
+                let status = status(header.aux);
+                return Ok(Some(ClientEvent::Response { stream, status, meta, message }));
+            }
+        } else {
+            let place = self.receiving_place(index);
+            match self.link.fragment(place, header, payload)? {
+                Assembled::Message(whole) => message = Some(whole),
+                Assembled::Partial => {
+                    return Err(Violation::OutOfOrder { kind: header.kind, stream });
+                }
+                Assembled::TooLarge => {
+                    self.release(index);
+                    return Ok(Some(over_limit(stream, MESSAGE_TOO_LARGE)));
+                }
+            }
+        }
+        self.release(index);
+        if meta.len() > self.link.config.settings.max_meta as usize {
+            return Ok(Some(over_limit(stream, META_TOO_LARGE)));
+        }
+        Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
+    }
+
+    fn release(&mut self, index: usize) {
+        self.link.drop_stream(index);
+        self.link.slots.release(index);
+        self.note_room();
+    }
+
+    /// The stream of a call that receives more than one frame.
+    fn receiving_place(&mut self, index: usize) -> u32 {
+        let window = self.link.slots.at(index).reply_credit;
+        self.link.stream_at(index, 0, window)
+    }
+
+    #[inline(never)]
+    fn on_other<'i>(
+        &mut self,
+        frame: Frame<'i>,
+        before: &'i [u8],
+        input: &mut &'i [u8],
+    ) -> Result<Option<ClientEvent<'i>>, Violation> {
+        let kind = frame.header.kind;
+        match kind {
+            _ if self.link.stage != Stage::Open => self.on_control(frame),
+            FrameKind::Data => {
+                let Some(index) = find_sent(&mut self.link, &frame.header)? else {
+                    return Ok(None);
+                };
+                if self.link.slots.at(index).phase == Phase::Closing {
+                    return Ok(None);
+                }
+                self.on_data(index, frame, before, input)
+            }
+            FrameKind::Credit => {
+                let Some(index) = find_sent(&mut self.link, &frame.header)? else {
+                    return Ok(None);
+                };
+                // Nothing is left to be sent on a call that has no stream.
+                match self.link.slots.at(index).stream {
+                    NO_STREAM => Ok(None),
+                    place => self.link.credit(place, frame.header.aux).map(|()| None),
+                }
+            }
+            FrameKind::Lease => {
+                self.permits = frame.header.aux as usize;
+                self.note_room();
+                Ok(None)
+            }
+            _ => self.on_control(frame),
+        }
+    }
+
+    fn on_control<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ClientEvent<'i>>, Violation> {
+        let farewell = self.link.on_control(frame)?;
+        let Some(farewell) = farewell else {
+            // Settings may have made room.
+            self.note_room();
+            return Ok(None);
+        };
+        self.is_draining = true;
+        Ok(Some(ClientEvent::Leaving {
+            code: farewell.code,
+            drain_ms: farewell.drain_ms,
+            accepted: farewell.accepted,
+            reason: farewell.reason,
+        }))
+    }
+
+    fn on_data<'i>(
+        &mut self,
+        index: usize,
+        mut frame: Frame<'i>,
+        before: &'i [u8],
+        input: &mut &'i [u8],
+    ) -> Result<Option<ClientEvent<'i>>, Violation> {
+        let (header, stream) = (frame.header, frame.header.stream);
+        let place = self.receiving_place(index);
+        let meta_len = usize::from(header.meta_len);
+        if meta_len > self.link.config.settings.max_meta as usize {
+            return Ok(Some(self.give_up(stream, META_TOO_LARGE)));
+        }
+        let receive = &mut self.link.streams.at(place).receive;
+        if meta_len > 0 && !receive.initial_seen {
+            receive.initial_seen = true;
+            let meta = frame.body.clone().split_to(meta_len);
+            // The message in the same frame is the next event.
+            self.link.splitter.put_back(frame, before, input);
+            return Ok(Some(ClientEvent::Initial { stream, meta }));
+        }
+        if header.flags.contains(Flags::NOMSG) {
+            return Ok(None);
+        }
+        drop(frame.body.split_to(meta_len));
+        match self.link.fragment(place, &header, frame.body)? {
+            Assembled::Partial => Ok(None),
+            Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
+            Assembled::TooLarge => Ok(Some(self.give_up(stream, MESSAGE_TOO_LARGE))),
+        }
+    }
+
+    /// Cancels a call whose reply breaks a limit, and ends it for the caller.
+    fn give_up<'i>(&mut self, stream: StreamId, text: &str) -> ClientEvent<'i> {
+        self.cancel(stream, RESOURCE_EXHAUSTED, text);
+        over_limit(stream, text)
+    }
+}
+
+/// The slot of a call whose REQUEST was sent; `None`: that call is over.
+#[inline]
+fn find_sent(link: &mut super::link::Link, header: &Header) -> Result<Option<usize>, Violation> {
+    match link.slots.find(header.stream) {
+        Found::Live(index) if link.slots.get(index).is_sent => Ok(Some(index)),
+        Found::Ended => Ok(None),
+        Found::Live(_) | Found::Never => {
+            Err(Violation::NeverOpened { kind: header.kind, stream: header.stream })
+        }
+    }
+}
+
+#[inline]
+fn status(aux: u32) -> u8 {
+    if aux <= STATUS_MAX { aux as u8 } else { UNKNOWN }
+}
+
+/// The end of a call whose reply is more than this end takes.
+fn over_limit<'i>(stream: StreamId, text: &str) -> ClientEvent<'i> {
+    let mut meta = Vec::new();
+    MetaWriter::new(&mut meta).status_message(text);
+    let meta = Piece::Owned(meta.into());
+    ClientEvent::Response { stream, status: RESOURCE_EXHAUSTED, meta, message: None }
+}
+
+const MESSAGE_TOO_LARGE: &str = "message is longer than the client takes";
+const META_TOO_LARGE: &str = "metadata is longer than the client takes";

@@ -1,0 +1,126 @@
+//! Frames of the connection itself: preface, SETTINGS, PING, GOAWAY (sections 1, 8 and 9).
+
+use super::frame::{Frame, Parts};
+use super::link::{Link, NONE, Stage};
+use super::{
+    Flags, FrameKind, GoAway, Header, PREFACE, PREFACE_LEN, Piece, Settings, Violation,
+    check_preface,
+};
+
+/// The first bytes of a peer, as they come.
+#[derive(Debug, Default)]
+pub(super) struct ArrivingPreface {
+    bytes: [u8; PREFACE_LEN],
+    len: usize,
+}
+
+impl ArrivingPreface {
+    /// Takes bytes off `input`; the preface, when it is whole.
+    fn fill(&mut self, input: &mut &[u8]) -> Option<&[u8; PREFACE_LEN]> {
+        let (now, rest) = input.split_at(input.len().min(PREFACE_LEN - self.len));
+        self.bytes[self.len..self.len + now.len()].copy_from_slice(now);
+        self.len += now.len();
+        *input = rest;
+        (self.len == PREFACE_LEN).then_some(&self.bytes)
+    }
+}
+
+/// A peer that says it will leave.
+#[derive(Debug)]
+pub(super) struct Farewell<'i> {
+    pub(super) code: u32,
+    pub(super) drain_ms: u32,
+    pub(super) accepted: u32,
+    pub(super) reason: Piece<'i>,
+}
+
+impl Link {
+    /// Sends the preface and the settings.
+    pub(super) fn greet(&mut self) {
+        self.outbox.put_raw(&PREFACE);
+        self.put_settings();
+    }
+
+    /// Announces the settings as they are now.
+    pub(super) fn put_settings(&mut self) {
+        let mut body = Vec::new();
+        self.config.settings.encode(&mut body);
+        self.outbox.put(&Parts::control(FrameKind::Settings, NONE, 0, &body));
+        self.unacknowledged.push_back(self.config.settings.initial_credit);
+    }
+
+    /// Takes the peer's preface off `input`; `None` when there is more to come.
+    ///
+    /// # Errors
+    ///
+    /// When the peer speaks something else.
+    pub(super) fn take_preface(&mut self, input: &mut &[u8]) -> Result<Option<()>, Violation> {
+        let Some(preface) = self.preface.fill(input) else {
+            return Ok(None);
+        };
+        check_preface(preface)?;
+        self.stage = Stage::Settings;
+        Ok(Some(()))
+    }
+
+    /// Takes a frame of the connection that both sides may send; gives back any other.
+    ///
+    /// # Errors
+    ///
+    /// When the peer must not send it so.
+    pub(super) fn on_control<'i>(
+        &mut self,
+        frame: Frame<'i>,
+    ) -> Result<Option<Farewell<'i>>, Violation> {
+        let Frame { header, body } = frame;
+        match header.kind {
+            FrameKind::Settings => self.on_settings(&header, &body).map(|()| None),
+            kind if self.stage != Stage::Open => Err(Violation::SettingsExpected { kind }),
+            FrameKind::Ping => self.on_ping(&header).map(|()| None),
+            FrameKind::GoAway => farewell(&header, body).map(Some),
+            FrameKind::Unknown(_) => Ok(None),
+            kind => Err(Violation::WrongDirection { kind }),
+        }
+    }
+
+    fn on_settings(&mut self, header: &Header, body: &[u8]) -> Result<(), Violation> {
+        let kind = FrameKind::Settings;
+        if header.flags.contains(Flags::ACK) {
+            let Some(window) = self.unacknowledged.pop_front() else {
+                return Err(Violation::UnexpectedAck { kind });
+            };
+            self.set_window(window);
+            return Ok(());
+        }
+        if !self.settings_frames.take(self.now) {
+            return Err(Violation::Flood { kind });
+        }
+        self.peer = Settings::decode(body)?;
+        self.answer(&Parts::control(kind, Flags::ACK, 0, &[]))?;
+        self.outbox.with_crc = self.peer.checksum;
+        if self.stage == Stage::Settings {
+            self.stage = Stage::Open;
+            self.keepalive.begin();
+        }
+        Ok(())
+    }
+
+    fn on_ping(&mut self, header: &Header) -> Result<(), Violation> {
+        let kind = FrameKind::Ping;
+        if header.flags.contains(Flags::ACK) {
+            // Whatever arrives proves that the peer is there.
+            return Ok(());
+        }
+        if !self.pings.take(self.now) {
+            return Err(Violation::Flood { kind });
+        }
+        self.answer(&Parts::control(kind, Flags::ACK, header.aux, &[]))
+    }
+}
+
+fn farewell<'i>(header: &Header, mut body: Piece<'i>) -> Result<Farewell<'i>, Violation> {
+    let GoAway { code, drain_ms, reason } = GoAway::decode(&body)?;
+    let fixed_len = body.len() - reason.len();
+    drop(body.split_to(fixed_len));
+    Ok(Farewell { code, drain_ms, accepted: header.aux, reason: body })
+}

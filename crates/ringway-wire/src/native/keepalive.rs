@@ -1,0 +1,123 @@
+//! Whether the peer still answers (section 8): PING, cancelled calls, the preface.
+
+use std::time::Duration;
+
+use super::{Config, FrameKind};
+
+/// What a look at the clock asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    /// Send a PING with this nonce.
+    Probe(u32),
+    /// The peer owes an answer to such a frame for too long.
+    Dead(FrameKind),
+}
+
+/// The clocks of one connection, except for the drain.
+#[derive(Debug)]
+pub(super) struct Keepalive {
+    ping_after: Duration,
+    ping_timeout: Duration,
+    reset_timeout: Duration,
+    /// When the preface and SETTINGS must be there; `None` once they are.
+    preface_until: Option<Duration>,
+    heard: Duration,
+    /// When a PING left that nothing was heard since.
+    probed: Option<Duration>,
+    nonce: u32,
+    /// Calls cancelled and not answered, in this period and in the one before. One that is left
+    /// at the end of its second period is overdue.
+    resets: [usize; 2],
+    parity: bool,
+    period_end: Option<Duration>,
+}
+
+impl Keepalive {
+    pub(super) fn new(config: &Config, now: Duration) -> Self {
+        Self {
+            ping_after: config.ping_after,
+            ping_timeout: config.ping_timeout,
+            reset_timeout: config.reset_timeout,
+            preface_until: Some(now.saturating_add(config.preface_timeout)),
+            heard: now,
+            probed: None,
+            nonce: 0,
+            resets: [0; 2],
+            parity: false,
+            period_end: None,
+        }
+    }
+
+    /// Bytes arrived.
+    #[inline]
+    pub(super) fn hear(&mut self, now: Duration) {
+        self.heard = now;
+        self.probed = None;
+    }
+
+    /// The preface and SETTINGS are there.
+    pub(super) fn begin(&mut self) {
+        self.preface_until = None;
+    }
+
+    /// A call was cancelled; keep what is returned for [`Keepalive::answered`].
+    pub(super) fn reset(&mut self) -> bool {
+        self.resets[usize::from(self.parity)] += 1;
+        self.parity
+    }
+
+    /// A cancelled call was answered.
+    pub(super) fn answered(&mut self, parity: bool) {
+        self.resets[usize::from(parity)] -= 1;
+    }
+
+    fn has_resets(&self) -> bool {
+        self.resets != [0; 2]
+    }
+
+    /// When to look at the clock again.
+    pub(super) fn deadline(&self, now: Duration) -> Duration {
+        let ping = match self.probed {
+            Some(probed) => probed.saturating_add(self.ping_timeout),
+            None => self.heard.saturating_add(self.ping_after),
+        };
+        // A period begins when the clock is next known.
+        let resets = self.has_resets().then(|| self.period_end.unwrap_or(now));
+        [self.preface_until, resets].into_iter().flatten().fold(ping, Duration::min)
+    }
+
+    /// Looks at the clock.
+    pub(super) fn look(&mut self, now: Duration) -> Due {
+        if self.preface_until.is_some_and(|until| now >= until) {
+            return Due::Dead(FrameKind::Settings);
+        }
+        if self.has_overdue_reset(now) {
+            return Due::Dead(FrameKind::Rst);
+        }
+        if let Some(probed) = self.probed {
+            let is_dead = now >= probed.saturating_add(self.ping_timeout);
+            return if is_dead { Due::Dead(FrameKind::Ping) } else { Due::Nothing };
+        }
+        if now < self.heard.saturating_add(self.ping_after) {
+            return Due::Nothing;
+        }
+        self.probed = Some(now);
+        self.nonce = self.nonce.wrapping_add(1);
+        Due::Probe(self.nonce)
+    }
+
+    fn has_overdue_reset(&mut self, now: Duration) -> bool {
+        if !self.has_resets() {
+            self.period_end = None;
+            return false;
+        }
+        let end = *self.period_end.get_or_insert(now.saturating_add(self.reset_timeout));
+        if now < end {
+            return false;
+        }
+        self.parity = !self.parity;
+        self.period_end = Some(now.saturating_add(self.reset_timeout));
+        self.resets[usize::from(self.parity)] > 0
+    }
+}

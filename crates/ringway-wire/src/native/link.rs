@@ -1,0 +1,501 @@
+//! What both ends of a connection have: input, output, calls, streams and clocks.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::control::ArrivingPreface;
+use super::frame::{Parts, cost};
+use super::keepalive::{Due, Keepalive};
+use super::outbox::{Outbox, Outgoing, Turn};
+use super::rates::Bucket;
+use super::receive_side::{Assembled, Piecemeal};
+use super::send_side::{Lane, LongMessage};
+use super::slots::{Found, NO_STREAM, Slots};
+use super::splitter::Splitter;
+use super::streams::Streams;
+use super::{
+    Body, Config, Flags, FrameKind, GoAway, GoAwayCode, Header, Piece, Settings, StreamId,
+    Violation,
+};
+use crate::limits::{
+    NATIVE_ANSWERS_MAX, NATIVE_COPY_MAX, NATIVE_CREDIT_MAX, NATIVE_FRAGMENT_MIN,
+    NATIVE_PAYLOAD_DEFAULT, NATIVE_PING_RATE, NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE,
+    NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+};
+
+/// How far the connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Preface,
+    Settings,
+    Open,
+}
+
+/// What the caller is told at its next `receive`, whatever arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pending {
+    Writable(StreamId),
+    Failed(StreamId, u8),
+    Capacity,
+}
+
+/// The part of a connection that does not depend on who asks and who answers.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) config: Config,
+    /// What the peer accepts.
+    pub(super) peer: Settings,
+    pub(super) stage: Stage,
+    pub(super) failed: Option<Violation>,
+    pub(super) splitter: Splitter,
+    /// What came of the peer's preface.
+    pub(super) preface: ArrivingPreface,
+    pub(super) outbox: Outbox,
+    pub(super) slots: Slots,
+    pub(super) streams: Streams,
+    pub(super) pending: VecDeque<Pending>,
+    pub(super) keepalive: Keepalive,
+    pub(super) pings: Bucket,
+    pub(super) settings_frames: Bucket,
+    /// The time at the last call that told it.
+    pub(super) now: Duration,
+    /// Requests in the order of the wire: received by a server, sent by a client.
+    pub(super) requests: u32,
+    /// What a stream opened by the peer may send; the peer knows it since its ACK.
+    pub(super) window: u32,
+    /// SETTINGS that the peer has not acknowledged.
+    pub(super) unacknowledged: VecDeque<u32>,
+}
+
+impl Link {
+    pub(super) fn new(config: Config, now: Duration) -> Self {
+        Self {
+            peer: Settings::default(),
+            stage: Stage::Preface,
+            failed: None,
+            splitter: Splitter::new(config.settings.max_payload),
+            preface: ArrivingPreface::default(),
+            outbox: Outbox::default(),
+            slots: Slots::default(),
+            streams: Streams::default(),
+            pending: VecDeque::new(),
+            keepalive: Keepalive::new(&config, now),
+            pings: Bucket::new(NATIVE_PING_RATE, now),
+            settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
+            now,
+            requests: 0,
+            window: Settings::default().initial_credit,
+            unacknowledged: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// Notes the time, and that bytes came.
+    #[inline]
+    pub(super) fn hear(&mut self, input: &[u8], now: Duration) {
+        self.now = now;
+        if !input.is_empty() {
+            self.keepalive.hear(now);
+        }
+    }
+
+    /// Whether frames are all there is to care for.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.stage == Stage::Open && self.failed.is_none() && self.pending.is_empty()
+    }
+
+    /// Ends the connection for what the peer did: streams stop, GOAWAY is the last frame.
+    #[cold]
+    pub(super) fn fail(&mut self, violation: Violation) -> Violation {
+        if self.failed.is_none() {
+            self.outbox.drop_streams();
+            self.pending.clear();
+            // Somebody who speaks something else is told nothing.
+            if violation != Violation::NotNative {
+                self.put_go_away(violation.code(), Duration::ZERO, &violation.to_string());
+            }
+            self.failed = Some(violation.clone());
+        }
+        violation
+    }
+
+    pub(super) fn put_go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
+        let drain_ms = u32::try_from(drain.as_millis()).unwrap_or(u32::MAX);
+        let farewell = GoAway { code: code.code(), drain_ms, reason: shortened(reason).as_bytes() };
+        let mut body = Vec::new();
+        farewell.encode(&mut body);
+        let frame = Parts::control(FrameKind::GoAway, NONE, self.requests, &body);
+        self.outbox.put(&frame);
+    }
+
+    /// Sends a frame that the peer has caused.
+    ///
+    /// # Errors
+    ///
+    /// When the peer causes them and does not read them.
+    pub(super) fn answer(&mut self, frame: &Parts<'_>) -> Result<(), Violation> {
+        if self.outbox.put_answer(frame) > NATIVE_ANSWERS_MAX {
+            return Err(Violation::Flood { kind: frame.kind });
+        }
+        Ok(())
+    }
+
+    /// The stream of the call in slot `index`, made if it has none: so much may be sent, and so
+    /// much is accepted.
+    pub(super) fn stream_at(&mut self, index: usize, credit: u32, window: u32) -> u32 {
+        let stream = self.slots.at(index).stream;
+        if stream != NO_STREAM {
+            return stream;
+        }
+        let id = self.slots.id(index);
+        let stream = self.streams.open(id, credit, window);
+        self.slots.at(index).stream = stream;
+        stream
+    }
+
+    /// Takes a fragment of a message, and returns credit.
+    ///
+    /// # Errors
+    ///
+    /// When the peer must not send it so.
+    pub(super) fn fragment<'i>(
+        &mut self,
+        place: u32,
+        header: &Header,
+        payload: Piece<'i>,
+    ) -> Result<Assembled<'i>, Violation> {
+        let settings = &self.config.settings;
+        // No compression and no attachment is ever announced or asked for.
+        if header.flags.intersects(Flags::COMPRESSED | Flags::RAW) {
+            let (kind, flags) = (header.kind, header.flags);
+            return Err(Violation::UnexpectedFlags { kind, flags });
+        }
+        if payload.len() > settings.max_payload as usize {
+            let (len, max) = (payload.len() as u32, settings.max_payload);
+            return Err(Violation::FrameTooLarge { len, max });
+        }
+        let has_more = header.flags.contains(Flags::MORE);
+        let announced = if has_more { header.aux } else { 0 };
+        let (stream, message_max) = (header.stream, settings.max_message);
+        let fragment = Piecemeal { stream, payload, has_more, announced, message_max };
+        let assembled = self.streams.at(place).receive.fragment(fragment)?;
+        if !header.flags.contains(Flags::END) {
+            self.return_credit(place);
+        }
+        Ok(assembled)
+    }
+
+    /// The reader of a stream took a message.
+    #[inline]
+    pub(super) fn taken(&mut self, stream: StreamId) {
+        let Some(index) = self.slots.find_open(stream) else {
+            return;
+        };
+        let place = self.slots.at(index).stream;
+        if place != NO_STREAM {
+            self.streams.at(place).receive.taken();
+            self.return_credit(place);
+        }
+    }
+
+    /// Bytes of a stream that wait.
+    pub(super) fn unsent(&self, stream: StreamId) -> usize {
+        match self.slots.find(stream) {
+            Found::Live(index) => match self.slots.get(index).stream {
+                NO_STREAM => 0,
+                place => self.streams.get(place).send.waiting(),
+            },
+            Found::Ended | Found::Never => 0,
+        }
+    }
+
+    /// Ends a call at the responder, with its stream.
+    pub(super) fn end_answered(&mut self, index: usize) {
+        self.drop_stream(index);
+        self.slots.end(index);
+    }
+
+    /// What streams of the peer may send from now on without CREDIT.
+    pub(super) fn set_window(&mut self, window: u32) {
+        self.window = window;
+    }
+
+    /// Longest payload of one frame that is a message this end takes.
+    pub(super) fn plain_len_max(&self) -> usize {
+        let settings = &self.config.settings;
+        settings.max_payload.min(settings.max_message) as usize
+    }
+
+    /// Gives up the stream of the call in slot `index`, if it has one.
+    #[inline]
+    pub(super) fn drop_stream(&mut self, index: usize) {
+        let slot = self.slots.at(index);
+        if slot.stream != NO_STREAM {
+            let stream = std::mem::replace(&mut slot.stream, NO_STREAM);
+            self.streams.release(stream);
+        }
+    }
+
+    /// Whether a body of a stream with an empty queue is written at once. Copying a body that the
+    /// caller keeps is worth it to save an allocation, unless much waits already.
+    #[inline]
+    pub(super) fn is_direct(&self, body: &Body<'_>) -> bool {
+        let len = body.len();
+        let is_copied = matches!(body, Body::Copy(_)) && len <= NATIVE_COPY_MAX;
+        len <= NATIVE_SMALL_MAX || is_copied && self.outbox.backlog() <= NATIVE_WRITTEN_MARK
+    }
+
+    /// Sends a message of a stream, now or when its turn and its credit come.
+    #[inline]
+    pub(super) fn send(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {
+        let is_direct = self.is_direct(&body) && frame.meta.len() <= NATIVE_SMALL_MAX;
+        // Messages of streams are many to a call, so they may not pile up where nothing holds
+        // them back.
+        let has_room =
+            frame.kind != FrameKind::Data || self.outbox.backlog() <= NATIVE_WRITTEN_MARK;
+        let stream = self.streams.at(index);
+        let cost = cost(body.len());
+        if is_direct && has_room && stream.send.is_empty() && stream.send.credit >= cost {
+            stream.send.credit -= cost;
+            self.outbox.put(&Parts { payload: body.as_ref(), ..frame });
+            return Sent::Written;
+        }
+        self.queue(index, frame, body)
+    }
+
+    fn queue(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {
+        let stream = self.streams.at(index);
+        if stream.send.is_empty() {
+            stream.send.after = self.outbox.end();
+        }
+        let is_small = body.len() <= NATIVE_SMALL_MAX && frame.meta.len() <= NATIVE_SMALL_MAX;
+        if is_small && frame.kind != FrameKind::Request {
+            let frame = Parts { payload: body.as_ref(), ..frame };
+            stream.send.push_frame(&frame, self.outbox.with_crc);
+        } else {
+            stream.send.push_long(LongMessage::new(&frame, body.into_shared()));
+        }
+        self.note_queued(index);
+        Sent::Queued
+    }
+
+    /// Sends a frame without a message behind what waits of its stream.
+    pub(super) fn send_empty(&mut self, index: u32, frame: &Parts<'_>) -> Sent {
+        let stream = self.streams.at(index);
+        if stream.send.is_empty() {
+            self.outbox.put(frame);
+            return Sent::Written;
+        }
+        stream.send.push_frame(frame, self.outbox.with_crc);
+        self.note_queued(index);
+        Sent::Queued
+    }
+
+    /// Puts the stream into its line, if it can go on, and remembers to tell when it has room.
+    pub(super) fn note_queued(&mut self, index: u32) {
+        let stream = self.streams.at(index);
+        stream.send.wants_writable |= stream.send.waiting() > UNSENT_MARK;
+        self.schedule(index);
+    }
+
+    pub(super) fn schedule(&mut self, index: u32) {
+        let stream = self.streams.at(index);
+        if stream.is_queued {
+            return;
+        }
+        if let Some(lane) = stream.send.ready() {
+            stream.is_queued = true;
+            self.outbox.enqueue(index, lane);
+        }
+    }
+
+    /// Adds credit that the peer has granted.
+    ///
+    /// # Errors
+    ///
+    /// When it grants more than can be counted.
+    pub(super) fn credit(&mut self, index: u32, granted: u32) -> Result<(), Violation> {
+        let stream = self.streams.at(index);
+        stream.send.credit = added_credit(stream.send.credit, granted)?;
+        self.schedule(index);
+        Ok(())
+    }
+
+    /// Returns credit to the peer when enough has come together.
+    #[inline]
+    pub(super) fn return_credit(&mut self, index: u32) {
+        let stream = self.streams.at(index);
+        if let Some(due) = stream.receive.credit_due() {
+            let stream = stream.id;
+            let frame = Parts { stream, ..Parts::control(FrameKind::Credit, NONE, due, &[]) };
+            self.outbox.put(&frame);
+        }
+    }
+
+    /// Hands out about `budget` bytes: exceeded by less than one small message.
+    #[inline]
+    pub(super) fn transmit(
+        &mut self,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+        mut done: impl FnMut(&mut Self, StreamId, Served),
+    ) {
+        let mut left = budget;
+        while left > 0 {
+            let used = match self.outbox.turn(&self.streams) {
+                Turn::Nobody => break,
+                Turn::Written(len) => self.outbox.emit(len.min(left), out),
+                Turn::Stream(index) => {
+                    let (used, served) = self.serve(index, left, out);
+                    if served != Served::Gone {
+                        self.after_turn(index);
+                        let stream = self.streams.get(index).id;
+                        done(self, stream, served);
+                    }
+                    used
+                }
+            };
+            left = left.saturating_sub(used);
+        }
+        self.outbox.compact();
+    }
+
+    fn serve(
+        &mut self,
+        index: u32,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+    ) -> (usize, Served) {
+        if !self.streams.dequeue(index) {
+            return (0, Served::Gone);
+        }
+        match self.streams.at(index).send.ready() {
+            None => (0, Served::Some),
+            Some(Lane::Small) => self.serve_small(index, budget, out),
+            Some(Lane::Large) => self.serve_fragment(index, budget, out),
+        }
+    }
+
+    fn serve_small(
+        &mut self,
+        index: u32,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+    ) -> (usize, Served) {
+        let send = &mut self.streams.at(index).send;
+        let run = send.take_frames(budget);
+        out(Outgoing::Copy(send.frames(&run)));
+        send.recycle();
+        self.outbox.count_small(run.count);
+        (run.range.len(), if run.is_final { Served::Final } else { Served::Some })
+    }
+
+    fn serve_fragment(
+        &mut self,
+        index: u32,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+    ) -> (usize, Served) {
+        // Long fragments are for a stream that makes nobody wait.
+        let max_payload = self.peer.max_payload as usize;
+        let is_alone = self.outbox.is_alone();
+        let max =
+            if is_alone { max_payload } else { max_payload.min(NATIVE_PAYLOAD_DEFAULT as usize) };
+        let mut head = self.outbox.take_scratch();
+        let (credit, with_crc) = (self.peer.initial_credit, self.outbox.with_crc);
+        let stream = self.streams.at(index);
+        if stream.send.opens_next() {
+            // What the peer grants a new stream counts from its REQUEST on.
+            stream.send.credit = credit;
+        }
+        let len_max = budget.max(NATIVE_FRAGMENT_MIN).min(max);
+        let fragment = stream.send.cut(stream.id, len_max, with_crc, &mut head);
+        let fragment = fragment.expect("a long message was ready");
+        let used = head.len() + fragment.body.len();
+        out(Outgoing::Copy(&head));
+        if !fragment.body.is_empty() {
+            out(Outgoing::Shared(fragment.body));
+        }
+        if let Some(crc) = fragment.crc {
+            out(Outgoing::Copy(&crc.to_le_bytes()));
+        }
+        self.outbox.give_back(head);
+        let served = match (fragment.opens, fragment.is_final) {
+            (true, _) => Served::Opened,
+            (_, true) => Served::Final,
+            _ => Served::Some,
+        };
+        (used, served)
+    }
+
+    /// Puts a stream back into line, and says when a writer may go on.
+    fn after_turn(&mut self, index: u32) {
+        self.schedule(index);
+        let stream = self.streams.at(index);
+        if stream.send.wants_writable && stream.send.waiting() <= UNSENT_MARK / 2 {
+            stream.send.wants_writable = false;
+            self.pending.push_back(Pending::Writable(stream.id));
+        }
+    }
+
+    /// Looks at the clock.
+    ///
+    /// # Errors
+    ///
+    /// When the peer is gone.
+    pub(super) fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
+        if let Some(violation) = &self.failed {
+            return Err(violation.clone());
+        }
+        self.now = now;
+        match self.keepalive.look(now) {
+            Due::Nothing => {}
+            Due::Probe(nonce) => {
+                self.outbox.put(&Parts::control(FrameKind::Ping, NONE, nonce, &[]));
+            }
+            Due::Dead(kind) => return Err(self.fail(Violation::Unanswered { kind })),
+        }
+        Ok(())
+    }
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Written,
+    Queued,
+}
+
+/// What a stream's turn has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// Nothing: the stream was given up.
+    Gone,
+    Some,
+    /// Its REQUEST.
+    Opened,
+    /// The end of its RESPONSE.
+    Final,
+}
+
+/// No flag.
+pub(super) const NONE: Flags = Flags::NONE;
+
+/// Credit after a grant.
+///
+/// # Errors
+///
+/// When the sum cannot be counted.
+pub(super) fn added_credit(credit: u32, granted: u32) -> Result<u32, Violation> {
+    let sum = u64::from(credit) + u64::from(granted);
+    u32::try_from(sum)
+        .ok()
+        .filter(|&sum| sum <= NATIVE_CREDIT_MAX)
+        .ok_or(Violation::CreditOutOfRange { credit: sum })
+}
+
+/// A reason within its bound, cut between characters.
+pub(super) fn shortened(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(NATIVE_REASON_MAX)]
+}

@@ -1,0 +1,202 @@
+//! What leaves a connection, and in which order (section 5).
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::frame::Parts;
+use super::send_side::Lane;
+use super::streams::Streams;
+use crate::limits::{NATIVE_OUTPUT_KEPT, NATIVE_SMALL_TURN};
+
+/// Bytes on their way out.
+#[derive(Debug)]
+pub enum Outgoing<'a> {
+    /// To be copied before the call returns.
+    Copy(&'a [u8]),
+    /// To be sent as they are.
+    Shared(Bytes),
+}
+
+/// Who may send next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// So many bytes of the written frames.
+    Written(usize),
+    /// The stream at this place.
+    Stream(u32),
+    Nobody,
+}
+
+/// Frames that are written already, and lines of streams that wait for their turn.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Whole frames: control, and small messages that found nothing of their stream before them.
+    written: Vec<u8>,
+    /// Bytes of `written` that are sent.
+    sent: usize,
+    /// Position of `written`'s first byte among all bytes that were ever written.
+    base: u64,
+    /// Positions, between frames, where a fragment is let through.
+    marks: VecDeque<u64>,
+    small: VecDeque<u32>,
+    large: VecDeque<u32>,
+    /// Small messages since the last fragment that was let through.
+    streak: usize,
+    /// Frames written because the peer asked for them, and not sent.
+    answers: usize,
+    /// Headers of fragments are put together here.
+    scratch: Vec<u8>,
+    pub(super) with_crc: bool,
+}
+
+impl Outbox {
+    /// Appends bytes that are not a frame.
+    pub(super) fn put_raw(&mut self, bytes: &[u8]) {
+        self.written.extend_from_slice(bytes);
+    }
+
+    /// Appends a frame behind those that are written.
+    #[inline]
+    pub(super) fn put(&mut self, frame: &Parts<'_>) {
+        frame.append(self.with_crc, &mut self.written);
+        if !self.large.is_empty() {
+            self.pass_fragments();
+        }
+    }
+
+    /// Appends a frame that the peer has caused, and returns how many of them have not left.
+    pub(super) fn put_answer(&mut self, frame: &Parts<'_>) -> usize {
+        self.put(frame);
+        self.answers += 1;
+        self.answers
+    }
+
+    fn pass_fragments(&mut self) {
+        self.streak += 1;
+        if self.streak >= NATIVE_SMALL_TURN {
+            self.streak = 0;
+            self.marks.push_back(self.end());
+        }
+    }
+
+    /// The position behind everything written.
+    pub(super) fn end(&self) -> u64 {
+        self.base + self.written.len() as u64
+    }
+
+    /// Bytes written and not sent.
+    #[inline]
+    pub(super) fn backlog(&self) -> usize {
+        self.written.len() - self.sent
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.backlog() == 0 && self.small.is_empty() && self.large.is_empty()
+    }
+
+    /// Puts a stream at the end of its line.
+    pub(super) fn enqueue(&mut self, index: u32, lane: Lane) {
+        match lane {
+            Lane::Small => self.small.push_back(index),
+            Lane::Large => self.large.push_back(index),
+        }
+    }
+
+    /// Whether nobody else waits.
+    pub(super) fn is_alone(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+
+    /// Who may send next; a stream is taken off its line.
+    #[inline]
+    pub(super) fn turn(&mut self, streams: &Streams) -> Turn {
+        if self.backlog() > 0 {
+            return self.turn_of_written(streams);
+        }
+        let is_large = self.small.is_empty() || self.streak >= NATIVE_SMALL_TURN;
+        if is_large && let Some(index) = self.large.pop_front() {
+            self.streak = 0;
+            self.marks.clear();
+            return Turn::Stream(index);
+        }
+        self.small.pop_front().map_or(Turn::Nobody, Turn::Stream)
+    }
+
+    fn turn_of_written(&mut self, streams: &Streams) -> Turn {
+        let here = self.base + self.sent as u64;
+        let mut is_marked = false;
+        while self.marks.front().is_some_and(|&mark| mark <= here) {
+            self.marks.pop_front();
+            is_marked = true;
+        }
+        if is_marked {
+            // Not before what the same stream has written: that would change its order.
+            let first = self.large.front().copied();
+            if let Some(index) = first.filter(|&index| streams.get(index).send.after <= here) {
+                self.large.pop_front();
+                return Turn::Stream(index);
+            }
+        }
+        let stop = self.marks.front().copied().unwrap_or(self.end());
+        Turn::Written((stop - here) as usize)
+    }
+
+    /// Small messages of streams were sent from their own queues.
+    pub(super) fn count_small(&mut self, count: usize) {
+        self.streak += count;
+    }
+
+    /// Sends the next `len` written bytes.
+    #[inline]
+    pub(super) fn emit(&mut self, len: usize, out: &mut dyn FnMut(Outgoing<'_>)) -> usize {
+        let end = self.sent + len;
+        out(Outgoing::Copy(&self.written[self.sent..end]));
+        self.sent = end;
+        if end == self.written.len() {
+            self.base += end as u64;
+            self.written.clear();
+            self.sent = 0;
+            self.answers = 0;
+        }
+        len
+    }
+
+    /// Gives back memory that a burst has left, and that of bytes already sent.
+    #[inline]
+    pub(super) fn compact(&mut self) {
+        if self.written.capacity() > NATIVE_OUTPUT_KEPT {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        if self.sent * 2 > self.written.len() {
+            self.written.drain(..self.sent);
+            self.base += self.sent as u64;
+            self.sent = 0;
+        }
+        if self.written.len() * 4 < self.written.capacity() {
+            self.written.shrink_to(NATIVE_OUTPUT_KEPT);
+        }
+    }
+
+    /// The buffer in which a fragment's header is put together; give it back.
+    pub(super) fn take_scratch(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    pub(super) fn give_back(&mut self, mut scratch: Vec<u8>) {
+        scratch.clear();
+        scratch.shrink_to(NATIVE_OUTPUT_KEPT);
+        self.scratch = scratch;
+    }
+
+    /// Lets the streams go: nothing of them is sent any more. What is written stays.
+    pub(super) fn drop_streams(&mut self) {
+        self.small.clear();
+        self.large.clear();
+        self.marks.clear();
+    }
+}

@@ -1,0 +1,211 @@
+//! What one stream receives: fragments into messages, and the credit for them (section 6).
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use super::frame::cost;
+use super::{FrameKind, Piece, RequestHead, StreamId, Violation};
+use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_EAGER};
+
+/// A message of which fragments have come.
+#[derive(Debug)]
+struct Assembly {
+    bytes: BytesMut,
+    /// Bytes of the whole message, if its sender said so.
+    announced: Option<u32>,
+    /// Credit that it used up and that was not returned, as another message is in front.
+    unreturned: u32,
+}
+
+/// What a fragment amounts to.
+#[derive(Debug)]
+pub(super) enum Assembled<'i> {
+    /// The message goes on.
+    Partial,
+    Message(Piece<'i>),
+    /// The message is longer than this end takes.
+    TooLarge,
+}
+
+/// A fragment, as its header describes it.
+#[derive(Debug)]
+pub(super) struct Piecemeal<'i> {
+    pub(super) stream: StreamId,
+    pub(super) payload: Piece<'i>,
+    /// The message continues in another frame.
+    pub(super) has_more: bool,
+    /// `aux` of the frame: on a first fragment the length of the message, if it is not 0.
+    pub(super) announced: u32,
+    pub(super) message_max: u32,
+}
+
+/// The receiving half of a stream.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveSide {
+    /// Bytes that the peer may send.
+    granted: u32,
+    /// Bytes that it may send when nothing waits here.
+    window: u32,
+    /// Credit to be returned, together with more.
+    owed: u32,
+    /// Messages handed out that the reader has not taken.
+    untaken: usize,
+    /// What those behind the first of them cost.
+    costs: VecDeque<u32>,
+    assembly: Option<Assembly>,
+    /// A REQUEST whose first message is being assembled, and its metadata.
+    pub(super) request: Option<(RequestHead, Bytes)>,
+    /// Its metadata was handed out already.
+    pub(super) initial_seen: bool,
+    pub(super) has_ended: bool,
+}
+
+impl ReceiveSide {
+    /// Ready for another stream.
+    pub(super) fn reset(&mut self, window: u32) {
+        self.costs.clear();
+        self.costs.shrink_to(NATIVE_COSTS_KEPT);
+        *self = Self {
+            granted: window,
+            window,
+            costs: std::mem::take(&mut self.costs),
+            ..Self::default()
+        };
+    }
+
+    /// Drops what was assembled; nothing of this stream is delivered any more.
+    pub(super) fn abandon(&mut self) {
+        self.assembly = None;
+        self.request = None;
+        self.has_ended = true;
+    }
+
+    pub(super) fn is_assembling(&self) -> bool {
+        self.assembly.is_some()
+    }
+
+    /// Takes one fragment.
+    ///
+    /// # Errors
+    ///
+    /// When it exceeds the credit, or contradicts the announced length.
+    pub(super) fn fragment<'i>(
+        &mut self,
+        fragment: Piecemeal<'i>,
+    ) -> Result<Assembled<'i>, Violation> {
+        let cost = cost(fragment.payload.len());
+        let Some(granted) = self.granted.checked_sub(cost) else {
+            let by = u64::from(cost - self.granted);
+            return Err(Violation::CreditExceeded { stream: fragment.stream, by });
+        };
+        self.granted = granted;
+        if self.untaken == 0 {
+            self.owed += cost;
+        }
+        if self.assembly.is_none() && !fragment.has_more {
+            if fragment.payload.len() > fragment.message_max as usize {
+                return Ok(Assembled::TooLarge);
+            }
+            self.deliver(cost);
+            return Ok(Assembled::Message(fragment.payload));
+        }
+        self.assemble(fragment, cost)
+    }
+
+    fn assemble<'i>(
+        &mut self,
+        fragment: Piecemeal<'i>,
+        cost: u32,
+    ) -> Result<Assembled<'i>, Violation> {
+        let announced = (fragment.announced != 0).then_some(fragment.announced);
+        let assembly = self.assembly.get_or_insert_with(|| Assembly {
+            bytes: BytesMut::new(),
+            announced,
+            unreturned: 0,
+        });
+        let len = assembly.bytes.len() + fragment.payload.len();
+        if len.max(assembly.announced.unwrap_or(0) as usize) > fragment.message_max as usize {
+            return Ok(Assembled::TooLarge);
+        }
+        if self.untaken > 0 {
+            assembly.unreturned += cost;
+        }
+        assembly.append(&fragment.payload);
+        check_length(&fragment, len, assembly.announced)?;
+        if fragment.has_more {
+            return Ok(Assembled::Partial);
+        }
+        let unreturned = assembly.unreturned;
+        let bytes = std::mem::take(&mut assembly.bytes).freeze();
+        self.assembly = None;
+        self.deliver(unreturned);
+        Ok(Assembled::Message(Piece::Owned(bytes)))
+    }
+
+    /// Counts a complete message: the first in the queue has returned its credit on arrival.
+    #[inline]
+    fn deliver(&mut self, cost: u32) {
+        if self.untaken > 0 {
+            self.costs.push_back(cost);
+        }
+        self.untaken += 1;
+    }
+
+    /// The reader took a message: the one behind it returns its credit.
+    #[inline]
+    pub(super) fn taken(&mut self) {
+        if self.untaken == 0 {
+            return;
+        }
+        self.untaken -= 1;
+        if let Some(cost) = self.costs.pop_front() {
+            self.owed += cost;
+        } else if let Some(assembly) = &mut self.assembly {
+            self.owed += std::mem::take(&mut assembly.unreturned);
+        }
+    }
+
+    /// Credit to send now: half a window at least, so that CREDIT frames are few.
+    #[inline]
+    pub(super) fn credit_due(&mut self) -> Option<u32> {
+        if self.owed < self.window / 2 || self.has_ended {
+            return None;
+        }
+        let due = std::mem::take(&mut self.owed);
+        self.granted += due;
+        Some(due)
+    }
+}
+
+/// A message is as long as its first fragment said.
+fn check_length(
+    fragment: &Piecemeal<'_>,
+    len: usize,
+    announced: Option<u32>,
+) -> Result<(), Violation> {
+    let Some(announced) = announced else {
+        return Ok(());
+    };
+    let stream = fragment.stream;
+    if len > announced as usize {
+        return Err(Violation::LongerThanAnnounced { stream, announced });
+    }
+    if (len == announced as usize) == fragment.has_more {
+        return Err(Violation::OutOfOrder { kind: FrameKind::Data, stream });
+    }
+    Ok(())
+}
+
+impl Assembly {
+    /// Appends `piece`. Memory follows the bytes that came: an announcement alone reserves little.
+    fn append(&mut self, piece: &[u8]) {
+        let needed = self.bytes.len() + piece.len();
+        if needed > self.bytes.capacity() {
+            let wanted = NATIVE_MESSAGE_EAGER.max(needed * 2);
+            let wanted = self.announced.map_or(wanted, |total| wanted.min(total as usize));
+            self.bytes.reserve(wanted.max(needed) - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(piece);
+    }
+}

@@ -1,0 +1,305 @@
+//! What one stream wants to send: its queue and its credit (sections 5 and 6).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::frame::{Parts, cost};
+use super::{Flags, FrameKind, HEADER_LEN, Header, REQUEST_HEAD_LEN, StreamId};
+use crate::limits::{NATIVE_FRAGMENT_MIN, NATIVE_SMALL_TURN, NATIVE_STREAM_KEPT};
+
+/// How a stream waits for the socket: small messages go before fragments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    Small,
+    Large,
+}
+
+/// What comes behind a message.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// More messages may follow.
+    Open,
+    /// The sender is done.
+    End,
+    /// The message is that of the RESPONSE.
+    Response { status: u8, meta: Vec<u8> },
+}
+
+/// A message that is cut into fragments when the socket asks for bytes.
+#[derive(Debug)]
+pub(super) struct LongMessage {
+    /// The head of the REQUEST that this message opens its stream with.
+    pub(super) request: Option<[u8; REQUEST_HEAD_LEN]>,
+    /// Flags and metadata of the first frame.
+    pub(super) flags: Flags,
+    pub(super) meta: Vec<u8>,
+    pub(super) body: Bytes,
+    pub(super) ending: Ending,
+}
+
+impl LongMessage {
+    /// The message that `frame` announces: its last frame will be of the same kind, unless that
+    /// is a REQUEST, which is the first.
+    pub(super) fn new(frame: &Parts<'_>, body: Bytes) -> Self {
+        let meta = frame.meta.to_vec();
+        let flags = frame.flags.without(Flags::END);
+        if frame.kind == FrameKind::Response {
+            let ending = Ending::Response { status: frame.aux as u8, meta };
+            return Self { request: None, flags, meta: Vec::new(), body, ending };
+        }
+        let ends = frame.flags.contains(Flags::END);
+        let ending = if ends { Ending::End } else { Ending::Open };
+        let request = frame.head.first_chunk().copied();
+        Self { request, flags, meta, body, ending }
+    }
+}
+
+#[derive(Debug)]
+enum Item {
+    /// So many bytes of small, whole frames, which lie in `frames`.
+    Frames(usize),
+    Long {
+        message: LongMessage,
+        len: u32,
+        is_started: bool,
+    },
+}
+
+/// The frames taken from a queue in one turn.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) range: Range<usize>,
+    pub(super) count: usize,
+    /// A RESPONSE is among them, as the last.
+    pub(super) is_final: bool,
+}
+
+/// A fragment whose header was written.
+#[derive(Debug)]
+pub(super) struct Fragment {
+    pub(super) body: Bytes,
+    pub(super) crc: Option<u32>,
+    /// It is the first of a REQUEST.
+    pub(super) opens: bool,
+    /// It is the last of a RESPONSE.
+    pub(super) is_final: bool,
+}
+
+/// The sending half of a stream.
+#[derive(Debug, Default)]
+pub(super) struct SendSide {
+    /// Bytes that the peer takes now.
+    pub(super) credit: u32,
+    /// Small frames in their wire form; those before `head` are sent.
+    frames: Vec<u8>,
+    head: usize,
+    items: VecDeque<Item>,
+    waiting: usize,
+    /// The stream's earlier frames end before this position of the output.
+    pub(super) after: u64,
+    pub(super) wants_writable: bool,
+    /// Nothing may be queued any more.
+    pub(super) has_ended: bool,
+}
+
+impl SendSide {
+    /// Ready for another stream; buffers stay up to a bound.
+    pub(super) fn reset(&mut self, credit: u32) {
+        self.clear();
+        self.credit = credit;
+        self.after = 0;
+        self.wants_writable = false;
+        self.has_ended = false;
+    }
+
+    /// Drops what waits.
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+        self.frames.clear();
+        self.frames.shrink_to(NATIVE_STREAM_KEPT);
+        self.head = 0;
+        self.waiting = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether the REQUEST itself is next.
+    pub(super) fn opens_next(&self) -> bool {
+        let front = self.items.front();
+        matches!(front, Some(Item::Long { message, is_started: false, .. }) if message.request.is_some())
+    }
+
+    /// Queues a small message.
+    pub(super) fn push_frame(&mut self, frame: &Parts<'_>, with_crc: bool) {
+        if self.head > NATIVE_STREAM_KEPT && self.head * 2 > self.frames.len() {
+            self.frames.drain(..self.head);
+            self.head = 0;
+        }
+        let start = self.frames.len();
+        frame.append(with_crc, &mut self.frames);
+        let len = self.frames.len() - start;
+        self.waiting += len;
+        match self.items.back_mut() {
+            Some(Item::Frames(bytes)) => *bytes += len,
+            _ => self.items.push_back(Item::Frames(len)),
+        }
+    }
+
+    /// Queues a message that will be cut.
+    pub(super) fn push_long(&mut self, message: LongMessage) {
+        let len = message.body.len();
+        self.waiting += len + HEADER_LEN;
+        self.items.push_back(Item::Long { message, len: len as u32, is_started: false });
+    }
+
+    /// The lane in which the queue may go on now, if its credit lets it.
+    #[inline]
+    pub(super) fn ready(&self) -> Option<Lane> {
+        match self.items.front()? {
+            Item::Frames(_) => {
+                let (_, cost, _) = self.frame_at(self.head);
+                (cost <= self.credit).then_some(Lane::Small)
+            }
+            Item::Long { message, .. } => {
+                // Shreds of credit are not worth a header; the peer returns it by halves of a
+                // window.
+                let least = message.body.len().min(NATIVE_FRAGMENT_MIN);
+                (cost(least) <= self.credit).then_some(Lane::Large)
+            }
+        }
+    }
+
+    /// Takes small frames from the front: one at least, within `budget` bytes otherwise.
+    pub(super) fn take_frames(&mut self, budget: usize) -> Run {
+        let Some(Item::Frames(bytes)) = self.items.front() else {
+            return Run { range: 0..0, count: 0, is_final: false };
+        };
+        let (start, end) = (self.head, self.head + *bytes);
+        let mut run = Run { range: start..start, count: 0, is_final: false };
+        while run.range.end < end && run.count < NATIVE_SMALL_TURN {
+            let (len, cost, is_final) = self.frame_at(run.range.end);
+            let is_over = run.range.end + len - start > budget && run.count > 0;
+            if cost > self.credit || is_over {
+                break;
+            }
+            self.credit -= cost;
+            run.range.end += len;
+            run.count += 1;
+            run.is_final = is_final;
+        }
+        self.advance(run.range.len(), end);
+        run
+    }
+
+    fn advance(&mut self, taken: usize, end: usize) {
+        self.head += taken;
+        self.waiting -= taken;
+        if self.head < end {
+            self.items[0] = Item::Frames(end - self.head);
+        } else {
+            self.items.pop_front();
+        }
+    }
+
+    /// The bytes of a run; call [`SendSide::recycle`] when they are sent.
+    pub(super) fn frames(&self, run: &Run) -> &[u8] {
+        &self.frames[run.range.clone()]
+    }
+
+    /// Starts the buffer of small frames from its beginning when all of it is sent.
+    pub(super) fn recycle(&mut self) {
+        if self.head == self.frames.len() {
+            self.frames.clear();
+            self.head = 0;
+        }
+    }
+
+    /// Length, credit and finality of the queued frame at `at`.
+    fn frame_at(&self, at: usize) -> (usize, u32, bool) {
+        let head = self.frames[at..].first_chunk().expect("whole frames are queued");
+        let header = Header::decode(head).expect("our own frames are well-formed");
+        let is_empty = header.flags.contains(Flags::NOMSG);
+        let cost = if is_empty { 0 } else { cost(header.payload_len()) };
+        (HEADER_LEN + header.len as usize, cost, header.kind == FrameKind::Response)
+    }
+
+    /// Cuts up to `len_max` bytes off the long message in front and appends its header to `head`.
+    pub(super) fn cut(
+        &mut self,
+        id: StreamId,
+        len_max: usize,
+        with_crc: bool,
+        head: &mut Vec<u8>,
+    ) -> Option<Fragment> {
+        let Some(Item::Long { message, len, is_started }) = self.items.front_mut() else {
+            return None;
+        };
+        let taken = message.body.len().min(len_max).min(self.credit as usize);
+        let body = message.body.split_to(taken);
+        self.credit = self.credit.saturating_sub(cost(taken));
+        let opens = !*is_started && message.request.is_some();
+        let is_last = message.body.is_empty();
+        let is_final = is_last && matches!(message.ending, Ending::Response { .. });
+        let frame = Self::fragment_parts(message, id, *len, !*is_started);
+        let crc = frame.append_head(taken, with_crc, head);
+        let crc = crc.map(|crc| crc32c::crc32c_append(crc, &body));
+        *is_started = true;
+        self.waiting -= taken;
+        if is_last {
+            self.items.pop_front();
+            self.waiting -= HEADER_LEN;
+        }
+        Some(Fragment { body, crc, opens, is_final })
+    }
+
+    /// The frame of a fragment, after its bytes were split off `message`.
+    fn fragment_parts<'m>(
+        message: &'m LongMessage,
+        id: StreamId,
+        len: u32,
+        is_first: bool,
+    ) -> Parts<'m> {
+        let mut frame = Parts {
+            kind: FrameKind::Data,
+            flags: Flags::NONE,
+            stream: id,
+            aux: 0,
+            head: &[],
+            meta: &[],
+            payload: &[],
+        };
+        if is_first {
+            frame.flags = message.flags;
+            frame.meta = &message.meta;
+            if let Some(head) = &message.request {
+                frame.kind = FrameKind::Request;
+                frame.head = head;
+            }
+        }
+        if !message.body.is_empty() {
+            frame.flags |= Flags::MORE;
+            frame.aux = if is_first { len } else { 0 };
+            return frame;
+        }
+        match &message.ending {
+            Ending::Open => {}
+            Ending::End => frame.flags |= Flags::END,
+            Ending::Response { status, meta } => {
+                frame.kind = FrameKind::Response;
+                frame.flags |= Flags::END;
+                frame.aux = u32::from(*status);
+                frame.meta = meta;
+            }
+        }
+        frame
+    }
+}

@@ -1,0 +1,397 @@
+//! The side that accepts connections and answers calls.
+
+use std::time::Duration;
+
+use super::control::Farewell;
+use super::frame::Parts;
+use super::link::{Link, NONE, Pending, Served, Stage};
+use super::rates::Bucket;
+use super::slots::{Found, NO_STREAM};
+use super::{
+    Body, Config, Flags, FrameKind, Gone, Outgoing, Piece, Reply, RequestHead, StreamId, Violation,
+};
+use crate::limits::NATIVE_RESET_RATE;
+
+/// One accepted connection as a machine without I/O: bytes go into [`receive`](Self::receive),
+/// events come out of it, and bytes to send out of [`transmit`](Self::transmit).
+///
+/// Streams are numbered by dense slots: [`StreamId::slot`] may index a table of the caller's.
+/// Every request ends in exactly one RESPONSE, by [`respond`](Self::respond) or, when it was
+/// cancelled or broke a limit, by the machine, which then says so with an event.
+///
+/// The output of a machine is bounded as long as its caller stops calling `receive` while much of
+/// it is unsent: see [`output_len`](Self::output_len).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ringway_wire::native::{
+///     Body, Client, ClientEvent, Config, Open, Outgoing, Reply, Server, ServerEvent,
+/// };
+///
+/// let now = Duration::ZERO;
+/// let mut client = Client::new(Config::default(), now);
+/// let mut server = Server::new(Config::default(), now);
+/// let call = client.open(Open {
+///     method: 1,
+///     name: "echo.Echo/Say",
+///     message: Some(Body::Copy(b"hello")),
+///     end: true,
+///     ..Open::default()
+/// })?;
+///
+/// let mut wire = Vec::new();
+/// client.transmit(usize::MAX, &mut |out| match out {
+///     Outgoing::Copy(bytes) => wire.extend_from_slice(bytes),
+///     Outgoing::Shared(bytes) => wire.extend_from_slice(&bytes),
+/// });
+/// let mut input = &wire[..];
+/// while let Some(event) = server.receive(&mut input, now)? {
+///     if let ServerEvent::Request { stream, message: Some(message), .. } = event {
+///         let message = Some(Body::Copy(&message));
+///         server.respond(stream, Reply { status: 0, meta: &[], message });
+///     }
+/// }
+///
+/// let mut wire = Vec::new();
+/// server.transmit(usize::MAX, &mut |out| match out {
+///     Outgoing::Copy(bytes) => wire.extend_from_slice(bytes),
+///     Outgoing::Shared(bytes) => wire.extend_from_slice(&bytes),
+/// });
+/// let mut input = &wire[..];
+/// let event = client.receive(&mut input, now)?;
+/// assert!(matches!(
+///     event,
+///     Some(ClientEvent::Response { stream, status: 0, message: Some(message), .. })
+///         if stream == call && *message == *b"hello"
+/// ));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    pub(super) link: Link,
+    pub(super) resets: Bucket,
+    /// `link.requests` at the last RST.
+    pub(super) requests_at_reset: u32,
+    /// Requests that may be in flight: a lease, or 0 while draining.
+    pub(super) permits: usize,
+    pub(super) drain: Option<Drain>,
+    /// Longest payload of a request that needs no closer look.
+    pub(super) plain_len_max: usize,
+}
+
+/// The end of a connection that finishes what it has begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Drain {
+    pub(super) length: Duration,
+    /// Known from the first look at the clock on.
+    pub(super) until: Option<Duration>,
+}
+
+/// What has arrived from a client, or happened to a stream.
+#[derive(Debug)]
+pub enum ServerEvent<'i> {
+    /// A call begins; its first message is complete.
+    Request {
+        /// Its stream.
+        stream: StreamId,
+        /// Its fixed fields.
+        head: RequestHead,
+        /// Its metadata, for a [`MetaReader`](super::MetaReader).
+        meta: Piece<'i>,
+        /// Its first message, if it came with one.
+        message: Option<Piece<'i>>,
+        /// The client sends no more messages.
+        end: bool,
+    },
+    /// Another message of a call.
+    Message {
+        /// Its stream.
+        stream: StreamId,
+        /// The whole message.
+        message: Piece<'i>,
+        /// The client sends no more messages.
+        end: bool,
+    },
+    /// The client sends no more messages.
+    End {
+        /// Its stream.
+        stream: StreamId,
+    },
+    /// The client gave the call up. It is answered already: drop the handler.
+    Cancelled {
+        /// Its stream.
+        stream: StreamId,
+        /// Why, as a status: 1 cancelled, 4 deadline exceeded.
+        code: u8,
+        /// Why, in words of the client's.
+        reason: Piece<'i>,
+    },
+    /// The call broke a limit or outlived the drain. It is answered already: drop the handler.
+    Failed {
+        /// Its stream.
+        stream: StreamId,
+        /// The status it was answered with.
+        code: u8,
+    },
+    /// [`Server::unsent`] of this stream was above
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK), and half of that has left.
+    Writable {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// The client opens no more calls.
+    PeerLeaving {
+        /// A [`GoAwayCode`](super::GoAwayCode) as a number.
+        code: u32,
+        /// Why, in words of the client's.
+        reason: Piece<'i>,
+    },
+}
+
+impl Server {
+    /// A connection that was accepted; nothing is sent before the client has greeted.
+    #[must_use]
+    pub fn new(config: Config, now: Duration) -> Self {
+        let mut server = Self {
+            link: Link::new(config, now),
+            resets: Bucket::new(NATIVE_RESET_RATE, now),
+            requests_at_reset: 0,
+            permits: usize::MAX,
+            drain: None,
+            plain_len_max: 0,
+        };
+        server.note_window();
+        server
+    }
+
+    /// Takes frames off the front of `input` until one is an event.
+    ///
+    /// `None`: the input is used up, and a frame cut at its end is kept. The event borrows from
+    /// `input` only, so the machine may be used while it is looked at. What `transmit` has caused
+    /// ([`has_events`](Self::has_events)) comes first; an empty input will do for it.
+    ///
+    /// # Errors
+    ///
+    /// When the client broke the protocol. The same error comes again ever after;
+    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    #[inline]
+    pub fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        self.link.hear(input, now);
+        loop {
+            if !self.link.is_plain() {
+                match self.before_frames(input) {
+                    Ok(Before::Frames) => {}
+                    Ok(Before::Nothing) => return Ok(None),
+                    Ok(Before::Event(event)) => return Ok(Some(event)),
+                    Err(violation) => return Err(violation),
+                }
+            }
+            let event = match self.link.splitter.next(input) {
+                Ok(None) => return Ok(None),
+                Ok(Some(frame)) => self.on_frame(frame),
+                Err(violation) => Err(violation),
+            };
+            match event {
+                Ok(None) => {}
+                Ok(event) => return Ok(event),
+                Err(violation) => return Err(self.link.fail(violation)),
+            }
+        }
+    }
+
+    #[cold]
+    fn before_frames<'i>(&mut self, input: &mut &'i [u8]) -> Result<Before<'i>, Violation> {
+        if let Some(violation) = &self.link.failed {
+            return Err(violation.clone());
+        }
+        match self.link.pending.pop_front() {
+            Some(Pending::Writable(stream)) => {
+                return Ok(Before::Event(ServerEvent::Writable { stream }));
+            }
+            Some(Pending::Failed(stream, code)) => {
+                return Ok(Before::Event(ServerEvent::Failed { stream, code }));
+            }
+            Some(Pending::Capacity) | None => {}
+        }
+        if self.link.stage == Stage::Preface {
+            match self.link.take_preface(input) {
+                Ok(None) => return Ok(Before::Nothing),
+                Ok(Some(())) => self.link.greet(),
+                Err(violation) => {
+                    if matches!(violation, Violation::WrongVersion { .. }) {
+                        self.link.greet();
+                    }
+                    return Err(self.link.fail(violation));
+                }
+            }
+        }
+        Ok(Before::Frames)
+    }
+
+    /// Ends a call. `false`: it had ended already, cancelled or failed, and nothing is sent.
+    ///
+    /// What was sent on the stream before goes first. A message longer than one frame, or than
+    /// the client's credit, keeps the stream in [`in_flight`](Self::in_flight) until it has left.
+    #[inline]
+    pub fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> bool {
+        let link = &mut self.link;
+        let Some(index) = link.slots.find_open(stream) else {
+            return false;
+        };
+        let is_plain = link.slots.at(index).stream == NO_STREAM && reply.meta.is_empty();
+        if let Some(body) = &reply.message
+            && is_plain
+            && link.is_direct(body)
+            && link.failed.is_none()
+        {
+            link.outbox.put(&Parts {
+                kind: FrameKind::Response,
+                flags: Flags::END,
+                stream,
+                aux: u32::from(reply.status),
+                head: &[],
+                meta: &[],
+                payload: body.as_ref(),
+            });
+            link.slots.end(index);
+            return true;
+        }
+        self.respond_at(index, stream, reply)
+    }
+
+    /// Sends a message of a stream, with `meta` as the initial metadata when it is the first.
+    ///
+    /// Messages beyond the client's credit wait here, however many: see [`unsent`](Self::unsent).
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when the call has ended.
+    #[inline]
+    pub fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<(), Gone> {
+        let link = &mut self.link;
+        let index = link.slots.find_open(stream).ok_or(Gone)?;
+        if link.failed.is_some() {
+            return Err(Gone);
+        }
+        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
+        let place = link.stream_at(index, credit, window);
+        let frame = Parts {
+            kind: FrameKind::Data,
+            flags: NONE,
+            stream,
+            aux: 0,
+            head: &[],
+            meta,
+            payload: &[],
+        };
+        link.send(place, frame, message);
+        Ok(())
+    }
+
+    /// Sends initial metadata without waiting for a first message.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when the call has ended.
+    pub fn send_initial(&mut self, stream: StreamId, meta: &[u8]) -> Result<(), Gone> {
+        let link = &mut self.link;
+        let index = link.slots.find_open(stream).ok_or(Gone)?;
+        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
+        let place = link.stream_at(index, credit, window);
+        let (kind, flags) = (FrameKind::Data, Flags::NOMSG);
+        let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta, payload: &[] };
+        link.send_empty(place, &frame);
+        Ok(())
+    }
+
+    /// Tells that the reader took one message out of its queue, so that the next one returns its
+    /// credit (section 6). To be called once for each message of a stream that was not ended by
+    /// its request; calls for other streams do nothing.
+    #[inline]
+    pub fn taken(&mut self, stream: StreamId) {
+        self.link.taken(stream);
+    }
+
+    /// Bytes of a stream that wait for credit or for the socket. A writer should wait while this
+    /// is above [`UNSENT_MARK`](crate::native::UNSENT_MARK); [`ServerEvent::Writable`] wakes it.
+    #[must_use]
+    pub fn unsent(&self, stream: StreamId) -> usize {
+        self.link.unsent(stream)
+    }
+
+    /// Calls that have begun and whose RESPONSE is not written yet.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.link.slots.live()
+    }
+
+    /// Hands out bytes to send, in order: about `budget`, exceeded by less than one small message.
+    /// Messages are cut to fragments here, so what is not asked for can still be overtaken.
+    #[inline]
+    pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        self.link.transmit(budget, out, |link, stream, served| {
+            if served == Served::Final
+                && let Found::Live(index) = link.slots.find(stream)
+            {
+                link.end_answered(index);
+            }
+        });
+    }
+
+    /// Whether [`transmit`](Self::transmit) has something to give.
+    #[inline]
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.link.outbox.is_empty()
+    }
+
+    /// Bytes written and not yet handed out, without those that wait in queues of streams. They
+    /// grow with what the client sends, so read no more from a client that does not read.
+    #[inline]
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.link.outbox.backlog()
+    }
+
+    /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
+    #[inline]
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        !self.link.pending.is_empty()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        if self.link.failed.is_some() {
+            return None;
+        }
+        let keepalive = self.link.keepalive.deadline(self.link.now);
+        let drain = self.drain.map(|drain| drain.until.unwrap_or(self.link.now));
+        Some(drain.map_or(keepalive, |until| until.min(keepalive)))
+    }
+
+    pub(super) fn note_window(&mut self) {
+        self.plain_len_max = self.link.plain_len_max().min(self.link.window as usize);
+    }
+}
+
+/// What comes before the next frame.
+enum Before<'i> {
+    Frames,
+    Nothing,
+    Event(ServerEvent<'i>),
+}
+
+impl<'i> ServerEvent<'i> {
+    pub(super) fn leaving(farewell: Farewell<'i>) -> Self {
+        ServerEvent::PeerLeaving { code: farewell.code, reason: farewell.reason }
+    }
+}

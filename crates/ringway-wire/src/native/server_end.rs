@@ -1,0 +1,138 @@
+//! How calls end at the server, and how the connection does (section 8).
+
+use std::time::Duration;
+
+use super::frame::Parts;
+use super::link::{Pending, Sent};
+use super::server::{Drain, Server};
+use super::slots::{NO_STREAM, Phase};
+use super::{Flags, FrameKind, GoAwayCode, MetaWriter, Reply, StreamId, Violation};
+
+/// Statuses that the machine answers with.
+const RESOURCE_EXHAUSTED: u8 = 8;
+const UNAVAILABLE: u8 = 14;
+
+impl Server {
+    /// A reply with metadata, without a message, of a stream, or too long to be written at once.
+    pub(super) fn respond_at(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) -> bool {
+        if self.link.failed.is_some() {
+            return false;
+        }
+        if reply.meta.len() > self.link.peer.max_meta as usize {
+            let mut meta = Vec::new();
+            let text = "the reply's metadata is longer than the client takes";
+            MetaWriter::new(&mut meta).status_message(text);
+            let reply = Reply { status: RESOURCE_EXHAUSTED, meta: &meta, message: None };
+            return self.respond_at(index, stream, reply);
+        }
+        let is_empty = reply.message.is_none();
+        let frame = Parts {
+            kind: FrameKind::Response,
+            flags: if is_empty { Flags::END | Flags::NOMSG } else { Flags::END },
+            stream,
+            aux: u32::from(reply.status),
+            head: &[],
+            meta: reply.meta,
+            payload: &[],
+        };
+        let link = &mut self.link;
+        if is_empty && link.slots.at(index).stream == NO_STREAM {
+            link.outbox.put(&frame);
+            link.slots.end(index);
+            return true;
+        }
+        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
+        let place = link.stream_at(index, credit, window);
+        let sent = match reply.message {
+            None => link.send_empty(place, &frame),
+            Some(body) => link.send(place, frame, body),
+        };
+        match sent {
+            Sent::Written => link.end_answered(index),
+            Sent::Queued => {
+                link.slots.at(index).phase = Phase::Closing;
+                link.streams.at(place).receive.abandon();
+            }
+        }
+        true
+    }
+
+    /// Tells the client how many requests it may have in flight from now on. What it sends beyond
+    /// is refused, as safe to repeat elsewhere.
+    pub fn lease(&mut self, permits: u32) {
+        if self.drain.is_none() {
+            self.permits = permits as usize;
+            let (kind, flags) = (FrameKind::Lease, Flags::NONE);
+            self.link.outbox.put(&Parts::control(kind, flags, permits, &[]));
+        }
+    }
+
+    /// Announces the end of the connection. New requests are refused from now on; those that run
+    /// have `drain` to finish, then the machine answers them UNAVAILABLE, with a
+    /// [`Failed`](super::ServerEvent::Failed) for each. Close when
+    /// [`is_finished`](Self::is_finished).
+    pub fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
+        if self.link.failed.is_none() {
+            self.link.put_go_away(code, drain, reason);
+            self.permits = 0;
+            self.drain = Some(Drain { length: drain, until: None });
+        }
+    }
+
+    /// Whether the connection is to be closed: it drained, or failed, and all of it is sent.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let is_done = self.link.failed.is_some() || self.drain.is_some() && self.in_flight() == 0;
+        is_done && !self.has_output()
+    }
+
+    /// Does what is due: PING, the end of a drain. Earlier calls than
+    /// [`poll_timeout`](Self::poll_timeout) asks for do no harm.
+    ///
+    /// # Errors
+    ///
+    /// When the client is gone, as in [`receive`](Self::receive).
+    pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
+        self.link.handle_timeout(now)?;
+        if let Some(drain) = &mut self.drain {
+            let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
+            if now >= until {
+                self.end_all();
+            }
+        }
+        Ok(())
+    }
+
+    /// The time to drain is over.
+    fn end_all(&mut self) {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message("the server ends this connection");
+        for stream in self.link.slots.live_ids() {
+            let index = stream.slot() as usize;
+            if self.link.slots.at(index).phase == Phase::Open && self.is_known(index) {
+                self.link.pending.push_back(Pending::Failed(stream, UNAVAILABLE));
+            }
+            self.link.end_answered(index);
+            self.link.outbox.put(&Parts {
+                kind: FrameKind::Response,
+                flags: Flags::END | Flags::NOMSG,
+                stream,
+                aux: u32::from(UNAVAILABLE),
+                head: &[],
+                meta: &meta,
+                payload: &[],
+            });
+        }
+        if let Some(drain) = &mut self.drain {
+            drain.until = Some(Duration::MAX);
+        }
+    }
+
+    /// Whether the call in slot `index` was told to the caller.
+    pub(super) fn is_known(&mut self, index: usize) -> bool {
+        match self.link.slots.at(index).stream {
+            NO_STREAM => true,
+            place => self.link.streams.at(place).receive.request.is_none(),
+        }
+    }
+}

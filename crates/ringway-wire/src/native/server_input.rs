@@ -1,0 +1,252 @@
+//! Frames that a client sends, and the answers that are the machine's to give (sections 6 and 7).
+
+use super::frame::{Frame, Parts};
+use super::link::{Pending, Stage, added_credit};
+use super::receive_side::Assembled;
+use super::server::{Server, ServerEvent};
+use super::slots::{Found, NO_STREAM, Phase};
+use super::{
+    Flags, FrameKind, Header, MetaWriter, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation,
+};
+
+/// Statuses that the machine answers with.
+const CANCELLED: u8 = 1;
+const RESOURCE_EXHAUSTED: u8 = 8;
+const UNAVAILABLE: u8 = 14;
+const STATUS_MAX: u32 = 16;
+
+/// Flags of a frame that holds a whole message.
+const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NAMED).union(Flags::NOMSG);
+
+impl Server {
+    #[inline]
+    pub(super) fn on_frame<'i>(
+        &mut self,
+        frame: Frame<'i>,
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        if frame.header.kind == FrameKind::Request && self.link.stage == Stage::Open {
+            return self.on_request(frame);
+        }
+        self.on_other(frame)
+    }
+
+    #[inline]
+    fn on_request<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ServerEvent<'i>>, Violation> {
+        let Frame { header, mut body } = frame;
+        let (stream, flags) = (header.stream, header.flags);
+        let raw = body.split_to(REQUEST_HEAD_LEN);
+        let head = RequestHead::decode(raw.first_chunk().unwrap_or(&[0; REQUEST_HEAD_LEN]))?;
+        let meta = body.split_to(usize::from(header.meta_len));
+        let link = &mut self.link;
+        let slots_max = link.config.settings.max_streams;
+        if stream.slot() >= slots_max {
+            return Err(Violation::SlotOutOfRange { slot: stream.slot(), max: slots_max });
+        }
+        let Some(index) = link.slots.accept(stream, head.initial_credit) else {
+            return Err(Violation::StreamInUse { stream });
+        };
+        link.requests = link.requests.wrapping_add(1);
+        let is_plain = flags.contains(Flags::END)
+            & WHOLE.contains(flags)
+            & (meta.len() <= link.config.settings.max_meta as usize)
+            & (body.len() <= self.plain_len_max)
+            & (link.slots.live() <= self.permits);
+        if is_plain {
+            link.slots.at(index).remote_ended = true;
+            let message = (!flags.contains(Flags::NOMSG)).then_some(body);
+            return Ok(Some(ServerEvent::Request { stream, head, meta, message, end: true }));
+        }
+        self.begin(index, header, head, meta, body)
+    }
+
+    /// A request that is not simply one whole frame.
+    fn begin<'i>(
+        &mut self,
+        index: usize,
+        header: Header,
+        head: RequestHead,
+        meta: Piece<'i>,
+        payload: Piece<'i>,
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        let (stream, flags) = (header.stream, header.flags);
+        if self.link.slots.live() > self.permits {
+            return self.refuse(index, stream).map(|()| None);
+        }
+        if meta.len() > self.link.config.settings.max_meta as usize {
+            let text = "metadata is longer than the server takes";
+            return self.end_by_limit(index, stream, text, false).map(|()| None);
+        }
+        let window = self.link.window;
+        let place = self.link.stream_at(index, head.initial_credit, window);
+        let end = flags.contains(Flags::END);
+        if flags.contains(Flags::NOMSG) {
+            self.note_end(index, place, end);
+            return Ok(Some(ServerEvent::Request { stream, head, meta, message: None, end }));
+        }
+        match self.link.fragment(place, &header, payload)? {
+            Assembled::TooLarge => {
+                self.end_by_limit(index, stream, TOO_LARGE, false).map(|()| None)
+            }
+            Assembled::Partial => {
+                self.link.streams.at(place).receive.request = Some((head, meta.into_bytes()));
+                Ok(None)
+            }
+            Assembled::Message(message) => {
+                self.note_end(index, place, end);
+                let message = Some(message);
+                Ok(Some(ServerEvent::Request { stream, head, meta, message, end }))
+            }
+        }
+    }
+
+    fn note_end(&mut self, index: usize, place: u32, end: bool) {
+        if end {
+            self.link.slots.at(index).remote_ended = true;
+            self.link.streams.at(place).receive.has_ended = true;
+        }
+    }
+
+    #[inline(never)]
+    fn on_other<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ServerEvent<'i>>, Violation> {
+        let kind = frame.header.kind;
+        let is_call = matches!(kind, FrameKind::Data | FrameKind::Credit | FrameKind::Rst);
+        if !is_call || self.link.stage != Stage::Open {
+            let farewell = self.link.on_control(frame)?;
+            self.note_window();
+            return Ok(farewell.map(ServerEvent::leaving));
+        }
+        let index = match self.link.slots.find(frame.header.stream) {
+            Found::Live(index) => index,
+            Found::Ended => return Ok(None),
+            Found::Never => {
+                return Err(Violation::NeverOpened { kind, stream: frame.header.stream });
+            }
+        };
+        match kind {
+            FrameKind::Data => self.on_data(index, frame),
+            FrameKind::Credit => self.on_credit(index, &frame.header).map(|()| None),
+            _ => self.on_reset(index, frame),
+        }
+    }
+
+    fn on_data<'i>(
+        &mut self,
+        index: usize,
+        frame: Frame<'i>,
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        let Frame { header, mut body } = frame;
+        let (stream, kind) = (header.stream, header.kind);
+        let slot = self.link.slots.at(index);
+        if slot.remote_ended {
+            return Err(Violation::AfterEnd { kind, stream });
+        }
+        let place = slot.stream;
+        if slot.phase == Phase::Closing || place == NO_STREAM {
+            return Ok(None);
+        }
+        // The client's metadata came with its REQUEST.
+        drop(body.split_to(usize::from(header.meta_len)));
+        let end = header.flags.contains(Flags::END);
+        if header.flags.contains(Flags::NOMSG) {
+            if self.link.streams.at(place).receive.is_assembling() {
+                return Err(Violation::OutOfOrder { kind, stream });
+            }
+            self.note_end(index, place, end);
+            return Ok(end.then_some(ServerEvent::End { stream }));
+        }
+        let assembled = self.link.fragment(place, &header, body)?;
+        let request = &mut self.link.streams.at(place).receive.request;
+        let message = match assembled {
+            Assembled::Partial => return Ok(None),
+            Assembled::TooLarge => {
+                let is_known = request.is_none();
+                return self.end_by_limit(index, stream, TOO_LARGE, is_known).map(|()| None);
+            }
+            Assembled::Message(message) => message,
+        };
+        let request = request.take();
+        self.note_end(index, place, end);
+        Ok(Some(match request {
+            None => ServerEvent::Message { stream, message, end },
+            Some((head, meta)) => {
+                let (meta, message) = (Piece::Owned(meta), Some(message));
+                ServerEvent::Request { stream, head, meta, message, end }
+            }
+        }))
+    }
+
+    fn on_credit(&mut self, index: usize, header: &Header) -> Result<(), Violation> {
+        let slot = self.link.slots.at(index);
+        if slot.stream == NO_STREAM {
+            slot.reply_credit = added_credit(slot.reply_credit, header.aux)?;
+            return Ok(());
+        }
+        let place = slot.stream;
+        self.link.credit(place, header.aux)
+    }
+
+    fn on_reset<'i>(
+        &mut self,
+        index: usize,
+        frame: Frame<'i>,
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        let Frame { header, body: reason } = frame;
+        let stream = header.stream;
+        let requests = self.link.requests.wrapping_sub(self.requests_at_reset);
+        self.requests_at_reset = self.link.requests;
+        self.resets.add(requests / 2);
+        if !self.resets.take(self.link.now) {
+            return Err(Violation::Flood { kind: FrameKind::Rst });
+        }
+        let code = match header.aux {
+            code @ 1..=STATUS_MAX => code as u8,
+            _ => CANCELLED,
+        };
+        let slot = self.link.slots.at(index);
+        let place = slot.stream;
+        let is_running = slot.phase == Phase::Open
+            && (place == NO_STREAM || self.link.streams.at(place).receive.request.is_none());
+        self.answer(index, stream, code, &[])?;
+        Ok(is_running.then_some(ServerEvent::Cancelled { stream, code, reason }))
+    }
+
+    /// Ends a call as not executed.
+    fn refuse(&mut self, index: usize, stream: StreamId) -> Result<(), Violation> {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).refused();
+        self.answer(index, stream, UNAVAILABLE, &meta)
+    }
+
+    /// Ends a call that broke a limit; its handler is told if it `is_known` to one.
+    fn end_by_limit(
+        &mut self,
+        index: usize,
+        stream: StreamId,
+        text: &str,
+        is_known: bool,
+    ) -> Result<(), Violation> {
+        if is_known {
+            self.link.pending.push_back(Pending::Failed(stream, RESOURCE_EXHAUSTED));
+        }
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message(text);
+        self.answer(index, stream, RESOURCE_EXHAUSTED, &meta)
+    }
+
+    /// Ends a call by a RESPONSE of the machine's own, in front of all that waits.
+    fn answer(
+        &mut self,
+        index: usize,
+        stream: StreamId,
+        status: u8,
+        meta: &[u8],
+    ) -> Result<(), Violation> {
+        let (kind, flags) = (FrameKind::Response, Flags::END | Flags::NOMSG);
+        let aux = u32::from(status);
+        let frame = Parts { kind, flags, stream, aux, head: &[], meta, payload: &[] };
+        self.link.end_answered(index);
+        self.link.answer(&frame)
+    }
+}
+
+const TOO_LARGE: &str = "message is longer than the receiver takes";

@@ -1,0 +1,235 @@
+//! The calls of one connection in a dense table: found by index, never hashed (section 7).
+
+use super::StreamId;
+
+/// Stands for "no [`Stream`](super::streams::Stream)": most calls are one frame each way.
+pub(super) const NO_STREAM: u32 = u32::MAX;
+
+/// Where a call is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Free,
+    Open,
+    /// At the responder: the reply waits for credit. At the initiator: RST went, RESPONSE has not
+    /// come.
+    Closing,
+}
+
+/// What is known of a call that needs no stream: 20 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    /// The call in it, or the last one; the connection's own id when there was none.
+    id: StreamId,
+    pub(super) phase: Phase,
+    /// At the responder: the request has ended.
+    pub(super) remote_ended: bool,
+    /// At the initiator: the REQUEST is in the output, and `number` counts.
+    pub(super) is_sent: bool,
+    /// At the initiator: cancelled while the parity of the reset timer was this.
+    pub(super) reset_parity: bool,
+    /// Reply bytes that the initiator takes before it sends CREDIT.
+    pub(super) reply_credit: u32,
+    pub(super) stream: u32,
+    /// At the initiator: how many requests went before this one.
+    pub(super) number: u32,
+}
+
+/// What a stream id refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Live(usize),
+    /// That call is over: its late frames are dropped.
+    Ended,
+    Never,
+}
+
+/// All slots of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    table: Vec<Slot>,
+    /// Used by the initiator only: last freed, first reused, so that few slots stay in cache.
+    free: Vec<u32>,
+    live: usize,
+}
+
+impl Slots {
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    #[inline]
+    pub(super) fn find(&self, id: StreamId) -> Found {
+        let index = id.slot() as usize;
+        match self.table.get(index) {
+            Some(slot) if slot.id == id && slot.phase != Phase::Free => Found::Live(index),
+            Some(slot) if !slot.is_later(id) => Found::Ended,
+            _ => Found::Never,
+        }
+    }
+
+    /// The slot of a call that runs: neither ended nor about to.
+    #[inline]
+    pub(super) fn find_open(&self, id: StreamId) -> Option<usize> {
+        let index = id.slot() as usize;
+        let slot = self.table.get(index)?;
+        (slot.id == id && slot.phase == Phase::Open).then_some(index)
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, index: usize) -> &mut Slot {
+        &mut self.table[index]
+    }
+
+    pub(super) fn get(&self, index: usize) -> &Slot {
+        &self.table[index]
+    }
+
+    /// The full id of the call in slot `index`.
+    pub(super) fn id(&self, index: usize) -> StreamId {
+        self.table[index].id
+    }
+
+    /// Ids of all calls that have not ended.
+    pub(super) fn live_ids(&self) -> Vec<StreamId> {
+        let live = (0..self.table.len()).filter(|&i| self.table[i].phase != Phase::Free);
+        live.map(|index| self.id(index)).collect()
+    }
+
+    /// Opens the call that the peer has named; `None` when it may not name it so.
+    #[inline]
+    pub(super) fn accept(&mut self, id: StreamId, reply_credit: u32) -> Option<usize> {
+        let index = id.slot() as usize;
+        if index >= self.table.len() {
+            self.table.resize(index + 1, Slot::NEW);
+        }
+        let slot = &mut self.table[index];
+        if slot.phase != Phase::Free || !slot.is_later(id) {
+            return None;
+        }
+        *slot = Slot { reply_credit, ..Slot::open(id) };
+        self.live += 1;
+        Some(index)
+    }
+
+    /// Opens a call in the slot freed last, or in a new one below `slots_max`.
+    #[inline]
+    pub(super) fn acquire(&mut self, slots_max: u32, reply_credit: u32) -> Option<StreamId> {
+        let slots_max = slots_max.min(StreamId::SLOTS);
+        if self.live >= slots_max as usize {
+            return None;
+        }
+        let index = self.free.last().map_or(self.table.len() as u32, |&index| index);
+        if index >= slots_max {
+            return None;
+        }
+        if self.free.pop().is_none() {
+            self.table.push(Slot::NEW);
+        }
+        let slot = &mut self.table[index as usize];
+        let is_new = slot.id == StreamId::CONNECTION;
+        let first = StreamId::new(index, StreamId::GENERATION_FIRST);
+        let id = if is_new { first } else { slot.id.next() };
+        *slot = Slot { reply_credit, ..Slot::open(id) };
+        self.live += 1;
+        Some(id)
+    }
+
+    /// Ends the call at the responder; the initiator names the slot again when it likes.
+    #[inline]
+    pub(super) fn end(&mut self, index: usize) {
+        debug_assert!(self.table[index].phase != Phase::Free, "a call ends once");
+        self.table[index].phase = Phase::Free;
+        self.live -= 1;
+    }
+
+    /// Ends the call at the initiator, which may take the slot again.
+    #[inline]
+    pub(super) fn release(&mut self, index: usize) {
+        self.end(index);
+        self.free.push(index as u32);
+    }
+}
+
+impl Slot {
+    const NEW: Slot = Slot { phase: Phase::Free, ..Slot::open(StreamId::CONNECTION) };
+
+    const fn open(id: StreamId) -> Self {
+        Slot {
+            id,
+            phase: Phase::Open,
+            remote_ended: false,
+            is_sent: false,
+            reset_parity: false,
+            reply_credit: 0,
+            stream: NO_STREAM,
+            number: 0,
+        }
+    }
+
+    /// Whether `id` comes after the slot's last call: generations go round without 0, and half of
+    /// them counts as ahead.
+    #[inline]
+    fn is_later(&self, id: StreamId) -> bool {
+        if id.is_from_acceptor() || !id.is_valid() {
+            return false;
+        }
+        if id == self.id.next() || self.id == StreamId::CONNECTION {
+            return true;
+        }
+        let ahead = (id.generation() + GENERATIONS - self.id.generation()) % GENERATIONS;
+        ahead != 0 && ahead <= GENERATIONS / 2
+    }
+}
+
+/// How many generations a slot has.
+const GENERATIONS: u16 = 4_095;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_rise_and_skip_zero() {
+        let mut slots = Slots::default();
+        let mut seen = Vec::new();
+        for _ in 0..=GENERATIONS {
+            let id = slots.acquire(1, 0).expect("one slot");
+            assert_eq!(slots.acquire(1, 0), None);
+            seen.push(id.generation());
+            slots.release(0);
+        }
+        assert_eq!((seen[0], seen[1]), (1, 2));
+        assert_eq!(seen.last(), Some(&1));
+        assert!(!seen.contains(&0));
+    }
+
+    #[test]
+    fn ids_are_live_ended_or_never_were() {
+        let mut slots = Slots::default();
+        assert_eq!(slots.find(StreamId::new(0, 1)), Found::Never);
+        assert!(slots.accept(StreamId::from_raw(1 << 31 | 1), 0).is_none(), "ours to open");
+        assert_eq!(slots.accept(StreamId::new(0, 4_095), 0), Some(0));
+        assert_eq!(slots.find(StreamId::new(0, 4_095)), Found::Live(0));
+        assert_eq!(slots.find(StreamId::new(0, 1)), Found::Never);
+        assert!(slots.accept(StreamId::new(0, 1), 0).is_none(), "still in use");
+        slots.end(0);
+        assert_eq!(slots.find(StreamId::new(0, 4_095)), Found::Ended);
+        assert!(slots.accept(StreamId::new(0, 4_095), 0).is_none(), "same generation again");
+        assert_eq!(slots.accept(StreamId::new(0, 1), 0), Some(0));
+        assert_eq!(slots.find(StreamId::new(0, 4_095)), Found::Ended);
+    }
+
+    #[test]
+    fn the_slot_freed_last_is_taken_first() {
+        let mut slots = Slots::default();
+        for _ in 0..3 {
+            slots.acquire(8, 0).expect("room");
+        }
+        slots.release(2);
+        slots.release(0);
+        assert_eq!(slots.acquire(8, 0), Some(StreamId::new(0, 2)));
+        assert_eq!(slots.acquire(8, 0), Some(StreamId::new(2, 2)));
+        assert_eq!(slots.acquire(8, 0), Some(StreamId::new(3, 1)));
+        assert_eq!(slots.live(), 4);
+    }
+}

@@ -1,0 +1,130 @@
+//! Received bytes into frames: borrowed where whole, copied once where cut.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::frame::Frame;
+use super::{
+    CHECKSUM_LEN, Flags, HEADER_LEN, Header, Piece, REQUEST_HEAD_LEN, Violation, checksum,
+};
+use crate::limits::{NATIVE_FRAME_EAGER, NATIVE_FRAME_LEAST};
+
+/// Takes frames off the front of slices that were cut anywhere.
+#[derive(Debug)]
+pub(super) struct Splitter {
+    /// The front of a frame whose rest has not arrived; empty between frames.
+    partial: BytesMut,
+    /// A frame that is given out once more.
+    held: Option<(Header, Bytes)>,
+    /// Longest body whose frame may be buffered.
+    len_max: u32,
+    payload_max: u32,
+}
+
+impl Splitter {
+    /// For payloads up to `payload_max` bytes.
+    pub(super) fn new(payload_max: u32) -> Self {
+        let around = REQUEST_HEAD_LEN + usize::from(u16::MAX) + CHECKSUM_LEN;
+        let len_max = payload_max.saturating_add(around as u32);
+        Self { partial: BytesMut::new(), held: None, len_max, payload_max }
+    }
+
+    /// The next frame, or `None` when `input` is used up.
+    #[inline]
+    pub(super) fn next<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Frame<'i>>, Violation> {
+        if self.partial.is_empty() && self.held.is_none() {
+            if let Some((head, rest)) = input.split_first_chunk::<HEADER_LEN>() {
+                let header = self.decode(head)?;
+                if let Some((body, rest)) = rest.split_at_checked(header.len as usize) {
+                    *input = rest;
+                    if header.flags.contains(Flags::CRC) {
+                        return checked(header, Piece::Borrowed(body), head).map(Some);
+                    }
+                    return Ok(Some(Frame { header, body: Piece::Borrowed(body) }));
+                }
+            } else if input.is_empty() {
+                return Ok(None);
+            }
+        }
+        self.resume(input)
+    }
+
+    /// Gives out `frame`, the last one taken, at the next call again.
+    pub(super) fn put_back<'i>(
+        &mut self,
+        frame: Frame<'i>,
+        before: &'i [u8],
+        input: &mut &'i [u8],
+    ) {
+        match frame.body {
+            Piece::Borrowed(_) => *input = before,
+            Piece::Owned(body) => self.held = Some((frame.header, body)),
+        }
+    }
+
+    #[inline]
+    fn decode(&self, head: &[u8; HEADER_LEN]) -> Result<Header, Violation> {
+        let header = Header::decode(head)?;
+        if header.len > self.len_max {
+            return Err(Violation::FrameTooLarge { len: header.len, max: self.payload_max });
+        }
+        Ok(header)
+    }
+
+    #[cold]
+    fn resume<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Frame<'i>>, Violation> {
+        if let Some((header, body)) = self.held.take() {
+            return Ok(Some(Frame { header, body: Piece::Owned(body) }));
+        }
+        if !self.fill(HEADER_LEN, input) {
+            return Ok(None);
+        }
+        let mut head = [0; HEADER_LEN];
+        head.copy_from_slice(&self.partial[..HEADER_LEN]);
+        let header = self.decode(&head)?;
+        if !self.fill(HEADER_LEN + header.len as usize, input) {
+            return Ok(None);
+        }
+        let mut body = self.partial.split().freeze();
+        body.advance(HEADER_LEN);
+        if header.flags.contains(Flags::CRC) {
+            return checked(header, Piece::Owned(body), &head).map(Some);
+        }
+        Ok(Some(Frame { header, body: Piece::Owned(body) }))
+    }
+
+    /// Moves bytes from `input` until `len` are there; memory follows the bytes that came.
+    fn fill(&mut self, len: usize, input: &mut &[u8]) -> bool {
+        let missing = len - self.partial.len().min(len);
+        let taken = missing.min(input.len());
+        if self.partial.capacity() < self.partial.len() + taken {
+            let eager =
+                len.min(NATIVE_FRAME_EAGER.max(self.partial.len() * 2)).max(NATIVE_FRAME_LEAST);
+            self.partial.reserve(eager.max(self.partial.len() + taken) - self.partial.len());
+        }
+        let (now, rest) = input.split_at(taken);
+        self.partial.extend_from_slice(now);
+        *input = rest;
+        taken == missing
+    }
+}
+
+/// Verifies the checksum and takes it off the body.
+fn checked<'i>(
+    header: Header,
+    mut body: Piece<'i>,
+    head: &[u8; HEADER_LEN],
+) -> Result<Frame<'i>, Violation> {
+    // A decoded header counts the checksum in its length.
+    let content = body.split_to(header.len as usize - CHECKSUM_LEN);
+    let computed = checksum(&[head, &content]);
+    let mut sent = [0; CHECKSUM_LEN];
+    sent.copy_from_slice(&body);
+    let sent = u32::from_le_bytes(sent);
+    if sent != computed {
+        return Err(Violation::WrongChecksum { sent, computed });
+    }
+    Ok(Frame { header, body: content })
+}
