@@ -31,3 +31,26 @@ pub(crate) const DRAIN_SECONDS_MAX: u64 = 5;
 
 /// Largest latency told apart, in nanoseconds; anything slower counts as this.
 pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
+/// Calls in flight on one connection: beyond what any server answers within the drain.
+pub(crate) const DEPTH_MAX: usize = 16 * 1024;
+
+/// Messages of one stream, so that the drain is long enough for its end.
+pub(crate) const FRAMES_MAX: usize = 1024 * 1024;
+
+/// Unanswered messages of one stream: all of the longest stream that is short.
+pub(crate) const WINDOW_MAX: usize = 16 * 1024;
+
+/// HTTP/2 flow-control window of a stream and of a connection, in bytes: one of the largest
+/// messages and more, so that no run waits for a window update.
+pub(crate) const HTTP2_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+
+/// Largest HTTP/2 frame: a message of 64 KiB and its prefix go as one.
+pub(crate) const HTTP2_FRAME_BYTES: u32 = 128 * 1024;
+
+/// Calls in flight that a server has room for on one connection; more than the client's
+/// `DEPTH_MAX`.
+pub(crate) const CALLS_PER_CONNECTION_MAX: usize = 64 * 1024;
+
+/// Largest message of an RPC server and client, with room for what frames it.
+pub(crate) const RPC_MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + 4096;

@@ -1,9 +1,11 @@
-//! Plain servers and a plain client that Ringway is measured against.
+//! Servers and clients that Ringway is measured against.
 //!
-//! `ringway-peers serve <kind>` runs one echo server on one thread, `ringway-peers client
-//! pingpong` measures any echo server. Nothing here depends on a Ringway crate, and no Ringway
-//! crate depends on this one: `ringway bench --peers` starts it as a process.
+//! `ringway-peers serve <kind>` runs one echo server on one thread; `ringway-peers client
+//! pingpong` measures any echo server of plain bytes, the other clients those of RPC frameworks.
+//! Nothing here depends on a Ringway crate, and no Ringway crate depends on this one: `ringway
+//! bench --peers` starts it as a process.
 
+mod accept;
 mod address;
 mod args;
 mod client;
@@ -11,16 +13,19 @@ mod discard;
 mod epoll;
 mod limits;
 mod listener;
+mod message;
 mod monoio_echo;
 mod process;
 mod stop;
+mod tarpc_echo;
 mod tokio_echo;
+mod tonic_echo;
 mod uring;
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use args::{Command, Kind, PingPong, Serve};
+use args::{Client, Command, Kind, Serve};
 use listener::Listener;
 use stop::Stop;
 
@@ -41,7 +46,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Serve(serve) => run_server(serve),
-        Command::PingPong(options) => run_client(&options),
+        Command::Client(client) => run_client(&client).map_err(|error| error as Box<dyn Error>),
     }
 }
 
@@ -56,6 +61,8 @@ fn run_server(options: Serve) -> Result<ExitCode, Box<dyn Error>> {
         Kind::Uring => uring::serve,
         Kind::Tokio => tokio_echo::serve,
         Kind::Monoio => monoio_echo::serve,
+        Kind::Tonic => tonic_echo::serve,
+        Kind::Tarpc => tarpc_echo::serve,
     };
     let outcome = serve(listener, stop);
     drop(cleanup);
@@ -63,9 +70,14 @@ fn run_server(options: Serve) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_client(options: &PingPong) -> Result<ExitCode, Box<dyn Error>> {
-    process::prepare(options.core)?;
-    let report = client::ping_pong(options)?;
+fn run_client(client: &Client) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
+    process::prepare(client.load().core)?;
+    let report = match client {
+        Client::PingPong(load) => client::ping_pong(load)?,
+        Client::Calls(options) => client::calls(options)?,
+        Client::Streams(options) => client::streams(options)?,
+        Client::Flood(options) => client::flood(options)?,
+    };
     println!("{}", report.to_json());
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

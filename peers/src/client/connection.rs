@@ -10,8 +10,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::{Errno, writev};
 use rustix::net::{RecvFlags, recv};
 
-use super::message::{HEADER_BYTES, Messages, begins_with, remainder};
 use crate::address::Address;
+use crate::message::{HEADER_BYTES, Messages, begins_with, remainder};
 
 /// A connection with at most one request in flight.
 pub(crate) struct Connection {

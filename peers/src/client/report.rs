@@ -11,10 +11,11 @@ pub(crate) struct Report {
     pub(crate) elapsed: Duration,
     /// CPU time of the client in the measured interval.
     pub(crate) cpu: Duration,
-    /// Connections that failed, and requests unanswered when the drain ended.
+    /// Connections or calls that failed, and requests unanswered when the drain ended.
     pub(crate) errors: u64,
     /// Replies whose content was not what was sent.
     pub(crate) mismatches: u64,
+    messages: u64,
     message_bytes: usize,
     latency_ns: Histogram<u64>,
 }
@@ -28,13 +29,25 @@ impl Report {
             cpu: Duration::ZERO,
             errors: 0,
             mismatches: 0,
+            messages: 0,
             message_bytes,
             latency_ns,
         }
     }
 
-    /// Counts an intact reply.
+    /// Counts an intact reply and its latency.
     pub(crate) fn record(&mut self, latency: Duration) {
+        self.count();
+        self.time(latency);
+    }
+
+    /// Counts an intact message that has no latency of its own.
+    pub(crate) fn count(&mut self) {
+        self.messages += 1;
+    }
+
+    /// Adds a latency to the percentiles.
+    pub(crate) fn time(&mut self, latency: Duration) {
         self.latency_ns.saturating_record(latency.as_nanos() as u64);
     }
 
@@ -43,14 +56,13 @@ impl Report {
     }
 
     pub(crate) fn to_json(&self) -> String {
-        let messages = self.latency_ns.len();
         let seconds = self.elapsed.as_secs_f64();
-        let rate = ratio(messages as f64, seconds);
+        let rate = ratio(self.messages as f64, seconds);
         let goodput = rate * self.message_bytes as f64 / f64::from(1 << 20);
-        let cpu_us = ratio(self.cpu.as_secs_f64() * 1e6, messages as f64);
+        let cpu_us = ratio(self.cpu.as_secs_f64() * 1e6, self.messages as f64);
         let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|q| self.percentile_us(q));
         let max = self.max_us();
-        let Self { errors, mismatches, .. } = self;
+        let Self { errors, mismatches, messages, .. } = self;
         format!(
             "{{\"rate\":{rate:.1},\"messages\":{messages},\"seconds\":{seconds:.6},\
              \"goodput_mib_s\":{goodput:.2},\"p50_us\":{p50},\"p90_us\":{p90},\"p99_us\":{p99},\
@@ -104,6 +116,17 @@ mod tests {
         assert!(json.contains("\"goodput_mib_s\":50.00,\"p50_us\":8.0"), "{json}");
         assert!(json.contains("\"p99_us\":null,\"p999_us\":null,\"max_us\":8.0"), "{json}");
         assert!(json.ends_with("\"client_cpu_us_per_op\":10.000}"), "{json}");
+    }
+
+    #[test]
+    fn messages_and_latencies_may_differ_in_number() {
+        let mut report = Report::new(64);
+        report.elapsed = Duration::from_secs(1);
+        (0..160).for_each(|_| report.count());
+        (0..20).for_each(|_| report.time(Duration::from_micros(8)));
+        let json = report.to_json();
+        assert!(json.contains("\"rate\":160.0,\"messages\":160,"), "{json}");
+        assert!(json.contains("\"p50_us\":8.0") && json.contains("\"p90_us\":null"), "{json}");
     }
 
     #[test]

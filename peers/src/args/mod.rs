@@ -1,21 +1,21 @@
 //! The command line.
 
+mod client;
+
 use std::error::Error;
 use std::ffi::OsString;
-use std::str::FromStr;
-use std::time::Duration;
 
 use lexopt::prelude::*;
 
 use crate::address::Address;
-use crate::limits::{CLIENT_CONNECTIONS_MAX, MESSAGE_BYTES_MAX};
+pub(crate) use client::{Calls, Client, Flood, Load, Method, Peer, Streams};
 
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
     Serve(Serve),
-    PingPong(PingPong),
+    Client(Client),
 }
 
 /// `serve <kind>`.
@@ -34,17 +34,8 @@ pub(crate) enum Kind {
     Uring,
     Tokio,
     Monoio,
-}
-
-/// `client pingpong`.
-#[derive(Debug)]
-pub(crate) struct PingPong {
-    pub(crate) address: Address,
-    pub(crate) connections: usize,
-    pub(crate) message_bytes: usize,
-    pub(crate) duration: Duration,
-    pub(crate) warmup: Duration,
-    pub(crate) core: Option<usize>,
+    Tonic,
+    Tarpc,
 }
 
 pub(crate) const HELP: &str = "\
@@ -52,8 +43,10 @@ Plain servers and a plain client to measure Ringway against.
 
 Usage:
   ringway-peers serve <kind> [--listen ADDRESS] [--core N]
-  ringway-peers client pingpong --addr ADDRESS [-c N] [-s BYTES] [-d SECONDS]
-                                [--warmup SECONDS] [--core N]
+  ringway-peers client pingpong --addr ADDRESS [options]
+  ringway-peers client rpc    --peer tonic|tarpc --addr ADDRESS [-l DEPTH] [-m METHOD] [options]
+  ringway-peers client stream --peer tonic --addr ADDRESS [-f FRAMES] [-w WINDOW] [options]
+  ringway-peers client flood  --peer tonic --addr ADDRESS [options]
 
 Kinds of server, each one thread:
   epoll          level-triggered epoll, one read and one write a message
@@ -61,18 +54,33 @@ Kinds of server, each one thread:
   tokio          tokio, current-thread runtime, a task a connection
   monoio         monoio on io_uring, a task a connection
   epoll-discard  level-triggered epoll that reads and throws away
+  tonic          gRPC by tonic, all four kinds of call
+  tarpc          tarpc with bincode, unary calls
 
 A server prints `listening on ADDRESS` when it is ready and ends with status 0 on SIGTERM or
-SIGINT. The client keeps one message in flight on each connection, compares every reply, prints
-one JSON object and ends with status 1 if there was an error or a mismatch.
+SIGINT. A client compares every reply, prints one JSON object and ends with status 1 if there was
+an error or a mismatch.
+
+Clients:
+  pingpong  one message in flight on each connection
+  rpc       DEPTH calls in flight on each connection; a call that streams is a whole stream with
+            one message each way
+  stream    one stream of FRAMES messages after another on each connection, at most WINDOW of
+            them unanswered; the rate is of messages, the percentiles are of whole streams
+  flood     one stream from the server, as fast as it comes
 
 Options:
   --listen ADDRESS    tcp://IP:PORT or unix://PATH; default tcp://127.0.0.1:0
   --addr ADDRESS      the server to measure
-  -c, --connections N connections; default 1
+  --peer PEER         what it speaks: tonic or tarpc
+  -c, --connections N connections; default 1 (not flood)
   -s, --size BYTES    bytes of a message; default 16384
   -d, --duration S    measured seconds, fractions allowed; default 5
       --warmup S      seconds before the measurement; default 0.5
+  -l, --depth N       calls in flight on each connection; default 1
+  -m, --method NAME   unary, client_stream, server_stream or bidi; default unary
+  -f, --frames N      messages of a stream each way; default 16
+  -w, --window N      messages of a stream unanswered at most; default 1
       --core N        run on this core only
   -h, --help          this text
 
@@ -80,6 +88,8 @@ Examples:
   ringway-peers serve epoll --listen tcp://127.0.0.1:7001 --core 0
   ringway-peers client pingpong --addr tcp://127.0.0.1:7001 -c 100 -s 64 -d 2 --core 1
   ringway-peers serve uring --listen unix:///tmp/echo.sock
+  ringway-peers serve tonic --listen tcp://127.0.0.1:7002 --core 0
+  ringway-peers client rpc --peer tonic --addr tcp://127.0.0.1:7002 -c 2 -l 400 -s 47 --core 1
 ";
 
 /// Reads the arguments of this process.
@@ -91,7 +101,7 @@ fn parse_from(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error>> {
     match parser.next()? {
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(Value(word)) if word == "serve" => parse_serve(parser),
-        Some(Value(word)) if word == "client" => parse_client(parser),
+        Some(Value(word)) if word == "client" => client::parse(parser),
         Some(other) => Err(other.unexpected().into()),
     }
 }
@@ -109,7 +119,7 @@ fn parse_serve(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let kind = kind.ok_or("serve needs a kind: epoll, uring, tokio, monoio or epoll-discard")?;
+    let kind = kind.ok_or("serve needs a kind, as in serve epoll; --help lists them")?;
     let listen = listen.map_or_else(|| Address::parse("tcp://127.0.0.1:0"), Ok)?;
     Ok(Command::Serve(Serve { kind, listen, core }))
 }
@@ -121,60 +131,15 @@ fn parse_kind(word: &OsString) -> Result<Kind, Box<dyn Error>> {
         Some("uring") => Kind::Uring,
         Some("tokio") => Kind::Tokio,
         Some("monoio") => Kind::Monoio,
+        Some("tonic") => Kind::Tonic,
+        Some("tarpc") => Kind::Tarpc,
         _ => return Err(format!("unknown kind of server {word:?}").into()),
     })
 }
 
-fn parse_client(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error>> {
-    let mut workload = None;
-    let mut address = None;
-    let mut connections = 1;
-    let mut message_bytes = 16 * 1024;
-    let mut duration = Duration::from_secs(5);
-    let mut warmup = Duration::from_millis(500);
-    let mut core = None;
-    while let Some(arg) = parser.next()? {
-        match arg {
-            Short('h') | Long("help") => return Ok(Command::Help),
-            Long("addr") => address = Some(Address::parse(&parser.value()?.string()?)?),
-            Short('c') | Long("connections") => {
-                connections = bounded(parser.value()?, "connections", CLIENT_CONNECTIONS_MAX)?;
-            }
-            Short('s') | Long("size") => {
-                message_bytes = bounded(parser.value()?, "bytes of a message", MESSAGE_BYTES_MAX)?;
-            }
-            Short('d') | Long("duration") => duration = seconds(parser.value()?)?,
-            Long("warmup") => warmup = seconds(parser.value()?)?,
-            Long("core") => core = Some(parser.value()?.parse()?),
-            Value(word) if workload.is_none() && word == "pingpong" => workload = Some(()),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    workload.ok_or("client needs a workload: pingpong")?;
-    let address = address.ok_or("client needs --addr, as in --addr tcp://127.0.0.1:7001")?;
-    let options = PingPong { address, connections, message_bytes, duration, warmup, core };
-    Ok(Command::PingPong(options))
-}
-
-fn bounded(value: OsString, what: &str, max: usize) -> Result<usize, Box<dyn Error>> {
-    let number = value.parse_with(usize::from_str)?;
-    if number == 0 || number > max {
-        return Err(format!("{what} must be 1 to {max}, not {number}").into());
-    }
-    Ok(number)
-}
-
-fn seconds(value: OsString) -> Result<Duration, Box<dyn Error>> {
-    let number = value.parse_with(f64::from_str)?;
-    Duration::try_from_secs_f64(number)
-        .ok()
-        .filter(|duration| *duration <= Duration::from_secs(3600))
-        .ok_or_else(|| format!("a time must be 0 to 3600 seconds, not {number}").into())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Command, parse_from};
+    use super::{Client, Command, Method, Peer, parse_from};
 
     fn parse(line: &str) -> Result<Command, String> {
         let words = std::iter::once("ringway-peers").chain(line.split_whitespace());
@@ -184,9 +149,28 @@ mod tests {
     #[test]
     fn a_client_line_is_read() {
         let line = "client pingpong --addr tcp://127.0.0.1:1 -c 7 -s 64 -d 0.25 --core 1";
-        let Ok(Command::PingPong(options)) = parse(line) else { panic!("{:?}", parse(line)) };
-        assert_eq!((options.connections, options.message_bytes), (7, 64));
-        assert_eq!((options.duration.as_millis(), options.core), (250, Some(1)));
+        let Ok(Command::Client(Client::PingPong(load))) = parse(line) else {
+            panic!("{:?}", parse(line))
+        };
+        assert_eq!((load.connections, load.message_bytes), (7, 64));
+        assert_eq!((load.duration.as_millis(), load.core), (250, Some(1)));
+    }
+
+    #[test]
+    fn lines_of_rpc_clients_are_read() {
+        let line = "client rpc --peer tonic --addr tcp://127.0.0.1:1 -c 2 -l 400 -m bidi";
+        let Ok(Command::Client(Client::Calls(calls))) = parse(line) else {
+            panic!("{:?}", parse(line))
+        };
+        assert_eq!((calls.peer, calls.depth, calls.method), (Peer::Tonic, 400, Method::Bidi));
+        assert_eq!(calls.load.connections, 2);
+        let line = "client stream --peer tonic --addr tcp://127.0.0.1:1 -f 7 -w 3 -s 128";
+        let Ok(Command::Client(Client::Streams(streams))) = parse(line) else {
+            panic!("{:?}", parse(line))
+        };
+        assert_eq!((streams.frames, streams.window, streams.load.message_bytes), (7, 3, 128));
+        let line = "client flood --peer tonic --addr tcp://127.0.0.1:1 -s 128";
+        assert!(matches!(parse(line), Ok(Command::Client(Client::Flood(_)))), "{:?}", parse(line));
     }
 
     #[test]
@@ -201,6 +185,16 @@ mod tests {
             "client pingpong --addr tcp://127.0.0.1:1 -c 0",
             "client pingpong --addr tcp://127.0.0.1:1 -s 99999999",
             "client pingpong --addr tcp://127.0.0.1:1 -d -1",
+            "client pingpong --addr tcp://127.0.0.1:1 -l 2",
+            "client pingpong --peer tonic --addr tcp://127.0.0.1:1",
+            "client rpc --addr tcp://127.0.0.1:1",
+            "client rpc --peer nfs --addr tcp://127.0.0.1:1",
+            "client rpc --peer tarpc --addr tcp://127.0.0.1:1 -m bidi",
+            "client rpc --peer tonic --addr tcp://127.0.0.1:1 -m server_stream -s 8",
+            "client rpc --peer tonic --addr tcp://127.0.0.1:1 -w 2",
+            "client stream --peer tarpc --addr tcp://127.0.0.1:1",
+            "client stream --peer tonic --addr tcp://127.0.0.1:1 -f 0",
+            "client flood --peer tonic --addr tcp://127.0.0.1:1 -c 2",
             "dance",
         ] {
             assert!(parse(line).is_err(), "{line}");

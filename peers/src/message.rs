@@ -1,5 +1,7 @@
 //! What is sent, and so what must come back: distinct for each request, built without copying.
 
+use bytes::{BufMut, Bytes, BytesMut};
+
 /// Bytes of the header: sequence (u64), connection (u32) and length (u32), little endian.
 pub(crate) const HEADER_BYTES: usize = 16;
 
@@ -42,12 +44,25 @@ impl Messages {
         connection: u32,
         sequence: u64,
     ) -> [&'a [u8]; 2] {
-        let mixed = sequence.wrapping_mul(17).wrapping_add(u64::from(connection) * 131);
-        let offset = (mixed % BODY_OFFSETS) as usize * BODY_OFFSET_STEP;
+        let offset = body_offset(connection, sequence);
         let body_bytes = self.message_bytes.saturating_sub(HEADER_BYTES);
         let header = &header[..self.message_bytes.min(HEADER_BYTES)];
         [header, &self.pattern[offset..offset + body_bytes]]
     }
+}
+
+/// A whole message in one piece, for interfaces that want to own it.
+pub(crate) fn joined(parts: [&[u8]; 2]) -> Bytes {
+    let [header, body] = parts;
+    let mut message = BytesMut::with_capacity(header.len() + body.len());
+    message.put_slice(header);
+    message.put_slice(body);
+    message.freeze()
+}
+
+/// Whether `bytes` is the whole of `parts`.
+pub(crate) fn equals(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
+    bytes.len() == parts[0].len() + parts[1].len() && begins_with(parts, bytes)
 }
 
 /// What is left of `parts` after its first `skip` bytes.
@@ -63,6 +78,37 @@ pub(crate) fn begins_with(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
     let [header, body] = parts;
     let (front, back) = bytes.split_at(bytes.len().min(header.len()));
     header.starts_with(front) && body.starts_with(back)
+}
+
+/// The messages of a flood, which a server sends unasked: windows into the pattern, without a
+/// header, so that one message costs its sender no copy.
+pub(crate) struct Flood {
+    pattern: Bytes,
+    message_bytes: usize,
+}
+
+impl Flood {
+    pub(crate) fn new(message_bytes: usize) -> Self {
+        let pattern_bytes = message_bytes + BODY_OFFSETS as usize * BODY_OFFSET_STEP;
+        Self { pattern: pseudo_random(pattern_bytes).into(), message_bytes }
+    }
+
+    /// The message with this number; the same again only after `BODY_OFFSETS` others.
+    pub(crate) fn message(&self, sequence: u64) -> Bytes {
+        let offset = body_offset(0, sequence);
+        self.pattern.slice(offset..offset + self.message_bytes)
+    }
+
+    /// Whether `bytes` is the message with this number.
+    pub(crate) fn is_message(&self, sequence: u64, bytes: &[u8]) -> bool {
+        let offset = body_offset(0, sequence);
+        bytes == &self.pattern[offset..offset + self.message_bytes]
+    }
+}
+
+fn body_offset(connection: u32, sequence: u64) -> usize {
+    let mixed = sequence.wrapping_mul(17).wrapping_add(u64::from(connection) * 131);
+    (mixed % BODY_OFFSETS) as usize * BODY_OFFSET_STEP
 }
 
 /// The xorshift64* sequence from a fixed seed: the same bytes in each run.
@@ -94,6 +140,28 @@ mod tests {
             assert_eq!(other.len(), 64);
             assert_ne!(this[..16], other[..16]);
             assert_ne!(this[16..], other[16..]);
+        }
+    }
+
+    #[test]
+    fn a_message_equals_itself_and_nothing_shorter_or_longer() {
+        let messages = Messages::new(64);
+        let header = messages.header(3, 9);
+        let parts = messages.parts(&header, 3, 9);
+        let message = joined(parts);
+        assert!(equals(parts, &message));
+        assert!(!equals(parts, &message[..63]));
+        assert!(!equals(parts, &[&message[..], &[0]].concat()));
+    }
+
+    #[test]
+    fn a_message_of_a_flood_is_not_its_neighbour() {
+        let flood = Flood::new(128);
+        for sequence in 0..BODY_OFFSETS {
+            let message = flood.message(sequence);
+            assert!(message.len() == 128 && flood.is_message(sequence, &message));
+            assert!(!flood.is_message(sequence + 1, &message));
+            assert!(!flood.is_message(sequence, &message[..127]));
         }
     }
 

@@ -1,0 +1,257 @@
+//! `client <workload>` and its options.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::str::FromStr;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+use super::Command;
+use crate::address::Address;
+use crate::limits::{CLIENT_CONNECTIONS_MAX, DEPTH_MAX, FRAMES_MAX, MESSAGE_BYTES_MAX, WINDOW_MAX};
+use crate::tonic_echo::FLOOD_REQUEST_BYTES;
+
+/// The workloads there are.
+#[derive(Debug)]
+pub(crate) enum Client {
+    PingPong(Load),
+    Calls(Calls),
+    Streams(Streams),
+    Flood(Flood),
+}
+
+/// What every workload has.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) address: Address,
+    pub(crate) connections: usize,
+    pub(crate) message_bytes: usize,
+    pub(crate) duration: Duration,
+    pub(crate) warmup: Duration,
+    pub(crate) core: Option<usize>,
+}
+
+/// `client rpc`.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) load: Load,
+    pub(crate) peer: Peer,
+    pub(crate) method: Method,
+    pub(crate) depth: usize,
+}
+
+/// `client stream`, of tonic.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    pub(crate) load: Load,
+    pub(crate) frames: usize,
+    pub(crate) window: usize,
+}
+
+/// `client flood`, of tonic.
+#[derive(Debug)]
+pub(crate) struct Flood {
+    pub(crate) load: Load,
+}
+
+/// What the server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Tonic,
+    Tarpc,
+}
+
+/// The kinds of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Unary,
+    ClientStream,
+    ServerStream,
+    Bidi,
+}
+
+impl Client {
+    /// What this workload shares with the others.
+    pub(crate) fn load(&self) -> &Load {
+        match self {
+            Self::PingPong(load) => load,
+            Self::Calls(calls) => &calls.load,
+            Self::Streams(streams) => &streams.load,
+            Self::Flood(flood) => &flood.load,
+        }
+    }
+}
+
+pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error>> {
+    let Some(given) = Given::read(&mut parser)? else { return Ok(Command::Help) };
+    let workload = given.workload.clone();
+    let client = match workload.as_deref() {
+        Some("pingpong") => Client::PingPong(given.load(&[Is::Connections])?),
+        Some("rpc") => Client::Calls(given.calls()?),
+        Some("stream") => Client::Streams(given.streams()?),
+        Some("flood") => {
+            given.tonic()?;
+            Client::Flood(Flood { load: given.load(&[Is::Peer])? })
+        }
+        Some(other) => return Err(format!("unknown workload `{other}`").into()),
+        None => return Err("client needs a workload: pingpong, rpc, stream or flood".into()),
+    };
+    Ok(Command::Client(client))
+}
+
+/// The options as they stand on the line.
+#[derive(Default)]
+struct Given {
+    workload: Option<String>,
+    address: Option<Address>,
+    peer: Option<Peer>,
+    connections: Option<usize>,
+    message_bytes: Option<usize>,
+    duration: Option<Duration>,
+    warmup: Option<Duration>,
+    depth: Option<usize>,
+    method: Option<Method>,
+    frames: Option<usize>,
+    window: Option<usize>,
+    core: Option<usize>,
+}
+
+/// An option that not every workload has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Peer,
+    Connections,
+    Depth,
+    Method,
+    Frames,
+    Window,
+}
+
+impl Given {
+    /// Reads to the end of the line; `None` if help is asked for.
+    fn read(parser: &mut lexopt::Parser) -> Result<Option<Self>, Box<dyn Error>> {
+        let mut given = Self::default();
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Short('h') | Long("help") => return Ok(None),
+                Long("addr") => given.address = Some(Address::parse(&parser.value()?.string()?)?),
+                Long("peer") => given.peer = Some(peer(&parser.value()?)?),
+                Short('c') | Long("connections") => {
+                    let number = bounded(parser.value()?, "connections", CLIENT_CONNECTIONS_MAX)?;
+                    given.connections = Some(number);
+                }
+                Short('s') | Long("size") => {
+                    let number = bounded(parser.value()?, "bytes of a message", MESSAGE_BYTES_MAX)?;
+                    given.message_bytes = Some(number);
+                }
+                Short('d') | Long("duration") => given.duration = Some(seconds(parser.value()?)?),
+                Long("warmup") => given.warmup = Some(seconds(parser.value()?)?),
+                Short('l') | Long("depth") => {
+                    given.depth = Some(bounded(parser.value()?, "calls in flight", DEPTH_MAX)?);
+                }
+                Short('m') | Long("method") => given.method = Some(method(&parser.value()?)?),
+                Short('f') | Long("frames") => {
+                    let number = bounded(parser.value()?, "messages of a stream", FRAMES_MAX)?;
+                    given.frames = Some(number);
+                }
+                Short('w') | Long("window") => {
+                    given.window = Some(bounded(parser.value()?, "messages", WINDOW_MAX)?);
+                }
+                Long("core") => given.core = Some(parser.value()?.parse()?),
+                Value(word) if given.workload.is_none() => given.workload = Some(word.string()?),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(Some(given))
+    }
+
+    /// # Errors
+    /// If there is no address, or an option beyond those that all workloads have and `allowed`.
+    fn load(self, allowed: &[Is]) -> Result<Load, Box<dyn Error>> {
+        let present = [
+            (Is::Peer, "--peer", self.peer.is_some()),
+            (Is::Connections, "-c", self.connections.is_some()),
+            (Is::Depth, "-l", self.depth.is_some()),
+            (Is::Method, "-m", self.method.is_some()),
+            (Is::Frames, "-f", self.frames.is_some()),
+            (Is::Window, "-w", self.window.is_some()),
+        ];
+        for (option, name, given) in present {
+            if given && !allowed.contains(&option) {
+                return Err(format!("this workload has no {name}").into());
+            }
+        }
+        Ok(Load {
+            address: self.address.ok_or("client needs --addr, as --addr tcp://127.0.0.1:7001")?,
+            connections: self.connections.unwrap_or(1),
+            message_bytes: self.message_bytes.unwrap_or(16 * 1024),
+            duration: self.duration.unwrap_or(Duration::from_secs(5)),
+            warmup: self.warmup.unwrap_or(Duration::from_millis(500)),
+            core: self.core,
+        })
+    }
+
+    fn calls(self) -> Result<Calls, Box<dyn Error>> {
+        let peer = self.peer.ok_or("this workload needs --peer: tonic or tarpc")?;
+        let method = self.method.unwrap_or(Method::Unary);
+        let depth = self.depth.unwrap_or(1);
+        let load = self.load(&[Is::Peer, Is::Connections, Is::Depth, Is::Method])?;
+        if peer == Peer::Tarpc && method != Method::Unary {
+            return Err("tarpc has unary calls only".into());
+        }
+        if method == Method::ServerStream && load.message_bytes == FLOOD_REQUEST_BYTES {
+            return Err("a server_stream request of 8 bytes asks for a flood".into());
+        }
+        Ok(Calls { load, peer, method, depth })
+    }
+
+    fn streams(self) -> Result<Streams, Box<dyn Error>> {
+        self.tonic()?;
+        let (frames, window) = (self.frames.unwrap_or(16), self.window.unwrap_or(1));
+        let load = self.load(&[Is::Peer, Is::Connections, Is::Frames, Is::Window])?;
+        Ok(Streams { load, frames, window })
+    }
+
+    fn tonic(&self) -> Result<(), Box<dyn Error>> {
+        match self.peer {
+            Some(Peer::Tonic) => Ok(()),
+            Some(Peer::Tarpc) => Err("tarpc has no streams".into()),
+            None => Err("this workload needs --peer tonic".into()),
+        }
+    }
+}
+
+fn peer(word: &OsString) -> Result<Peer, Box<dyn Error>> {
+    Ok(match word.to_str() {
+        Some("tonic") => Peer::Tonic,
+        Some("tarpc") => Peer::Tarpc,
+        _ => return Err(format!("unknown peer {word:?}: tonic or tarpc").into()),
+    })
+}
+
+fn method(word: &OsString) -> Result<Method, Box<dyn Error>> {
+    Ok(match word.to_str() {
+        Some("unary") => Method::Unary,
+        Some("client_stream") => Method::ClientStream,
+        Some("server_stream") => Method::ServerStream,
+        Some("bidi") => Method::Bidi,
+        _ => return Err(format!("unknown kind of call {word:?}").into()),
+    })
+}
+
+fn bounded(value: OsString, what: &str, max: usize) -> Result<usize, Box<dyn Error>> {
+    let number = value.parse_with(usize::from_str)?;
+    if number == 0 || number > max {
+        return Err(format!("{what} must be 1 to {max}, not {number}").into());
+    }
+    Ok(number)
+}
+
+fn seconds(value: OsString) -> Result<Duration, Box<dyn Error>> {
+    let number = value.parse_with(f64::from_str)?;
+    Duration::try_from_secs_f64(number)
+        .ok()
+        .filter(|duration| *duration <= Duration::from_secs(3600))
+        .ok_or_else(|| format!("a time must be 0 to 3600 seconds, not {number}").into())
+}

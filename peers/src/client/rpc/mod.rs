@@ -1,0 +1,14 @@
+//! The clients of RPC servers: the framework's own client on one thread, a task for each call that
+//! is in flight.
+
+mod calls;
+mod run;
+mod streams;
+mod tarpc;
+mod tonic;
+
+pub(crate) use calls::calls;
+pub(crate) use streams::{flood, streams};
+
+/// What connecting and calling fail with.
+type Error = Box<dyn std::error::Error + Send + Sync>;
