@@ -75,6 +75,17 @@ const PREFIXES: &[(&[u8], Detected)] = &[
     (b"\r\n\r\n\0", Detected::Proxy),
 ];
 
+/// Gives the first bytes of `data` one by one: an answer is certain in time, and stays.
+pub fn fuzz(data: &[u8]) {
+    let mut last = Detected::NeedMore;
+    for len in 0..=data.len() {
+        let answer = detect(&data[..len]);
+        assert!(last == Detected::NeedMore || answer == last, "{last:?}, then {answer:?}");
+        assert!(answer != Detected::NeedMore || len < DETECT_LEN);
+        last = answer;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{DETECT_LEN, Detected, PREFIXES, detect};

@@ -6,9 +6,11 @@ use std::fmt::Debug;
 use crate::{Codec, Error, Framer};
 
 pub use crate::delimiter::fuzz as delimiter;
+pub use crate::detect::fuzz as detect;
 pub use crate::fixed_size::fuzz as fixed_size;
 pub use crate::length_field::fuzz as length_field;
 pub use crate::line::fuzz as line;
+pub use crate::native::fuzz_codec::fuzz as native_codec;
 
 /// Decodes `stream` at once, byte by byte, and in pieces of `cut` + 1 bytes; asserts that frames,
 /// error and memory bound are the same, and returns the frames.

@@ -10,6 +10,11 @@ fn delimiter() {
 }
 
 #[test]
+fn detect() {
+    replay("detect", fuzz::detect);
+}
+
+#[test]
 fn fixed_size() {
     replay("fixed_size", fuzz::fixed_size);
 }
@@ -22,6 +27,11 @@ fn length_field() {
 #[test]
 fn line() {
     replay("line", fuzz::line);
+}
+
+#[test]
+fn native_codec() {
+    replay("native_codec", fuzz::native_codec);
 }
 
 fn replay(target: &str, run: fn(&[u8])) {

@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod flags;
 mod frame;
+pub(crate) mod fuzz_codec;
 mod go_away;
 mod header;
 mod keepalive;
