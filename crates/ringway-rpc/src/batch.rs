@@ -3,12 +3,15 @@
 //! Small ones stand one after another in a chunk, so they cost no allocation each. The connection
 //! fills one batch while the reader uses another; the two change places, and with them the memory.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
 use ringway_wire::native::Piece;
 
-use crate::codec::Codec;
+use crate::codec::{self, Codec};
 use crate::limits;
 use crate::status::Status;
 
@@ -20,13 +23,12 @@ pub(crate) struct Batch {
     chunk: BytesMut,
     whole: VecDeque<Bytes>,
     bytes: usize,
+    /// The chunk has held more than is kept.
+    is_burst: bool,
 }
 
 /// No message in a chunk is that long.
 const WHOLE: u32 = u32::MAX;
-
-/// Messages of this codec are bytes as they are, which may outlive the batch.
-const RAW: u8 = 0;
 
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
@@ -86,7 +88,8 @@ impl Batch {
             return Some(((codec.decode)(Piece::Owned(message)), len));
         }
         self.bytes -= len;
-        let decoded = if codec.id == RAW {
+        let decoded = if codec.id == codec::RAW {
+            // These bytes may outlive the batch, so they share its memory.
             (codec.decode)(Piece::Owned(self.chunk.split_to(len).freeze()))
         } else {
             let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
@@ -100,9 +103,10 @@ impl Batch {
     #[inline]
     pub(crate) fn exchange(&mut self, used_up: &mut Self) {
         debug_assert!(used_up.is_empty());
-        if used_up.chunk.capacity() > limits::STREAM_CHUNK_BYTES_KEPT {
-            used_up.chunk = BytesMut::new();
+        if used_up.is_burst {
+            *used_up = Self::default();
         }
+        self.is_burst = self.chunk.len() > limits::STREAM_CHUNK_BYTES_KEPT;
         std::mem::swap(self, used_up);
     }
 }

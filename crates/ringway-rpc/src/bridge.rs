@@ -11,6 +11,9 @@
 //!   Sink ─────── FarWriter ──► pipe ──► WriterPump ──► carrier ──► stream
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

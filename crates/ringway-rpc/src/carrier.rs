@@ -4,13 +4,15 @@
 //! [`CarrierId`], which names an entry of a table of the core's thread. On any other thread nothing
 //! is found there, and the handle goes over a [bridge](crate::bridge) instead.
 
+#[cfg(test)]
+pub(crate) mod double;
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-#[cfg(test)]
-pub(crate) mod double;
 
 use ringway_wire::native::Body;
 

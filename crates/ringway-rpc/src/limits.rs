@@ -78,3 +78,39 @@ pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(50);
 /// Sheets of one side, each of one core and method: more names than any program has methods, and
 /// about 10 MiB at most.
 pub(crate) const METRIC_SHEETS_MAX: usize = 1_024;
+// Streams.
+
+/// Messages that wait for one reader. Credit bounds their bytes; this bounds those that have none,
+/// at 4 MiB of bookkeeping.
+pub(crate) const STREAM_MESSAGES_MAX: usize = 1 << 20;
+
+/// A received message up to this size is appended to its stream's chunk. A larger one gets memory
+/// of its own, since a chunk would hold only a few of them.
+pub(crate) const STREAM_BORROWED_COPIED_MAX: usize = 4 * 1024;
+
+/// A message that came in memory of its own is copied nevertheless up to this size: queued, it
+/// could keep alive a buffer many times as large.
+pub(crate) const STREAM_OWNED_COPIED_MAX: usize = 512;
+
+/// The first chunk of a stream: thousands of quiet streams must not cost much.
+pub(crate) const STREAM_CHUNK_BYTES_MIN: usize = 1024;
+
+/// Chunks are used again up to this size. A burst makes larger ones, up to the stream's window,
+/// which are given back when they have been read.
+pub(crate) const STREAM_CHUNK_BYTES_KEPT: usize = 128 * 1024;
+
+/// Bytes that a reader may have taken before its connection is told: a sixteenth of the smallest
+/// window, so the peer never stops for want of this.
+pub(crate) const STREAM_TAKEN_BYTES_MAX: usize = 4 * 1024;
+
+/// What a message is encoded into is kept up to this size; a larger message takes its memory along
+/// instead of being copied.
+pub(crate) const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// Messages in a pipe between a core and another thread: enough to cover a wake-up of either side
+/// at a few hundred thousand messages a second; to a reader, batches. As many may have been taken and not be used yet.
+pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
+
+/// Bytes in such a pipe, exceeded by one message or batch at most: a handle off its core must not
+/// hold much more than a stream's window.
+pub(crate) const BRIDGE_BYTES_MAX: usize = 256 * 1024;

@@ -1,6 +1,9 @@
 //! A stream that a client has promised and not opened yet: its handles exist, its connection may
 //! still be being made.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 

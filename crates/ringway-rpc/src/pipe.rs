@@ -4,6 +4,9 @@
 //! items under one lock. The sender ends the pipe with an `E`, which the receiver gets after the items, or at once if the
 //! sender aborts. The receiver closes it with a `C`, which the sender gets at once.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};

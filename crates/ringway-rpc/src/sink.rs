@@ -1,5 +1,8 @@
 //! The writer of a stream.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;

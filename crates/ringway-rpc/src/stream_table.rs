@@ -12,6 +12,9 @@
 //!
 //! Messages wait in a [`Batch`], which a reader takes as a whole. The machine's credit bounds it.
 
+#[cfg(test)]
+mod tests;
+
 use std::task::{Context, Poll, Waker};
 
 use ringway_wire::native::{Piece, StreamId};

@@ -1,5 +1,8 @@
 //! The reader of a stream.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

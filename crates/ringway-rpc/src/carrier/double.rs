@@ -1,8 +1,10 @@
 //! A connection for tests: a table, and a record of what handles asked for.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::native::{Body, Piece, StreamId};
@@ -37,6 +39,8 @@ pub(crate) struct Double {
     /// The streams by key, also those that are over.
     streams: RefCell<Vec<(StreamKey, StreamId)>>,
     pub(crate) id: Cell<Option<CarrierId>>,
+    /// Woken by whatever is done.
+    watcher: Cell<Option<Waker>>,
 }
 
 impl Double {
@@ -49,6 +53,7 @@ impl Double {
             room: Cell::new(usize::MAX),
             streams: RefCell::default(),
             id: Cell::new(None),
+            watcher: Cell::new(None),
         });
         double.id.set(Some(register(double.clone())));
         double
@@ -81,9 +86,22 @@ impl Double {
         unregister(self.id.get().expect("registered by `new`"));
     }
 
+    /// Waits until something was done to a stream.
+    pub(crate) async fn happened(&self, stream: StreamId, what: Did) {
+        let seen = poll_fn(|cx| {
+            self.watcher.set(Some(cx.waker().clone()));
+            if self.did(stream).contains(&what) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let in_time = ringway_runtime::timeout(Duration::from_secs(10), seen).await;
+        in_time.unwrap_or_else(|_| panic!("{what:?} did not happen to {stream}"));
+    }
+
     fn note(&self, key: StreamKey, did: Did) {
         let of = self.streams.borrow().iter().find(|(of, _)| *of == key).expect("opened here").1;
         self.did.borrow_mut().push((of, did));
+        if let Some(watcher) = self.watcher.take() {
+            watcher.wake();
+        }
     }
 }
 
