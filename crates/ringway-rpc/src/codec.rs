@@ -30,14 +30,16 @@ pub struct Codec<T> {
 }
 
 impl<T> Codec<T> {
-    /// Reads a message of a server: one that cannot be read is INTERNAL, since it is no fault of
-    /// the caller.
+    /// Reads a message of a server, as [`unreadable_reply`] has it.
     pub(crate) fn decode_reply(&self, message: Piece<'_>) -> Result<T, Status> {
-        (self.decode)(message).map_err(|status| {
-            let text = format!("the reply cannot be read: {}", status.message());
-            Status::internal(text).with_source(status)
-        })
+        (self.decode)(message).map_err(unreadable_reply)
     }
+}
+
+/// A message of a server that cannot be read is INTERNAL, since it is no fault of the caller.
+pub(crate) fn unreadable_reply(status: Status) -> Status {
+    let text = format!("the reply cannot be read: {}", status.message());
+    Status::internal(text).with_source(status)
 }
 
 impl<T> Clone for Codec<T> {

@@ -78,6 +78,7 @@ pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(50);
 /// Sheets of one side, each of one core and method: more names than any program has methods, and
 /// about 10 MiB at most.
 pub(crate) const METRIC_SHEETS_MAX: usize = 1_024;
+
 // Streams.
 
 /// Messages that wait for one reader. Credit bounds their bytes; this bounds those that have none,
@@ -108,7 +109,8 @@ pub(crate) const STREAM_TAKEN_BYTES_MAX: usize = 4 * 1024;
 pub(crate) const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// Messages in a pipe between a core and another thread: enough to cover a wake-up of either side
-/// at a few hundred thousand messages a second; to a reader, batches. As many may have been taken and not be used yet.
+/// at a few hundred thousand messages a second (to a reader: batches). As many may have been taken
+/// and wait at the user's side.
 pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
 
 /// Bytes in such a pipe, exceeded by one message or batch at most: a handle off its core must not

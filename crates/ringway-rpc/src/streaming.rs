@@ -12,7 +12,7 @@ use futures_core::Stream;
 use crate::batch::Batch;
 use crate::bridge::{FarReader, Half, Leaving, StreamAt, unreachable};
 use crate::carrier::{self, Received};
-use crate::codec::Codec;
+use crate::codec::{self, Codec};
 use crate::limits;
 use crate::metadata::Metadata;
 use crate::opening::Opening;
@@ -28,6 +28,8 @@ use crate::status::Status;
 pub struct Streaming<T> {
     place: Place,
     codec: Codec<T>,
+    /// What a message that cannot be decoded amounts to.
+    undecodable: fn(Status) -> Status,
     /// Received, and not asked for yet.
     batch: Batch,
     /// Used of the batch, and not yet told to the connection.
@@ -50,18 +52,24 @@ enum Place {
 }
 
 impl<T> Streaming<T> {
-    /// The reader of an open stream, which its table knows as having one.
+    /// The reader of an open stream of requests, which its table knows as having one.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        Self::at(Place::At(at), codec)
+        Self::at(Place::At(at), codec, |status| status)
     }
 
+    /// The same for replies: that one cannot be decoded is no fault of this side.
+    pub(crate) fn replies(at: StreamAt, codec: Codec<T>) -> Self {
+        Self::at(Place::At(at), codec, codec::unreadable_reply)
+    }
+
+    /// The reader of the replies of a stream that a client is about to open.
     pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self::at(Place::Opening(opening), codec)
+        Self::at(Place::Opening(opening), codec, codec::unreadable_reply)
     }
 
-    fn at(place: Place, codec: Codec<T>) -> Self {
+    fn at(place: Place, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
         let (batch, taken) = (Batch::default(), Taken::default());
-        Self { place, codec, batch, taken, trailers: None }
+        Self { place, codec, undecodable, batch, taken, trailers: None }
     }
 
     /// Waits for the next message; `None` when the peer is done.
@@ -101,7 +109,7 @@ impl<T> Streaming<T> {
         loop {
             if let Some((decoded, len)) = self.batch.decode_next(&self.codec) {
                 self.took(len);
-                return Poll::Ready(decoded.map(Some));
+                return Poll::Ready(decoded.map(Some).map_err(self.undecodable));
             }
             match ready!(self.poll_batch(cx)) {
                 Received::Messages => {}

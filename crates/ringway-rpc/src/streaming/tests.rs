@@ -3,7 +3,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
-use ringway_wire::native::StreamId;
+use ringway_wire::native::{Piece, StreamId};
 
 use super::Streaming;
 use crate::carrier::double::{Did, Double, digits};
@@ -88,6 +88,20 @@ fn a_message_that_cannot_be_decoded_ends_nothing() {
         assert_eq!(stream.next().await.expect("a number"), Some(1));
         assert_eq!(stream.next().await.expect_err("no number").message(), "no number");
         assert_eq!(stream.next().await.expect("a number"), Some(2));
+    });
+}
+
+#[test]
+fn a_reply_that_cannot_be_decoded_is_no_fault_of_the_caller() {
+    check(async |double, stream| {
+        drop(stream);
+        let other = StreamId::new(3, 1);
+        let at = double.open(other, Handles::Reader);
+        let pushed = double.table.borrow_mut().push(other, Piece::Borrowed(b"one"));
+        pushed.expect("a reader with room");
+        let failure = Streaming::replies(at, digits()).next().await.expect_err("no number");
+        assert_eq!(failure.code(), Code::Internal);
+        assert_eq!(failure.message(), "the reply cannot be read: no number");
     });
 }
 
