@@ -1,0 +1,202 @@
+//! Handlers that run where their request was read, and become tasks only when they wait.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use super::{Begin, Encoded, Handler, Outcome, Started, Waiting};
+use crate::codec::Codec;
+use crate::status::Status;
+
+/// A method whose calls run on the core.
+///
+/// The future of a call lives in a place on the heap, since it has to be pinned. A call that is
+/// done at once leaves the place to the next one; a call that waits takes it along.
+pub(super) struct InPlace<S, Fut> {
+    start: S,
+    place: Cell<Option<Pin<Box<Option<Fut>>>>>,
+}
+
+impl<S, Fut> InPlace<S, Fut>
+where
+    S: Fn(Begin<'_>) -> Result<Fut, Status> + 'static,
+    Fut: Future<Output: Finish> + 'static,
+{
+    pub(super) fn boxed(start: S) -> Box<dyn Handler> {
+        Box::new(Self { start, place: Cell::new(None) })
+    }
+}
+
+impl<S, Fut> Handler for InPlace<S, Fut>
+where
+    S: Fn(Begin<'_>) -> Result<Fut, Status>,
+    Fut: Future<Output: Finish> + 'static,
+{
+    fn start(&self, begin: Begin<'_>, out: &mut Vec<u8>) -> Started {
+        let future = match (self.start)(begin) {
+            Ok(future) => future,
+            Err(status) => return Started::Done(Err(status)),
+        };
+        let mut place = self.place.take().unwrap_or_else(|| Box::pin(None));
+        place.set(Some(future));
+        match place.as_mut().poll(&mut Context::from_waker(Waker::noop()), out) {
+            Poll::Ready(outcome) => {
+                self.place.set(Some(place));
+                Started::Done(outcome)
+            }
+            Poll::Pending => Started::Waiting(place),
+        }
+    }
+}
+
+impl<Fut: Future<Output: Finish>> Waiting for Option<Fut> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Outcome> {
+        let future = self.as_mut().as_pin_mut().expect("a call that is done is not polled");
+        let end = ready!(future.poll(cx));
+        self.set(None);
+        Poll::Ready(end.finish(out))
+    }
+}
+
+/// What a handler's future comes to, in a form that can still be encoded.
+pub(super) trait Finish {
+    fn finish(self, out: &mut Vec<u8>) -> Outcome;
+}
+
+/// The end of a method with one reply.
+pub(super) struct Replied<T> {
+    pub(super) reply: Result<T, Status>,
+    pub(super) codec: Codec<T>,
+}
+
+impl<T> Finish for Replied<T> {
+    #[inline]
+    fn finish(self, out: &mut Vec<u8>) -> Outcome {
+        let encoded = (self.codec.encode)(self.reply?, out)?;
+        Ok(encoded.map_or(Encoded::InScratch, Encoded::Shared))
+    }
+}
+
+/// The end of a method that answers with a stream.
+pub(super) struct End(pub(super) Result<(), Status>);
+
+impl Finish for End {
+    fn finish(self, _: &mut Vec<u8>) -> Outcome {
+        self.0.map(|()| Encoded::Nothing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+
+    use bytes::Bytes;
+    use ringway_wire::native::Piece;
+
+    use super::*;
+    use crate::context::tests::sample;
+    use crate::method::{Kind, Method};
+    use crate::service::{Methods, Registered};
+
+    static METHOD: Method = Method::new("test.Test/Unary", Kind::Unary);
+
+    /// What the request tells the handler to do.
+    async fn handle(request: String, gate: Rc<Cell<bool>>) -> Result<String, Status> {
+        match &*request {
+            "fail" => Err(Status::not_found("nothing here")),
+            "panic" => panic!("as handlers may"),
+            "wait" => {
+                poll_fn(|_| if gate.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+                Ok("waited".to_owned())
+            }
+            _ => Ok(request.to_uppercase()),
+        }
+    }
+
+    fn register(gate: &Rc<Cell<bool>>) -> Registered {
+        let (mut methods, gate) = (Methods::default(), Rc::clone(gate));
+        let handler = move |_, request| handle(request, Rc::clone(&gate));
+        methods.unary(&METHOD, Codec::json(), Codec::json(), handler);
+        methods.into_entries().pop().expect("one was added")
+    }
+
+    fn start(handler: &dyn Handler, request: &str, out: &mut Vec<u8>) -> Started {
+        let message = Some(Piece::Borrowed(request.as_bytes()));
+        handler.start(Begin { context: sample(), message, stream: None }, out)
+    }
+
+    #[track_caller]
+    fn check(handler: &dyn Handler, request: &str, expected: Result<&str, &str>) {
+        let mut out = Vec::new();
+        let Started::Done(outcome) = start(handler, request, &mut out) else {
+            panic!("{request} waits");
+        };
+        match (outcome, expected) {
+            (Ok(encoded), Ok(reply)) => {
+                assert_eq!((encoded, &out[..]), (Encoded::InScratch, reply.as_bytes()));
+            }
+            (Err(status), Err(text)) => assert!(status.to_string().starts_with(text), "{status}"),
+            (outcome, _) => panic!("{request} came to {outcome:?}"),
+        }
+    }
+
+    #[test]
+    fn calls_run_in_place_one_after_the_other() {
+        let entry = register(&Rc::default());
+        assert_eq!((entry.codec_in, entry.codec_out), (2, 2));
+        check(&*entry.handler, "\"a\"", Ok("\"A\""));
+        check(&*entry.handler, "\"fail\"", Err("NOT_FOUND: nothing here"));
+        check(&*entry.handler, "a", Err("INVALID_ARGUMENT: the message is no String in JSON"));
+        check(&*entry.handler, "\"b\"", Ok("\"B\""));
+        let nothing = Begin { context: sample(), message: None, stream: None };
+        let Started::Done(Err(status)) = entry.handler.start(nothing, &mut Vec::new()) else {
+            panic!("it ran without a request");
+        };
+        assert!(status.is_unimplemented(), "{status}");
+    }
+
+    #[test]
+    fn a_call_that_waits_takes_its_place_along_and_holds_up_no_other() {
+        let gate = Rc::default();
+        let entry = register(&gate);
+        let mut out = Vec::new();
+        let Started::Waiting(mut waiting) = start(&*entry.handler, "\"wait\"", &mut out) else {
+            panic!("it does not wait");
+        };
+        check(&*entry.handler, "\"a\"", Ok("\"A\""));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut cx, &mut out).is_pending());
+        gate.set(true);
+        let Poll::Ready(outcome) = waiting.as_mut().poll(&mut cx, &mut out) else {
+            panic!("it still waits");
+        };
+        assert_eq!(outcome.expect("a reply"), Encoded::InScratch);
+        assert_eq!(out, b"\"waited\"");
+    }
+
+    #[test]
+    fn a_panic_leaves_the_method_as_it_was() {
+        let entry = register(&Rc::default());
+        let run = || start(&*entry.handler, "\"panic\"", &mut Vec::new());
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        check(&*entry.handler, "\"a\"", Ok("\"A\""));
+    }
+
+    #[test]
+    fn bytes_are_handed_on_as_they_are() {
+        let mut methods = Methods::default();
+        methods.unary(&METHOD, Codec::raw(), Codec::raw(), async |_, request| Ok(request));
+        let entry = methods.into_entries().pop().expect("one was added");
+        let request = Bytes::from(vec![7; 100]);
+        let message = Some(Piece::Owned(request.clone()));
+        let begin = Begin { context: sample(), message, stream: None };
+        match entry.handler.start(begin, &mut Vec::new()) {
+            Started::Done(Ok(Encoded::Shared(reply))) => {
+                assert_eq!(reply.as_ptr(), request.as_ptr())
+            }
+            _ => panic!("it was copied"),
+        }
+    }
+}

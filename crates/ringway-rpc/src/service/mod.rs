@@ -1,0 +1,247 @@
+//! What generated code tells a server about a service: its methods and how each is carried out.
+
+mod in_place;
+mod offload;
+mod provider;
+
+use std::fmt;
+use std::pin::Pin;
+use std::task;
+
+use bytes::Bytes;
+use ringway_wire::native::Piece;
+
+use self::in_place::{End, InPlace, Replied};
+use self::offload::Offloaded;
+use crate::bridge::StreamAt;
+use crate::codec::Codec;
+use crate::context::Context;
+use crate::method::Method;
+use crate::sink::Sink;
+use crate::status::Status;
+use crate::streaming::Streaming;
+
+pub use provider::{Instance, Provider};
+
+/// A service that a server can serve. The [`service`](crate::service) attribute writes it.
+pub trait Service: Send + Sync + 'static {
+    /// What is known of the service.
+    fn descriptor(&self) -> &'static ServiceDescriptor;
+
+    /// Adds the methods to the table of the calling core.
+    fn register(&self, methods: &mut Methods);
+}
+
+/// A service's name, methods and description.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceDescriptor {
+    /// `package.Service`.
+    pub name: &'static str,
+    /// In the order of the trait.
+    pub methods: &'static [Method],
+    /// A serialized `google.protobuf.FileDescriptorSet`, where the service came from a `.proto`.
+    pub file_descriptor_set: Option<&'static [u8]>,
+}
+
+/// The methods of one core, each with what carries it out.
+#[derive(Default)]
+pub struct Methods {
+    entries: Vec<Registered>,
+}
+
+/// A method of one core.
+pub(crate) struct Registered {
+    pub(crate) method: &'static Method,
+    /// Of requests.
+    pub(crate) codec_in: u8,
+    /// Of replies.
+    pub(crate) codec_out: u8,
+    pub(crate) handler: Box<dyn Handler>,
+}
+
+/// Carries out a method.
+///
+/// Whoever starts it, or polls what waits, does so inside of [`Context::enter`], and stands its
+/// panics: the call is over then, and the handler is as good as before.
+pub(crate) trait Handler {
+    /// Decodes the request and runs the method until it is done or has to wait. A message is
+    /// encoded into `out`, which is empty.
+    fn start(&self, begin: Begin<'_>, out: &mut Vec<u8>) -> Started;
+}
+
+/// A call that begins.
+pub(crate) struct Begin<'a> {
+    pub(crate) context: Context,
+    /// The request, where the method takes one that is no stream.
+    pub(crate) message: Option<Piece<'a>>,
+    /// The stream, where the method has one; its table knows which handles there will be.
+    pub(crate) stream: Option<StreamAt>,
+}
+
+/// How far a call came at once.
+pub(crate) enum Started {
+    Done(Outcome),
+    /// Nobody will be woken for what it waits for: it has to be polled again at once, as a task.
+    Waiting(Pin<Box<dyn Waiting>>),
+}
+
+/// The rest of a call.
+pub(crate) trait Waiting {
+    /// Goes on. When it is ready, the message is in `out`, which is empty before.
+    fn poll(
+        self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> task::Poll<Outcome>;
+}
+
+/// How a handler ends.
+pub(crate) type Outcome = Result<Encoded, Status>;
+
+/// The message of a reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Encoded {
+    /// It is in the vector that was lent for it.
+    InScratch,
+    /// It is these bytes.
+    Shared(Bytes),
+    /// There is none: the method answers with a stream.
+    Nothing,
+}
+
+impl Methods {
+    /// Adds a method with one request and one reply.
+    pub fn unary<Req, Rep, F, Fut>(
+        &mut self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        handler: F,
+    ) where
+        Req: 'static,
+        Rep: 'static,
+        F: Fn(Context, Req) -> Fut + 'static,
+        Fut: Future<Output = Result<Rep, Status>> + 'static,
+    {
+        let start = move |begin: Begin<'_>| {
+            let request = decode_request(&codec_in, begin.message)?;
+            let reply = handler(begin.context, request);
+            Ok(async move { Replied { reply: reply.await, codec: codec_out } })
+        };
+        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+    }
+
+    /// Adds a method with one request and one reply, which runs on the blocking pool.
+    pub fn unary_offloaded<Req, Rep, F, Fut>(
+        &mut self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        handler: F,
+    ) where
+        Req: 'static,
+        Rep: 'static,
+        F: Fn(Context, Req) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Rep, Status>> + 'static,
+    {
+        let handler = Offloaded::new(codec_in, codec_out, handler);
+        self.add(method, codec_in.id, codec_out.id, Box::new(handler));
+    }
+
+    /// Adds a method with a stream of requests and one reply.
+    pub fn client_stream<Req, Rep, F, Fut>(
+        &mut self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        handler: F,
+    ) where
+        Req: 'static,
+        Rep: 'static,
+        F: Fn(Context, Streaming<Req>) -> Fut + 'static,
+        Fut: Future<Output = Result<Rep, Status>> + 'static,
+    {
+        let start = move |begin: Begin<'_>| {
+            let requests = Streaming::new(stream_of(begin.stream), codec_in);
+            let reply = handler(begin.context, requests);
+            Ok(async move { Replied { reply: reply.await, codec: codec_out } })
+        };
+        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+    }
+
+    /// Adds a method with one request and a stream of replies.
+    pub fn server_stream<Req, Rep, F, Fut>(
+        &mut self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        handler: F,
+    ) where
+        Req: 'static,
+        Rep: 'static,
+        F: Fn(Context, Req, Sink<Rep>) -> Fut + 'static,
+        Fut: Future<Output = Result<(), Status>> + 'static,
+    {
+        let start = move |begin: Begin<'_>| {
+            let replies = Sink::new(stream_of(begin.stream), codec_out);
+            let request = decode_request(&codec_in, begin.message)?;
+            let end = handler(begin.context, request, replies);
+            Ok(async move { End(end.await) })
+        };
+        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+    }
+
+    /// Adds a method with a stream each way.
+    pub fn bidi<Req, Rep, F, Fut>(
+        &mut self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        handler: F,
+    ) where
+        Req: 'static,
+        Rep: 'static,
+        F: Fn(Context, Streaming<Req>, Sink<Rep>) -> Fut + 'static,
+        Fut: Future<Output = Result<(), Status>> + 'static,
+    {
+        let start = move |begin: Begin<'_>| {
+            let at = stream_of(begin.stream);
+            let (requests, replies) = (Streaming::new(at, codec_in), Sink::new(at, codec_out));
+            let end = handler(begin.context, requests, replies);
+            Ok(async move { End(end.await) })
+        };
+        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+    }
+
+    pub(crate) fn into_entries(self) -> Vec<Registered> {
+        self.entries
+    }
+
+    fn add(
+        &mut self,
+        method: &'static Method,
+        codec_in: u8,
+        codec_out: u8,
+        handler: Box<dyn Handler>,
+    ) {
+        self.entries.push(Registered { method, codec_in, codec_out, handler });
+    }
+}
+
+/// The request of a method that takes exactly one.
+fn decode_request<T>(codec: &Codec<T>, message: Option<Piece<'_>>) -> Result<T, Status> {
+    match message {
+        Some(message) => (codec.decode)(message),
+        None => Err(Status::unimplemented("the method takes one request, and there is none")),
+    }
+}
+
+fn stream_of(stream: Option<StreamAt>) -> StreamAt {
+    stream.expect("the server opens a stream for each call of a method that has one")
+}
+
+impl fmt::Debug for Methods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.entries.iter().map(|entry| entry.method)).finish()
+    }
+}
