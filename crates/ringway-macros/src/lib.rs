@@ -1,1 +1,107 @@
 //! The `#[service]` attribute.
+
+mod client;
+mod method;
+mod options;
+mod server;
+mod service;
+mod signature;
+
+use proc_macro::TokenStream;
+
+/// Makes a service of a trait: server glue and a typed client, from one declaration.
+///
+/// ```ignore
+/// use ringway::rpc::{Client, Context, Server, Sink, Status, Streaming};
+///
+/// #[ringway::service(package = "market.v1")]
+/// pub trait Market {
+///     /// The price right now.
+///     #[method(idempotent, timeout_ms = 500)]
+///     async fn quote(&self, request: QuoteRequest) -> Result<Quote, Status>;
+///
+///     /// Takes prices in.
+///     async fn upload(&self, ticks: Streaming<Tick>) -> Result<Summary, Status>;
+///
+///     /// Prices as they change, until the caller has enough.
+///     async fn watch(
+///         &self,
+///         context: Context,
+///         request: WatchRequest,
+///         quotes: Sink<Quote>,
+///     ) -> Result<(), Status>;
+///
+///     /// Orders in, fills out.
+///     async fn trade(&self, orders: Streaming<Order>, fills: Sink<Fill>) -> Result<(), Status>;
+/// }
+///
+/// struct Exchange;
+///
+/// impl Market for Exchange {
+///     async fn quote(&self, request: QuoteRequest) -> Result<Quote, Status> {
+///         Ok(Quote { symbol: request.symbol, price: 42 })
+///     }
+///     // …
+/// }
+///
+/// // A server process:
+/// Server::bind("tcp://127.0.0.1:9000")?.service(MarketServer::new(Exchange)).serve()?;
+///
+/// // A client:
+/// let market = MarketClient::new(Client::connect("tcp://127.0.0.1:9000")?);
+/// let quote = market.quote(QuoteRequest { symbol: "RWY".into() }).await?;
+/// let mut quotes = market.watch(WatchRequest::default());
+/// while let Some(quote) = quotes.next().await? {
+///     println!("{}", quote.price);
+/// }
+/// ```
+///
+/// # Methods
+///
+/// A method is an `async fn` that takes `&self`, then optionally the call's `Context`, then its
+/// request. What it takes and returns says what kind it is:
+///
+/// | kind | arguments | returns | the client's method returns |
+/// |---|---|---|---|
+/// | unary | `request: Req` | `Result<Rep, Status>` | `Call<Rep>` |
+/// | client stream | `requests: Streaming<Req>` | `Result<Rep, Status>` | `(Sink<Req>, Call<Rep>)` |
+/// | server stream | `request: Req, replies: Sink<Rep>` | `Result<(), Status>` | `Streaming<Rep>` |
+/// | bidi | `requests: Streaming<Req>, replies: Sink<Rep>` | `Result<(), Status>` | `(Sink<Req>, Streaming<Rep>)` |
+///
+/// The types say how messages travel: `Bytes` as they are, types with `prost::Message` as protobuf,
+/// types with serde's `Serialize` and `Deserialize` as JSON. `()` stands for no request or reply.
+///
+/// Futures of handlers need not be `Send`: a call stays on its core. On the network a method is
+/// called `package.Service/Method`, where `Method` is the function's name in UpperCamelCase.
+///
+/// # What is generated
+///
+/// - The trait, for the implementation.
+/// - `MarketServer<T>`, to be given to a server: `new(service)` with one implementation for all
+///   cores, or `per_core(|| service)` with one for each, which may use `Rc` and `Cell`.
+/// - `MarketClient`: `new(client)`, `with(options)`, and a method for each of the trait's.
+///
+/// # Options
+///
+/// Of the service, all optional:
+///
+/// | option | meaning |
+/// |---|---|
+/// | `package = "market.v1"` | the package; without it the name stands alone |
+/// | `name = "Market"` | the name on the network, if not the trait's |
+/// | `descriptors = include_bytes!(…)` | a `FileDescriptorSet` for reflection |
+/// | `crate = "::ringway::rpc"` | where generated code finds the library |
+///
+/// Of a method, as `#[method(…)]`:
+///
+/// | option | meaning |
+/// |---|---|
+/// | `idempotent` | carrying it out twice does no harm: it may be retried and hedged |
+/// | `timeout_ms = 500` | the deadline of calls that do not set one |
+/// | `concurrency = 64` | at most so many calls run at once on a server |
+/// | `offload` | it blocks or computes for long, and runs on the blocking pool; unary only. With `per_core` each such call makes an implementation of its own |
+/// | `name = "Quote"` | the name on the network, if not the function's in UpperCamelCase |
+#[proc_macro_attribute]
+pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
+    service::expand(options.into(), item.into()).into()
+}

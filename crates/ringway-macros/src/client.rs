@@ -1,0 +1,83 @@
+//! The client's side: `MarketClient`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::method::Method;
+use crate::service::Service;
+
+/// The type.
+pub(crate) fn type_of(service: &Service) -> TokenStream {
+    let (library, visibility) = (&service.library, &service.item.vis);
+    let name = service.derived_name("Client");
+    let summary = format!("Calls the methods of [`{}`] on a server.", service.item.ident);
+    quote! {
+        #[doc = #summary]
+        #[doc = ""]
+        #[doc = "Clones are the same client, and may be used from any thread."]
+        #[derive(::core::clone::Clone, ::core::fmt::Debug)]
+        #[allow(dead_code)]
+        #visibility struct #name {
+            client: #library::Client,
+        }
+    }
+}
+
+/// Its constructors and methods.
+pub(crate) fn implementation(service: &Service) -> TokenStream {
+    let (library, visibility) = (&service.library, &service.item.vis);
+    let name = service.derived_name("Client");
+    let methods =
+        service.methods.iter().enumerate().map(|(place, method)| call(service, place, method));
+    quote! {
+        #[allow(dead_code)]
+        impl #name {
+            /// Calls go to where `client` is connected.
+            #visibility fn new(client: #library::Client) -> Self {
+                Self { client }
+            }
+
+            /// The same client with other defaults for its calls.
+            #[must_use]
+            #visibility fn with(&self, options: #library::CallOptions) -> Self {
+                Self { client: self.client.with(options) }
+            }
+
+            #(#methods)*
+        }
+    }
+}
+
+/// The function that calls a method.
+fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
+    let (library, visibility) = (&service.library, &service.item.vis);
+    let (input, output) = (&method.shape.input, &method.shape.output);
+    let (function, docs) = (&method.ident, &method.docs);
+    let summary = method.docs.is_empty().then(|| {
+        let summary = format!("Calls `{}/{}`.", service.wire_name, method.wire_name);
+        quote!(#[doc = #summary])
+    });
+    let returned = match (method.shape.streams_in, method.shape.streams_out) {
+        (false, false) => quote!(#library::Call<#output>),
+        (true, false) => quote!((#library::Sink<#input>, #library::Call<#output>)),
+        (false, true) => quote!(#library::Streaming<#output>),
+        (true, true) => quote!((#library::Sink<#input>, #library::Streaming<#output>)),
+    };
+    let (parameter, argument) = match method.shape.streams_in {
+        true => (None, None),
+        false => (Some(quote!(, request: #input)), Some(quote!(, request))),
+    };
+    let kind = method.kind_function();
+    quote! {
+        #(#docs)*
+        #summary
+        #visibility fn #function(&self #parameter) -> #returned {
+            self.client.#kind(
+                &__METHODS[#place],
+                #library::codec_of!(#input),
+                #library::codec_of!(#output)
+                #argument
+            )
+        }
+    }
+}

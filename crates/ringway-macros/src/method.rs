@@ -1,0 +1,118 @@
+//! A method of a service.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::{Attribute, Error, Path, Result, TraitItemFn};
+
+use crate::options::{self, MethodOptions};
+use crate::signature::{self, Shape};
+
+pub(crate) struct Method {
+    pub(crate) ident: Ident,
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) wire_name: String,
+    pub(crate) shape: Shape,
+    pub(crate) options: MethodOptions,
+}
+
+impl Method {
+    /// Reads a function of the trait, and takes what is ours out of its attributes.
+    ///
+    /// # Errors
+    /// What is wrong with it and what to do instead, at the offending tokens.
+    pub(crate) fn read(function: &mut TraitItemFn) -> Result<Self> {
+        let options = MethodOptions::take(&mut function.attrs)?;
+        options::check_attributes(&function.attrs)?;
+        if let Some(body) = &function.default {
+            let why = "a method of a service has no body here: end it with `;` and write the body \
+                       in the `impl`";
+            return Err(Error::new_spanned(body, why));
+        }
+        let ident = function.sig.ident.clone();
+        if CLIENT_FUNCTIONS.contains(&&*ident.unraw().to_string()) {
+            let why = format!(
+                "the generated client has a function `{ident}` of its own: give this another name, \
+                 and its name on the network with `#[method(name = \"…\")]`"
+            );
+            return Err(Error::new(ident.span(), why));
+        }
+        let shape = signature::read(&function.sig)?;
+        if let Some(span) = options.offload
+            && (shape.streams_in || shape.streams_out)
+        {
+            let why = "only a method with one request and one reply can be offloaded: use \
+                       `spawn_blocking` inside of this one";
+            return Err(Error::new(span, why));
+        }
+        let wire_name = match &options.name {
+            Some(name) => name.value(),
+            None => upper_camel_case(&ident.unraw().to_string()),
+        };
+        let docs = function.attrs.iter().filter(|it| it.path().is_ident("doc")).cloned().collect();
+        Ok(Self { ident, docs, wire_name, shape, options })
+    }
+
+    /// The function of the library that adds or calls a method of this kind.
+    pub(crate) fn kind_function(&self) -> TokenStream {
+        match (self.shape.streams_in, self.shape.streams_out) {
+            (false, false) => quote!(unary),
+            (true, false) => quote!(client_stream),
+            (false, true) => quote!(server_stream),
+            (true, true) => quote!(bidi),
+        }
+    }
+
+    fn kind(&self) -> TokenStream {
+        match (self.shape.streams_in, self.shape.streams_out) {
+            (false, false) => quote!(Unary),
+            (true, false) => quote!(ClientStream),
+            (false, true) => quote!(ServerStream),
+            (true, true) => quote!(Bidi),
+        }
+    }
+
+    /// The expression of its descriptor.
+    pub(crate) fn descriptor(&self, library: &Path, service: &str) -> TokenStream {
+        let name = format!("{service}/{}", self.wire_name);
+        let kind = self.kind();
+        let idempotent = self.options.idempotent.then(|| quote!(.idempotent()));
+        let offload = self.options.offload.map(|_| quote!(.offload()));
+        let timeout = self.options.timeout_ms.map(|ms| quote!(.timeout_ms(#ms)));
+        let concurrency = self.options.concurrency.map(|calls| quote!(.concurrency(#calls)));
+        quote! {
+            #library::Method::new(#name, #library::Kind::#kind)
+                #idempotent #offload #timeout #concurrency
+        }
+    }
+}
+
+/// The functions that every client has.
+const CLIENT_FUNCTIONS: [&str; 2] = ["new", "with"];
+
+/// As protobuf's style has the names of methods: `place_order` is called `PlaceOrder`.
+fn upper_camel_case(name: &str) -> String {
+    let capitalised = |word: &str| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    name.split('_').map(capitalised).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_on_the_network_are_camel_case() {
+        for (name, expected) in [
+            ("quote", "Quote"),
+            ("place_order", "PlaceOrder"),
+            ("get_v2", "GetV2"),
+            ("_odd__name_", "OddName"),
+        ] {
+            assert_eq!(upper_camel_case(name), expected);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a method takes and returns, read from its signature.
+
+use syn::{
+    Error, FnArg, GenericArgument, PathArguments, PathSegment, Receiver, Result, ReturnType,
+    Signature, Type,
+};
+
+/// What kind of method it is, and of which messages.
+pub(crate) struct Shape {
+    pub(crate) takes_context: bool,
+    pub(crate) input: Type,
+    pub(crate) streams_in: bool,
+    pub(crate) output: Type,
+    pub(crate) streams_out: bool,
+}
+
+/// An argument by the name of its type.
+enum Argument<'a> {
+    Context,
+    Streaming(&'a Type),
+    Sink(&'a Type),
+    Message(&'a Type),
+}
+
+/// Reads a signature.
+///
+/// # Errors
+/// What is wrong with it and what to do instead, at the offending tokens.
+pub(crate) fn read(signature: &Signature) -> Result<Shape> {
+    check_form(signature)?;
+    let mut arguments = signature.inputs.iter().map(|argument| match argument {
+        FnArg::Receiver(receiver) => check_receiver(receiver).map(|()| None),
+        FnArg::Typed(typed) => classify(&typed.ty).map(|kind| Some((kind, &*typed.ty))),
+    });
+    match arguments.next() {
+        Some(Ok(None)) => {}
+        Some(Err(error)) => return Err(error),
+        Some(Ok(Some((_, ty)))) => return Err(Error::new_spanned(ty, NO_SELF)),
+        None => return Err(Error::new_spanned(&signature.ident, NO_SELF)),
+    }
+    let rest = arguments.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
+    let (takes_context, rest) = match &*rest {
+        [(Argument::Context, _), rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let (input, streams_in, sink) = arrange(signature, rest)?;
+    let reply = reply(signature)?;
+    let (output, streams_out) = match sink {
+        Some(_) if !is_unit(reply) => {
+            let why = "a method with a `Sink` returns `Result<(), Status>`: its replies go into \
+                       the sink";
+            return Err(Error::new_spanned(reply, why));
+        }
+        Some(message) => (message, true),
+        None => (reply, false),
+    };
+    Ok(Shape {
+        takes_context,
+        input: input.clone(),
+        streams_in,
+        output: output.clone(),
+        streams_out,
+    })
+}
+
+const NO_SELF: &str = "a method of a service takes `&self` first";
+
+fn check_form(signature: &Signature) -> Result<()> {
+    if signature.asyncness.is_none() {
+        let why = "a method of a service is `async`: write `async fn`";
+        return Err(Error::new_spanned(signature.fn_token, why));
+    }
+    if !signature.generics.params.is_empty() {
+        let why = "a method of a service has no generic parameters: the client has to know which \
+                   messages to send";
+        return Err(Error::new_spanned(&signature.generics, why));
+    }
+    if let Some(clause) = &signature.generics.where_clause {
+        return Err(Error::new_spanned(clause, "a method of a service has no `where` clause"));
+    }
+    if let Some(token) = &signature.unsafety {
+        return Err(Error::new_spanned(token, "a method of a service is not `unsafe`"));
+    }
+    if let Some(abi) = &signature.abi {
+        return Err(Error::new_spanned(abi, "a method of a service is an ordinary `async fn`"));
+    }
+    Ok(())
+}
+
+fn check_receiver(receiver: &Receiver) -> Result<()> {
+    let plain = receiver.colon_token.is_none()
+        && receiver.mutability.is_none()
+        && receiver.reference.as_ref().is_some_and(|(_, lifetime)| lifetime.is_none());
+    match plain {
+        true => Ok(()),
+        false => {
+            let why = "a method of a service takes `&self`: its calls run at the same time";
+            Err(Error::new_spanned(receiver, why))
+        }
+    }
+}
+
+/// The request, whether it is a stream, and the message of the sink.
+fn arrange<'a>(
+    signature: &Signature,
+    arguments: &'a [(Argument<'a>, &'a Type)],
+) -> Result<(&'a Type, bool, Option<&'a Type>)> {
+    use Argument::{Context, Message, Sink, Streaming};
+    let fail = |ty: &Type, why: &str| Err(Error::new_spanned(ty, why));
+    match arguments {
+        [(Message(message), _)] => Ok((message, false, None)),
+        [(Streaming(message), _)] => Ok((message, true, None)),
+        [(Message(message), _), (Sink(replies), _)] => Ok((message, false, Some(replies))),
+        [(Streaming(message), _), (Sink(replies), _)] => Ok((message, true, Some(replies))),
+        [] => Err(Error::new_spanned(&signature.ident, NO_REQUEST)),
+        [(Sink(_), sink)] => fail(sink, NO_REQUEST),
+        [(Sink(_), _), (Sink(_), second), ..] | [_, (Sink(_), _), (Sink(_), second), ..] => {
+            fail(second, "a method has one `Sink`: put different replies into an enum")
+        }
+        [(Sink(_), sink), ..] => fail(sink, "the `Sink` comes last, after the request"),
+        [_, (Streaming(_), second), ..] => fail(second, "a method has one request or one stream"),
+        [_, (Sink(_), _), (_, extra), ..] => fail(extra, "the `Sink` comes last"),
+        [(Context, context), ..] | [_, (Context, context), ..] => {
+            fail(context, "the `Context` comes first, once, right after `&self`")
+        }
+        [_, (Message(_), second), ..] => {
+            fail(second, "a method takes one request: put several values into one struct")
+        }
+    }
+}
+
+const NO_REQUEST: &str = "a method takes a request after `&self`: a message, or `Streaming<T>` for a \
+                          stream of them; take `()` if there is nothing to say";
+
+fn classify(ty: &Type) -> Result<Argument<'_>> {
+    match ty {
+        Type::Reference(_) => {
+            let why = "messages cross the network: take this by value";
+            return Err(Error::new_spanned(ty, why));
+        }
+        Type::ImplTrait(_) => {
+            let why = "name a type: the client has to know which messages to send";
+            return Err(Error::new_spanned(ty, why));
+        }
+        _ => {}
+    }
+    let Some(segment) = last_segment(ty) else { return Ok(Argument::Message(ty)) };
+    match &*segment.ident.to_string() {
+        "Context" if segment.arguments.is_none() => Ok(Argument::Context),
+        "Streaming" => Ok(Argument::Streaming(message_of(segment)?)),
+        "Sink" => Ok(Argument::Sink(message_of(segment)?)),
+        _ => Ok(Argument::Message(ty)),
+    }
+}
+
+/// `T` of `Streaming<T>` or `Sink<T>`.
+fn message_of(segment: &PathSegment) -> Result<&Type> {
+    match &*types_of(segment) {
+        [message] => Ok(message),
+        _ => {
+            let why = format!("say of which messages: `{}<T>`", segment.ident);
+            Err(Error::new_spanned(segment, why))
+        }
+    }
+}
+
+/// `R` of the `Result<R, Status>` that is returned.
+fn reply(signature: &Signature) -> Result<&Type> {
+    let ReturnType::Type(_, returned) = &signature.output else {
+        return Err(Error::new_spanned(&signature.ident, RETURNS));
+    };
+    let wrong = |what: &dyn quote::ToTokens| Err(Error::new_spanned(what, RETURNS));
+    let Some(segment) = last_segment(returned) else { return wrong(returned) };
+    if segment.ident != "Result" {
+        return wrong(returned);
+    }
+    let reply = match &*types_of(segment) {
+        [reply] => *reply, // an alias with the error inside
+        [reply, error] => match last_segment(error) {
+            Some(error) if error.ident == "Status" => *reply,
+            _ => return Err(Error::new_spanned(error, "the error is `Status`")),
+        },
+        _ => return wrong(returned),
+    };
+    match last_segment(reply) {
+        Some(segment) if segment.ident == "Streaming" || segment.ident == "Sink" => {
+            let why = "to answer with a stream, take a `Sink<T>` as the last argument and return \
+                       `Result<(), Status>`";
+            Err(Error::new_spanned(reply, why))
+        }
+        _ => match reply {
+            Type::Reference(_) => {
+                Err(Error::new_spanned(reply, "messages cross the network: return this by value"))
+            }
+            _ => Ok(reply),
+        },
+    }
+}
+
+const RETURNS: &str = "a method of a service returns `Result<Reply, Status>`";
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
+        Type::Paren(inner) => last_segment(&inner.elem),
+        Type::Group(inner) => last_segment(&inner.elem),
+        _ => None,
+    }
+}
+
+fn types_of(segment: &PathSegment) -> Vec<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return Vec::new() };
+    let types = arguments.args.iter().map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    types.collect::<Option<_>>().unwrap_or_default()
+}
+
+fn is_unit(ty: &Type) -> bool {
+    matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
+}
