@@ -1,16 +1,15 @@
 //! The side that connects and opens calls.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::frame::Parts;
-use super::link::{Link, NONE, Pending, Served, Stage, shortened};
+use super::link::{Link, NONE, Pending, Stage, shortened};
 use super::slots::{Found, NO_STREAM, Phase};
+use super::transmit::Served;
 use super::{
-    Body, Config, Flags, FrameKind, GoAwayCode, Gone, MetaWriter, Outgoing, Piece, RequestHead,
-    Settings, StreamId, Violation,
+    Body, Config, Flags, FrameKind, GoAwayCode, Gone, Outgoing, Piece, Settings, StreamId,
+    Violation,
 };
-use crate::limits::{NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN};
 
 /// One connection to a server as a machine without I/O; see [`Server`](super::Server) for how it
 /// is used.
@@ -28,69 +27,10 @@ pub struct Client {
     /// A call found no room since the last `Capacity`.
     pub(super) is_starved: bool,
     /// One bit for each method whose name went out.
-    announced: Vec<u64>,
+    pub(super) announced: Vec<u64>,
     /// Metadata is put together here.
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     pub(super) plain_len_max: usize,
-}
-
-/// A call to be opened.
-#[derive(Debug, Clone)]
-pub struct Open<'a> {
-    /// The caller's number for the method, from 1 on and dense, or 0 to send the name each time.
-    pub method: u32,
-    /// `package.Service/Method`; it is sent at the first use of its number.
-    pub name: &'a str,
-    /// How long the server may take, from the arrival of the request.
-    pub timeout: Option<Duration>,
-    /// How messages are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
-    pub codec: u8,
-    /// 0 for the first attempt, then the number of the retry or hedge.
-    pub attempt: u8,
-    /// 0 is normal; calls of higher values are shed first.
-    pub priority: u8,
-    /// Reply bytes that may come before they are taken; at least 65,536.
-    pub initial_credit: u32,
-    /// Further metadata, from a [`MetaWriter`].
-    pub meta: &'a [u8],
-    /// The first message.
-    pub message: Option<Body<'a>>,
-    /// No more messages follow.
-    pub end: bool,
-}
-
-impl Default for Open<'_> {
-    /// A raw call without name, time limit or message that stays open, with 64 KiB of credit.
-    fn default() -> Self {
-        Self {
-            method: 0,
-            name: "",
-            timeout: None,
-            codec: 0,
-            attempt: 0,
-            priority: 0,
-            initial_credit: NATIVE_INITIAL_CREDIT_MIN,
-            meta: &[],
-            message: None,
-            end: false,
-        }
-    }
-}
-
-/// Why a call cannot be opened on this connection now. It was not executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// As many calls are open as the server takes; [`ClientEvent::Capacity`] tells when fewer are.
-    Full,
-    /// The server's lease is used up; [`ClientEvent::Capacity`] tells when it is not.
-    Leased,
-    /// The server takes no more calls on this connection.
-    Draining,
-    /// The connection has failed.
-    Closed,
-    /// The metadata is longer than the server takes.
-    TooLarge,
 }
 
 /// What has arrived from a server, or happened to a call.
@@ -220,151 +160,6 @@ impl Client {
             }
         }
         Ok(Before::Frames)
-    }
-
-    /// Opens a call. Its slot is not used again before its RESPONSE has come.
-    ///
-    /// # Errors
-    ///
-    /// When this connection cannot take it now; nothing was sent.
-    #[inline]
-    pub fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
-        if self.is_draining || self.link.failed.is_some() {
-            return Err(if self.is_draining { OpenError::Draining } else { OpenError::Closed });
-        }
-        if self.link.slots.live() >= self.permits {
-            self.is_starved = true;
-            return Err(OpenError::Leased);
-        }
-        let needs_meta = !self.is_announced(call.method) | !call.meta.is_empty();
-        let timeout_us = call.timeout.map_or(0, timeout_us);
-        if needs_meta || timeout_us > u64::from(u32::MAX) {
-            return self.open_with_meta(call, timeout_us);
-        }
-        self.open_as(call, timeout_us as u32, NONE, &[])
-    }
-
-    fn is_announced(&self, method: u32) -> bool {
-        let word = self.announced.get((method / 64) as usize);
-        word.is_some_and(|word| word & 1 << (method % 64) != 0)
-    }
-
-    #[cold]
-    fn open_with_meta(
-        &mut self,
-        mut call: Open<'_>,
-        timeout_us: u64,
-    ) -> Result<StreamId, OpenError> {
-        if call.method > self.link.peer.max_methods {
-            call.method = 0;
-        }
-        let is_named = !self.is_announced(call.method);
-        let mut meta = std::mem::take(&mut self.scratch);
-        meta.clear();
-        let mut writer = MetaWriter::new(&mut meta);
-        if is_named {
-            writer.method(call.name);
-        }
-        if timeout_us > u64::from(u32::MAX) {
-            writer.timeout_us(timeout_us);
-        }
-        meta.extend_from_slice(call.meta);
-        let opened = if meta.len() > self.link.peer.max_meta as usize {
-            Err(OpenError::TooLarge)
-        } else {
-            let flags = if is_named { Flags::NAMED } else { NONE };
-            let (method, timeout_us) = (call.method, timeout_us.min(u64::from(u32::MAX)) as u32);
-            let opened = self.open_as(call, timeout_us, flags, &meta);
-            self.note_announced(method, &opened);
-            opened
-        };
-        self.scratch = meta;
-        opened
-    }
-
-    /// The name is known to the server once its REQUEST is written: one that is queued could be
-    /// overtaken.
-    fn note_announced(&mut self, method: u32, opened: &Result<StreamId, OpenError>) {
-        let Ok(stream) = opened else {
-            return;
-        };
-        if method == 0 || !self.link.slots.get(stream.slot() as usize).is_sent {
-            return;
-        }
-        let word = (method / 64) as usize;
-        if self.announced.len() <= word {
-            self.announced.resize(word + 1, 0);
-        }
-        self.announced[word] |= 1 << (method % 64);
-    }
-
-    #[inline]
-    fn open_as(
-        &mut self,
-        call: Open<'_>,
-        timeout_us: u32,
-        flags: Flags,
-        meta: &[u8],
-    ) -> Result<StreamId, OpenError> {
-        let initial_credit =
-            call.initial_credit.clamp(NATIVE_INITIAL_CREDIT_MIN, NATIVE_CREDIT_MAX);
-        let link = &mut self.link;
-        let Some(stream) = link.slots.acquire(link.peer.max_streams, initial_credit) else {
-            self.is_starved = true;
-            return Err(OpenError::Full);
-        };
-        let head = RequestHead {
-            method: call.method,
-            timeout_us,
-            codec: call.codec,
-            compression: 0,
-            attempt: call.attempt,
-            priority: call.priority,
-            initial_credit,
-        };
-        let head = head.encode();
-        let flags = if call.end { flags | Flags::END } else { flags };
-        let kind = FrameKind::Request;
-        let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
-        if let Some(body) = &call.message
-            && call.end
-            && link.is_direct(body)
-        {
-            link.outbox.put(&Parts { payload: body.as_ref(), ..frame });
-            Self::note_sent(link, stream);
-            return Ok(stream);
-        }
-        self.open_stream(frame, call.message);
-        Ok(stream)
-    }
-
-    /// A REQUEST without a message, with more to follow, or too long to be written at once.
-    fn open_stream(&mut self, frame: Parts<'_>, message: Option<Body<'_>>) {
-        let link = &mut self.link;
-        let stream = frame.stream;
-        let index = stream.slot() as usize;
-        let end = frame.flags.contains(Flags::END);
-        if !end || message.is_some() {
-            let (credit, window) = (link.peer.initial_credit, link.slots.at(index).reply_credit);
-            let place = link.stream_at(index, credit, window);
-            link.streams.at(place).send.has_ended = end;
-            if let Some(body) = message {
-                if link.send(place, frame, body) == super::link::Sent::Written {
-                    Self::note_sent(link, stream);
-                }
-                return;
-            }
-        }
-        link.outbox.put(&Parts { flags: frame.flags | Flags::NOMSG, ..frame });
-        Self::note_sent(link, stream);
-    }
-
-    #[inline]
-    fn note_sent(link: &mut Link, stream: StreamId) {
-        let slot = link.slots.at(stream.slot() as usize);
-        slot.is_sent = true;
-        slot.number = link.requests;
-        link.requests = link.requests.wrapping_add(1);
     }
 
     /// Sends a message of an open call; `end`: the last one. Messages beyond the server's credit
@@ -545,24 +340,3 @@ enum Before<'i> {
     Nothing,
     Event(ClientEvent<'i>),
 }
-
-/// Microseconds, at least one: none would mean no limit.
-#[inline]
-fn timeout_us(timeout: Duration) -> u64 {
-    let whole = timeout.as_secs().saturating_mul(1_000_000);
-    whole.saturating_add(u64::from(timeout.subsec_micros())).max(1)
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "the server takes no more calls at a time on this connection",
-            Self::Leased => "the server's lease on this connection is used up",
-            Self::Draining => "the server takes no more calls on this connection",
-            Self::Closed => "the connection has failed",
-            Self::TooLarge => "the metadata is longer than the server takes",
-        })
-    }
-}
-
-impl std::error::Error for OpenError {}

@@ -37,6 +37,7 @@ pub(super) struct Farewell<'i> {
 impl Link {
     /// Sends the preface and the settings.
     pub(super) fn greet(&mut self) {
+        self.has_greeted = true;
         self.outbox.put_raw(&PREFACE);
         self.put_settings();
     }

@@ -6,6 +6,7 @@
 mod checksum;
 mod client;
 mod client_input;
+mod client_open;
 mod config;
 mod control;
 mod flags;
@@ -35,11 +36,13 @@ mod splitter;
 mod stream_id;
 mod streams;
 mod tag;
+mod transmit;
 mod varint;
 mod violation;
 
 pub use checksum::{CHECKSUM_LEN, checksum};
-pub use client::{Client, ClientEvent, Open, OpenError};
+pub use client::{Client, ClientEvent};
+pub use client_open::{Open, OpenError};
 pub use config::Config;
 pub use flags::Flags;
 pub use go_away::{GoAway, GoAwayCode};

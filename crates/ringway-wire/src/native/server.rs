@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::control::Farewell;
 use super::frame::Parts;
-use super::link::{Link, NONE, Pending, Served, Stage};
+use super::link::{Link, NONE, Pending, Stage};
 use super::rates::Bucket;
 use super::slots::{Found, NO_STREAM};
+use super::transmit::Served;
 use super::{
-    Body, Config, Flags, FrameKind, Gone, Outgoing, Piece, Reply, RequestHead, StreamId, Violation,
+    Body, Config, Flags, FrameKind, Gone, Outgoing, Piece, Reply, RequestHead, Settings, StreamId,
+    Violation,
 };
 use crate::limits::NATIVE_RESET_RATE;
 
@@ -74,8 +76,12 @@ pub struct Server {
     pub(super) resets: Bucket,
     /// `link.requests` at the last RST.
     pub(super) requests_at_reset: u32,
-    /// Requests that may be in flight: a lease, or 0 while draining.
+    /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining.
     pub(super) permits: usize,
+    /// Slots must be below. A client that has not read our settings yet uses the default number.
+    pub(super) slots_max: u32,
+    /// The lease that was set last.
+    pub(super) lease: Option<u32>,
     pub(super) drain: Option<Drain>,
     /// Longest payload of a request that needs no closer look.
     pub(super) plain_len_max: usize,
@@ -154,11 +160,14 @@ impl Server {
     /// A connection that was accepted; nothing is sent before the client has greeted.
     #[must_use]
     pub fn new(config: Config, now: Duration) -> Self {
+        let streams_max = config.settings.max_streams;
         let mut server = Self {
             link: Link::new(config, now),
             resets: Bucket::new(NATIVE_RESET_RATE, now),
             requests_at_reset: 0,
-            permits: usize::MAX,
+            permits: streams_max as usize,
+            slots_max: streams_max.max(Settings::default().max_streams),
+            lease: None,
             drain: None,
             plain_len_max: 0,
         };
@@ -222,7 +231,7 @@ impl Server {
         if self.link.stage == Stage::Preface {
             match self.link.take_preface(input) {
                 Ok(None) => return Ok(Before::Nothing),
-                Ok(Some(())) => self.link.greet(),
+                Ok(Some(())) => self.greet(),
                 Err(violation) => {
                     if matches!(violation, Violation::WrongVersion { .. }) {
                         self.link.greet();

@@ -60,10 +60,29 @@ impl Server {
     /// Tells the client how many requests it may have in flight from now on. What it sends beyond
     /// is refused, as safe to repeat elsewhere.
     pub fn lease(&mut self, permits: u32) {
-        if self.drain.is_none() {
-            self.permits = permits as usize;
-            let (kind, flags) = (FrameKind::Lease, Flags::NONE);
-            self.link.outbox.put(&Parts::control(kind, flags, permits, &[]));
+        if self.drain.is_some() {
+            return;
+        }
+        self.permits = permits.min(self.link.config.settings.max_streams) as usize;
+        self.lease = Some(permits);
+        if self.link.has_greeted {
+            self.put_lease(permits);
+        }
+    }
+
+    fn put_lease(&mut self, permits: u32) {
+        let (kind, flags) = (FrameKind::Lease, Flags::NONE);
+        self.link.outbox.put(&Parts::control(kind, flags, permits, &[]));
+    }
+
+    /// Answers the client's preface, and says what was to be said before that.
+    pub(super) fn greet(&mut self) {
+        self.link.greet();
+        if let Some(permits) = self.lease {
+            self.put_lease(permits);
+        }
+        if let Some(drain) = self.drain {
+            self.link.put_go_away(GoAwayCode::NoError, drain.length, "");
         }
     }
 
@@ -73,7 +92,9 @@ impl Server {
     /// [`is_finished`](Self::is_finished).
     pub fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
         if self.link.failed.is_none() {
-            self.link.put_go_away(code, drain, reason);
+            if self.link.has_greeted {
+                self.link.put_go_away(code, drain, reason);
+            }
             self.permits = 0;
             self.drain = Some(Drain { length: drain, until: None });
         }

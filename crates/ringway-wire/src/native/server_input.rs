@@ -38,9 +38,8 @@ impl Server {
         let head = RequestHead::decode(raw.first_chunk().unwrap_or(&[0; REQUEST_HEAD_LEN]))?;
         let meta = body.split_to(usize::from(header.meta_len));
         let link = &mut self.link;
-        let slots_max = link.config.settings.max_streams;
-        if stream.slot() >= slots_max {
-            return Err(Violation::SlotOutOfRange { slot: stream.slot(), max: slots_max });
+        if stream.slot() >= self.slots_max {
+            return Err(Violation::SlotOutOfRange { slot: stream.slot(), max: self.slots_max });
         }
         let Some(index) = link.slots.accept(stream, head.initial_credit) else {
             return Err(Violation::StreamInUse { stream });

@@ -1,0 +1,127 @@
+//! Bytes for the socket, cut when it asks for them (section 5).
+
+use super::StreamId;
+use super::link::{Link, Pending};
+use super::outbox::{Outgoing, Turn};
+use super::send_side::Lane;
+use crate::limits::{NATIVE_FRAGMENT_MIN, NATIVE_PAYLOAD_DEFAULT, UNSENT_MARK};
+
+/// What a stream's turn has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// Nothing: the stream was given up.
+    Gone,
+    Some,
+    /// Its REQUEST.
+    Opened,
+    /// The end of its RESPONSE.
+    Final,
+}
+
+impl Link {
+    /// Hands out about `budget` bytes: exceeded by less than one small message.
+    #[inline]
+    pub(super) fn transmit(
+        &mut self,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+        mut done: impl FnMut(&mut Self, StreamId, Served),
+    ) {
+        let mut left = budget;
+        while left > 0 {
+            let used = match self.outbox.turn(&self.streams) {
+                Turn::Nobody => break,
+                Turn::Written(len) => self.outbox.emit(len.min(left), out),
+                Turn::Stream(index) => {
+                    let (used, served) = self.serve(index, left, out);
+                    if served != Served::Gone {
+                        self.after_turn(index);
+                        let stream = self.streams.get(index).id;
+                        done(self, stream, served);
+                    }
+                    used
+                }
+            };
+            left = left.saturating_sub(used);
+        }
+        self.outbox.compact();
+    }
+
+    fn serve(
+        &mut self,
+        index: u32,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+    ) -> (usize, Served) {
+        if !self.streams.dequeue(index) {
+            return (0, Served::Gone);
+        }
+        match self.streams.at(index).send.ready() {
+            None => (0, Served::Some),
+            Some(Lane::Small) => self.serve_small(index, budget, out),
+            Some(Lane::Large) => self.serve_fragment(index, budget, out),
+        }
+    }
+
+    fn serve_small(
+        &mut self,
+        index: u32,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+    ) -> (usize, Served) {
+        let send = &mut self.streams.at(index).send;
+        let run = send.take_frames(budget);
+        out(Outgoing::Copy(send.frames(&run)));
+        send.recycle();
+        self.outbox.count_small(run.count);
+        (run.range.len(), if run.is_final { Served::Final } else { Served::Some })
+    }
+
+    fn serve_fragment(
+        &mut self,
+        index: u32,
+        budget: usize,
+        out: &mut dyn FnMut(Outgoing<'_>),
+    ) -> (usize, Served) {
+        // Long fragments are for a stream that makes nobody wait.
+        let max_payload = self.peer.max_payload as usize;
+        let is_alone = self.outbox.is_alone();
+        let max =
+            if is_alone { max_payload } else { max_payload.min(NATIVE_PAYLOAD_DEFAULT as usize) };
+        let mut head = self.outbox.take_scratch();
+        let (credit, with_crc) = (self.peer.initial_credit, self.outbox.with_crc);
+        let stream = self.streams.at(index);
+        if stream.send.opens_next() {
+            // What the peer grants a new stream counts from its REQUEST on.
+            stream.send.credit = credit;
+        }
+        let len_max = budget.max(NATIVE_FRAGMENT_MIN).min(max);
+        let fragment = stream.send.cut(stream.id, len_max, with_crc, &mut head);
+        let fragment = fragment.expect("a long message was ready");
+        let used = head.len() + fragment.body.len();
+        out(Outgoing::Copy(&head));
+        if !fragment.body.is_empty() {
+            out(Outgoing::Shared(fragment.body));
+        }
+        if let Some(crc) = fragment.crc {
+            out(Outgoing::Copy(&crc.to_le_bytes()));
+        }
+        self.outbox.give_back(head);
+        let served = match (fragment.opens, fragment.is_final) {
+            (true, _) => Served::Opened,
+            (_, true) => Served::Final,
+            _ => Served::Some,
+        };
+        (used, served)
+    }
+
+    /// Puts a stream back into line, and says when a writer may go on.
+    fn after_turn(&mut self, index: u32) {
+        self.schedule(index);
+        let stream = self.streams.at(index);
+        if stream.send.wants_writable && stream.send.waiting() <= UNSENT_MARK / 2 {
+            stream.send.wants_writable = false;
+            self.pending.push_back(Pending::Writable(stream.id));
+        }
+    }
+}
