@@ -116,3 +116,35 @@ pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
 /// Bytes in such a pipe, exceeded by one message or batch at most: a handle off its core must not
 /// hold much more than a stream's window.
 pub(crate) const BRIDGE_BYTES_MAX: usize = 256 * 1024;
+
+// Servers.
+
+/// How long a connection may take to say which protocol it speaks: many round trips, and short for
+/// those who open connections only to hold them.
+pub(crate) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(3);
+/// Calls that wait on all connections of a server, unless the user says otherwise: each holds a task
+/// and its request, together about a gigabyte at 10 KiB each.
+pub(crate) const IN_FLIGHT_MAX: usize = 100_000;
+/// Calls of one method that wait for room to run, on each core: some milliseconds of work.
+pub(crate) const QUEUE_ROOM: usize = 256;
+/// How long a queue may stand, and a call wait in it, before the server counts as overloaded.
+pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a call may wait in an overloaded server: what is older hardly finds its caller waiting.
+pub(crate) const QUEUE_PATIENCE_OVERLOADED: Duration = Duration::from_millis(5);
+/// How long calls may take to end when a server stops.
+pub(crate) const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
+/// How long sockets may take after that to bring the last answers to the clients.
+pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(2);
+/// Queued bytes of a socket below which it is given more. What is not queued yet can still be
+/// overtaken by a small message, so this is a few turns' worth and no more.
+pub(crate) const LOW_WATER: usize = 64 * 1024;
+/// Answers that wait for a client that does not read, above which its requests wait as well.
+pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
+/// Replies up to this size are copied behind one another: cheaper than a segment each.
+pub(crate) const REPLY_COPY_MAX: usize = 4 * 1024;
+/// Memory for encoding that a connection keeps from call to call.
+pub(crate) const SCRATCH_BYTES_KEPT: usize = 16 * 1024;
+/// Shortest time for which a connection's alarm is set: the precision of timers.
+pub(crate) const ALARM_STEP: Duration = Duration::from_millis(1);
+/// Services whose health a server keeps: more than any has, and a bound for those who set it by name.
+pub(crate) const HEALTH_SERVICES_MAX: usize = 1_000;

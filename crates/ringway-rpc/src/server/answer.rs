@@ -1,0 +1,91 @@
+//! Answers on the wire.
+
+use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
+
+use bytes::Bytes;
+
+use super::connection::NativeConnection;
+use crate::context::Context;
+use crate::limits;
+use crate::metadata::Metadata;
+use crate::service::Encoded;
+use crate::status::{Code, Status};
+
+/// How a call ended, as it is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Answered {
+    pub(super) code: Code,
+    pub(super) bytes: usize,
+}
+
+impl NativeConnection {
+    /// Answers a call with what its handler returned: a message that was encoded into `scratch`,
+    /// or one as it is, or none.
+    #[inline]
+    pub(super) fn answer(
+        &self,
+        stream: StreamId,
+        outcome: Result<Encoded, Status>,
+        scratch: &mut Vec<u8>,
+        context: &Context,
+    ) -> Answered {
+        let trailers = context.take_trailers();
+        let encoded = match outcome {
+            Ok(encoded) => encoded,
+            Err(status) => return self.answer_failure(stream, &status, &trailers),
+        };
+        let mut meta = Vec::new();
+        if !trailers.is_empty() {
+            trailers.write(&mut MetaWriter::new(&mut meta));
+        }
+        let (body, bytes) = match encoded {
+            Encoded::InScratch if scratch.len() > limits::REPLY_COPY_MAX => {
+                let bytes = Bytes::from(std::mem::take(scratch));
+                let len = bytes.len();
+                (Some(Body::Shared(bytes)), len)
+            }
+            Encoded::InScratch => (Some(Body::Copy(&scratch[..])), scratch.len()),
+            Encoded::Shared(ref bytes) if bytes.len() <= limits::REPLY_COPY_MAX => {
+                (Some(Body::Copy(bytes)), bytes.len())
+            }
+            Encoded::Shared(bytes) => {
+                let len = bytes.len();
+                (Some(Body::Shared(bytes)), len)
+            }
+            Encoded::Nothing => (None, 0),
+        };
+        self.respond(stream, Reply { status: Code::Ok as u8, meta: &meta, message: body });
+        Answered { code: Code::Ok, bytes }
+    }
+
+    /// Answers a call with a failure that its handler returned.
+    #[cold]
+    fn answer_failure(&self, stream: StreamId, status: &Status, trailers: &Metadata) -> Answered {
+        let mut meta = Vec::new();
+        let mut writer = MetaWriter::new(&mut meta);
+        status.write(&mut writer);
+        trailers.write(&mut writer);
+        self.respond(stream, Reply { status: status.code() as u8, meta: &meta, message: None });
+        Answered { code: status.code(), bytes: 0 }
+    }
+
+    /// Answers a call that never reached its handler, or was taken from it.
+    #[cold]
+    pub(crate) fn fail(&self, stream: StreamId, status: &Status) {
+        self.answer_failure(stream, status, &Metadata::default());
+        self.streams().finish(stream, Err(status.clone()));
+    }
+
+    /// Answers a call that has not been executed: the client may place it elsewhere.
+    #[cold]
+    pub(super) fn refuse(&self, stream: StreamId, why: &'static str) {
+        self.core().share().count_refused();
+        let mut meta = Vec::new();
+        let mut writer = MetaWriter::new(&mut meta);
+        writer.refused();
+        writer.status_message(why);
+        let status = Code::Unavailable as u8;
+        self.respond(stream, Reply { status, meta: &meta, message: None });
+        self.streams().finish(stream, Err(Status::unavailable(why)));
+    }
+}

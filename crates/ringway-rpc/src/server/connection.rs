@@ -1,0 +1,243 @@
+//! What the calls of one native connection share: the machine, its streams, who runs.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use ringway_net::Connection;
+use ringway_wire::native::{self, GoAwayCode, Outgoing, Reply, StreamId, Violation};
+
+use super::calls::Calls;
+use super::core::ServerCore;
+use super::numbers::Numbers;
+use crate::carrier::{self, CarrierId};
+use crate::context::Peer;
+use crate::limits;
+use crate::status::{Code, Status};
+use crate::stream_table::StreamTable;
+
+/// One of these a connection. Its task takes in and sends; its calls answer through it.
+///
+/// Nothing here stays borrowed while code of a user runs: a handler that is polled, and one that is
+/// dropped, may come back through a stream.
+pub(crate) struct NativeConnection {
+    core: Rc<ServerCore>,
+    peer: Rc<Peer>,
+    machine: RefCell<native::Server>,
+    streams: RefCell<StreamTable>,
+    pub(super) calls: RefCell<Calls>,
+    pub(super) numbers: RefCell<Numbers>,
+    /// Where the handles of its streams find it; registered with the first of them.
+    carrier: Cell<Option<CarrierId>>,
+    /// Memory in which replies are encoded.
+    scratch: Cell<Vec<u8>>,
+    task: RefCell<Option<Waker>>,
+    /// The task runs, or is about to: what is queued now leaves without waking it.
+    awake: Cell<bool>,
+    closed: Cell<bool>,
+    /// In the core's list.
+    place: Cell<usize>,
+    send_mark: usize,
+}
+
+impl NativeConnection {
+    pub(crate) fn open(core: Rc<ServerCore>, connection: &Connection) -> Rc<Self> {
+        let limits = connection.limits();
+        let now = core.now();
+        let native = Rc::new(Self {
+            machine: RefCell::new(native::Server::new(core.machine_config(), now)),
+            peer: Rc::new(Peer::of(connection)),
+            streams: RefCell::default(),
+            calls: RefCell::default(),
+            numbers: RefCell::new(Numbers::new(core.settings().native.settings.max_methods)),
+            carrier: Cell::new(None),
+            scratch: Cell::default(),
+            task: RefCell::default(),
+            awake: Cell::new(false),
+            closed: Cell::new(false),
+            place: Cell::new(0),
+            send_mark: send_mark(limits.send_low_water, limits.send_high_water),
+            core,
+        });
+        native.core.connections().insert(&native);
+        if let Some(drain) = native.core.draining() {
+            native.go_away(drain);
+        }
+        native
+    }
+
+    pub(crate) fn core(&self) -> &Rc<ServerCore> {
+        &self.core
+    }
+
+    pub(crate) fn peer(&self) -> &Rc<Peer> {
+        &self.peer
+    }
+
+    pub(super) fn place(&self) -> usize {
+        self.place.get()
+    }
+
+    pub(super) fn set_place(&self, place: usize) {
+        self.place.set(place);
+    }
+
+    pub(super) fn machine(&self) -> RefMut<'_, native::Server> {
+        self.machine.borrow_mut()
+    }
+
+    pub(super) fn streams(&self) -> RefMut<'_, StreamTable> {
+        self.streams.borrow_mut()
+    }
+
+    /// The carrier that the handles of this connection's streams are given.
+    pub(super) fn carrier(self: &Rc<Self>) -> CarrierId {
+        self.carrier.get().unwrap_or_else(|| {
+            let id = carrier::register(Rc::clone(self) as Rc<dyn carrier::Carrier>);
+            self.carrier.set(Some(id));
+            id
+        })
+    }
+}
+
+/// What the connection's task does.
+impl NativeConnection {
+    /// The task is being polled until the answer is dropped.
+    pub(super) fn begin_poll(&self, waker: &Waker) -> Polling<'_> {
+        let mut task = self.task.borrow_mut();
+        if !task.as_ref().is_some_and(|task| task.will_wake(waker)) {
+            *task = Some(waker.clone());
+        }
+        self.awake.set(true);
+        Polling(self)
+    }
+
+    /// Takes in received bytes and serves what they ask for.
+    pub(super) fn take_in(self: &Rc<Self>, bytes: &[u8]) -> Result<(), Violation> {
+        let now = self.core.now();
+        let mut input = bytes;
+        loop {
+            let event = self.machine.borrow_mut().receive(&mut input, now)?;
+            match event {
+                Some(event) => self.on_event(event, now),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    pub(super) fn transmit(&self, room: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        self.machine.borrow_mut().transmit(room, out);
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        self.machine.borrow().has_output()
+    }
+
+    /// Whether so much is queued for a peer that does not read that its requests have to wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.machine.borrow().output_len() >= limits::UNSENT_REPLIES_MAX
+    }
+
+    /// Whether the machine has something to tell that no received bytes bring.
+    pub(super) fn has_events(&self) -> bool {
+        self.machine.borrow().has_events()
+    }
+
+    /// Bytes in the socket's queue up to which the machine hands over more.
+    pub(super) fn send_mark(&self) -> usize {
+        self.send_mark
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        self.machine.borrow().poll_timeout()
+    }
+
+    pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), Violation> {
+        self.machine.borrow_mut().handle_timeout(now)
+    }
+
+    /// Whether the connection drains and has nothing left to do.
+    pub(super) fn is_drained(&self) -> bool {
+        self.core.draining().is_some() && self.machine.borrow().in_flight() == 0
+    }
+
+    /// Announces the end: no call is accepted any more, those that run may finish.
+    pub(crate) fn go_away(&self, drain: Duration) {
+        let reason = "the server is shutting down";
+        self.machine.borrow_mut().go_away(GoAwayCode::NoError, drain, reason);
+        self.wake();
+    }
+
+    /// The connection has ended, and all its calls with it.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        let lost = self.calls.borrow_mut().take_all();
+        for call in lost {
+            call.cancel(Code::Cancelled, "the connection was lost");
+        }
+        self.streams().finish_all(&Status::unavailable("the connection was lost"));
+        self.leave_registry();
+        self.core.connections().remove(self);
+    }
+
+    /// Handles of streams that have ended find what is left to read, so the registry keeps the
+    /// connection until all of them are gone.
+    pub(super) fn leave_registry(&self) {
+        if self.closed.get() && self.streams().is_empty() {
+            if let Some(id) = self.carrier.take() {
+                carrier::unregister(id);
+            }
+        }
+    }
+}
+
+/// What calls do, in the connection's task and in their own.
+impl NativeConnection {
+    /// Has what is queued sent, at the latest when the tasks that are ready now have run.
+    pub(crate) fn wake(&self) {
+        if !self.awake.replace(true) {
+            if let Some(task) = &*self.task.borrow() {
+                task.wake_by_ref();
+            }
+        }
+    }
+
+    /// Answers a call. Nothing happens if it has ended already.
+    #[inline]
+    pub(super) fn respond(&self, stream: StreamId, reply: Reply<'_>) {
+        let _ended_already = self.machine.borrow_mut().respond(stream, reply);
+        self.wake();
+    }
+
+    /// Lends memory to encode a reply in.
+    #[inline]
+    pub(super) fn take_scratch(&self) -> Vec<u8> {
+        let mut scratch = self.scratch.take();
+        scratch.clear();
+        scratch
+    }
+
+    /// Takes the memory back for the next reply.
+    #[inline]
+    pub(super) fn keep_scratch(&self, scratch: Vec<u8>) {
+        if scratch.capacity() <= limits::SCRATCH_BYTES_KEPT {
+            self.scratch.set(scratch);
+        }
+    }
+}
+
+/// The connection's task is being polled.
+pub(super) struct Polling<'a>(&'a NativeConnection);
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        self.0.awake.set(false);
+    }
+}
+
+/// A little above the low-water mark: the socket always has something to send, and a small reply
+/// still overtakes what the machine holds back.
+fn send_mark(low_water: usize, high_water: usize) -> usize {
+    low_water + high_water.saturating_sub(low_water) / 8 + 1
+}

@@ -1,0 +1,179 @@
+//! What one core of a server knows: its methods and services, its connections, whether it drains.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringway_net::Connection;
+use ringway_runtime::{Sleep, now, sleep_until, spawn_named};
+use ringway_wire::native::Config;
+
+use super::connections::Connections;
+use super::entry::Entry;
+use super::interceptor::Intercept;
+use super::keeper;
+use super::settings::Settings;
+use super::shared::ServerShared;
+use super::stats::CoreShare;
+use crate::status::Status;
+
+thread_local! {
+    /// The servers of this core; one, but for tests.
+    static CORES: RefCell<Vec<(u64, std::rc::Weak<ServerCore>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One of these a server and core. It lives as long as the task that waits for the drain, or the
+/// last connection.
+pub(crate) struct ServerCore {
+    shared: Arc<ServerShared>,
+    share: Arc<CoreShare>,
+    entries: Vec<Entry>,
+    places: HashMap<&'static str, usize>,
+    interceptors: Vec<Intercept>,
+    connections: Connections,
+    /// Times are counted from here.
+    origin: Instant,
+    /// When the clock was last looked at.
+    looked: Cell<Duration>,
+    /// Until when calls may finish, once the core drains.
+    draining: Cell<Option<Duration>>,
+}
+
+impl ServerCore {
+    /// The core that serves `connection`; made with the first connection of a thread.
+    pub(crate) fn of(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
+        let known = CORES.with_borrow(|cores| {
+            let found = cores.iter().find(|(id, _)| *id == shared.id);
+            found.and_then(|(_, core)| core.upgrade())
+        });
+        known.unwrap_or_else(|| Self::begin(shared, connection))
+    }
+
+    fn begin(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
+        let (entries, places) = shared.build_entries();
+        let core = Rc::new(Self {
+            share: shared.new_share(),
+            shared: Arc::clone(shared),
+            entries,
+            places,
+            interceptors: shared.interceptors.iter().map(|make| make()).collect(),
+            connections: Connections::default(),
+            origin: now(),
+            looked: Cell::default(),
+            draining: Cell::new(None),
+        });
+        CORES.with_borrow_mut(|cores| {
+            cores.retain(|(_, core)| core.strong_count() > 0);
+            cores.push((shared.id, Rc::downgrade(&core)));
+        });
+        if let Some(drain) = connection.drain_token() {
+            let core = Rc::clone(&core);
+            spawn_named("drain of calls", async move {
+                drain.cancelled().await;
+                core.drain();
+            });
+        }
+        core
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    pub(crate) fn shared(&self) -> &ServerShared {
+        &self.shared
+    }
+
+    pub(crate) fn share(&self) -> &CoreShare {
+        &self.share
+    }
+
+    pub(super) fn machine_config(&self) -> Config {
+        self.shared.settings.native.clone()
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, place: usize) -> &Entry {
+        &self.entries[place]
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(super) fn place_of(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    pub(super) fn interceptors(&self) -> &[Intercept] {
+        &self.interceptors
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// The time at which this turn's events were found.
+    #[inline]
+    pub(super) fn now(&self) -> Duration {
+        now().saturating_duration_since(self.origin)
+    }
+
+    /// The time right now.
+    #[inline]
+    pub(super) fn look_at_clock(&self) -> Duration {
+        let now = Instant::now().saturating_duration_since(self.origin);
+        self.looked.set(now);
+        now
+    }
+
+    /// The time at which the clock was last looked at.
+    #[inline]
+    pub(super) fn last_look(&self) -> Duration {
+        self.looked.get()
+    }
+
+    pub(super) fn instant(&self, time: Duration) -> Instant {
+        self.origin + time
+    }
+
+    pub(super) fn sleep_until(&self, time: Duration) -> Sleep {
+        sleep_until(self.instant(time))
+    }
+
+    /// How long calls may still take, if the core drains.
+    pub(super) fn draining(&self) -> Option<Duration> {
+        self.draining.get().map(|until| until.saturating_sub(self.now()))
+    }
+
+    /// Refuses new calls and lets those that run finish. The machines end those that have not
+    /// finished at the deadline.
+    fn drain(&self) {
+        let deadline = self.settings().drain_deadline;
+        self.draining.set(Some(self.now() + deadline));
+        for connection in self.connections.all() {
+            connection.go_away(deadline);
+        }
+    }
+
+    /// Makes sure that somebody looks after a queue that has begun to fill.
+    pub(super) fn keep_queue(self: &Rc<Self>, place: usize) {
+        if self.entry(place).wants_keeper() {
+            spawn_named("queue of calls", keeper::keep(Rc::downgrade(self), place));
+        }
+    }
+
+    /// Counts and logs the panic of a handler; the answer tells nothing of it.
+    #[cold]
+    pub(super) fn on_panic(&self, entry: &Entry, panic: &(dyn Any + Send)) -> Status {
+        self.share.count_panicked();
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or(panic.downcast_ref::<String>().map(|text| &**text));
+        let method = entry.method().name;
+        tracing::error!(method, panic = text.unwrap_or("no text"), "a handler panicked");
+        Status::internal("the handler failed")
+    }
+}

@@ -1,0 +1,181 @@
+//! From what a client did to what its call does.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
+
+use super::calls::{Call, Opened};
+use super::connection::NativeConnection;
+use super::numbers::Meaning;
+use super::request_meta;
+
+use crate::method::Kind;
+use crate::status::{Code, Status};
+use crate::stream_table::Unread;
+
+/// A request as it came, its bytes still those that were received where that is possible.
+pub(super) struct Arrival<'i> {
+    pub(super) stream: StreamId,
+    pub(super) head: RequestHead,
+    pub(super) meta: Piece<'i>,
+    pub(super) message: Option<Piece<'i>>,
+    /// The client sends nothing more.
+    pub(super) end: bool,
+    /// When it came.
+    pub(super) at: Duration,
+}
+
+impl NativeConnection {
+    #[inline]
+    pub(super) fn on_event(self: &Rc<Self>, event: ServerEvent<'_>, now: Duration) {
+        match event {
+            ServerEvent::Request { stream, head, meta, message, end } => {
+                self.on_request(Arrival { stream, head, meta, message, end, at: now });
+            }
+            ServerEvent::Message { stream, message, end } => {
+                self.on_message(stream, message, end, now);
+            }
+            ServerEvent::End { stream } => self.on_end(stream),
+            ServerEvent::Cancelled { stream, code, reason } => {
+                self.core().share().count_cancelled();
+                self.on_gone(stream, Code::from_wire(code), &String::from_utf8_lossy(&reason));
+            }
+            ServerEvent::Failed { stream, code } => self.on_failed(stream, Code::from_wire(code)),
+            ServerEvent::Writable { stream } => self.streams().writable(stream),
+            ServerEvent::PeerLeaving { code, reason } => {
+                let reason = String::from_utf8_lossy(&reason);
+                tracing::debug!(code, %reason, "a client announces that it leaves");
+            }
+        }
+    }
+
+    #[inline]
+    fn on_request(self: &Rc<Self>, arrival: Arrival<'_>) {
+        let meaning = self.numbers.borrow().meaning(arrival.head.method);
+        match meaning {
+            Meaning::Method(place) => self.admit(place, arrival),
+            Meaning::Unsaid => self.on_named_request(arrival),
+            Meaning::Unknown => self.refuse_method(arrival.stream, None),
+        }
+    }
+
+    /// The first call of a number says the name that it stands for.
+    #[cold]
+    fn on_named_request(self: &Rc<Self>, arrival: Arrival<'_>) {
+        let Some(name) = request_meta::method_name(&arrival.meta) else {
+            let status = Status::unimplemented("the request names no method");
+            return self.fail(arrival.stream, &status);
+        };
+        let place = self.core().place_of(name);
+        self.numbers.borrow_mut().learn(arrival.head.method, place);
+        match place {
+            Some(place) => self.admit(place, arrival),
+            None => self.refuse_method(arrival.stream, Some(name)),
+        }
+    }
+
+    #[cold]
+    fn refuse_method(&self, stream: StreamId, name: Option<&str>) {
+        self.core().share().count_unknown_method();
+        let name = name.unwrap_or("that was called");
+        let message = format!("the server has no method {name}");
+        self.fail(stream, &Status::unimplemented(message));
+    }
+
+    fn on_message(self: &Rc<Self>, stream: StreamId, message: Piece<'_>, end: bool, now: Duration) {
+        let is_streaming = self.streams().key(stream).is_some();
+        if !is_streaming {
+            return self.on_first_or_extra(stream, message, end, now);
+        }
+        let pushed = self.streams().push(stream, message);
+        match pushed {
+            Ok(()) | Err(Unread::NoReader) => {}
+            Err(Unread::Full) => {
+                let message = "too many messages wait for the handler to read them";
+                return self.end_call(stream, &Status::resource_exhausted(message));
+            }
+        }
+        if end {
+            self.streams().end(stream);
+        }
+    }
+
+    /// The message of a call that takes one.
+    #[cold]
+    fn on_first_or_extra(
+        self: &Rc<Self>,
+        stream: StreamId,
+        message: Piece<'_>,
+        end: bool,
+        now: Duration,
+    ) {
+        let opened = self.calls.borrow_mut().take_opened(stream);
+        match opened {
+            Some(opened) => {
+                let Opened { place, head, meta } = *opened;
+                let (meta, message) = (Piece::Owned(meta), Some(message));
+                self.admit(place, Arrival { stream, head, meta, message, end, at: now });
+            }
+            None => {
+                let message = "the method takes one message, and more were sent";
+                self.end_call(stream, &Status::unimplemented(message));
+            }
+        }
+    }
+
+    fn on_end(&self, stream: StreamId) {
+        let opened = self.calls.borrow_mut().take_opened(stream);
+        if opened.is_some() {
+            let message = "the method takes one message, and none was sent";
+            return self.fail(stream, &Status::unimplemented(message));
+        }
+        self.streams().end(stream);
+    }
+
+    /// The machine has ended a call.
+    #[cold]
+    fn on_failed(&self, stream: StreamId, code: Code) {
+        match self.core().draining().is_some() {
+            true => {
+                self.core().share().count_cut_off();
+                self.on_gone(stream, code, "the server has shut down before the call was done");
+            }
+            false => self.on_gone(stream, code, "a message of the client broke a limit"),
+        }
+    }
+
+    /// A call is over at the client's side and in the machine: its handler is dropped.
+    fn on_gone(&self, stream: StreamId, code: Code, reason: &str) {
+        let call = self.calls.borrow_mut().remove(stream);
+        self.streams().finish(stream, Err(Status::new(code, reason.to_owned())));
+        if let Some(call) = call {
+            call.cancel(code, reason);
+        }
+    }
+
+    /// Ends a call that runs, from here.
+    pub(super) fn end_call(&self, stream: StreamId, status: &Status) {
+        let call = self.calls.borrow_mut().remove(stream);
+        self.fail(stream, status);
+        if let Some(call) = call {
+            call.cancel(status.code(), status.message());
+        }
+    }
+
+    /// Keeps a request of one message until that comes.
+    pub(super) fn await_message(&self, place: usize, arrival: Arrival<'_>) {
+        let Arrival { stream, head, meta, end, .. } = arrival;
+        if end {
+            let message = "the method takes one message, and none was sent";
+            return self.fail(stream, &Status::unimplemented(message));
+        }
+        let opened = Opened { place, head, meta: meta.into_bytes() };
+        self.calls.borrow_mut().insert(Call::opening(stream, opened));
+    }
+}
+
+/// Whether a call of this kind begins with exactly one message of the client.
+pub(super) fn takes_one_message(kind: Kind) -> bool {
+    matches!(kind, Kind::Unary | Kind::ServerStream)
+}

@@ -1,0 +1,169 @@
+//! A method on one core: its handler, its limit, the calls that wait for it.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use super::admit::Queued;
+use super::gate::Gate;
+use super::queue::Queue;
+use crate::method::Method;
+use crate::metrics::Sheet;
+use crate::resilience::AdaptiveLimit;
+use crate::service::{Handler, Registered};
+
+/// One of these a method and core.
+pub(crate) struct Entry {
+    method: &'static Method,
+    codec_in: u8,
+    handler: Box<dyn Handler>,
+    limit: Limit,
+    /// Calls of this core that count against the limit.
+    running: Cell<u32>,
+    queue: RefCell<Queue<Queued>>,
+    /// The task that looks after the queue, and whether there is one.
+    keeper: RefCell<Option<Waker>>,
+    kept: Cell<bool>,
+    sheet: Arc<Sheet>,
+}
+
+/// How many calls may run at once.
+pub(super) enum Limit {
+    None,
+    /// A fixed number on all cores together.
+    Fixed(Arc<Gate>),
+    /// What this core was seen to do well.
+    Adaptive(Box<RefCell<AdaptiveLimit>>),
+}
+
+impl Entry {
+    pub(super) fn new(
+        registered: Registered,
+        limit: Limit,
+        queue_room: usize,
+        sheet: Arc<Sheet>,
+    ) -> Self {
+        let Registered { method, codec_in, handler, .. } = registered;
+        Self {
+            method,
+            codec_in,
+            handler,
+            limit,
+            running: Cell::new(0),
+            queue: RefCell::new(Queue::new(queue_room)),
+            keeper: RefCell::default(),
+            kept: Cell::new(false),
+            sheet,
+        }
+    }
+
+    #[inline]
+    pub(super) fn method(&self) -> &'static Method {
+        self.method
+    }
+
+    /// How its messages have to be written.
+    #[inline]
+    pub(super) fn codec_in(&self) -> u8 {
+        self.codec_in
+    }
+
+    #[inline]
+    pub(super) fn handler(&self) -> &dyn Handler {
+        &*self.handler
+    }
+
+    #[inline]
+    pub(super) fn sheet(&self) -> &Sheet {
+        &self.sheet
+    }
+
+    /// Counts one more call, if it may run. Give it back with [`leave`](Self::leave).
+    #[inline]
+    pub(super) fn enter(&self) -> bool {
+        let enters = match &self.limit {
+            Limit::None => return true,
+            Limit::Fixed(gate) => gate.enter(),
+            Limit::Adaptive(limit) => self.running.get() < limit.borrow().limit(),
+        };
+        self.running.set(self.running.get() + u32::from(enters));
+        enters
+    }
+
+    /// A call has ended after so long, with an answer of its handler.
+    #[inline]
+    pub(super) fn learn(&self, service: Duration, now: Duration) {
+        if let Limit::Adaptive(limit) = &self.limit {
+            limit.borrow_mut().ended(service, now);
+        }
+    }
+
+    /// A call has ended or was dropped.
+    #[inline]
+    pub(super) fn leave(&self) {
+        match &self.limit {
+            Limit::None => return,
+            Limit::Fixed(gate) => gate.leave(),
+            Limit::Adaptive(_) => {}
+        }
+        self.running.set(self.running.get() - 1);
+        if let Some(keeper) = &*self.keeper.borrow() {
+            keeper.wake_by_ref();
+        }
+    }
+
+    /// Calls that may run at once here, where the core finds it out.
+    pub(super) fn adaptive_limit(&self) -> Option<u32> {
+        match &self.limit {
+            Limit::Adaptive(limit) => Some(limit.borrow().limit()),
+            Limit::None | Limit::Fixed(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_queue(&self) -> bool {
+        !matches!(self.limit, Limit::None) && !self.queue.borrow().is_empty()
+    }
+
+    /// Puts a call into the queue; the answer is the one that has to leave it.
+    pub(super) fn push(&self, queued: Queued, now: Duration) -> Option<Queued> {
+        self.queue.borrow_mut().push(queued, now)
+    }
+
+    pub(super) fn pop(&self, now: Duration) -> Option<(Duration, Queued)> {
+        self.queue.borrow_mut().pop(now)
+    }
+
+    pub(super) fn pop_expired(&self, now: Duration) -> Option<Queued> {
+        self.queue.borrow_mut().pop_expired(now)
+    }
+
+    pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
+        self.queue.borrow().next_expiry(now)
+    }
+
+    /// Whether the queue has had no task to look after it; from now on it has.
+    pub(super) fn wants_keeper(&self) -> bool {
+        !self.kept.replace(true)
+    }
+
+    /// The task that looks after the queue is to be woken when a call ends, here or elsewhere.
+    pub(super) fn set_keeper(&self, waker: &Waker) {
+        if let Limit::Fixed(gate) = &self.limit {
+            gate.wait(waker);
+        }
+        self.keeper.replace(Some(waker.clone()));
+    }
+
+    pub(super) fn dismiss_keeper(&self) {
+        self.keeper.replace(None);
+        self.kept.set(false);
+    }
+}
+
+impl Limit {
+    pub(super) fn adaptive() -> Self {
+        Self::Adaptive(Box::new(RefCell::new(AdaptiveLimit::new(Duration::ZERO))))
+    }
+}

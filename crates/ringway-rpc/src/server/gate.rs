@@ -1,0 +1,112 @@
+//! How many calls of one method run at once, on all cores together.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+/// A limit that the cores of a server share. Cores whose calls wait leave a waker, and all of them
+/// are woken when a call ends: each then tries for itself.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    limit: u32,
+    running: AtomicU32,
+    /// Whether `line` may hold anybody; spares the lock while nobody waits.
+    awaited: AtomicBool,
+    /// At most one for each core.
+    line: Mutex<Vec<Waker>>,
+}
+
+impl Gate {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self {
+            limit,
+            running: AtomicU32::new(0),
+            awaited: AtomicBool::new(false),
+            line: Mutex::default(),
+        }
+    }
+
+    /// Counts one more call, if it may run. Give it back with [`leave`](Self::leave).
+    pub(crate) fn enter(&self) -> bool {
+        let below = |running: u32| (running < self.limit).then_some(running + 1);
+        self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).is_ok()
+    }
+
+    /// A call has ended.
+    pub(crate) fn leave(&self) {
+        let before = self.running.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "a call leaves once");
+        if self.awaited.swap(false, Ordering::SeqCst) {
+            let line = std::mem::take(&mut *self.line());
+            line.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Wakes `waker` when a call has ended; try again after this, one may have ended meanwhile.
+    pub(crate) fn wait(&self, waker: &Waker) {
+        let mut line = self.line();
+        if !line.iter().any(|waiting| waiting.will_wake(waker)) {
+            line.push(waker.clone());
+        }
+        self.awaited.store(true, Ordering::SeqCst);
+    }
+
+    fn line(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn only_so_many_enter_and_those_who_wait_are_woken_once() {
+        let gate = Gate::new(2);
+        assert!(gate.enter() && gate.enter());
+        assert!(!gate.enter());
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        gate.wait(&waker);
+        gate.wait(&waker);
+        gate.leave();
+        gate.leave();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert!(gate.enter() && gate.enter() && !gate.enter());
+    }
+
+    #[test]
+    fn threads_never_exceed_the_limit() {
+        let gate = Arc::new(Gate::new(3));
+        let inside = Arc::new(AtomicU32::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (gate, inside) = (Arc::clone(&gate), Arc::clone(&inside));
+                std::thread::spawn(move || {
+                    for _ in 0..10_000 {
+                        if gate.enter() {
+                            assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            gate.leave();
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+        assert_eq!(gate.running.load(Ordering::SeqCst), 0);
+    }
+}

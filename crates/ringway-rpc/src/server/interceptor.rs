@@ -1,0 +1,128 @@
+//! Code that runs around handlers.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use ringway_wire::native::Piece;
+
+use super::core::ServerCore;
+use crate::bridge::StreamAt;
+use crate::context::Context;
+use crate::service::{Begin, Encoded, Started, Waiting};
+use crate::status::Status;
+
+/// What a call leads to, on its way out through the interceptors: the encoded message of the
+/// handler, or none where the method answers with a stream.
+#[derive(Debug)]
+pub struct Reply {
+    message: Option<Bytes>,
+}
+
+impl Reply {
+    /// Bytes of the encoded message.
+    pub fn len(&self) -> usize {
+        self.message.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Whether there is no message, or an empty one.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The rest of a call: the interceptors further in, and at last the handler.
+///
+/// Dropping it answers the call early, with what the interceptor returns in its place.
+pub struct Next {
+    core: Rc<ServerCore>,
+    place: usize,
+    /// Interceptors that the call has passed.
+    passed: usize,
+    message: Option<Bytes>,
+    stream: Option<StreamAt>,
+}
+
+pub(crate) type Intercepting = Pin<Box<dyn Future<Output = Result<Reply, Status>>>>;
+
+/// An interceptor of one core.
+pub(crate) type Intercept = Rc<dyn Fn(Context, Next) -> Intercepting>;
+
+/// Makes an interceptor for each core.
+pub(crate) type MakeIntercept = Box<dyn Fn() -> Intercept + Send + Sync>;
+
+/// Gives every core a clone of `interceptor`.
+pub(crate) fn make<F>(interceptor: F) -> MakeIntercept
+where
+    F: AsyncFn(Context, Next) -> Result<Reply, Status> + Clone + Send + Sync + 'static,
+{
+    Box::new(move || {
+        let interceptor = Rc::new(interceptor.clone());
+        Rc::new(move |context, next| {
+            let interceptor = Rc::clone(&interceptor);
+            Box::pin(async move { interceptor(context, next).await })
+        })
+    })
+}
+
+impl Next {
+    /// Runs the rest of the call.
+    ///
+    /// # Errors
+    /// The handler's status, or that of an interceptor further in.
+    pub async fn run(mut self, context: Context) -> Result<Reply, Status> {
+        let core = Rc::clone(&self.core);
+        if let Some(intercept) = core.interceptors().get(self.passed) {
+            self.passed += 1;
+            return intercept(context, self).await;
+        }
+        let begin = Begin { context, message: self.message.map(Piece::Owned), stream: self.stream };
+        let mut out = Vec::new();
+        let encoded = match core.entry(self.place).handler().start(begin, &mut out) {
+            Started::Done(outcome) => outcome?,
+            Started::Waiting(mut handler) => {
+                std::future::poll_fn(|cx| handler.as_mut().poll(cx, &mut out)).await?
+            }
+        };
+        let message = match encoded {
+            Encoded::InScratch => Some(Bytes::from(out)),
+            Encoded::Shared(bytes) => Some(bytes),
+            Encoded::Nothing => None,
+        };
+        Ok(Reply { message })
+    }
+}
+
+/// Sends a call through the interceptors, of which there is at least one.
+pub(super) fn start(
+    core: &Rc<ServerCore>,
+    place: usize,
+    begin: Begin<'_>,
+) -> Pin<Box<dyn Waiting>> {
+    let Begin { context, message, stream } = begin;
+    let message = message.map(Piece::into_bytes);
+    let next = Next { core: Rc::clone(core), place, passed: 1, message, stream };
+    Box::pin(Intercepted(core.interceptors()[0](context, next)))
+}
+
+struct Intercepted(Intercepting);
+
+impl Waiting for Intercepted {
+    fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+        _out: &mut Vec<u8>,
+    ) -> Poll<Result<Encoded, Status>> {
+        self.0.as_mut().poll(cx).map_ok(|reply| match reply.message {
+            Some(bytes) => Encoded::Shared(bytes),
+            None => Encoded::Nothing,
+        })
+    }
+}
+
+impl std::fmt::Debug for Next {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Next").field("method", &self.core.entry(self.place).method().name).finish()
+    }
+}

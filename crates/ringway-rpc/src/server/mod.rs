@@ -1,0 +1,306 @@
+//! Servers: calls of several protocols on one port, in place where they can.
+//!
+//! ```text
+//! connection ─► first bytes ─► native: driver ◄─► machine ─► dispatch ─► admit ─► run
+//!                                 ▲                                        │ in place, or
+//!                                 └────────── answers, woken once ◄────────┴ a task that waits
+//! ```
+
+mod admit;
+mod answer;
+mod calls;
+mod connection;
+mod connections;
+mod core;
+mod dispatch;
+mod driver;
+mod entry;
+mod first_bytes;
+mod gate;
+mod handle;
+mod interceptor;
+mod keeper;
+mod numbers;
+mod observe;
+mod queue;
+mod race;
+mod request_meta;
+mod run;
+mod settings;
+mod shared;
+mod stats;
+mod streams;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls};
+use ringway_wire::Detected;
+
+pub use handle::ServerHandle;
+pub use interceptor::{Next, Reply};
+pub use stats::ServerStats;
+
+use self::core::ServerCore;
+use self::first_bytes::{Opening, first_bytes};
+use self::interceptor::MakeIntercept;
+use self::settings::Settings;
+use self::shared::ServerShared;
+use crate::context::Context;
+use crate::health::{Health, HealthService};
+use crate::limits;
+use crate::reflection::ReflectionService;
+use crate::service::Service;
+use crate::status::Status;
+
+/// A server of services, on one or several addresses.
+///
+/// Handlers run on the core of their connection, in place of the bytes that ask for them; only one
+/// that has to wait becomes a task. Calls of a connection run at the same time and are answered in
+/// the order in which they are done.
+///
+/// ```no_run
+/// # use bytes::Bytes;
+/// # use ringway_rpc::{Server, Status};
+/// # mod echo { }
+/// fn main() -> ringway_net::Result {
+///     Server::bind("tcp://127.0.0.1:9000")?.serve()
+/// }
+/// ```
+#[must_use = "a server listens once it is started or served"]
+pub struct Server {
+    net: ringway_net::Server,
+    settings: Settings,
+    services: Vec<Box<dyn Service>>,
+    interceptors: Vec<MakeIntercept>,
+    health: Health,
+}
+
+impl Server {
+    /// Takes an address, so that its port is known and nobody else's; connections are accepted
+    /// once the server is started.
+    ///
+    /// # Errors
+    /// As [`ringway_net::Server::bind`].
+    pub fn bind<A>(address: A) -> Result<Self>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        let net = ringway_net::Server::bind(address)?.low_water(limits::LOW_WATER);
+        Ok(Self {
+            net,
+            settings: Settings::default(),
+            services: Vec::new(),
+            interceptors: Vec::new(),
+            health: Health::default(),
+        })
+    }
+
+    /// Listens on one more address.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn and_bind<A>(mut self, address: A) -> Result<Self>
+    where
+        A: TryInto<Address>,
+        Error: From<A::Error>,
+    {
+        self.net = self.net.and_bind(address)?;
+        Ok(self)
+    }
+
+    /// Where it listens, with the ports that the kernel gave.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.net.addresses()
+    }
+
+    /// Serves the methods of a service. Of two that have the same name, the later one is served.
+    pub fn service(mut self, service: impl Service) -> Self {
+        self.services.push(Box::new(service));
+        self
+    }
+
+    /// Runs `interceptor` around every call, inside those that were given before.
+    ///
+    /// It sees the call's [`Context`], may add to it, answer early, or run the rest of the call and
+    /// look at the outcome. Each core has a clone of its own.
+    ///
+    /// ```no_run
+    /// use ringway_rpc::{Context, Next, Server, Status};
+    ///
+    /// # fn main() -> ringway_net::Result {
+    /// Server::bind("tcp://127.0.0.1:9000")?
+    ///     .intercept(async |context: Context, next: Next| {
+    ///         match context.metadata().get("authorization") {
+    ///             Some("Bearer open sesame") => next.run(context).await,
+    ///             _ => Err(Status::unauthenticated("a token is needed")),
+    ///         }
+    ///     })
+    ///     .serve()
+    /// # }
+    /// ```
+    pub fn intercept<F>(mut self, interceptor: F) -> Self
+    where
+        F: AsyncFn(Context, Next) -> std::result::Result<Reply, Status>,
+        F: Clone + Send + Sync + 'static,
+    {
+        self.interceptors.push(interceptor::make(interceptor));
+        self
+    }
+
+    /// So many threads, not pinned.
+    pub fn threads(self, count: usize) -> Self {
+        self.net(|net| net.threads(count))
+    }
+
+    /// Which interface of the kernel to use.
+    pub fn backend(self, backend: Backend) -> Self {
+        self.net(|net| net.backend(backend))
+    }
+
+    /// Certificate and key of the `tls://` addresses.
+    pub fn tls(self, tls: ServerTls) -> Self {
+        self.net(|net| net.tls(tls))
+    }
+
+    /// Everything else about cores, connections and sockets.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn main() -> ringway_net::Result {
+    /// ringway_rpc::Server::bind("tcp://127.0.0.1:9000")?
+    ///     .net(|net| net.idle_timeout(Duration::from_secs(60)).connections_max(1_000))
+    ///     .serve()
+    /// # }
+    /// ```
+    pub fn net(mut self, set: impl FnOnce(ringway_net::Server) -> ringway_net::Server) -> Self {
+        self.net = set(self.net);
+        self
+    }
+
+    /// Bytes of the longest message that is accepted. The default is 4 MiB.
+    pub fn message_bytes_max(mut self, bytes: u32) -> Self {
+        self.settings.native.settings.max_message = bytes;
+        self
+    }
+
+    /// Calls that one connection may have unfinished at once; what is more is refused as not
+    /// executed. The default is 1,024.
+    pub fn in_flight_per_connection_max(mut self, calls: u32) -> Self {
+        self.settings.native.settings.max_streams = calls;
+        self.settings.in_flight_per_connection_max = calls as usize;
+        self
+    }
+
+    /// Calls that may wait at once on all connections together; what is more is refused as not
+    /// executed. The default is 100,000.
+    pub fn in_flight_max(mut self, calls: usize) -> Self {
+        self.settings.in_flight_max = calls;
+        self
+    }
+
+    /// Lets methods without a limit of their own find one, from the latency that they show. Clients
+    /// are told how many calls are welcome.
+    pub fn adaptive_concurrency(mut self) -> Self {
+        self.settings.adaptive = true;
+        self
+    }
+
+    /// Places in the queue of each method with a limit, on each core. 0 refuses at once what may
+    /// not run at once. The default is 256.
+    pub fn queue_room(mut self, calls: usize) -> Self {
+        self.settings.queue_room = calls;
+        self
+    }
+
+    /// Idle connections are probed after this time, and closed when nothing comes back within
+    /// `timeout`. The defaults are 30 and 10 seconds.
+    pub fn ping(mut self, after: Duration, timeout: Duration) -> Self {
+        self.settings.native.ping_after = after;
+        self.settings.native.ping_timeout = timeout;
+        self
+    }
+
+    /// How long a server that was asked to stop still serves as before, while its health says
+    /// NOT_SERVING. Nothing by default; whoever is found through a registry needs a few seconds.
+    pub fn drain_delay(self, delay: Duration) -> Self {
+        self.net(|net| net.drain_delay(delay))
+    }
+
+    /// How long calls may take to end after that; then they are answered UNAVAILABLE. The default
+    /// is 30 seconds.
+    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
+        self.settings.drain_deadline = deadline;
+        self
+    }
+
+    /// What the server says of its health, to be changed at any time from any thread.
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// Serves until SIGINT or SIGTERM and until the calls that run then have ended, or the drain's
+    /// deadline has passed. A second signal cuts them off at once.
+    ///
+    /// # Errors
+    /// When the cores cannot be started or cannot listen, or a core fails.
+    pub fn serve(self) -> Result {
+        let (net, shared) = self.prepare();
+        net.serve(serve_with(shared))
+    }
+
+    /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
+    ///
+    /// # Errors
+    /// When the cores cannot be started or cannot listen.
+    pub fn start(self) -> Result<ServerHandle> {
+        let health = self.health.clone();
+        let (net, shared) = self.prepare();
+        let handle = net.start(serve_with(Arc::clone(&shared)))?;
+        Ok(ServerHandle::new(handle, shared, health))
+    }
+
+    fn prepare(self) -> (ringway_net::Server, Arc<ServerShared>) {
+        let Self { net, settings, mut services, interceptors, health } = self;
+        services.push(Box::new(HealthService::new(&health)));
+        services.iter().for_each(|service| health.add(service.descriptor().name));
+        let reflection = ReflectionService::default();
+        services.push(Box::new(reflection.clone()));
+        // The machines end what has not ended in time; the sockets only have to bring the news.
+        let net = net.drain_deadline(settings.drain_deadline + limits::DRAIN_GRACE);
+        let net = net.on_shutdown(move || health.shut_down());
+        (net, Arc::new(ServerShared::new(settings, services, reflection, interceptors)))
+    }
+}
+
+/// What every connection is served by.
+fn serve_with(
+    shared: Arc<ServerShared>,
+) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
+    async move |mut connection: Connection| {
+        let core = ServerCore::of(&shared, &connection);
+        match first_bytes(&mut connection).await? {
+            Opening::Speaks(Detected::Native, first) => {
+                return driver::serve(core, connection, first).await;
+            }
+            Opening::Speaks(detected, _) => {
+                core.share().count_unknown_protocol();
+                tracing::debug!(?detected, "a connection speaks no protocol that is served here");
+            }
+            Opening::Silent => {
+                core.share().count_silent();
+                tracing::debug!("a connection has not said in time which protocol it speaks");
+            }
+            Opening::Closed => {}
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.addresses()).finish()
+    }
+}

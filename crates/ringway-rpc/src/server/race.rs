@@ -1,0 +1,23 @@
+//! Two futures, the first of which to be ready wins.
+
+use std::pin::pin;
+use std::task::Poll;
+
+/// Which future was ready first.
+#[derive(Debug)]
+pub(crate) enum Raced<A, B> {
+    First(A),
+    Second(B),
+}
+
+/// Waits for one of two futures and drops the other. The first is asked first.
+pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Raced<A::Output, B::Output> {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(output) = first.as_mut().poll(cx) {
+            return Poll::Ready(Raced::First(output));
+        }
+        second.as_mut().poll(cx).map(Raced::Second)
+    })
+    .await
+}

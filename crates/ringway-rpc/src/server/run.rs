@@ -1,0 +1,145 @@
+//! Running a call: in place, and as a task only if its handler waits.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::task::{self, Poll, Waker};
+use std::time::Duration;
+
+use ringway_wire::native::{Piece, StreamId};
+
+use super::connection::NativeConnection;
+use super::dispatch::Arrival;
+use super::entry::Entry;
+use super::interceptor;
+use super::request_meta::RequestMeta;
+use super::waiting::{Measures, spawn_waiting};
+use crate::bridge::StreamAt;
+use crate::context::{Begun, Context};
+use crate::method::Kind;
+use crate::service::{Begin, Encoded, Started};
+use crate::status::Status;
+use crate::stream_table::Handles;
+
+impl NativeConnection {
+    /// Runs a call that has been admitted, after it has waited for `waited` in a queue.
+    #[inline]
+    pub(super) fn run(self: &Rc<Self>, place: usize, arrival: Arrival<'_>, waited: Duration) {
+        let core = self.core();
+        let entry = core.entry(place);
+        let method = entry.method();
+        let Arrival { stream, head, meta, message, end, at } = arrival;
+        let bytes_in = message.as_ref().map_or(0, |message| message.len());
+        let measures = Measures { began: core.begins_at(at + waited), waited, bytes_in };
+        let request = match RequestMeta::read(&head, &meta) {
+            Ok(request) => request,
+            Err(status) => return self.end_unrun(entry, stream, &status),
+        };
+        let timeout = request.timeout.or(method.timeout);
+        if timeout.is_some_and(|timeout| timeout <= waited) {
+            core.share().count_expired();
+            let message = "the deadline passed before the handler could run";
+            return self.end_unrun(entry, stream, &Status::deadline_exceeded(message));
+        }
+        let deadline = timeout.map(|timeout| core.instant(at + timeout));
+        let begun = Begun {
+            method,
+            peer: Rc::clone(self.peer()),
+            deadline,
+            attempt: head.attempt,
+            trace: request.trace,
+        };
+        let context = Context::begin(begun, request.metadata);
+        let (message, carried) = match method.kind {
+            Kind::Unary => (message, None),
+            Kind::ServerStream => (message, Some(self.open_stream(stream, Handles::Writer))),
+            Kind::ClientStream => {
+                let carried = self.open_stream(stream, Handles::Reader);
+                self.begin_stream(stream, message, end);
+                (None, Some(carried))
+            }
+            Kind::Bidi => {
+                let carried = self.open_stream(stream, Handles::Both);
+                self.begin_stream(stream, message, end);
+                (None, Some(carried))
+            }
+        };
+        entry.sheet().started(measures.bytes_in);
+        let begin = Begin { context: context.clone(), message, stream: carried };
+        let mut scratch = self.take_scratch();
+        let started = context.enter(|| self.start(place, begin, &mut scratch));
+        match started {
+            Started::Done(outcome) => {
+                self.finish(entry, stream, &context, outcome, &mut scratch, measures);
+                context.recycle();
+            }
+            Started::Waiting(handler) => {
+                spawn_waiting(self, place, stream, context, deadline, handler, measures);
+            }
+        }
+        self.keep_scratch(scratch);
+    }
+
+    /// Lets the handler run until it waits, behind the interceptors where there are any.
+    #[inline]
+    fn start(self: &Rc<Self>, place: usize, begin: Begin<'_>, scratch: &mut Vec<u8>) -> Started {
+        let core = self.core();
+        let entry = core.entry(place);
+        let started = contain(|| match core.interceptors().is_empty() {
+            true => entry.handler().start(begin, scratch),
+            false => {
+                let mut handler = interceptor::start(core, place, begin);
+                let mut cx = task::Context::from_waker(Waker::noop());
+                match handler.as_mut().poll(&mut cx, scratch) {
+                    Poll::Ready(outcome) => Started::Done(outcome),
+                    Poll::Pending => Started::Waiting(handler),
+                }
+            }
+        });
+        started.unwrap_or_else(|panic| Started::Done(Err(core.on_panic(entry, &*panic))))
+    }
+
+    /// Tells the client and the counters how a call ended, and gives back its place.
+    #[inline]
+    pub(super) fn finish(
+        &self,
+        entry: &Entry,
+        stream: StreamId,
+        context: &Context,
+        outcome: Result<Encoded, Status>,
+        scratch: &mut Vec<u8>,
+        measures: Measures,
+    ) {
+        let is_stream = entry.method().kind != Kind::Unary;
+        let answered = self.answer(stream, outcome, scratch, context);
+        if is_stream {
+            self.streams().finish(stream, Err(Status::cancelled("the call is over")));
+        }
+        self.core().end(entry, measures, answered);
+    }
+
+    fn end_unrun(&self, entry: &Entry, stream: StreamId, status: &Status) {
+        entry.leave();
+        self.fail(stream, status);
+    }
+
+    fn open_stream(self: &Rc<Self>, stream: StreamId, handles: Handles) -> StreamAt {
+        let carrier = self.carrier();
+        StreamAt { carrier, key: self.streams().insert(stream, handles) }
+    }
+
+    fn begin_stream(&self, stream: StreamId, message: Option<Piece<'_>>, end: bool) {
+        let mut streams = self.streams();
+        if let Some(message) = message {
+            let _first_finds_room = streams.push(stream, message);
+        }
+        if end {
+            streams.end(stream);
+        }
+    }
+}
+
+/// Runs code of a user, so that its panic is an outcome.
+#[inline]
+pub(super) fn contain<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
+    catch_unwind(AssertUnwindSafe(f))
+}

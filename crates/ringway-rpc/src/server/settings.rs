@@ -1,0 +1,37 @@
+//! What a server was told to be like.
+
+use std::time::Duration;
+
+use ringway_wire::native::Config;
+
+use crate::limits;
+
+/// Everything that the cores need to know; fixed when the server starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Of each native connection: what we accept, when we ask whether the peer is there.
+    pub(crate) native: Config,
+    /// Calls that one connection may have unfinished at once.
+    pub(crate) in_flight_per_connection_max: usize,
+    /// Calls that wait, on all connections.
+    pub(crate) in_flight_max: usize,
+    /// Places in the queue of each method with a limit, on each core.
+    pub(crate) queue_room: usize,
+    /// Whether methods without a limit of their own find one.
+    pub(crate) adaptive: bool,
+    pub(crate) drain_deadline: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let native = Config::default();
+        Self {
+            in_flight_per_connection_max: native.settings.max_streams as usize,
+            native,
+            in_flight_max: limits::IN_FLIGHT_MAX,
+            queue_room: limits::QUEUE_ROOM,
+            adaptive: false,
+            drain_deadline: limits::DRAIN_DEADLINE,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the cores of a server and its handles share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::entry::{Entry, Limit};
+use super::gate::Gate;
+use super::interceptor::MakeIntercept;
+use super::settings::Settings;
+use super::stats::{CoreShare, ServerStats};
+use crate::method::Method;
+use crate::metrics::{Metrics, Side};
+use crate::reflection::ReflectionService;
+use crate::service::{Methods, Service};
+
+/// One of these a server.
+pub(crate) struct ServerShared {
+    /// Tells the servers of a process apart.
+    pub(crate) id: u64,
+    pub(crate) settings: Settings,
+    pub(crate) interceptors: Vec<MakeIntercept>,
+    services: Vec<Box<dyn Service>>,
+    reflection: ReflectionService,
+    pub(crate) metrics: Metrics,
+    /// Calls on all cores that have not been answered and are not in place.
+    pub(super) in_flight: AtomicUsize,
+    gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
+    shares: Mutex<Vec<Arc<CoreShare>>>,
+}
+
+impl ServerShared {
+    pub(crate) fn new(
+        settings: Settings,
+        services: Vec<Box<dyn Service>>,
+        reflection: ReflectionService,
+        interceptors: Vec<MakeIntercept>,
+    ) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            settings,
+            interceptors,
+            services,
+            reflection,
+            metrics: Metrics::new(),
+            in_flight: AtomicUsize::new(0),
+            gates: Mutex::default(),
+            shares: Mutex::default(),
+        }
+    }
+
+    /// The methods of all services, for one core: by place, and the places by name.
+    pub(super) fn build_entries(&self) -> (Vec<Entry>, HashMap<&'static str, usize>) {
+        let mut methods = Methods::default();
+        for service in &self.services {
+            service.register(&mut methods);
+        }
+        let registered = methods.into_entries();
+        let descriptors = self.services.iter().map(|service| service.descriptor());
+        self.reflection.learn(descriptors, &registered);
+        let mut places = HashMap::new();
+        let entries = registered.into_iter().enumerate().map(|(place, registered)| {
+            let method = registered.method;
+            places.insert(method.name(), place);
+            let sheet = self.metrics.sheet(Side::Server, method.name());
+            let room = self.settings.queue_room;
+            Entry::new(registered, self.limit_of(method), room, sheet)
+        });
+        let entries = entries.collect();
+        (entries, places)
+    }
+
+    fn limit_of(&self, method: &'static Method) -> Limit {
+        match method.concurrency {
+            Some(limit) => {
+                let mut gates = lock(&self.gates);
+                let gate = gates.entry(method.name).or_insert_with(|| Arc::new(Gate::new(limit)));
+                Limit::Fixed(Arc::clone(gate))
+            }
+            None if self.settings.adaptive => Limit::adaptive(),
+            None => Limit::None,
+        }
+    }
+
+    /// What a core counts, where the handles find it.
+    pub(super) fn new_share(&self) -> Arc<CoreShare> {
+        let share = Arc::new(CoreShare::default());
+        lock(&self.shares).push(Arc::clone(&share));
+        share
+    }
+
+    pub(crate) fn stats(&self) -> ServerStats {
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        ServerStats::sum(in_flight, &lock(&self.shares))
+    }
+}
+
+/// No foreign code runs under these locks, so a poisoned one guards sound content.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

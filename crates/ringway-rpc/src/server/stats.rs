@@ -1,0 +1,75 @@
+//! What a server has counted beside its calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Writes the counters of a core: for each a field, a method that counts one, and a sum.
+macro_rules! counters {
+    ($($name:ident, $count:ident, $what:literal;)*) => {
+        /// What one core counts: written by it alone, read by any thread.
+        #[derive(Default, Debug)]
+        #[repr(align(128))] // cores do not disturb each other by counting
+        pub(crate) struct CoreShare {
+            $($name: AtomicU64,)*
+        }
+
+        impl CoreShare {
+            $(
+                #[cold]
+                pub(crate) fn $count(&self) {
+                    add(&self.$name, 1);
+                }
+            )*
+        }
+
+        /// Counts of a server since its start, read at about one moment.
+        #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct ServerStats {
+            /// Calls that have begun and not ended, but for those that never wait.
+            pub in_flight: usize,
+            $(
+                #[doc = $what]
+                pub $name: u64,
+            )*
+        }
+
+        impl ServerStats {
+            pub(crate) fn sum(in_flight: usize, shares: &[Arc<CoreShare>]) -> Self {
+                let mut stats = Self { in_flight, ..Self::default() };
+                for share in shares {
+                    $(stats.$name += share.$name.load(Ordering::Relaxed);)*
+                }
+                stats
+            }
+        }
+    };
+}
+
+counters! {
+    unknown_protocols, count_unknown_protocol,
+        "Connections closed because their first bytes belong to no protocol that is served.";
+    silent, count_silent,
+        "Connections closed because they did not say in time which protocol they speak.";
+    violations, count_violation,
+        "Connections closed because the peer broke the protocol or went silent.";
+    unknown_methods, count_unknown_method,
+        "Calls of methods that the server does not have.";
+    refused, count_refused,
+        "Calls answered as not executed: over a limit, or while the server drains.";
+    shed, count_shed,
+        "Of these: calls that had waited in a queue for too long, or were pushed out of it.";
+    expired, count_expired,
+        "Calls whose deadline passed before they could run.";
+    cancelled, count_cancelled,
+        "Calls that clients have cancelled while they ran.";
+    panicked, count_panicked,
+        "Handlers that panicked.";
+    cut_off, count_cut_off,
+        "Calls that were ended by the deadline of the drain.";
+}
+
+/// Adds to a counter that only its core writes: no read-modify-write is needed.
+fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+}

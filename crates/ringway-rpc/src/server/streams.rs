@@ -1,0 +1,90 @@
+//! The connection as the handles of its streams see it.
+
+use std::task::{Context, Poll};
+
+use ringway_wire::native::{Body, UNSENT_MARK};
+
+use super::connection::NativeConnection;
+use crate::batch::Batch;
+use crate::carrier::{Carrier, Received};
+use crate::metadata::Metadata;
+use crate::status::{Code, Status};
+use crate::stream_table::StreamKey;
+
+impl Carrier for NativeConnection {
+    #[inline]
+    fn poll_messages(
+        &self,
+        key: StreamKey,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received> {
+        self.streams().poll_messages(key, cx, batch)
+    }
+
+    #[inline]
+    fn taken(&self, key: StreamKey, messages: usize) {
+        let Some(stream) = self.streams().stream(key) else { return };
+        let mut machine = self.machine();
+        for _ in 0..messages {
+            machine.taken(stream);
+        }
+        if machine.has_output() {
+            drop(machine);
+            self.wake();
+        }
+    }
+
+    fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
+        self.streams().poll_initial(key, cx)
+    }
+
+    #[inline]
+    fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        let mut streams = self.streams();
+        let Some(stream) = streams.stream(key) else {
+            let gone = || Status::cancelled("the call is over");
+            return Poll::Ready(Err(streams.failure(key).unwrap_or_else(gone)));
+        };
+        if self.machine().unsent(stream) <= UNSENT_MARK {
+            return Poll::Ready(Ok(()));
+        }
+        streams.wait_writable(key, cx);
+        Poll::Pending
+    }
+
+    #[inline]
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
+        let streams = self.streams();
+        let gone = || Status::cancelled("the call is over");
+        let Some(stream) = streams.stream(key) else {
+            return Err(streams.failure(key).unwrap_or_else(gone));
+        };
+        drop(streams);
+        self.machine().send(stream, &[], body).map_err(|_gone| gone())?;
+        self.wake();
+        Ok(())
+    }
+
+    /// The handler's return ends the stream, with its status.
+    fn finish(&self, key: StreamKey) {
+        self.streams().finish_writer(key);
+    }
+
+    fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
+        let stream = self.streams().stream(key);
+        if let Some(stream) = stream {
+            self.end_call(stream, &Status::new(code, reason.to_owned()));
+        }
+    }
+
+    fn drop_reader(&self, key: StreamKey) {
+        self.streams().drop_reader(key);
+        self.leave_registry();
+    }
+
+    fn drop_writer(&self, key: StreamKey) {
+        let _the_handler_goes_on = self.streams().drop_writer(key);
+        self.leave_registry();
+    }
+}
