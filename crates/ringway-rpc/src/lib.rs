@@ -4,6 +4,7 @@ mod balance;
 mod batch;
 mod bridge;
 mod carrier;
+mod client;
 mod codec;
 mod context;
 mod desk;
@@ -25,6 +26,7 @@ mod streaming;
 mod trace;
 
 pub use balance::Policy;
+pub use client::{Call, CallOptions, Client, ClientBuilder, FullCall, Response};
 pub use codec::{Codec, select};
 pub use context::{Cancelled, Context, Peer};
 pub use health::{Health, Serving};

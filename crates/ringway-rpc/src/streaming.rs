@@ -163,7 +163,7 @@ impl<T> Streaming<T> {
         }
     }
 
-    fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
+    pub(crate) fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
         loop {
             match &mut self.place {
                 Place::At(at) => {

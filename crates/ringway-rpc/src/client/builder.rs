@@ -1,0 +1,172 @@
+//! What a client is made with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_net::{Address, ClientTls, StreamLimits};
+use ringway_wire::native;
+
+use super::{CallOptions, Client, limits};
+use crate::status::Status;
+
+/// Sets up a [`Client`]: where its servers are, how many connections, what calls do by default.
+///
+/// ```
+/// use std::time::Duration;
+/// use ringway_rpc::{CallOptions, Client};
+///
+/// let client = Client::builder()
+///     .address("tcp://127.0.0.1:9000")
+///     .address("tcp://127.0.0.1:9001")
+///     .connections(2)
+///     .options(CallOptions::new().timeout(Duration::from_millis(500)))
+///     .build()?;
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+#[must_use = "a client is made by `build`"]
+pub struct ClientBuilder {
+    addresses: Vec<Address>,
+    /// The first address that is none.
+    failure: Option<Status>,
+    tls: ClientTls,
+    connect_timeout: Duration,
+    connections_min: usize,
+    connections_max: usize,
+    config: native::Config,
+    options: CallOptions,
+}
+
+/// What the pools of a client are made by, on every core.
+pub(super) struct Plan {
+    /// One for each host.
+    pub(super) targets: Vec<ringway_net::Client>,
+    /// Connections to keep to each host from each core that uses it.
+    pub(super) connections_min: usize,
+    pub(super) connections_max: usize,
+    pub(super) config: native::Config,
+}
+
+impl ClientBuilder {
+    pub(super) fn new() -> Self {
+        let mut config = native::Config::default();
+        config.settings.initial_credit = limits::REPLY_CREDIT;
+        Self {
+            addresses: Vec::new(),
+            failure: None,
+            tls: ClientTls::new(),
+            connect_timeout: limits::CONNECT_TIMEOUT,
+            connections_min: 1,
+            connections_max: limits::CONNECTIONS_MAX,
+            config,
+            options: CallOptions::new(),
+        }
+    }
+
+    /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path`. Calls are spread over
+    /// all of them.
+    pub fn address<A>(mut self, address: A) -> Self
+    where
+        A: TryInto<Address>,
+        ringway_net::Error: From<A::Error>,
+    {
+        match address.try_into() {
+            Ok(address) => self.addresses.push(address),
+            Err(error) => {
+                self.failure.get_or_insert_with(|| invalid(ringway_net::Error::from(error)));
+            }
+        }
+        self
+    }
+
+    /// For `tls://`: whom to trust and what to show; verified against the machine's roots if not
+    /// set.
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// How long one attempt to connect may take; 5 seconds if not set.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Connections that each core keeps to each host it uses, at least one; one if not set. More
+    /// are opened while all are full, up to [`connections_max`](Self::connections_max).
+    pub fn connections(mut self, count: usize) -> Self {
+        self.connections_min = count.max(1);
+        self
+    }
+
+    /// Most connections of each core to each host; 4 if not set.
+    pub fn connections_max(mut self, count: usize) -> Self {
+        self.connections_max = count;
+        self
+    }
+
+    /// Longest reply that is accepted, in bytes; 4 MiB if not set.
+    pub fn max_message(mut self, bytes: u32) -> Self {
+        self.config.settings.max_message = bytes;
+        self
+    }
+
+    /// A connection on which nothing arrives for `quiet` is asked whether its server is still
+    /// there, and given up when nothing comes for `patience`; 30 and 10 seconds if not set.
+    pub fn ping(mut self, quiet: Duration, patience: Duration) -> Self {
+        self.config.ping_after = quiet;
+        self.config.ping_timeout = patience;
+        self
+    }
+
+    /// What calls do unless they say otherwise.
+    pub fn options(mut self, options: CallOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Makes the client. It connects when calls are made, on each core that makes some.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when there is no address, or one is malformed.
+    pub fn build(self) -> Result<Client, Status> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if self.addresses.is_empty() {
+            return Err(Status::invalid_argument("a client needs the address of a server"));
+        }
+        let targets = self.addresses.iter().map(|address| self.target(address));
+        let plan = Plan {
+            targets: targets.collect::<Result<_, _>>()?,
+            connections_min: self.connections_min,
+            connections_max: self.connections_max.max(self.connections_min),
+            config: self.config,
+        };
+        Ok(Client::of_plan(Arc::new(plan), self.options))
+    }
+
+    fn target(&self, address: &Address) -> Result<ringway_net::Client, Status> {
+        let limits = StreamLimits {
+            // The driver gives out no more than it may queue, and goes on at half of that.
+            send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
+            ..StreamLimits::default()
+        };
+        let client = ringway_net::Client::new(address.clone()).map_err(invalid)?;
+        Ok(client
+            .tls(self.tls.clone())
+            .connect_timeout(self.connect_timeout)
+            .attempts_max(1)
+            .stream_limits(limits))
+    }
+}
+
+fn invalid(error: ringway_net::Error) -> Status {
+    Status::invalid_argument(error.to_string()).with_source(error)
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! A call as users await it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ringway_wire::native::Piece;
+
+use super::options::CallOptions;
+use super::outcome::Reply;
+use super::stream_call::OneReply;
+use super::unary::Unary;
+use crate::codec::Codec;
+use crate::metadata::Metadata;
+use crate::status::Status;
+
+/// A call with one reply, which begins when it is first polled.
+///
+/// It may be awaited on any thread: on a core of Ringway it goes straight to the core's own
+/// connections, elsewhere (in a task of tokio, on a plain thread with [`wait`](Self::wait)) over a
+/// core in the background. Dropping it cancels the call on the server.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use bytes::Bytes;
+/// # use ringway_rpc::{Call, Status};
+/// # fn say() -> Call<Bytes> { unimplemented!() }
+/// # async fn run() -> Result<(), Status> {
+/// let reply = say().timeout(Duration::from_millis(50)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a call is made when it is awaited"]
+pub struct Call<T> {
+    way: Way,
+    codec: Codec<T>,
+}
+
+enum Way {
+    Unary(Unary),
+    /// The one message of a stream of replies; its request is a stream.
+    Stream(OneReply),
+}
+
+/// A reply with what the server said beside it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Response<T> {
+    /// The message.
+    pub message: T,
+    /// What the server said before the message.
+    pub metadata: Metadata,
+    /// What it said after.
+    pub trailers: Metadata,
+}
+
+impl<T> Call<T> {
+    pub(super) fn unary(unary: Unary, codec: Codec<T>) -> Self {
+        Self { way: Way::Unary(unary), codec }
+    }
+
+    pub(super) fn of_stream(reply: OneReply, codec: Codec<T>) -> Self {
+        Self { way: Way::Stream(reply), codec }
+    }
+
+    /// See [`CallOptions::timeout`].
+    pub fn timeout(self, after: Duration) -> Self {
+        self.with(|options| options.timeout(after))
+    }
+
+    /// See [`CallOptions::no_timeout`].
+    pub fn no_timeout(self) -> Self {
+        self.with(CallOptions::no_timeout)
+    }
+
+    /// See [`CallOptions::metadata`].
+    pub fn metadata(self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.with(|options| options.metadata(key, value))
+    }
+
+    /// See [`CallOptions::idempotent`].
+    pub fn idempotent(self) -> Self {
+        self.with(CallOptions::idempotent)
+    }
+
+    /// See [`CallOptions::wait_for_ready`].
+    pub fn wait_for_ready(self, waits: bool) -> Self {
+        self.with(|options| options.wait_for_ready(waits))
+    }
+
+    /// See [`CallOptions::priority`].
+    pub fn priority(self, priority: u8) -> Self {
+        self.with(|options| options.priority(priority))
+    }
+
+    /// Asks for metadata and trailers as well.
+    pub fn full(self) -> FullCall<T> {
+        FullCall { call: self }
+    }
+
+    /// Blocks the calling thread until the reply is here.
+    ///
+    /// # Errors
+    /// As the call. FAILED_PRECONDITION on a core of Ringway, which must not block: await it there.
+    pub fn wait(self) -> Result<T, Status> {
+        super::blocking::wait(self)
+    }
+
+    fn with(mut self, change: impl FnOnce(CallOptions) -> CallOptions) -> Self {
+        match &mut self.way {
+            Way::Unary(unary) => unary.change_options(change),
+            Way::Stream(reply) => reply.refuse_options(),
+        }
+        self
+    }
+
+    #[inline]
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
+        match &mut self.way {
+            Way::Unary(unary) => Pin::new(unary).poll(cx),
+            Way::Stream(reply) => reply.poll(cx),
+        }
+    }
+}
+
+impl<T> Future for Call<T> {
+    type Output = Result<T, Status>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(self.poll_reply(cx))?;
+        Poll::Ready(self.codec.decode_reply(Piece::Owned(reply.message)))
+    }
+}
+
+impl<T> fmt::Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Call")
+    }
+}
+
+/// A [`Call`] that gives a [`Response`].
+#[must_use = "a call is made when it is awaited"]
+#[derive(Debug)]
+pub struct FullCall<T> {
+    call: Call<T>,
+}
+
+impl<T> FullCall<T> {
+    /// As [`Call::wait`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait(self) -> Result<Response<T>, Status> {
+        super::blocking::wait(self)
+    }
+}
+
+impl<T> Future for FullCall<T> {
+    type Output = Result<Response<T>, Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(self.call.poll_reply(cx))?;
+        let message = self.call.codec.decode_reply(Piece::Owned(reply.message))?;
+        let meta = reply.meta.unwrap_or_default();
+        let (metadata, trailers) = (meta.initial, meta.trailers);
+        Poll::Ready(Ok(Response { message, metadata, trailers }))
+    }
+}

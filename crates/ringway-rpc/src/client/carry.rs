@@ -1,0 +1,125 @@
+//! A connection as the handles of its streams see it.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use ringway_wire::native::{Body, UNSENT_MARK};
+
+use super::link::Link;
+use crate::batch::Batch;
+use crate::bridge::StreamAt;
+use crate::carrier::{self, Carrier, Received};
+use crate::metadata::Metadata;
+use crate::status::{Code, Status};
+use crate::stream_table::StreamKey;
+
+/// Where handles find a stream of `link`.
+pub(super) fn stream_at(link: &Rc<Link>, key: StreamKey) -> StreamAt {
+    let carrier = *link.carrier.get_or_init(|| carrier::register(Rc::clone(link) as _));
+    StreamAt { carrier, key }
+}
+
+impl Carrier for Link {
+    #[inline]
+    fn poll_messages(
+        &self,
+        key: StreamKey,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received> {
+        self.state.borrow_mut().streams.poll_messages(key, cx, batch)
+    }
+
+    fn taken(&self, key: StreamKey, messages: usize) {
+        let state = &mut *self.state.borrow_mut();
+        let Some(stream) = state.streams.stream(key) else {
+            return;
+        };
+        (0..messages).for_each(|_| state.machine.taken(stream));
+        if state.machine.has_output() {
+            self.stir();
+        }
+    }
+
+    fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
+        self.state.borrow_mut().streams.poll_initial(key, cx)
+    }
+
+    #[inline]
+    fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        let state = &mut *self.state.borrow_mut();
+        let Some(stream) = state.streams.stream(key) else {
+            return Poll::Ready(Err(state.streams.failure(key).unwrap_or_else(over)));
+        };
+        if state.machine.unsent(stream) <= UNSENT_MARK {
+            return Poll::Ready(Ok(()));
+        }
+        state.streams.wait_writable(key, cx);
+        Poll::Pending
+    }
+
+    #[inline]
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
+        let state = &mut *self.state.borrow_mut();
+        let Some(stream) = state.streams.stream(key) else {
+            return Err(state.streams.failure(key).unwrap_or_else(over));
+        };
+        state.machine.send(stream, body, false).map_err(|_gone| over())?;
+        self.stir();
+        Ok(())
+    }
+
+    fn finish(&self, key: StreamKey) {
+        let state = &mut *self.state.borrow_mut();
+        if state.streams.finish_writer(key)
+            && let Some(stream) = state.streams.stream(key)
+        {
+            state.machine.finish(stream);
+            self.stir();
+        }
+    }
+
+    fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
+        let stream = self.state.borrow().streams.stream(key);
+        let Some(stream) = stream else {
+            return;
+        };
+        self.end_call(stream, code, reason);
+        let status = Status::new(code, reason.to_owned());
+        self.state.borrow_mut().streams.finish(stream, Err(status));
+        self.forget_if_unused();
+    }
+
+    fn drop_reader(&self, key: StreamKey) {
+        self.cancel(key, Code::Cancelled, "");
+        self.state.borrow_mut().streams.drop_reader(key);
+        self.forget_if_unused();
+    }
+
+    fn drop_writer(&self, key: StreamKey) {
+        let stream = self.state.borrow().streams.stream(key);
+        let unfinished = self.state.borrow_mut().streams.drop_writer(key);
+        if let Some(stream) = stream.filter(|_| unfinished) {
+            let why = "the sender was dropped before it had finished";
+            self.end_call(stream, Code::Cancelled, why);
+            self.state.borrow_mut().streams.finish(stream, Err(Status::cancelled(why)));
+        }
+        self.forget_if_unused();
+    }
+}
+
+impl Link {
+    /// Ends the registration once the connection is gone and no handle is left to find it.
+    pub(super) fn forget_if_unused(&self) {
+        if let Some(&carrier) = self.carrier.get()
+            && self.is_gone()
+            && self.state.borrow().streams.is_empty()
+        {
+            carrier::unregister(carrier);
+        }
+    }
+}
+
+fn over() -> Status {
+    Status::cancelled("the call is over")
+}

@@ -1,0 +1,189 @@
+//! The task of one connection: brings what arrives to the machine and carries its output away, once
+//! a turn of the core.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ringway_net::Connection;
+use ringway_runtime::{self as runtime, Sleep};
+use ringway_wire::native::Outgoing;
+
+use super::hub::{self, Hub};
+use super::limits;
+use super::link::Link;
+use super::pool::Pool;
+
+pub(super) struct Driver {
+    connection: Connection,
+    link: Rc<Link>,
+    pool: Rc<Pool>,
+    timer: Sleep,
+    /// When the timer fires.
+    armed: Option<Instant>,
+    /// Since when nothing is under way.
+    idle_since: Option<Instant>,
+    /// The peer has said something, so it is there.
+    heard: bool,
+    woken: Vec<Waker>,
+    /// Why it ends, for the calls that are under way then.
+    why: String,
+}
+
+impl Driver {
+    pub(super) fn new(connection: Connection, link: Rc<Link>, pool: Rc<Pool>) -> Self {
+        Self {
+            connection,
+            link,
+            pool,
+            timer: runtime::sleep(Duration::ZERO),
+            armed: None,
+            idle_since: None,
+            heard: false,
+            woken: Vec::new(),
+            why: String::from("the core of the connection has ended"),
+        }
+    }
+
+    fn turn(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<()> {
+        let now = runtime::now();
+        let mut ended = self.receive(hub, now, cx);
+        if let Err(violation) = self.link.on_time(hub, hub.since_origin(now), &mut self.woken) {
+            ended = self.ends(format_args!("the server was given up: {violation}"));
+        }
+        self.flush(cx);
+        if self.link.has_events() {
+            // Streams that have room again; a failure is told by receiving.
+            let _failed = self.link.take_in(hub, &[], hub.since_origin(now), &mut self.woken);
+        }
+        self.woken.drain(..).for_each(Waker::wake);
+        if self.pool.has_waiting() {
+            self.pool.offer();
+        }
+        if ended.is_pending() {
+            ended = self.rest(hub, now, cx);
+        }
+        ended
+    }
+
+    /// Takes in what has arrived. Ready when nothing more can come.
+    fn receive(&mut self, hub: &Hub, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..limits::VIEWS_PER_TURN {
+            let view = match self.connection.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(Some(view))) => view,
+                Poll::Ready(Ok(None)) => {
+                    return self.ends("the server has closed the connection");
+                }
+                Poll::Ready(Err(error)) => {
+                    return self.ends(format_args!("the connection was lost: {error}"));
+                }
+            };
+            self.heard = true;
+            let taken = self.link.take_in(hub, &view, hub.since_origin(now), &mut self.woken);
+            if let Err(violation) = taken {
+                return self.ends(format_args!("the server broke the protocol: {violation}"));
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Queues the machine's output, a bounded number of bytes ahead of the kernel, so that a small
+    /// message does not wait behind megabytes. The marks of the connection are set so that it has
+    /// drained only when there is room again.
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        let connection = &self.connection;
+        while self.link.has_output() {
+            let queued = connection.queued_bytes();
+            let room = limits::OUTPUT_QUEUED_MAX.saturating_sub(queued);
+            if room == 0 {
+                if let Poll::Ready(Ok(())) = connection.poll_drained(cx) {
+                    cx.waker().wake_by_ref();
+                }
+                return; // a failure is told by receiving
+            }
+            self.link.give_out(room, &mut |out| match out {
+                Outgoing::Copy(bytes) => drop(connection.write(bytes)),
+                Outgoing::Shared(bytes) => drop(connection.send(bytes)),
+            });
+            if connection.queued_bytes() == queued {
+                return; // closed, or nothing to be had at the moment
+            }
+        }
+    }
+
+    /// Nothing more to do now: arms the timer. Ready when the connection is not needed any more.
+    fn rest(&mut self, hub: &Hub, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let spare_at = if self.link.in_flight() > 0 {
+            self.idle_since = None;
+            None
+        } else if !self.link.is_open() && !self.link.has_output() {
+            return self.ends("the connection was not needed any more");
+        } else {
+            let since = *self.idle_since.get_or_insert(now);
+            Some(since + limits::SPARE_CONNECTION_KEPT).filter(|_| self.link.host.has_spare())
+        };
+        if spare_at.is_some_and(|at| at <= now) {
+            self.link.close();
+            return self.ends("the connection was not needed any more");
+        }
+        let next = self.link.next_time().and_then(|next| hub.instant(next));
+        let wanted = match (next, spare_at) {
+            (Some(next), Some(spare)) => Some(next.min(spare)),
+            (next, spare) => next.or(spare),
+        };
+        self.arm(wanted, now, cx);
+        Poll::Pending
+    }
+
+    /// Lets the timer fire at `wanted` or before. It is moved only to fire earlier or anew: one that
+    /// fires too early is cheaper than one that is moved with each call.
+    fn arm(&mut self, wanted: Option<Instant>, now: Instant, cx: &mut Context<'_>) {
+        let Some(wanted) = wanted else {
+            return;
+        };
+        if self.armed.is_some_and(|armed| armed > now && armed <= wanted) {
+            return;
+        }
+        self.timer.reset(wanted);
+        self.armed = Some(wanted);
+        if Pin::new(&mut self.timer).poll(cx).is_ready() {
+            self.armed = None;
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    fn ends(&mut self, why: impl fmt::Display) -> Poll<()> {
+        self.why = why.to_string();
+        Poll::Ready(())
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.turn_begins(cx.waker());
+        let turned = hub::with(|hub| self.turn(hub, cx));
+        self.link.turn_ends();
+        turned
+    }
+}
+
+impl Drop for Driver {
+    /// Calls that are under way fail, and whoever waits for room looks for another connection.
+    fn drop(&mut self) {
+        let needed = self.link.is_open();
+        hub::try_with(|hub| {
+            self.link.fail_all(hub, &self.why, &mut self.woken);
+            hub.remove_link(self.link.key);
+        });
+        self.link.forget_if_unused();
+        self.link.host.lost(&self.link, self.heard || !needed, &self.why);
+        self.woken.drain(..).for_each(Waker::wake);
+        self.pool.reconsider();
+    }
+}

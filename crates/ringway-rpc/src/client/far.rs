@@ -1,0 +1,117 @@
+//! A call that is awaited on another thread than its core's: tokio's tasks, plain threads, other
+//! cores.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use ringway_runtime as runtime;
+
+use super::outcome::Outcome;
+use super::unary::Unary;
+use crate::desk;
+use crate::status::Status;
+
+/// The awaiting side. Dropping it gives the call up.
+pub(super) struct Far {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    outcome: Option<Outcome>,
+    caller: Option<Waker>,
+    /// Nobody awaits the call any more.
+    given_up: bool,
+    runner: Option<Waker>,
+}
+
+impl Far {
+    /// Has a core make the call, or go on with it.
+    pub(super) fn start(core: u32, call: Unary) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let far = Self { shared: Arc::clone(&shared) };
+        let report = Report(shared);
+        desk::place(
+            core,
+            Box::new(move || {
+                runtime::spawn_named("rpc call from another thread", Runner { call, report });
+            }),
+        );
+        far
+    }
+
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Outcome> {
+        let mut shared = lock(&self.shared);
+        if let Some(outcome) = shared.outcome.take() {
+            return Poll::Ready(outcome);
+        }
+        let former = shared.caller.replace(cx.waker().clone());
+        drop(shared);
+        drop(former); // unlocked: dropping a waker may run foreign code
+        Poll::Pending
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.shared);
+        shared.given_up = true;
+        let runner = shared.runner.take();
+        let left = (shared.caller.take(), shared.outcome.take());
+        drop(shared);
+        drop(left);
+        if let Some(runner) = runner {
+            runner.wake();
+        }
+    }
+}
+
+/// The task on the core.
+struct Runner {
+    call: Unary,
+    report: Report,
+}
+
+impl Future for Runner {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        {
+            let mut shared = lock(&self.report.0);
+            if shared.given_up {
+                return Poll::Ready(());
+            }
+            shared.runner = Some(cx.waker().clone());
+        }
+        Pin::new(&mut self.call).poll(cx).map(|outcome| self.report.tell(outcome))
+    }
+}
+
+/// Tells the outcome; a call that its core drops unfinished has one too.
+struct Report(Arc<Mutex<Shared>>);
+
+impl Report {
+    fn tell(&self, outcome: Outcome) {
+        let mut shared = lock(&self.0);
+        if shared.outcome.is_none() && !shared.given_up {
+            shared.outcome = Some(outcome);
+        }
+        let caller = shared.caller.take();
+        drop(shared);
+        if let Some(caller) = caller {
+            caller.wake();
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        self.tell(Err(Status::unavailable("the core that made the call has ended")));
+    }
+}
+
+/// No foreign code runs under the lock but a waker's clone, which changes nothing here.
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,167 @@
+//! One host of a pool: its connections, and when it may be tried again.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ringway_runtime as runtime;
+
+use super::builder::Plan;
+use super::hub::LinkKey;
+use super::limits;
+use super::link::Link;
+
+pub(super) struct Host {
+    /// Its number in the plan.
+    number: usize,
+    /// Those that take calls, and those that only finish theirs.
+    links: RefCell<Vec<Rc<Link>>>,
+    /// Attempts to connect that are under way.
+    connecting: Cell<usize>,
+    /// Failures since the last connection on which anything was heard.
+    failures: Cell<u32>,
+    retry_at: Cell<Option<Instant>>,
+    last_failure: RefCell<String>,
+    /// Connections to keep although they are idle.
+    connections_min: usize,
+    connections_max: usize,
+}
+
+impl Host {
+    pub(super) fn new(number: usize, plan: &Plan) -> Rc<Self> {
+        Rc::new(Self {
+            number,
+            links: RefCell::default(),
+            connecting: Cell::new(0),
+            failures: Cell::new(0),
+            retry_at: Cell::new(None),
+            last_failure: RefCell::default(),
+            connections_min: plan.connections_min,
+            connections_max: plan.connections_max,
+        })
+    }
+
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The connection with the least under way that has room.
+    #[inline]
+    pub(super) fn best(&self, avoid: Option<LinkKey>) -> Option<Rc<Link>> {
+        let links = self.links.borrow();
+        if let ([link], None) = (links.as_slice(), avoid) {
+            return (link.capacity() > 0).then(|| Rc::clone(link));
+        }
+        let usable = links.iter().filter(|link| Some(link.key) != avoid && link.capacity() > 0);
+        usable.min_by_key(|link| link.in_flight()).map(Rc::clone)
+    }
+
+    /// Calls that its connections could take now.
+    pub(super) fn capacity(&self) -> usize {
+        self.links.borrow().iter().map(|link| link.capacity()).sum()
+    }
+
+    /// Whether it has a connection, or may have one soon.
+    pub(super) fn is_hopeful(&self) -> bool {
+        self.connecting.get() > 0 || self.links.borrow().iter().any(|link| link.is_open())
+    }
+
+    /// Whether it has more connections than it needs when idle.
+    pub(super) fn has_spare(&self) -> bool {
+        self.open_links() > self.connections_min
+    }
+
+    /// Whether it has a connection that takes calls.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.open_links() > 0
+    }
+
+    /// Attempts to connect that are wanted now: up to its least number of connections, or one more
+    /// than there are while all of those are full.
+    pub(super) fn missing(&self, now: Instant) -> usize {
+        if self.retry_at.get().is_some_and(|at| at > now) {
+            return 0;
+        }
+        let (open, connecting) = (self.open_links(), self.connecting.get());
+        if open + connecting < self.connections_min {
+            return self.connections_min - open - connecting;
+        }
+        let grows = connecting == 0 && open < self.connections_max && self.capacity() == 0;
+        usize::from(grows)
+    }
+
+    fn open_links(&self) -> usize {
+        self.links.borrow().iter().filter(|link| link.is_open()).count()
+    }
+
+    /// Closes its connections once their calls are over.
+    pub(super) fn close(&self) {
+        self.links.borrow().iter().for_each(|link| link.close());
+    }
+
+    /// When it may be tried again after a failure.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at.get()
+    }
+
+    pub(super) fn last_failure(&self) -> String {
+        self.last_failure.borrow().clone()
+    }
+
+    /// An attempt to connect has begun (1) or ended (-1).
+    pub(super) fn connecting(&self, change: isize) {
+        if change > 0 {
+            self.retry_at.set(None);
+        }
+        self.connecting.set(self.connecting.get().saturating_add_signed(change));
+    }
+
+    pub(super) fn connected(&self, link: Rc<Link>) {
+        self.links.borrow_mut().push(link);
+    }
+
+    /// An attempt to connect has failed.
+    pub(super) fn failed(&self, why: String) {
+        let failures = self.failures.get();
+        self.failures.set(failures.saturating_add(1));
+        self.retry_at.set(Some(runtime::now() + reconnect_delay(failures, fastrand::f64())));
+        self.last_failure.replace(why);
+    }
+
+    /// A connection has ended; `worked` if its peer had said anything, or we closed it.
+    pub(super) fn lost(&self, link: &Link, worked: bool, why: &str) {
+        let mut links = self.links.borrow_mut();
+        let at = links.iter().position(|other| other.key == link.key);
+        let removed = at.map(|at| links.swap_remove(at));
+        drop(links);
+        drop(removed);
+        if worked {
+            self.failures.set(0);
+            self.last_failure.replace(why.to_owned());
+        } else {
+            self.failed(why.to_owned());
+        }
+    }
+}
+
+/// The wait after so many failures before this one: it doubles, and is shortened by a random part
+/// of up to a half, so that the clients of a host do not come back in step.
+fn reconnect_delay(failures: u32, random: f64) -> Duration {
+    let doubled = 2_u32.saturating_pow(failures);
+    let full = limits::RECONNECT_DELAY_FIRST.saturating_mul(doubled);
+    full.min(limits::RECONNECT_DELAY_MAX).mul_f64(1.0 - random / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_vary() {
+        let waits: Vec<_> = [0, 1, 2, 3, 20, u32::MAX]
+            .map(|failures| reconnect_delay(failures, 0.0).as_millis())
+            .into();
+        assert_eq!(waits, [100, 200, 400, 800, 10_000, 10_000]);
+        assert_eq!(reconnect_delay(0, 1.0).as_millis(), 50);
+    }
+}

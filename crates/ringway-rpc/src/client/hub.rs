@@ -1,0 +1,243 @@
+//! What one core knows of its clients: their pools, their connections, their calls under way.
+//!
+//! A call holds numbers and finds everything here, by one access to a variable of its thread.
+
+use std::cell::{Cell, RefCell};
+use std::future::pending;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringway_runtime::{self as runtime, CoreHandle};
+
+use super::cells::{CellKey, Cells};
+use super::limits;
+use super::link::Link;
+use super::pool::Pool;
+use super::registry::{self, ClientId};
+use crate::desk::{self, Desk};
+use crate::status::{Code, Status};
+
+/// Names a connection of this core; of one that is gone it names nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LinkKey {
+    index: u32,
+    generation: u32,
+}
+
+pub(super) struct Hub {
+    /// Its number among all cores that ever had a client, while this thread is such a core.
+    core: Cell<Option<u32>>,
+    /// Keeps the core's desk open.
+    desk: RefCell<Option<Arc<Desk>>>,
+    /// The clocks of the connections count from here.
+    origin: Cell<Option<Instant>>,
+    /// By the client's index.
+    pools: RefCell<Vec<Option<(ClientId, Rc<Pool>)>>>,
+    links: RefCell<Vec<LinkPlace>>,
+    pub(super) cells: RefCell<Cells>,
+    /// Memory to encode metadata in.
+    scratch: Cell<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct LinkPlace {
+    generation: u32,
+    link: Option<Rc<Link>>,
+}
+
+thread_local! {
+    static HUB: Hub = const {
+        Hub {
+            core: Cell::new(None),
+            desk: RefCell::new(None),
+            origin: Cell::new(None),
+            pools: RefCell::new(Vec::new()),
+            links: RefCell::new(Vec::new()),
+            cells: RefCell::new(Cells::new()),
+            scratch: Cell::new(Vec::new()),
+        }
+    };
+}
+
+/// Calls `f` with the thread's hub.
+#[inline]
+pub(super) fn with<R>(f: impl FnOnce(&Hub) -> R) -> R {
+    HUB.with(f)
+}
+
+/// As [`with`], for destructors: nothing happens while the thread ends.
+pub(super) fn try_with(f: impl FnOnce(&Hub)) {
+    let _thread_ends = HUB.try_with(f);
+}
+
+/// Runs `what` on a core: at once if this is it, else when it comes to it. Nothing happens if it
+/// has ended.
+pub(super) fn on_core(core: u32, what: impl FnOnce(&Hub) + Send + 'static) {
+    try_with(|hub| match hub.is(core) {
+        true => what(hub),
+        false => desk::place(core, Box::new(move || with(what))),
+    });
+}
+
+impl Hub {
+    /// The number of this core; `None` if the thread is no core.
+    #[inline]
+    pub(super) fn core(&self) -> Option<u32> {
+        self.core.get().or_else(|| self.open())
+    }
+
+    /// Whether this is the core with the number.
+    pub(super) fn is(&self, core: u32) -> bool {
+        self.core.get() == Some(core)
+    }
+
+    #[cold]
+    fn open(&self) -> Option<u32> {
+        if !CoreHandle::is_here() {
+            return None;
+        }
+        let desk = Desk::open();
+        self.core.set(Some(desk.core()));
+        self.desk.replace(Some(desk));
+        self.origin.set(Some(runtime::now()));
+        let open = OpenHub;
+        runtime::spawn_named("rpc clients of this core", async move {
+            let _until_the_core_ends = open;
+            pending::<()>().await;
+        });
+        self.core.get()
+    }
+
+    /// The core has ended: what is left of its clients belongs to nobody.
+    fn close(&self) {
+        self.core.set(None);
+        drop(self.desk.take());
+        drop(self.pools.take());
+        drop(self.links.take());
+        drop(self.cells.replace(Cells::new()));
+    }
+
+    /// A moment as the machines of this core count it.
+    #[inline]
+    pub(super) fn since_origin(&self, at: Instant) -> Duration {
+        self.origin.get().map_or(Duration::ZERO, |origin| at.saturating_duration_since(origin))
+    }
+
+    /// The moment that a machine of this core names so; `None` if it is beyond all clocks.
+    pub(super) fn instant(&self, since_origin: Duration) -> Option<Instant> {
+        self.origin.get()?.checked_add(since_origin)
+    }
+
+    /// This core's pool of a client, made at first use.
+    ///
+    /// # Errors
+    /// When the client's last handle is gone.
+    #[inline]
+    pub(super) fn pool(&self, client: ClientId) -> Result<Rc<Pool>, Status> {
+        match self.known_pool(client) {
+            Some(pool) => Ok(pool),
+            None => self.make_pool(client),
+        }
+    }
+
+    /// This core's pool of a client, if it has been made and is not closed.
+    #[inline]
+    pub(super) fn known_pool(&self, client: ClientId) -> Option<Rc<Pool>> {
+        let pools = self.pools.borrow();
+        let (id, pool) = pools.get(client.index())?.as_ref()?;
+        (*id == client).then(|| Rc::clone(pool))
+    }
+
+    #[cold]
+    fn make_pool(&self, client: ClientId) -> Result<Rc<Pool>, Status> {
+        let core = self.core.get().expect("pools are made on cores");
+        let Some(plan) = registry::join(client, core) else {
+            return Err(Status::cancelled("the client was dropped before its call began"));
+        };
+        let pool = Pool::start(plan);
+        let mut pools = self.pools.borrow_mut();
+        if pools.len() <= client.index() {
+            pools.resize_with(client.index() + 1, || None);
+        }
+        let former = pools[client.index()].replace((client, Rc::clone(&pool)));
+        drop(pools);
+        drop(former);
+        Ok(pool)
+    }
+
+    /// The client's last handle is gone.
+    pub(super) fn close_pool(&self, client: ClientId) {
+        let place = self
+            .pools
+            .borrow_mut()
+            .get_mut(client.index())
+            .and_then(|place| place.take_if(|(id, _)| *id == client));
+        if let Some((_, pool)) = place {
+            pool.close();
+        }
+    }
+
+    /// Empty memory to encode something in; give it back to have it used again.
+    pub(super) fn take_scratch(&self) -> Vec<u8> {
+        self.scratch.take()
+    }
+
+    pub(super) fn return_scratch(&self, mut scratch: Vec<u8>) {
+        scratch.clear();
+        if (1..=limits::SCRATCH_BYTES_KEPT).contains(&scratch.capacity()) {
+            self.scratch.set(scratch);
+        }
+    }
+
+    /// Takes in a connection.
+    pub(super) fn insert_link(&self, make: impl FnOnce(LinkKey) -> Link) -> Rc<Link> {
+        let mut links = self.links.borrow_mut();
+        let free = links.iter().position(|place| place.link.is_none());
+        let index = free.unwrap_or_else(|| {
+            links.push(LinkPlace::default());
+            links.len() - 1
+        });
+        let place = &mut links[index];
+        let link = Rc::new(make(LinkKey { index: index as u32, generation: place.generation }));
+        place.link = Some(Rc::clone(&link));
+        link
+    }
+
+    /// Forgets a connection.
+    pub(super) fn remove_link(&self, key: LinkKey) {
+        let link = self.links.borrow_mut().get_mut(key.index as usize).and_then(|place| {
+            let current = place.generation == key.generation;
+            let link = place.link.take_if(|_| current);
+            place.generation = place.generation.wrapping_add(u32::from(link.is_some()));
+            link
+        });
+        drop(link);
+    }
+
+    pub(super) fn link(&self, key: LinkKey) -> Option<Rc<Link>> {
+        let links = self.links.borrow();
+        let place = links.get(key.index as usize)?;
+        place.link.clone().filter(|_| place.generation == key.generation)
+    }
+
+    /// Gives a call up, and tells its server.
+    pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) {
+        let cell = self.cells.borrow_mut().abandon(key);
+        let flight = cell.as_ref().and_then(|cell| cell.flight);
+        if let Some(flight) = flight
+            && let Some(link) = self.link(flight.link)
+        {
+            link.end_call(flight.stream, code, reason);
+        }
+    }
+}
+
+/// Closes the hub when its task is dropped, at the core's end.
+struct OpenHub;
+
+impl Drop for OpenHub {
+    fn drop(&mut self) {
+        try_with(Hub::close);
+    }
+}

@@ -1,0 +1,498 @@
+//! One connection of a pool: its machine, and which call each of its streams is.
+//!
+//! The connection's task (`driver.rs`) brings bytes and time and carries the machine's output away.
+//! Calls come straight here and leave a note for the task, which runs after them in the same turn
+//! of the core.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_wire::native::{
+    self, Body, ClientEvent, Open, OpenError, Outgoing, Piece, StreamId, Violation,
+};
+
+use super::cells::{CellKey, Cells, Flight};
+use super::host::Host;
+use super::hub::{Hub, LinkKey};
+use crate::carrier::CarrierId;
+use crate::metadata::Metadata;
+use crate::status::{Code, Status};
+use crate::stream_table::{Handles, StreamKey, StreamTable, Unread};
+
+pub(super) struct Link {
+    pub(super) key: LinkKey,
+    pub(super) host: Rc<Host>,
+    pub(super) state: RefCell<State>,
+    /// The task, and whether it was asked to run since it last did.
+    task: RefCell<Waker>,
+    stirred: Cell<bool>,
+    /// Calls and streams under way.
+    in_flight: Cell<u32>,
+    /// Its task has ended.
+    gone: Cell<bool>,
+    /// No new calls: the peer is leaving, or the connection is not needed any more.
+    closing: Cell<bool>,
+    /// Where handles of streams find it, once it has had one.
+    pub(super) carrier: OnceCell<CarrierId>,
+}
+
+/// What belongs together under one borrow. No waker is woken and none dropped meanwhile.
+pub(super) struct State {
+    pub(super) machine: native::Client,
+    /// By the machine's slots.
+    entries: Vec<Entry>,
+    pub(super) streams: StreamTable,
+    /// Calls opened so far, and how many of them the machine had when it last gave its output.
+    opened: u32,
+    given_out: u32,
+    /// No entry's deadline is before this.
+    next_deadline: Duration,
+    /// What the peer's GOAWAY says of the calls it has accepted.
+    accepted: Option<u32>,
+}
+
+/// A slot's call.
+#[derive(Clone, Copy)]
+struct Entry {
+    stream: Option<StreamId>,
+    kind: Kind,
+    number: u32,
+    deadline: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// One reply, which goes to the cell with this index.
+    Unary(u32),
+    /// Messages, which go to the table of streams.
+    Stream,
+}
+
+/// The deadline of calls without one.
+pub(super) const NEVER: Duration = Duration::MAX;
+
+impl Link {
+    pub(super) fn new(key: LinkKey, host: Rc<Host>, config: native::Config, now: Duration) -> Self {
+        let state = State {
+            machine: native::Client::new(config, now),
+            entries: Vec::new(),
+            streams: StreamTable::default(),
+            opened: 0,
+            given_out: 0,
+            next_deadline: NEVER,
+            accepted: None,
+        };
+        Self {
+            key,
+            host,
+            state: RefCell::new(state),
+            task: RefCell::new(Waker::noop().clone()),
+            stirred: Cell::new(true), // its task runs first of all
+            in_flight: Cell::new(0),
+            gone: Cell::new(false),
+            closing: Cell::new(false),
+            carrier: OnceCell::new(),
+        }
+    }
+
+    /// Calls and streams under way.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// How many more calls it could take now.
+    pub(super) fn capacity(&self) -> usize {
+        if self.closing.get() {
+            return 0;
+        }
+        self.state.borrow().machine.capacity()
+    }
+
+    /// Whether new calls may be given to it, now or later.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        !self.closing.get()
+    }
+
+    /// Whether its task has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.get()
+    }
+
+    /// Takes no more calls, and ends once those under way are over.
+    pub(super) fn close(&self) {
+        self.closing.set(true);
+        self.stir();
+    }
+
+    /// Sends a unary call.
+    ///
+    /// # Errors
+    /// When there is no room.
+    #[inline]
+    pub(super) fn open(
+        &self,
+        hub: &Hub,
+        open: Open<'_>,
+        deadline: Duration,
+        waker: &Waker,
+    ) -> Result<CellKey, OpenError> {
+        let mut state = self.state.borrow_mut();
+        let stream = state.machine.open(open)?;
+        let flight = Flight { link: self.key, stream };
+        let cell = hub.cells.borrow_mut().insert(flight, waker.clone());
+        state.enter(stream, Kind::Unary(cell.index()), deadline);
+        drop(state);
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.stir();
+        Ok(cell)
+    }
+
+    /// Opens a call with streams.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub(super) fn open_stream(
+        &self,
+        open: Open<'_>,
+        deadline: Duration,
+        handles: Handles,
+    ) -> Result<StreamKey, OpenError> {
+        let mut state = self.state.borrow_mut();
+        let stream = state.machine.open(open)?;
+        state.enter(stream, Kind::Stream, deadline);
+        let key = state.streams.insert(stream, handles);
+        drop(state);
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.stir();
+        Ok(key)
+    }
+
+    /// Ends a call from this side; its cell or its handles are the caller's to end.
+    pub(super) fn end_call(&self, stream: StreamId, code: Code, reason: &str) {
+        let mut state = self.state.borrow_mut();
+        if state.leave(stream).is_some() {
+            state.machine.cancel(stream, code.number(), reason);
+            drop(state);
+            self.in_flight.set(self.in_flight.get() - 1);
+            self.stir();
+        }
+    }
+
+    /// Has the task run after the calls of this turn.
+    #[inline]
+    pub(super) fn stir(&self) {
+        if !self.stirred.replace(true) {
+            self.task.borrow().wake_by_ref();
+        }
+    }
+
+    /// The task runs: until it has ended its turn, nobody needs to wake it.
+    #[inline]
+    pub(super) fn turn_begins(&self, waker: &Waker) {
+        self.stirred.set(true);
+        let mut task = self.task.borrow_mut();
+        if !task.will_wake(waker) {
+            task.clone_from(waker);
+        }
+    }
+
+    #[inline]
+    pub(super) fn turn_ends(&self) {
+        self.stirred.set(false);
+    }
+}
+
+/// What the task does.
+impl Link {
+    /// Takes received bytes in; wakes are collected, to be done when nothing is borrowed.
+    ///
+    /// # Errors
+    /// When the peer has broken the protocol: the connection is to be closed.
+    pub(super) fn take_in(
+        &self,
+        hub: &Hub,
+        mut input: &[u8],
+        now: Duration,
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), Violation> {
+        let state = &mut *self.state.borrow_mut();
+        let cells = &mut *hub.cells.borrow_mut();
+        let mut ended = 0;
+        let taken = loop {
+            match state.machine.receive(&mut input, now) {
+                Ok(Some(event)) => ended += state.on_event(event, cells, woken),
+                Ok(None) => break Ok(()),
+                Err(violation) => break Err(violation),
+            }
+        };
+        self.in_flight.set(self.in_flight.get() - ended);
+        if state.accepted.is_some() {
+            self.closing.set(true);
+        }
+        taken
+    }
+
+    /// Ends calls whose deadline has passed, and tells the machine the time.
+    ///
+    /// # Errors
+    /// When the peer is given up.
+    pub(super) fn on_time(
+        &self,
+        hub: &Hub,
+        now: Duration,
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), Violation> {
+        let state = &mut *self.state.borrow_mut();
+        if state.next_deadline <= now {
+            let ended = state.expire(now, &mut hub.cells.borrow_mut(), woken);
+            self.in_flight.set(self.in_flight.get() - ended);
+        }
+        if state.machine.poll_timeout().is_some_and(|at| at <= now) {
+            state.machine.handle_timeout(now)?;
+        }
+        Ok(())
+    }
+
+    /// When [`on_time`](Self::on_time) is next needed.
+    #[inline]
+    pub(super) fn next_time(&self) -> Option<Duration> {
+        let state = self.state.borrow();
+        let machine = state.machine.poll_timeout().unwrap_or(NEVER);
+        let next = machine.min(state.next_deadline);
+        (next != NEVER).then_some(next)
+    }
+
+    /// Gives out up to about `budget` bytes.
+    #[inline]
+    pub(super) fn give_out(&self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        let mut state = self.state.borrow_mut();
+        state.given_out = state.opened;
+        state.machine.transmit(budget, out);
+    }
+
+    /// Whether the machine has something to tell, whatever arrives.
+    pub(super) fn has_events(&self) -> bool {
+        self.state.borrow().machine.has_events()
+    }
+
+    /// Whether there is anything to give out.
+    #[inline]
+    pub(super) fn has_output(&self) -> bool {
+        self.state.borrow().machine.has_output()
+    }
+
+    /// The connection is gone: every call under way fails.
+    pub(super) fn fail_all(&self, hub: &Hub, why: &str, woken: &mut Vec<Waker>) {
+        self.closing.set(true);
+        self.gone.set(true);
+        let state = &mut *self.state.borrow_mut();
+        let cells = &mut *hub.cells.borrow_mut();
+        for slot in 0..state.entries.len() {
+            let Some(stream) = state.entries[slot].stream else {
+                continue;
+            };
+            let status = state.lost(&state.entries[slot], stream, why);
+            match state.entries[slot].kind {
+                Kind::Unary(cell) => woken.extend(cells.end(cell, Err(status))),
+                Kind::Stream => state.streams.finish(stream, Err(status)),
+            }
+            state.entries[slot].stream = None;
+        }
+        self.in_flight.set(0);
+    }
+}
+
+impl State {
+    #[inline]
+    fn enter(&mut self, stream: StreamId, kind: Kind, deadline: Duration) {
+        let slot = stream.slot() as usize;
+        if slot >= self.entries.len() {
+            let unused = Entry { stream: None, kind: Kind::Stream, number: 0, deadline: NEVER };
+            self.entries.resize(slot + 1, unused);
+        }
+        self.opened = self.opened.wrapping_add(1);
+        debug_assert!(self.entries[slot].stream.is_none(), "the machine gives free slots");
+        self.entries[slot] = Entry { stream: Some(stream), kind, number: self.opened, deadline };
+        self.next_deadline = self.next_deadline.min(deadline);
+    }
+
+    /// What a stream's frames are for; `None` once this side has ended the call.
+    #[inline]
+    fn kind(&self, stream: StreamId) -> Option<Kind> {
+        let entry = self.entries.get(stream.slot() as usize)?;
+        (entry.stream == Some(stream)).then_some(entry.kind)
+    }
+
+    /// Forgets a call.
+    #[inline]
+    pub(super) fn leave(&mut self, stream: StreamId) -> Option<()> {
+        let entry = self.entries.get_mut(stream.slot() as usize)?;
+        entry.stream.take_if(|own| *own == stream).map(drop)
+    }
+
+    /// How many calls have ended by it.
+    #[inline]
+    fn on_event(
+        &mut self,
+        event: ClientEvent<'_>,
+        cells: &mut Cells,
+        woken: &mut Vec<Waker>,
+    ) -> u32 {
+        match event {
+            ClientEvent::Response { stream, status, meta, message } => {
+                let Some(kind) = self.kind(stream) else {
+                    return 0;
+                };
+                self.entries[stream.slot() as usize].stream = None;
+                let outcome = match status == 0 && meta.is_empty() {
+                    true => Ok(None),
+                    false => Status::of_response(status, &meta).map(Some),
+                };
+                match kind {
+                    Kind::Unary(cell) => {
+                        woken.extend(end_unary(cells, cell, outcome, message));
+                    }
+                    Kind::Stream => self.end_stream(stream, outcome, message),
+                }
+                return 1;
+            }
+            ClientEvent::Message { stream, message } => {
+                return self.message(stream, message, cells, woken);
+            }
+            ClientEvent::Initial { stream, meta } => {
+                // What cannot be read is left out: the reply decides how the call ends.
+                let metadata = Metadata::of_wire(&meta).unwrap_or_default();
+                match self.kind(stream) {
+                    Some(Kind::Unary(cell)) => cells.meta(cell).initial = metadata,
+                    Some(Kind::Stream) => self.streams.initial(stream, metadata),
+                    None => {}
+                }
+            }
+            ClientEvent::Writable { stream } => self.streams.writable(stream),
+            ClientEvent::Leaving { accepted, .. } => self.accepted = Some(accepted),
+            ClientEvent::Capacity => {}
+        }
+        0
+    }
+
+    fn message(
+        &mut self,
+        stream: StreamId,
+        message: Piece<'_>,
+        cells: &mut Cells,
+        woken: &mut Vec<Waker>,
+    ) -> u32 {
+        match self.kind(stream) {
+            Some(Kind::Unary(cell)) => {
+                self.machine.taken(stream);
+                if cells.message(cell, message.into_bytes()) {
+                    return 0;
+                }
+                let status = Status::unimplemented("the reply has more than one message");
+                woken.extend(cells.end(cell, Err(status)));
+                self.leave(stream);
+                self.machine.cancel(stream, Code::Cancelled.number(), "one message was expected");
+                1
+            }
+            Some(Kind::Stream) => match self.streams.push(stream, message) {
+                Ok(()) | Err(Unread::NoReader) => 0,
+                Err(Unread::Full) => {
+                    let why = "too many messages wait for their reader";
+                    self.streams.finish(stream, Err(Status::resource_exhausted(why)));
+                    self.leave(stream);
+                    self.machine.cancel(stream, Code::ResourceExhausted.number(), why);
+                    1
+                }
+            },
+            None => 0,
+        }
+    }
+
+    fn end_stream(
+        &mut self,
+        stream: StreamId,
+        outcome: Result<Option<Metadata>, Status>,
+        message: Option<Piece<'_>>,
+    ) {
+        let mut outcome = outcome.map(Option::unwrap_or_default);
+        if let (Ok(_), Some(message)) = (&outcome, message)
+            && self.streams.push(stream, message) == Err(Unread::Full)
+        {
+            let why = "too many messages wait for their reader";
+            outcome = Err(Status::resource_exhausted(why));
+        }
+        self.streams.finish(stream, outcome);
+    }
+
+    /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
+    /// were calls at once, and looked through only when a deadline of one has come: calls that are
+    /// answered in time cost nothing here.
+    fn expire(&mut self, now: Duration, cells: &mut Cells, woken: &mut Vec<Waker>) -> u32 {
+        let mut ended = 0;
+        let mut next = NEVER;
+        for slot in 0..self.entries.len() {
+            let Entry { stream: Some(stream), kind, deadline, .. } = self.entries[slot] else {
+                continue;
+            };
+            if deadline > now {
+                next = next.min(deadline);
+                continue;
+            }
+            let why = "no reply before the deadline";
+            match kind {
+                Kind::Unary(cell) => {
+                    woken.extend(cells.end(cell, Err(Status::deadline_exceeded(why))));
+                }
+                Kind::Stream => self.streams.finish(stream, Err(Status::deadline_exceeded(why))),
+            }
+            self.entries[slot].stream = None;
+            self.machine.cancel(stream, Code::DeadlineExceeded.number(), "");
+            ended += 1;
+        }
+        self.next_deadline = next;
+        ended
+    }
+
+    /// The failure of a call whose connection was lost.
+    fn lost(&self, entry: &Entry, stream: StreamId, why: &str) -> Status {
+        let waited = entry.number.wrapping_sub(self.given_out) as i32 > 0;
+        let refused =
+            self.accepted.is_some_and(|accepted| !self.machine.was_accepted(stream, accepted));
+        let status = Status::unavailable(why.to_owned());
+        if waited || refused { status.not_executed() } else { status }
+    }
+}
+
+#[inline]
+fn end_unary(
+    cells: &mut Cells,
+    cell: u32,
+    outcome: Result<Option<Metadata>, Status>,
+    message: Option<Piece<'_>>,
+) -> Option<Waker> {
+    let ended = match outcome {
+        Ok(trailers) => {
+            if let Some(trailers) = trailers {
+                cells.meta(cell).trailers = trailers;
+            }
+            Ok(message.map(Piece::into_bytes))
+        }
+        Err(status) => Err(status),
+    };
+    cells.end(cell, ended)
+}
+
+/// A message as the machine wants it: a small one is copied into its output at once, a large one is
+/// shared.
+#[inline]
+pub(super) fn body(message: &Bytes) -> Body<'_> {
+    match message.len() > super::limits::REQUEST_COPY_BYTES_MAX {
+        true => Body::Shared(message.clone()),
+        false => Body::Copy(message),
+    }
+}

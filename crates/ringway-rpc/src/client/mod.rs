@@ -1,0 +1,204 @@
+//! Clients: calls to services, from any thread.
+//!
+//! ```text
+//!  Client ──► id ──► hub (one a core) ──► pool ──► host ──► link ◄──► driver (a task) ◄──► socket
+//!  Call ────► numbers ──────┴──► cell ◄── outcome ──────────┘
+//! ```
+
+mod blocking;
+mod builder;
+mod call;
+mod carry;
+mod cells;
+mod driver;
+mod far;
+mod host;
+mod hub;
+mod limits;
+mod line;
+mod link;
+mod options;
+mod outcome;
+mod pool;
+mod registry;
+mod stream_call;
+mod unary;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ringway_net::Address;
+
+pub use builder::ClientBuilder;
+pub use call::{Call, FullCall, Response};
+pub use options::CallOptions;
+
+use self::builder::Plan;
+use self::registry::ClientId;
+use self::stream_call::{OneReply, StreamCall};
+use self::unary::Unary;
+use crate::codec::Codec;
+use crate::method::Method;
+use crate::opening::Opener;
+use crate::sink::Sink;
+use crate::status::Status;
+use crate::stream_table::Handles;
+use crate::streaming::Streaming;
+
+/// Calls the methods of a service on one or several servers.
+///
+/// Clones are the same client, and may be used from any thread. On a core of Ringway calls go over
+/// connections of that core, without a lock; on other threads over a core in the background.
+/// Dropping the last clone lets calls that have begun finish, then closes the connections.
+///
+/// Programs rarely use its methods: a client made from a service trait has one for each method.
+///
+/// ```no_run
+/// use bytes::Bytes;
+/// use ringway_rpc::{Client, Codec, Kind, Method, Status};
+///
+/// static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
+///
+/// async fn say() -> Result<Bytes, Status> {
+///     let client = Client::connect("tcp://127.0.0.1:9000")?;
+///     client.unary(&SAY, Codec::raw(), Codec::raw(), Bytes::from_static(b"hello")).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    life: Arc<Life>,
+    options: CallOptions,
+}
+
+/// Ends the client when its last handle goes.
+struct Life {
+    id: ClientId,
+}
+
+impl Client {
+    /// A client of one server. It connects when the first call is made.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the address is malformed.
+    pub fn connect<A>(address: A) -> Result<Self, Status>
+    where
+        A: TryInto<Address>,
+        ringway_net::Error: From<A::Error>,
+    {
+        Self::builder().address(address).build()
+    }
+
+    /// Sets out to make a client of several servers, or with settings of its own.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
+
+    /// The same client with other defaults for its calls.
+    #[must_use]
+    pub fn with(&self, options: CallOptions) -> Self {
+        Self { life: Arc::clone(&self.life), options }
+    }
+
+    fn of_plan(plan: Arc<Plan>, options: CallOptions) -> Self {
+        Self { life: Arc::new(Life { id: registry::register(plan) }), options }
+    }
+
+    /// One request, one reply.
+    pub fn unary<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        request: Req,
+    ) -> Call<Rep> {
+        let request = encode(&codec_in, request);
+        let options = self.options.for_call();
+        Call::unary(Unary::new(self.life.id, method, codec_in.id, request, options), codec_out)
+    }
+
+    /// A stream of requests, one reply. The options of the call are the client's.
+    pub fn client_stream<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+    ) -> (Sink<Req>, Call<Rep>) {
+        let call = self.stream_call(method, codec_in.id, None);
+        let (sink, replies) = call.open_both(codec_in, Codec::raw());
+        (sink, Call::of_stream(OneReply::new(replies), codec_out))
+    }
+
+    /// One request, a stream of replies.
+    pub fn server_stream<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        request: Req,
+    ) -> Streaming<Rep> {
+        match encode(&codec_in, request) {
+            Ok(request) => {
+                self.stream_call(method, codec_in.id, Some(request)).open_reader(codec_out)
+            }
+            Err(status) => {
+                let opener = Opener::new();
+                let replies = opener.streaming(codec_out);
+                opener.complete(Err(status));
+                replies
+            }
+        }
+    }
+
+    /// A stream of requests, a stream of replies.
+    pub fn bidi<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+    ) -> (Sink<Req>, Streaming<Rep>) {
+        self.stream_call(method, codec_in.id, None).open_both(codec_in, codec_out)
+    }
+
+    fn stream_call(
+        &self,
+        method: &'static Method,
+        codec: u8,
+        request: Option<Bytes>,
+    ) -> StreamCall {
+        let handles = if request.is_some() { Handles::Reader } else { Handles::Both };
+        let options = self.options.for_call();
+        StreamCall { client: self.life.id, method, codec, options, handles, request }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        registry::remove(self.id);
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// The bytes of a request: its own, or memory of just the size.
+#[inline]
+fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
+    hub::with(|hub| {
+        let mut scratch = hub.take_scratch();
+        let whole = (codec.encode)(message, &mut scratch);
+        let encoded = match whole {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) if scratch.len() > limits::SCRATCH_COPY_BYTES_MAX => {
+                Ok(Bytes::from(std::mem::take(&mut scratch)))
+            }
+            Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
+            Err(status) => Err(status),
+        };
+        hub.return_scratch(scratch);
+        encoded
+    })
+}

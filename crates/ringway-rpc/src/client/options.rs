@@ -1,0 +1,148 @@
+//! What a caller says about a call besides its request.
+
+use std::time::{Duration, Instant};
+
+use ringway_wire::native::MetaWriter;
+
+use super::hub::Hub;
+use super::limits;
+use crate::metadata::Metadata;
+use crate::method::Method;
+use crate::status::Status;
+
+/// Deadline, metadata and manners of calls: of all that a client makes
+/// ([`Client::with`](super::Client::with)), or of one ([`Call`](super::Call) has the same methods).
+///
+/// ```
+/// use std::time::Duration;
+/// use ringway_rpc::CallOptions;
+///
+/// let options = CallOptions::new()
+///     .timeout(Duration::from_millis(200))
+///     .metadata("tenant", "blue")
+///     .wait_for_ready(true);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Default, Debug)]
+pub struct CallOptions {
+    timeout: Timeout,
+    pub(super) waits_for_ready: bool,
+    idempotent: bool,
+    pub(super) priority: u8,
+    /// The deadline of the call that is being served, which calls made for it share.
+    limit: Option<Instant>,
+    /// Boxed, because most calls have none.
+    metadata: Option<Box<Metadata>>,
+    /// What was wrong with the options.
+    failure: Option<Status>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Timeout {
+    /// The method's, or the default for its kind.
+    #[default]
+    Unsaid,
+    None,
+    After(Duration),
+}
+
+impl CallOptions {
+    /// The defaults: a deadline after 10 seconds for calls with one reply message unless the method
+    /// names another, none for streams of replies.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The call fails with DEADLINE_EXCEEDED so long after its first poll. Inside a handler the
+    /// deadline of the call being served holds as well, and the earlier one counts.
+    #[must_use]
+    pub fn timeout(mut self, after: Duration) -> Self {
+        self.timeout = Timeout::After(after);
+        self
+    }
+
+    /// The call may take as long as it likes, unless it is made inside a handler.
+    #[must_use]
+    pub fn no_timeout(mut self) -> Self {
+        self.timeout = Timeout::None;
+        self
+    }
+
+    /// Adds metadata for the server. A key ending in `-bin` takes any bytes, others take text.
+    #[must_use]
+    pub fn metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        let metadata = self.metadata.get_or_insert_default();
+        if let Err(error) = metadata.append(key, value) {
+            self.failure.get_or_insert_with(|| error.into());
+        }
+        self
+    }
+
+    /// Executing the call twice is as good as once, whatever its method says: it may be retried.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// Whether the call waits while no host can be reached, until its deadline; otherwise it fails
+    /// with UNAVAILABLE once connecting has failed.
+    #[must_use]
+    pub fn wait_for_ready(mut self, waits: bool) -> Self {
+        self.waits_for_ready = waits;
+        self
+    }
+
+    /// A server under overload refuses calls of a higher priority number first; 0 if not set.
+    #[must_use]
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Those of a call that is made now.
+    pub(super) fn for_call(&self) -> Self {
+        self.clone()
+    }
+
+    /// What makes the call impossible, if anything.
+    pub(super) fn take_failure(&mut self) -> Option<Status> {
+        self.failure.take()
+    }
+
+    /// When a call of one reply message that begins now is to be over.
+    #[inline]
+    pub(super) fn deadline(&self, method: &Method, now: Instant) -> Option<Instant> {
+        self.deadline_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)), now)
+    }
+
+    /// When a stream of replies that begins now is to be over.
+    pub(super) fn stream_deadline(&self, method: &Method, now: Instant) -> Option<Instant> {
+        self.deadline_or(method.timeout(), now)
+    }
+
+    #[inline]
+    fn deadline_or(&self, unsaid: Option<Duration>, now: Instant) -> Option<Instant> {
+        let after = match self.timeout {
+            Timeout::Unsaid => unsaid,
+            Timeout::None => None,
+            Timeout::After(after) => Some(after),
+        };
+        let own = after.and_then(|after| now.checked_add(after));
+        match (own, self.limit) {
+            (Some(own), Some(limit)) => Some(own.min(limit)),
+            (own, limit) => own.or(limit),
+        }
+    }
+
+    /// What a request says beside its message, encoded.
+    #[inline]
+    pub(super) fn encode_meta(&self, hub: &Hub) -> Vec<u8> {
+        let Some(metadata) = &self.metadata else {
+            return Vec::new();
+        };
+        let mut meta = hub.take_scratch();
+        metadata.write(&mut MetaWriter::new(&mut meta));
+        meta
+    }
+}

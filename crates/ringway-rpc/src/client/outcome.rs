@@ -1,0 +1,23 @@
+//! How a call ended, before anything is decoded into the user's types.
+
+use bytes::Bytes;
+
+use crate::metadata::Metadata;
+use crate::status::Status;
+
+pub(super) type Outcome = Result<Reply, Status>;
+
+/// A reply's message, still encoded, and what came with it.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) message: Bytes,
+    /// `None` if the peer said nothing.
+    pub(super) meta: Option<Box<ReplyMeta>>,
+}
+
+/// What a peer says beside its messages.
+#[derive(Default, Debug)]
+pub(super) struct ReplyMeta {
+    pub(super) initial: Metadata,
+    pub(super) trailers: Metadata,
+}

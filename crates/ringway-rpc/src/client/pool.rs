@@ -1,0 +1,330 @@
+//! The connections of one client on one core, and the calls that wait for room on them.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ringway_runtime as runtime;
+use ringway_wire::native::OpenError;
+
+use super::builder::Plan;
+use super::driver::Driver;
+use super::host::Host;
+use super::hub::{self, LinkKey};
+use super::line::{Line, Ticket};
+use super::link::Link;
+use crate::status::Status;
+
+pub(super) struct Pool {
+    pub(super) plan: Arc<Plan>,
+    hosts: Vec<Rc<Host>>,
+    /// Where round robin goes on.
+    next_host: Cell<usize>,
+    /// Calls that wait for room.
+    line: RefCell<Line>,
+    /// Calls that wait for a moment: between two attempts, or before a hedge.
+    naps: RefCell<Line>,
+    keeper: RefCell<Waker>,
+    closed: Cell<bool>,
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Demand {
+    pub(super) now: Instant,
+    pub(super) deadline: Option<Instant>,
+    pub(super) waits_for_ready: bool,
+    /// A connection that has just refused the call.
+    pub(super) avoid: Option<LinkKey>,
+}
+
+/// Why a call was not sent.
+pub(super) enum NotSent {
+    /// It has a place in the line now, and is woken.
+    Waits(Ticket),
+    Failed(Status),
+}
+
+impl Pool {
+    pub(super) fn start(plan: Arc<Plan>) -> Rc<Self> {
+        let hosts = (0..plan.targets.len()).map(|number| Host::new(number, &plan)).collect();
+        let pool = Rc::new(Self {
+            plan,
+            hosts,
+            next_host: Cell::new(0),
+            line: RefCell::default(),
+            naps: RefCell::default(),
+            keeper: RefCell::new(Waker::noop().clone()),
+            closed: Cell::new(false),
+        });
+        runtime::spawn_named("rpc client pool", keep(Rc::clone(&pool)));
+        pool
+    }
+
+    /// No more calls: what is under way is finished, what waits fails.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        for host in &self.hosts {
+            host.close();
+        }
+        let mut woken = Vec::new();
+        self.naps.borrow().everybody(&mut woken);
+        woken.into_iter().for_each(Waker::wake);
+        self.reconsider();
+    }
+
+    /// Has `open` send a call on the connection it is to go to, or finds a place in the line.
+    ///
+    /// `place` is where the call waited before; it leaves that when it was sent.
+    pub(super) fn send<T>(
+        self: &Rc<Self>,
+        demand: &Demand,
+        place: Option<Ticket>,
+        waker: &Waker,
+        mut open: impl FnMut(&Rc<Link>) -> Result<T, OpenError>,
+    ) -> Result<T, NotSent> {
+        if self.is_ones_turn(place) {
+            while let Some(link) = self.choose(demand) {
+                match open(&link) {
+                    Ok(sent) => {
+                        self.leave(place);
+                        return Ok(sent);
+                    }
+                    Err(OpenError::Full | OpenError::Leased) => {}
+                    Err(OpenError::TooLarge) => {
+                        self.leave(place);
+                        let why = "the metadata is longer than the server takes";
+                        return Err(NotSent::Failed(Status::resource_exhausted(why)));
+                    }
+                    Err(_) => link.close(), // to be asked no more
+                }
+            }
+        }
+        match self.why_not(demand) {
+            Some(status) => {
+                self.leave(place);
+                Err(NotSent::Failed(status))
+            }
+            None => Err(self.wait(demand, place, waker)),
+        }
+    }
+
+    fn wait(self: &Rc<Self>, demand: &Demand, place: Option<Ticket>, waker: &Waker) -> NotSent {
+        let mut line = self.line.borrow_mut();
+        if place.is_none() && line.is_full() {
+            return NotSent::Failed(
+                Status::resource_exhausted("too many calls wait for a connection").not_executed(),
+            );
+        }
+        let ticket = line.wait(place, waker, demand.deadline);
+        drop(line);
+        for host in &self.hosts {
+            if host.best(None).is_none() {
+                self.fill(host, demand.now);
+            }
+        }
+        self.stir();
+        NotSent::Waits(ticket)
+    }
+
+    /// Whether a call may be sent before those who wait: their turn is first.
+    #[inline]
+    fn is_ones_turn(&self, place: Option<Ticket>) -> bool {
+        let line = self.line.borrow();
+        if line.waiting() == 0 && line.called() == 0 {
+            return true;
+        }
+        match place {
+            Some(ticket) => line.is_called(ticket) || line.waiting() == 0,
+            None => line.waiting() == 0 && self.capacity() > line.called(),
+        }
+    }
+
+    /// The connection for the next call. Hosts without enough connections get them meanwhile.
+    #[inline]
+    fn choose(self: &Rc<Self>, demand: &Demand) -> Option<Rc<Link>> {
+        if self.closed.get() {
+            return None;
+        }
+        let count = self.hosts.len();
+        let first = self.next_host.get();
+        for i in 0..count {
+            let at = (first + i) % count;
+            let host = &self.hosts[at];
+            if let Some(link) = host.best(demand.avoid) {
+                self.next_host.set((at + 1) % count);
+                return Some(link);
+            }
+            self.fill(host, demand.now);
+        }
+        None
+    }
+
+    /// Opens the connections that a host lacks, if it may be tried now.
+    fn fill(self: &Rc<Self>, host: &Rc<Host>, now: Instant) {
+        for _ in 0..host.missing(now) {
+            host.connecting(1);
+            runtime::spawn_named("rpc connection", connect(Rc::clone(self), Rc::clone(host)));
+        }
+    }
+
+    /// Why a call has nothing to wait for, if so.
+    fn why_not(&self, demand: &Demand) -> Option<Status> {
+        if self.closed.get() {
+            return Some(Status::cancelled("the client was dropped before its call was sent"));
+        }
+        if demand.deadline.is_some_and(|deadline| deadline <= demand.now) {
+            let why = match self.last_failure() {
+                Some(failure) => format!("no connection before the deadline: {failure}"),
+                None => String::from("no connection had room before the deadline"),
+            };
+            return Some(Status::deadline_exceeded(why).not_executed());
+        }
+        if demand.waits_for_ready || self.hosts.iter().any(|host| host.is_hopeful()) {
+            return None;
+        }
+        let why = self.last_failure().unwrap_or_else(|| String::from("no host"));
+        Some(Status::unavailable(why).not_executed())
+    }
+
+    fn last_failure(&self) -> Option<String> {
+        self.hosts.iter().map(|host| host.last_failure()).find(|failure| !failure.is_empty())
+    }
+
+    /// Whether another connection than this one has room, or this one takes no calls any more.
+    pub(super) fn has_other(&self, key: LinkKey) -> bool {
+        let is_gone = hub::with(|hub| hub.link(key).is_none_or(|link| !link.is_open()));
+        is_gone || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
+    }
+
+    /// Leaves the line.
+    pub(super) fn leave(&self, place: Option<Ticket>) {
+        let Some(ticket) = place else {
+            return;
+        };
+        let left = self.line.borrow_mut().leave(ticket);
+        drop(left);
+        if self.has_waiting() {
+            self.offer();
+        }
+    }
+
+    /// Whether calls wait for room.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.line.borrow().waiting() > 0
+    }
+
+    /// Tells as many waiting calls to go on as there is room for.
+    pub(super) fn offer(&self) {
+        let mut room = self.capacity().saturating_sub(self.line.borrow().called());
+        while room > 0 {
+            let next = self.line.borrow_mut().call_next();
+            let Some(waker) = next else {
+                return;
+            };
+            waker.wake();
+            room -= 1;
+        }
+    }
+
+    /// Things have changed for all who wait: a host failed, a connection was lost.
+    pub(super) fn reconsider(&self) {
+        let mut woken = Vec::new();
+        self.line.borrow().everybody(&mut woken);
+        woken.into_iter().for_each(Waker::wake);
+        self.stir();
+    }
+
+    fn capacity(&self) -> usize {
+        self.hosts.iter().map(|host| host.capacity()).sum()
+    }
+
+    /// Has the keeper look at the time again.
+    fn stir(&self) {
+        self.keeper.borrow().wake_by_ref();
+    }
+
+    /// Wakes those whose time has come, and connects to hosts whose time has; when to do so again.
+    fn on_time(self: &Rc<Self>, now: Instant) -> Option<Instant> {
+        let mut woken = Vec::new();
+        let mut next: Option<Instant> = None;
+        for line in [&self.line, &self.naps] {
+            let mut line = line.borrow_mut();
+            line.expire(now, &mut woken);
+            next = next.into_iter().chain(line.earliest()).min();
+        }
+        for host in &self.hosts {
+            // A host that nobody needs now is connected to by the call that does.
+            if !self.closed.get() && (host.is_in_use() || self.has_waiting()) {
+                self.fill(host, now);
+                next = next.into_iter().chain(host.retry_at()).min();
+            }
+        }
+        woken.into_iter().for_each(Waker::wake);
+        next
+    }
+}
+
+/// The pool's own task: wakes calls at their deadlines, and when a host may be tried again.
+async fn keep(pool: Rc<Pool>) {
+    let mut timer = pin!(runtime::sleep(Duration::ZERO));
+    poll_fn(|cx| {
+        pool.keeper.borrow_mut().clone_from(cx.waker());
+        let now = runtime::now();
+        if pool.closed.get() && !pool.has_waiting() && pool.naps.borrow().waiting() == 0 {
+            return Poll::Ready(());
+        }
+        if let Some(next) = pool.on_time(now) {
+            timer.as_mut().get_mut().reset(next);
+            if timer.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Makes one connection of a host and serves it to its end.
+async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
+    let attempt = Attempt { pool, host };
+    let target = &attempt.pool.plan.targets[attempt.host.number()];
+    let opened = target.open().await;
+    let Attempt { pool, host } = &attempt;
+    let connection = match opened {
+        Ok(connection) if !pool.closed.get() => connection,
+        Ok(_not_needed_any_more) => return,
+        Err(error) => {
+            host.failed(error.to_string());
+            return;
+        }
+    };
+    let link = hub::with(|hub| {
+        let now = hub.since_origin(runtime::now());
+        let config = pool.plan.config.clone();
+        hub.insert_link(|key| Link::new(key, Rc::clone(host), config, now))
+    });
+    host.connected(Rc::clone(&link));
+    let driver = Driver::new(connection, link, Rc::clone(pool));
+    drop(attempt);
+    driver.await;
+}
+
+/// Counts an attempt to connect, and tells the pool when it is over, whatever its end.
+struct Attempt {
+    pool: Rc<Pool>,
+    host: Rc<Host>,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.host.connecting(-1);
+        self.pool.reconsider();
+        self.pool.offer();
+    }
+}

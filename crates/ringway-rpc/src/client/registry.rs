@@ -1,0 +1,103 @@
+//! The clients of this process by number, and the core that makes calls for other threads.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ringway_runtime::Runtime;
+
+use super::builder::Plan;
+use super::hub;
+use crate::status::Status;
+
+/// Names a client in the whole process; of one that is gone it names nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ClientId {
+    index: u32,
+    generation: u32,
+}
+
+impl ClientId {
+    pub(super) fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// One client, as the process knows it.
+#[derive(Default)]
+struct Entry {
+    generation: u32,
+    plan: Option<Arc<Plan>>,
+    /// Those that have a pool of it.
+    cores: Vec<u32>,
+}
+
+static CLIENTS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+pub(super) fn register(plan: Arc<Plan>) -> ClientId {
+    let mut clients = lock(&CLIENTS);
+    let free = clients.iter().position(|entry| entry.plan.is_none());
+    let index = free.unwrap_or_else(|| {
+        clients.push(Entry::default());
+        clients.len() - 1
+    });
+    clients[index].plan = Some(plan);
+    ClientId { index: index as u32, generation: clients[index].generation }
+}
+
+/// The last handle of a client is gone: its pools close, on every core, once their calls are over.
+pub(super) fn remove(client: ClientId) {
+    let mut clients = lock(&CLIENTS);
+    let entry = &mut clients[client.index()];
+    debug_assert_eq!(entry.generation, client.generation, "a client is removed once");
+    entry.generation = entry.generation.wrapping_add(1);
+    let plan = entry.plan.take();
+    let cores = std::mem::take(&mut entry.cores);
+    drop(clients);
+    drop(plan);
+    for core in cores {
+        hub::on_core(core, move |hub| hub.close_pool(client));
+    }
+}
+
+/// Notes that a core has a pool of the client, and tells how to make one; `None` if the client is
+/// gone.
+pub(super) fn join(client: ClientId, core: u32) -> Option<Arc<Plan>> {
+    let mut clients = lock(&CLIENTS);
+    let entry = clients.get_mut(client.index())?;
+    let plan = entry.plan.clone().filter(|_| entry.generation == client.generation)?;
+    entry.cores.push(core);
+    Some(plan)
+}
+
+/// The core that makes calls for threads that are none.
+struct Background {
+    core: u32,
+    _runtime: Runtime,
+}
+
+static BACKGROUND: Mutex<Option<Background>> = Mutex::new(None);
+
+/// The number of the background core, which is started at first use and lives as long as the
+/// process.
+///
+/// # Errors
+/// When it cannot be started: out of threads, descriptors or memory. The next use tries again.
+pub(super) fn background_core() -> Result<u32, Status> {
+    let mut background = lock(&BACKGROUND);
+    if let Some(background) = &*background {
+        return Ok(background.core);
+    }
+    let failed = |why: &dyn std::fmt::Display| {
+        Status::unavailable(format!("cannot start a core for calls of this thread: {why}"))
+    };
+    let runtime = Runtime::builder().threads(1).start().map_err(|error| failed(&error))?;
+    let opened = runtime.cores()[0].spawn(async || hub::with(|hub| hub.core()));
+    let core = opened.map_err(|error| failed(&error))?.wait().map_err(|error| failed(&error))?;
+    let core = core.ok_or_else(|| failed(&"it has ended"))?;
+    *background = Some(Background { core, _runtime: runtime });
+    Ok(core)
+}
+
+/// No foreign code runs under these locks, so a poisoned one guards sound content.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

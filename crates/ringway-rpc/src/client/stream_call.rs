@@ -1,0 +1,211 @@
+//! Calls with streams, up to the moment at which they are open.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use ringway_runtime as runtime;
+use ringway_wire::native::Open;
+
+use super::carry::stream_at;
+use super::hub::{self, Hub};
+use super::line::Ticket;
+use super::link::{self, NEVER};
+use super::options::CallOptions;
+use super::outcome::{Reply, ReplyMeta};
+use super::pool::{Demand, NotSent};
+use super::registry::{self, ClientId};
+use super::{limits, unary};
+use crate::bridge::StreamAt;
+use crate::codec::Codec;
+use crate::desk;
+use crate::metadata::Metadata;
+use crate::method::Method;
+use crate::opening::Opener;
+use crate::sink::Sink;
+use crate::status::Status;
+use crate::stream_table::Handles;
+use crate::streaming::Streaming;
+
+/// What a stream is opened with.
+pub(super) struct StreamCall {
+    pub(super) client: ClientId,
+    pub(super) method: &'static Method,
+    pub(super) codec: u8,
+    pub(super) options: CallOptions,
+    pub(super) handles: Handles,
+    /// The one request, where there is no stream of them.
+    pub(super) request: Option<Bytes>,
+}
+
+impl StreamCall {
+    /// Opens a stream of replies.
+    pub(super) fn open_reader<T>(self, codec: Codec<T>) -> Streaming<T> {
+        self.open(|at| Streaming::new(at, codec), |opener| opener.streaming(codec))
+    }
+
+    /// Opens a stream of requests and one of replies.
+    pub(super) fn open_both<Q, P>(self, out: Codec<Q>, back: Codec<P>) -> (Sink<Q>, Streaming<P>) {
+        self.open(
+            |at| (Sink::new(at, out), Streaming::new(at, back)),
+            |opener| (opener.sink(out), opener.streaming(back)),
+        )
+    }
+
+    /// Opens the stream at once if a connection of this core has room, else promises it.
+    fn open<H>(
+        self,
+        handles_of: impl FnOnce(StreamAt) -> H,
+        promise: impl FnOnce(&Opener) -> H,
+    ) -> H {
+        let opener = Opener::new();
+        let mut task = OpenTask { call: self, place: None, core: 0, opener: None };
+        let core = hub::with(|hub| {
+            let core = hub.core()?;
+            task.core = core;
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            Some((core, task.poll_open(hub, &mut cx)))
+        });
+        let handles = match core {
+            Some((_, Poll::Ready(Ok(at)))) => return handles_of(at),
+            _ => promise(&opener),
+        };
+        match core {
+            Some((_, Poll::Ready(outcome))) => opener.complete(outcome),
+            Some((_, Poll::Pending)) => {
+                task.opener = Some(opener);
+                runtime::spawn_named("rpc stream to be opened", task);
+            }
+            None => match registry::background_core() {
+                Err(status) => opener.complete(Err(status)),
+                Ok(core) => {
+                    task.opener = Some(opener);
+                    task.core = core;
+                    let start = || drop(runtime::spawn_named("rpc stream to be opened", task));
+                    desk::place(core, Box::new(start));
+                }
+            },
+        }
+        handles
+    }
+}
+
+/// Waits for room on a connection, then opens the stream and tells its handles.
+struct OpenTask {
+    call: StreamCall,
+    place: Option<Ticket>,
+    /// Whose line the place is in.
+    core: u32,
+    /// `None` while it is not known whether one is needed, and at the end.
+    opener: Option<Opener>,
+}
+
+impl OpenTask {
+    fn poll_open(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
+        let call = &mut self.call;
+        if let Some(failure) = call.options.take_failure() {
+            return Poll::Ready(Err(failure));
+        }
+        let pool = hub.pool(call.client)?;
+        let now = runtime::now();
+        let deadline = call.options.stream_deadline(call.method, now);
+        let waits_for_ready = call.options.waits_for_ready;
+        let demand = Demand { now, deadline, waits_for_ready, avoid: None };
+        let meta = call.options.encode_meta(hub);
+        let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let sent = pool.send(&demand, self.place.take(), cx.waker(), |link| {
+            let open = Open {
+                method: call.method.number(),
+                name: call.method.name(),
+                timeout,
+                codec: call.codec,
+                attempt: 0,
+                priority: call.options.priority,
+                initial_credit: limits::REPLY_CREDIT,
+                meta: &meta,
+                message: call.request.as_ref().map(link::body),
+                end: call.request.is_some(),
+            };
+            Ok(stream_at(link, link.open_stream(open, until, call.handles)?))
+        });
+        hub.return_scratch(meta);
+        match sent {
+            Ok(at) => Poll::Ready(Ok(at)),
+            Err(NotSent::Failed(status)) => Poll::Ready(Err(status)),
+            Err(NotSent::Waits(place)) => {
+                self.place = Some(place);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Future for OpenTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(opener) = &self.opener else {
+            return Poll::Ready(());
+        };
+        let outcome = match opener.poll_abandoned(cx) {
+            Poll::Ready(reason) => Err(Status::cancelled(reason.unwrap_or_default())),
+            Poll::Pending => ready!(hub::with(|hub| self.poll_open(hub, cx))),
+        };
+        if let Some(opener) = self.opener.take() {
+            opener.complete(outcome);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for OpenTask {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            unary::leave_line(self.core, self.call.client, place);
+        }
+    }
+}
+
+/// The one message of a stream of replies.
+pub(super) struct OneReply {
+    stream: Streaming<Bytes>,
+    initial: Option<Metadata>,
+    message: Option<Bytes>,
+    /// Why it is not even waited for.
+    refused: Option<Status>,
+}
+
+impl OneReply {
+    pub(super) fn new(stream: Streaming<Bytes>) -> Self {
+        Self { stream, initial: None, message: None, refused: None }
+    }
+
+    /// The stream of requests is open before its reply is awaited: then it is too late for options.
+    pub(super) fn refuse_options(&mut self) {
+        let why = "a call with a stream of requests takes its options from `Client::with`";
+        self.refused = Some(Status::failed_precondition(why));
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
+        if let Some(status) = &self.refused {
+            return Poll::Ready(Err(status.clone()));
+        }
+        if self.initial.is_none() {
+            self.initial = Some(ready!(self.stream.poll_metadata(cx))?);
+        }
+        while let Some(message) = ready!(Pin::new(&mut self.stream).poll_next(cx)).transpose()? {
+            if self.message.replace(message).is_some() {
+                let why = "the reply has more than one message";
+                return Poll::Ready(Err(Status::unimplemented(why)));
+            }
+        }
+        let Some(message) = self.message.take() else {
+            return Poll::Ready(Err(Status::unimplemented("the reply has no message")));
+        };
+        let initial = self.initial.take().unwrap_or_default();
+        let trailers = self.stream.trailers().cloned().unwrap_or_default();
+        Poll::Ready(Ok(Reply { message, meta: Some(Box::new(ReplyMeta { initial, trailers })) }))
+    }
+}
