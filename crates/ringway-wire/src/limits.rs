@@ -57,6 +57,18 @@ pub(crate) const NATIVE_INITIAL_CREDIT_MIN: u32 = 64 << 10;
 /// Most credit that a stream may hold, in bytes: 2^31 − 1, so that sums fit 32 bits.
 pub(crate) const NATIVE_CREDIT_MAX: u32 = i32::MAX as u32;
 
+/// Streams at a time before SETTINGS, which a server must be able to tell apart even if it takes
+/// fewer: a client need not wait for its settings.
+pub(crate) const NATIVE_STREAMS_DEFAULT: u32 = 128;
+
+/// Method numbers before SETTINGS, and those that a server always keeps: 8 bytes each.
+pub(crate) const NATIVE_METHODS_DEFAULT: u32 = 4096;
+
+/// Bytes of messages that are not whole which a connection may make us keep: 64 MiB, or one
+/// message where longer ones are taken. Each stream by itself may be within its bounds, and a
+/// thousand of them still exhaust a server.
+pub(crate) const NATIVE_ASSEMBLY_MAX: usize = 64 << 20;
+
 /// Most message bytes in a frame before SETTINGS, which cannot lower it.
 pub(crate) const NATIVE_PAYLOAD_DEFAULT: u32 = 64 << 10;
 

@@ -34,6 +34,16 @@ fn native_codec() {
     replay("native_codec", fuzz::native_codec);
 }
 
+#[test]
+fn native_client() {
+    replay("native_client", fuzz::native_client);
+}
+
+#[test]
+fn native_server() {
+    replay("native_server", fuzz::native_server);
+}
+
 fn replay(target: &str, run: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut files = 0;

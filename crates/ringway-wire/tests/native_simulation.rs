@@ -370,6 +370,7 @@ fn on_server_event(calls: &mut BTreeMap<u32, Call>, event: ServerEvent<'_>) {
                 call.down.waits_for_room = false;
             }
         }
+        ServerEvent::Named { method, .. } => assert_ne!(method, 0, "no number, no name to keep"),
         ServerEvent::PeerLeaving { .. } => panic!("the client stays"),
     }
 }

@@ -33,6 +33,7 @@ impl NativeConnection {
             ServerEvent::Request { stream, head, meta, message, end } => {
                 self.on_request(Arrival { stream, head, meta, message, end, at: now });
             }
+            ServerEvent::Named { method, meta } => self.learn(method, &meta),
             ServerEvent::Message { stream, message, end } => {
                 self.on_message(stream, message, end, now);
             }
@@ -72,6 +73,15 @@ impl NativeConnection {
         match place {
             Some(place) => self.admit(place, arrival),
             None => self.refuse_method(arrival.stream, Some(name)),
+        }
+    }
+
+    /// A call that was answered already has said the name of a number.
+    #[cold]
+    fn learn(&self, method: u32, meta: &[u8]) {
+        if let Some(name) = request_meta::method_name(meta) {
+            let place = self.core().place_of(name);
+            self.numbers.borrow_mut().learn(method, place);
         }
     }
 

@@ -300,6 +300,13 @@ impl Client {
         self.link.outbox.backlog()
     }
 
+    /// Bytes kept of a frame and of messages that are not whole, as at the
+    /// [server](super::Server::incomplete_len).
+    #[must_use]
+    pub fn incomplete_len(&self) -> usize {
+        self.link.incomplete()
+    }
+
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
     #[inline]
     #[must_use]

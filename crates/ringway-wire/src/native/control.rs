@@ -35,7 +35,7 @@ pub(super) struct Farewell<'i> {
 }
 
 impl Link {
-    /// Sends the preface and the settings.
+    /// Sends the preface and the settings, before anything else and once.
     pub(super) fn greet(&mut self) {
         self.has_greeted = true;
         self.outbox.put_raw(&PREFACE);

@@ -18,8 +18,8 @@ use super::{
     Violation,
 };
 use crate::limits::{
-    NATIVE_ANSWERS_MAX, NATIVE_COPY_MAX, NATIVE_CREDIT_MAX, NATIVE_PING_RATE, NATIVE_REASON_MAX,
-    NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_COPY_MAX, NATIVE_CREDIT_MAX, NATIVE_PING_RATE,
+    NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
 };
 
 /// How far the connection has come.
@@ -181,11 +181,26 @@ impl Link {
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
         let fragment = Piecemeal { stream, payload, has_more, announced, message_max };
-        let assembled = self.streams.at(place).receive.fragment(fragment)?;
+        if has_more && fragment.payload.len() > self.assembly_room() {
+            return Ok(Assembled::TooLarge);
+        }
+        let assembled = self.streams.fragment(place, fragment)?;
         if !header.flags.contains(Flags::END) {
             self.return_credit(place);
         }
         Ok(assembled)
+    }
+
+    /// Bytes by which all messages together that are not whole may grow. One alone is never held
+    /// back, however long the messages are that this end takes.
+    fn assembly_room(&self) -> usize {
+        let max = NATIVE_ASSEMBLY_MAX.max(self.config.settings.max_message as usize);
+        max.saturating_sub(self.streams.assembled())
+    }
+
+    /// Bytes kept of what is not whole: a frame, and messages.
+    pub(super) fn incomplete(&self) -> usize {
+        self.splitter.buffered() + self.streams.assembled()
     }
 
     /// The reader of a stream took a message.

@@ -43,8 +43,10 @@ pub(super) struct Outbox {
     large: VecDeque<u32>,
     /// Small messages since the last fragment that was let through.
     streak: usize,
-    /// Frames written because the peer asked for them, and not sent.
-    answers: usize,
+    /// Frames written because the peer asked for them and not sent: those up to
+    /// `answers_mark`, and those behind it.
+    answers: [usize; 2],
+    answers_mark: u64,
     /// Headers of fragments are put together here.
     scratch: Vec<u8>,
     pub(super) with_crc: bool,
@@ -68,8 +70,8 @@ impl Outbox {
     /// Appends a frame that the peer has caused, and returns how many of them have not left.
     pub(super) fn put_answer(&mut self, frame: &Parts<'_>) -> usize {
         self.put(frame);
-        self.answers += 1;
-        self.answers
+        self.answers[1] += 1;
+        self.answers[0] + self.answers[1]
     }
 
     fn pass_fragments(&mut self) {
@@ -157,7 +159,11 @@ impl Outbox {
             self.base += end as u64;
             self.written.clear();
             self.sent = 0;
-            self.answers = 0;
+            self.answers = [0; 2];
+        }
+        if self.base + self.sent as u64 >= self.answers_mark {
+            self.answers = [self.answers[1], 0];
+            self.answers_mark = self.end();
         }
         len
     }

@@ -81,6 +81,12 @@ impl ReceiveSide {
         self.has_ended = true;
     }
 
+    /// Bytes held of a message that is not whole.
+    #[inline]
+    pub(super) fn assembled(&self) -> usize {
+        self.assembly.as_ref().map_or(0, |assembly| assembly.bytes.len())
+    }
+
     pub(super) fn is_assembling(&self) -> bool {
         self.assembly.is_some()
     }

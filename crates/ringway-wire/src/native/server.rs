@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::control::Farewell;
 use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage};
+use super::names::Names;
 use super::rates::Bucket;
 use super::slots::{Found, NO_STREAM};
 use super::transmit::Served;
@@ -83,6 +84,7 @@ pub struct Server {
     /// The lease that was set last.
     pub(super) lease: Option<u32>,
     pub(super) drain: Option<Drain>,
+    pub(super) names: Names,
     /// Longest payload of a request that needs no closer look.
     pub(super) plain_len_max: usize,
 }
@@ -110,6 +112,14 @@ pub enum ServerEvent<'i> {
         message: Option<Piece<'i>>,
         /// The client sends no more messages.
         end: bool,
+    },
+    /// A call gave a number to a method, and was answered by the machine or is not complete. The
+    /// client will use the number alone, so remember it; there is no call to be answered here.
+    Named {
+        /// The number.
+        method: u32,
+        /// Metadata with the name, as in a request.
+        meta: Piece<'i>,
     },
     /// Another message of a call.
     Message {
@@ -168,6 +178,7 @@ impl Server {
             permits: streams_max as usize,
             slots_max: streams_max.max(Settings::default().max_streams),
             lease: None,
+            names: Names::default(),
             drain: None,
             plain_len_max: 0,
         };
@@ -367,6 +378,13 @@ impl Server {
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.link.outbox.backlog()
+    }
+
+    /// Bytes kept of a frame and of messages that are not whole; at most 64 MiB and one frame, or
+    /// one message where longer ones are taken.
+    #[must_use]
+    pub fn incomplete_len(&self) -> usize {
+        self.link.incomplete()
     }
 
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.

@@ -51,7 +51,7 @@ impl Server {
             Sent::Written => link.end_answered(index),
             Sent::Queued => {
                 link.slots.at(index).phase = Phase::Closing;
-                link.streams.at(place).receive.abandon();
+                link.streams.abandon(place);
             }
         }
         true

@@ -8,6 +8,7 @@ use super::slots::{Found, NO_STREAM, Phase};
 use super::{
     Flags, FrameKind, Header, MetaWriter, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation,
 };
+use crate::limits::NATIVE_METHODS_DEFAULT;
 
 /// Statuses that the machine answers with.
 const CANCELLED: u8 = 1;
@@ -45,6 +46,11 @@ impl Server {
             return Err(Violation::StreamInUse { stream });
         };
         link.requests = link.requests.wrapping_add(1);
+        if flags.contains(Flags::NAMED) {
+            let numbers_max = link.config.settings.max_methods.max(NATIVE_METHODS_DEFAULT);
+            self.names.note(head.method, &meta, numbers_max)?;
+        }
+        let link = &mut self.link;
         let is_plain = flags.contains(Flags::END)
             & WHOLE.contains(flags)
             & (meta.len() <= link.config.settings.max_meta as usize)
@@ -68,12 +74,15 @@ impl Server {
         payload: Piece<'i>,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         let (stream, flags) = (header.stream, header.flags);
+        // Whatever becomes of the call, its client will not say the name again.
+        let named = (flags.contains(Flags::NAMED) && head.method != 0)
+            .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
         if self.link.slots.live() > self.permits {
-            return self.refuse(index, stream).map(|()| None);
+            return self.refuse(index, stream).map(|()| named);
         }
         if meta.len() > self.link.config.settings.max_meta as usize {
             let text = "metadata is longer than the server takes";
-            return self.end_by_limit(index, stream, text, false).map(|()| None);
+            return self.end_by_limit(index, stream, text, false).map(|()| named);
         }
         let window = self.link.window;
         let place = self.link.stream_at(index, head.initial_credit, window);
@@ -84,11 +93,11 @@ impl Server {
         }
         match self.link.fragment(place, &header, payload)? {
             Assembled::TooLarge => {
-                self.end_by_limit(index, stream, TOO_LARGE, false).map(|()| None)
+                self.end_by_limit(index, stream, TOO_LARGE, false).map(|()| named)
             }
             Assembled::Partial => {
                 self.link.streams.at(place).receive.request = Some((head, meta.into_bytes()));
-                Ok(None)
+                Ok(named)
             }
             Assembled::Message(message) => {
                 self.note_end(index, place, end);

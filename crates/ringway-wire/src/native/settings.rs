@@ -1,8 +1,8 @@
 //! What a side accepts (section 9).
 
 use crate::limits::{
-    NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN, NATIVE_PAYLOAD_DEFAULT, NATIVE_PAYLOAD_MAX,
-    NATIVE_SETTINGS_LEN_MAX,
+    NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN, NATIVE_METHODS_DEFAULT, NATIVE_PAYLOAD_DEFAULT,
+    NATIVE_PAYLOAD_MAX, NATIVE_SETTINGS_LEN_MAX, NATIVE_STREAMS_DEFAULT,
 };
 
 use super::{StreamId, Violation};
@@ -128,7 +128,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             max_payload: NATIVE_PAYLOAD_DEFAULT,
-            max_streams: 128,
+            max_streams: NATIVE_STREAMS_DEFAULT,
             initial_credit: NATIVE_INITIAL_CREDIT_MIN,
             max_message: 4 << 20,
             max_meta: 16 << 10,
@@ -136,7 +136,7 @@ impl Default for Settings {
             load_report: false,
             compressions: 0,
             callbacks: false,
-            max_methods: 4096,
+            max_methods: NATIVE_METHODS_DEFAULT,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The calls of one connection in a dense table: found by index, never hashed (section 7).
 
 use super::StreamId;
+use crate::limits::NATIVE_STREAMS_DEFAULT;
 
 /// Stands for "no [`Stream`](super::streams::Stream)": most calls are one frame each way.
 pub(super) const NO_STREAM: u32 = u32::MAX;
@@ -62,7 +63,7 @@ impl Slots {
         let index = id.slot() as usize;
         match self.table.get(index) {
             Some(slot) if slot.id == id && slot.phase != Phase::Free => Found::Live(index),
-            Some(slot) if !slot.is_later(id) => Found::Ended,
+            Some(slot) if !slot.is_later(id) && !id.is_from_acceptor() => Found::Ended,
             _ => Found::Never,
         }
     }
@@ -111,12 +112,16 @@ impl Slots {
         Some(index)
     }
 
-    /// Opens a call in the slot freed last, or in a new one below `slots_max`.
+    /// Opens a call in the slot freed last, or in a new one, if fewer than `live_max` are open.
     #[inline]
-    pub(super) fn acquire(&mut self, slots_max: u32, reply_credit: u32) -> Option<StreamId> {
-        let slots_max = slots_max.min(StreamId::SLOTS);
-        if self.live >= slots_max as usize {
+    pub(super) fn acquire(&mut self, live_max: u32, reply_credit: u32) -> Option<StreamId> {
+        if self.live >= live_max as usize {
             return None;
+        }
+        let slots_max = slots_max(live_max);
+        // Only a server that takes fewer than it took before makes slots useless.
+        while self.free.last().is_some_and(|&index| index >= slots_max) {
+            self.free.pop();
         }
         let index = self.free.last().map_or(self.table.len() as u32, |&index| index);
         if index >= slots_max {
@@ -179,6 +184,12 @@ impl Slot {
         let ahead = (id.generation() + GENERATIONS - self.id.generation()) % GENERATIONS;
         ahead != 0 && ahead <= GENERATIONS / 2
     }
+}
+
+/// Slots for so many streams at a time. What holds before SETTINGS cannot be taken back: the slots
+/// may be in use already.
+fn slots_max(streams_max: u32) -> u32 {
+    streams_max.clamp(NATIVE_STREAMS_DEFAULT, StreamId::SLOTS)
 }
 
 /// How many generations a slot has.

@@ -64,6 +64,11 @@ impl Splitter {
         }
     }
 
+    /// Bytes kept of a frame that is not whole.
+    pub(super) fn buffered(&self) -> usize {
+        self.partial.len()
+    }
+
     #[inline]
     fn decode(&self, head: &[u8; HEADER_LEN]) -> Result<Header, Violation> {
         let header = Header::decode(head)?;

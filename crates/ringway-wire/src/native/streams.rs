@@ -1,8 +1,8 @@
 //! What calls need that are more than one frame each way, in reused places.
 
-use super::StreamId;
-use super::receive_side::ReceiveSide;
+use super::receive_side::{Assembled, Piecemeal, ReceiveSide};
 use super::send_side::SendSide;
+use super::{StreamId, Violation};
 
 /// Both halves of a call that has, or may have, more than one frame in a direction.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Stream {
 pub(super) struct Streams {
     places: Vec<Stream>,
     free: Vec<u32>,
+    /// Bytes of all messages that are not whole.
+    assembled: usize,
 }
 
 impl Streams {
@@ -52,11 +54,44 @@ impl Streams {
         &self.places[index as usize]
     }
 
+    /// Takes one fragment of a message.
+    ///
+    /// # Errors
+    ///
+    /// When the peer must not send it so.
+    #[inline]
+    pub(super) fn fragment<'i>(
+        &mut self,
+        index: u32,
+        fragment: Piecemeal<'i>,
+    ) -> Result<Assembled<'i>, Violation> {
+        let receive = &mut self.places[index as usize].receive;
+        let before = receive.assembled();
+        let assembled = receive.fragment(fragment);
+        self.assembled = self.assembled - before + receive.assembled();
+        assembled
+    }
+
+    /// Delivers nothing more of a stream, and drops what was assembled.
+    pub(super) fn abandon(&mut self, index: u32) {
+        let receive = &mut self.places[index as usize].receive;
+        self.assembled -= receive.assembled();
+        receive.abandon();
+    }
+
+    /// Bytes of all messages that are not whole.
+    pub(super) fn assembled(&self) -> usize {
+        self.assembled
+    }
+
     /// Gives the place back; one that stands in a line is free when the line has come to it.
     pub(super) fn release(&mut self, index: u32) {
         let stream = self.at(index);
         stream.send.clear();
+        let assembled = stream.receive.assembled();
         stream.receive.reset(0);
+        self.assembled -= assembled;
+        let stream = self.at(index);
         if stream.is_queued {
             stream.is_released = true;
         } else {

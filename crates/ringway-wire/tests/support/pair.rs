@@ -19,6 +19,7 @@ pub(crate) enum Asked {
         message: Option<Vec<u8>>,
         end: bool,
     },
+    Named(u32, Vec<u8>),
     Message {
         stream: StreamId,
         message: Vec<u8>,
@@ -214,6 +215,7 @@ impl From<ServerEvent<'_>> for Asked {
             ServerEvent::Message { stream, message, end } => {
                 Asked::Message { stream, message: message.to_vec(), end }
             }
+            ServerEvent::Named { method, meta } => Asked::Named(method, meta.to_vec()),
             ServerEvent::End { stream } => Asked::End(stream),
             ServerEvent::Cancelled { stream, code, reason } => {
                 Asked::Cancelled(stream, code, text(&reason))
