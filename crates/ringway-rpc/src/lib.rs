@@ -15,7 +15,7 @@ mod method;
 mod metrics;
 mod opening;
 mod pipe;
-mod reflection;
+pub mod reflection;
 mod resilience;
 mod server;
 mod service;

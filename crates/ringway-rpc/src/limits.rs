@@ -133,6 +133,9 @@ pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(100);
 pub(crate) const QUEUE_PATIENCE_OVERLOADED: Duration = Duration::from_millis(5);
 /// How long calls may take to end when a server stops.
 pub(crate) const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a connection without calls is kept when the server stops, for the client to end it: a
+/// few round trips.
+pub(crate) const DRAIN_LINGER: Duration = Duration::from_millis(250);
 /// How long sockets may take after that to bring the last answers to the clients.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// Queued bytes of a socket below which it is given more. What is not queued yet can still be

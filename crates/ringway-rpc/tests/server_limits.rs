@@ -101,7 +101,8 @@ fn a_client_keeps_to_the_calls_that_a_connection_may_have() {
     caller.call("echo.Echo/Say", b"the settings have come").ok();
     caller.open("echo.Echo/Hang", b"");
     caller.open("echo.Echo/Hang", b"");
-    let open = ringway_wire::native::Open { name: "echo.Echo/Say", end: true, ..Default::default() };
+    let open =
+        ringway_wire::native::Open { name: "echo.Echo/Say", end: true, ..Default::default() };
     assert_eq!(caller.machine.open(open), Err(OpenError::Full));
     end_now(handle);
 }
@@ -138,8 +139,7 @@ fn interceptors_run_around_calls_in_order() {
         let mut meta = Vec::new();
         ringway_wire::native::MetaWriter::new(&mut meta).entry("tenant", tenant.as_bytes());
         let message = Some(&b"hello"[..]);
-        let stream =
-            caller.open_with("echo.Echo/Say", message, true, |open| open.meta = &meta);
+        let stream = caller.open_with("echo.Echo/Say", message, true, |open| open.meta = &meta);
         let answer = caller.answer(stream);
         assert_eq!((answer.code, answer.trailers), (code, trailers(seen)));
     }

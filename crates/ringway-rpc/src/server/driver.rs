@@ -19,7 +19,7 @@ pub(crate) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     connection.receive_while_draining(true);
     let native = NativeConnection::open(core, &connection);
     let _closes = Closing(Rc::clone(&native));
-    let mut driver = Driver { connection, native, alarm: None, leaving: false };
+    let mut driver = Driver { connection, native, alarm: None, leaving: false, farewell: None };
     if !driver.take_in(first) {
         driver.flush();
         return Ok(());
@@ -43,6 +43,8 @@ struct Driver {
     alarm: Option<Alarm>,
     /// Nothing more is taken in: what is queued leaves, then the connection ends.
     leaving: bool,
+    /// When the connection ends that has drained, if the client has not ended it by then.
+    farewell: Option<Duration>,
 }
 
 /// Wakes the task at the machine's next deadline, or at an earlier one that has moved since.
@@ -81,6 +83,9 @@ impl Driver {
             }
             if this.is_done() {
                 return Poll::Ready(Ok(()));
+            }
+            if this.farewell.is_none() && this.native.is_drained() {
+                continue; // and keep the time for it
             }
             if this.native.has_output() && this.connection.poll_drained(cx)?.is_ready() {
                 continue;
@@ -132,7 +137,11 @@ impl Driver {
             let outcome = self.native.handle_timeout(now);
             self.leaving = !self.judge(outcome);
         }
-        let Some(due) = self.native.next_timeout() else { return };
+        if self.farewell.is_none() && self.native.is_drained() {
+            self.farewell = Some(now + limits::DRAIN_LINGER);
+        }
+        let due = self.native.next_timeout().into_iter().chain(self.farewell).min();
+        let Some(due) = due else { return };
         // Deadlines mostly move away, so an alarm that rings too early is set anew and costs less
         // than one that follows them. Polling it once is enough: the task's waker stays the same.
         if self.alarm.as_ref().is_some_and(|alarm| alarm.at <= due && alarm.at > now) {
@@ -160,7 +169,11 @@ impl Driver {
         });
     }
 
+    /// Calls that have crossed the announcement of the drain are still refused for a while. Closing
+    /// while they arrive would reset the connection, and the client might lose what it has not read.
     fn is_done(&self) -> bool {
-        !self.native.has_output() && (self.leaving || self.native.is_drained())
+        let now = self.native.core().now();
+        let has_said_farewell = self.farewell.is_some_and(|until| until <= now);
+        !self.native.has_output() && (self.leaving || has_said_farewell)
     }
 }
