@@ -75,7 +75,7 @@ use crate::limits::NATIVE_RESET_RATE;
 pub struct Server {
     pub(super) link: Link,
     pub(super) resets: Bucket,
-    /// `link.requests` at the last RST.
+    /// `link.requests` up to which they have earned tokens for resets.
     pub(super) requests_at_reset: u32,
     /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining.
     pub(super) permits: usize,

@@ -201,8 +201,9 @@ impl Server {
         let Frame { header, body: reason } = frame;
         let stream = header.stream;
         let requests = self.link.requests.wrapping_sub(self.requests_at_reset);
-        self.requests_at_reset = self.link.requests;
-        self.resets.add(requests / 2);
+        let earned = requests / 2;
+        self.requests_at_reset = self.requests_at_reset.wrapping_add(2 * earned);
+        self.resets.add(earned);
         if !self.resets.take(self.link.now) {
             return Err(Violation::Flood { kind: FrameKind::Rst });
         }
