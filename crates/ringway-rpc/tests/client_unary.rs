@@ -341,10 +341,72 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
 
         let idle = HandServer::echo();
         let client = Client::builder().address(&*overloaded.url()).address(&*idle.url()).build()?;
+        // As often as the budget of the client allows: ten times, and a tenth for each call.
+        let mut refused = 0;
         for n in 0..20 {
-            assert_eq!(echo(&client, n.to_string()).wait_for_ready(true).await?, n.to_string());
+            match echo(&client, n.to_string()).wait_for_ready(true).await {
+                Ok(reply) => assert_eq!(reply, n.to_string()),
+                Err(status) => {
+                    assert!(status.is_not_executed() && n >= 10, "{n}: {status:?}");
+                    refused += 1;
+                }
+            }
         }
-        assert!(overloaded.requests() > 1 && idle.requests() == 20);
+        assert!(refused > 0, "the budget has an end");
+        assert_eq!(idle.requests(), 20 - refused);
+        Ok(())
+    });
+}
+
+#[test]
+fn idempotent_calls_are_retried_and_others_are_not() {
+    run(async {
+        // Fails as the request says: how often yet, and whether a retry is welcome.
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let server = HandServer::start(Config::default(), {
+            let seen = Rc::clone(&seen);
+            Rc::new(move |connection, request: Request| {
+                let attempt = request.head.expect("a whole request").attempt;
+                seen.borrow_mut().push(attempt);
+                let message = request.message.clone().unwrap_or_default();
+                if attempt >= message[0] - b'0' {
+                    return connection.echo(request);
+                }
+                let mut meta = Vec::new();
+                if message.ends_with(b"never") {
+                    MetaWriter::new(&mut meta).pushback_ms(-1);
+                } else if message.ends_with(b"wait") {
+                    MetaWriter::new(&mut meta).pushback_ms(30);
+                }
+                let reply = Reply { status: 14, meta: &meta, message: None };
+                connection.respond(request.stream, reply);
+            })
+        });
+        let client = connect(&server);
+        for (request, idempotent, attempts, succeeds) in [
+            ("0", false, 1, true),
+            ("1", false, 1, false),
+            ("1", true, 2, true),
+            ("2", true, 3, true),
+            ("3", true, 3, false),
+            ("1 never", true, 1, false),
+            ("1 wait", true, 2, true),
+        ] {
+            let mut call = echo(&client, request);
+            if idempotent {
+                call = call.idempotent();
+            }
+            let begun = Instant::now();
+            let outcome = call.await;
+            assert_eq!(outcome.is_ok(), succeeds, "{request}: {outcome:?}");
+            let expected: Vec<_> = (0..attempts).collect();
+            assert_eq!(std::mem::take(&mut *seen.borrow_mut()), expected, "{request}");
+            assert!(!request.ends_with("wait") || begun.elapsed() >= 29 * MS);
+        }
+        // No attempt that could not end before the deadline.
+        let status = echo(&client, "1 wait").idempotent().timeout(20 * MS).await;
+        assert!(status.expect_err("no time for a retry").is_unavailable());
+        assert_eq!(*seen.borrow(), [0]);
         Ok(())
     });
 }

@@ -46,3 +46,9 @@ pub(super) const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// Time for one attempt to connect: three SYNs of the kernel (at 0, 1 and 3 s) fit.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Attempts of one call: a third one seldom helps where two have failed.
+pub(super) const ATTEMPTS_MAX: u8 = 3;
+
+/// Longest request, in bytes, that is sent again: more would double real load.
+pub(super) const REPLAY_BYTES_MAX: usize = 256 * 1024;

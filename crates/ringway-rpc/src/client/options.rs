@@ -6,9 +6,11 @@ use ringway_wire::native::MetaWriter;
 
 use super::hub::Hub;
 use super::limits;
+use crate::context;
 use crate::metadata::Metadata;
 use crate::method::Method;
 use crate::status::Status;
+use crate::trace::TraceContext;
 
 /// Deadline, metadata and manners of calls: of all that a client makes
 /// ([`Client::with`](super::Client::with)), or of one ([`Call`](super::Call) has the same methods).
@@ -31,6 +33,11 @@ pub struct CallOptions {
     pub(super) priority: u8,
     /// The deadline of the call that is being served, which calls made for it share.
     limit: Option<Instant>,
+    /// The trace that the call being served belongs to.
+    trace: Option<TraceContext>,
+    /// The call is made for an attempt that is a repetition itself: attempts must not multiply
+    /// from hop to hop.
+    pub(super) is_nested_retry: bool,
     /// Boxed, because most calls have none.
     metadata: Option<Box<Metadata>>,
     /// What was wrong with the options.
@@ -100,9 +107,21 @@ impl CallOptions {
         self
     }
 
-    /// Those of a call that is made now.
+    /// Those of a call that is made now: inside a handler, as part of the call being served.
+    #[inline]
     pub(super) fn for_call(&self) -> Self {
-        self.clone()
+        let mut options = self.clone();
+        if let Some(inherited) = context::inherited() {
+            options.limit = inherited.deadline;
+            options.trace = inherited.trace;
+            options.is_nested_retry = inherited.attempt > 0;
+        }
+        options
+    }
+
+    /// Whether the call may be executed more than once.
+    pub(super) fn is_idempotent(&self, method: &Method) -> bool {
+        self.idempotent || method.is_idempotent()
     }
 
     /// What makes the call impossible, if anything.
@@ -138,11 +157,17 @@ impl CallOptions {
     /// What a request says beside its message, encoded.
     #[inline]
     pub(super) fn encode_meta(&self, hub: &Hub) -> Vec<u8> {
-        let Some(metadata) = &self.metadata else {
+        if self.metadata.is_none() && self.trace.is_none() {
             return Vec::new();
-        };
+        }
         let mut meta = hub.take_scratch();
-        metadata.write(&mut MetaWriter::new(&mut meta));
+        let mut writer = MetaWriter::new(&mut meta);
+        if let Some(trace) = self.trace {
+            writer.traceparent(&trace.child().to_bytes());
+        }
+        if let Some(metadata) = &self.metadata {
+            metadata.write(&mut writer);
+        }
         meta
     }
 }

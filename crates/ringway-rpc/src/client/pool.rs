@@ -17,6 +17,7 @@ use super::host::Host;
 use super::hub::{self, LinkKey};
 use super::line::{Line, Ticket};
 use super::link::Link;
+use crate::resilience::RetryBudget;
 use crate::status::Status;
 
 pub(super) struct Pool {
@@ -28,6 +29,8 @@ pub(super) struct Pool {
     line: RefCell<Line>,
     /// Calls that wait for a moment: between two attempts, or before a hedge.
     naps: RefCell<Line>,
+    /// What further attempts of its calls are paid from.
+    budget: RefCell<RetryBudget>,
     keeper: RefCell<Waker>,
     closed: Cell<bool>,
 }
@@ -58,6 +61,7 @@ impl Pool {
             next_host: Cell::new(0),
             line: RefCell::default(),
             naps: RefCell::default(),
+            budget: RefCell::default(),
             keeper: RefCell::new(Waker::noop().clone()),
             closed: Cell::new(false),
         });
@@ -199,6 +203,34 @@ impl Pool {
     pub(super) fn has_other(&self, key: LinkKey) -> bool {
         let is_gone = hub::with(|hub| hub.link(key).is_none_or(|link| !link.is_open()));
         is_gone || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
+    }
+
+    /// Has `waker` woken at `until`.
+    pub(super) fn nap(&self, place: Option<Ticket>, waker: &Waker, until: Instant) -> Ticket {
+        let place = self.naps.borrow_mut().wait(place, waker, Some(until));
+        self.stir();
+        place
+    }
+
+    pub(super) fn end_nap(&self, place: Ticket) {
+        let left = self.naps.borrow_mut().leave(place);
+        drop(left);
+    }
+
+    /// A call is made for the first time.
+    #[inline]
+    pub(super) fn earn_retry(&self) {
+        self.budget.borrow_mut().earn();
+    }
+
+    /// Whether a further attempt may be made; it is paid for then.
+    pub(super) fn spend_retry(&self) -> bool {
+        self.budget.borrow_mut().spend()
+    }
+
+    /// Whether the client is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     /// Leaves the line.

@@ -1,7 +1,7 @@
 //! A call with one request and one reply, from its first poll to its outcome.
 //!
 //! ```text
-//!        ┌────────────────── once more: proved not executed ──────────────────┐
+//!        ┌── at once: proved not executed ─── or after a nap: idempotent ─────┐
 //!        ▼                                                                    │
 //!       New ──► Waiting for room ──► Flying ──► outcome ──────────────────────┴──► Over
 //!        └─────────────────────────────▲
@@ -9,7 +9,7 @@
 //! ```
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -27,7 +27,8 @@ use super::outcome::Outcome;
 use super::pool::{Demand, NotSent};
 use super::registry::{self, ClientId};
 use crate::method::Method;
-use crate::status::{Code, Status};
+use crate::resilience::RetryBackoff;
+use crate::status::{Code, Pushback, Status};
 
 /// It is `Send`: it holds numbers of its core, and nothing that belongs there.
 pub(super) struct Unary {
@@ -42,12 +43,25 @@ pub(super) struct Unary {
     deadline: Option<Instant>,
     /// It was placed once more because nobody had executed it.
     replaced: bool,
+    /// Attempts made before this one.
+    attempt: u8,
+    backoff: RetryBackoff,
 }
 
 enum Stage {
-    New { avoid: Option<LinkKey> },
+    New {
+        avoid: Option<LinkKey>,
+    },
     Waiting(Ticket),
-    Flying { cell: CellKey, link: LinkKey },
+    /// Between two attempts.
+    Napping {
+        place: Ticket,
+        until: Instant,
+    },
+    Flying {
+        cell: CellKey,
+        link: LinkKey,
+    },
     Far(Far),
     Failed(Status),
     Over,
@@ -76,6 +90,8 @@ impl Unary {
             core: 0,
             deadline: None,
             replaced: false,
+            attempt: 0,
+            backoff: RetryBackoff::default(),
         }
     }
 
@@ -92,23 +108,91 @@ impl Unary {
     fn poll_here(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             let Stage::Flying { cell, link } = self.stage else {
-                match self.send(hub, cx) {
-                    Poll::Ready(status) => return self.over(Err(status)),
-                    Poll::Pending => return Poll::Pending,
+                let failure = ready!(self.poll_before(hub, cx));
+                match self.after(hub, failure, None, cx) {
+                    Some(failure) => return self.over(Err(failure)),
+                    None => continue,
                 }
             };
             let polled = hub.cells.borrow_mut().poll(cell, cx);
-            let Poll::Ready(outcome) = polled else {
-                return Poll::Pending;
-            };
-            match outcome {
-                Err(status) if self.may_be_sent_again(hub, &status, link) => {
-                    self.replaced = true;
-                    self.stage = Stage::New { avoid: Some(link) };
+            match ready!(polled) {
+                Ok(reply) => return self.over(Ok(reply)),
+                Err(failure) => {
+                    if let Some(failure) = self.after(hub, failure, Some(link), cx) {
+                        return self.over(Err(failure));
+                    }
                 }
-                outcome => return self.over(outcome),
             }
         }
+    }
+
+    /// What comes before an attempt is under way. Ready with a failure.
+    fn poll_before(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Status> {
+        if let Stage::Napping { place, until } = self.stage {
+            let Some(pool) = hub.known_pool(self.client) else {
+                return Poll::Ready(Status::cancelled("the client was dropped during the call"));
+            };
+            if runtime::now() < until && !pool.is_closed() {
+                pool.nap(Some(place), cx.waker(), until);
+                return Poll::Pending;
+            }
+            pool.end_nap(place);
+            self.stage = Stage::New { avoid: None };
+        }
+        self.send(hub, cx)
+    }
+
+    /// Decides after a failed attempt: makes another one the next stage, or gives the failure back.
+    #[cold]
+    fn after(
+        &mut self,
+        hub: &Hub,
+        failure: Status,
+        link: Option<LinkKey>,
+        cx: &mut Context<'_>,
+    ) -> Option<Status> {
+        let Some(pool) = hub.known_pool(self.client) else {
+            return Some(failure);
+        };
+        let elsewhere = failure.is_not_executed() && failure.is_unavailable() && !self.replaced;
+        if let Some(link) = link.filter(|link| elsewhere && pool.has_other(*link)) {
+            if !pool.spend_retry() {
+                return Some(failure);
+            }
+            self.replaced = true;
+            self.stage = Stage::New { avoid: Some(link) };
+        } else {
+            let Some(wait) = self.wait_before_retry(&failure).filter(|_| pool.spend_retry()) else {
+                return Some(failure);
+            };
+            let until = runtime::now() + wait;
+            let place = pool.nap(None, cx.waker(), until);
+            self.stage = Stage::Napping { place, until };
+        }
+        self.attempt += 1;
+        None
+    }
+
+    /// How long to wait before trying again; `None` if that is not to be done.
+    fn wait_before_retry(&mut self, failure: &Status) -> Option<Duration> {
+        let may = self.options.is_idempotent(self.method)
+            && !self.options.is_nested_retry
+            && self.attempt + 1 < limits::ATTEMPTS_MAX
+            && self.request.len() <= limits::REPLAY_BYTES_MAX;
+        let wait = match failure.pushback() {
+            Some(Pushback::Never) => None,
+            Some(Pushback::After(wait))
+                if failure.is_unavailable() || failure.is_resource_exhausted() =>
+            {
+                Some(wait)
+            }
+            _ if failure.is_unavailable() => Some(self.backoff.next(&mut fastrand::Rng::new())),
+            _ => None,
+        };
+        let left = |wait: &Duration| {
+            self.deadline.is_none_or(|deadline| runtime::now() + *wait < deadline)
+        };
+        wait.filter(|_| may).filter(left)
     }
 
     fn over(&mut self, outcome: Outcome) -> Poll<Outcome> {
@@ -122,7 +206,9 @@ impl Unary {
             Stage::New { avoid } => (None, avoid),
             Stage::Waiting(place) => (Some(place), None),
             Stage::Failed(status) => return Poll::Ready(status),
-            Stage::Flying { .. } | Stage::Far(_) => unreachable!("handled by the callers"),
+            Stage::Flying { .. } | Stage::Napping { .. } | Stage::Far(_) => {
+                unreachable!("handled by the callers")
+            }
             Stage::Over => panic!("a call was polled after it had ended"),
         };
         let pool = match hub.pool(self.client) {
@@ -130,8 +216,9 @@ impl Unary {
             Err(status) => return Poll::Ready(status),
         };
         let now = runtime::now();
-        if place.is_none() && self.deadline.is_none() {
+        if place.is_none() && self.attempt == 0 {
             self.deadline = self.options.deadline(self.method, now);
+            pool.earn_retry();
         }
         let deadline = self.deadline;
         let demand = Demand { now, deadline, waits_for_ready: self.options.waits_for_ready, avoid };
@@ -158,7 +245,7 @@ impl Unary {
             name: self.method.name(),
             timeout,
             codec: self.codec,
-            attempt: u8::from(self.replaced),
+            attempt: self.attempt,
             priority: self.options.priority,
             initial_credit: limits::REPLY_CREDIT,
             meta,
@@ -167,26 +254,18 @@ impl Unary {
         }
     }
 
-    /// Whether nobody has executed the call, it was not sent again before, and there is somewhere
-    /// else to send it to.
-    fn may_be_sent_again(&self, hub: &Hub, status: &Status, from: LinkKey) -> bool {
-        status.is_not_executed()
-            && status.is_unavailable()
-            && !self.replaced
-            && hub.pool(self.client).is_ok_and(|pool| pool.has_other(from))
-    }
-
     /// Goes on as a task of the call's core, or of the background core where it has none yet.
     #[cold]
     fn go_far(&mut self) -> Result<(), Status> {
         let core = match &self.stage {
-            Stage::Waiting(_) | Stage::Flying { .. } => self.core,
+            Stage::Waiting(_) | Stage::Napping { .. } | Stage::Flying { .. } => self.core,
             _ => registry::background_core()?,
         };
         let call = Unary {
             request: std::mem::take(&mut self.request),
             options: std::mem::take(&mut self.options),
             stage: std::mem::replace(&mut self.stage, Stage::Over),
+            backoff: self.backoff.clone(),
             ..*self
         };
         self.stage = Stage::Far(Far::start(core, call));
@@ -203,8 +282,8 @@ impl Future for Unary {
         if !matches!(this.stage, Stage::Far(_)) {
             let polled = hub::with(|hub| {
                 let here = hub.core()?;
-                let begun = matches!(this.stage, Stage::Waiting(_) | Stage::Flying { .. });
-                if begun && this.core != here {
+                let is_new = matches!(this.stage, Stage::New { .. } | Stage::Failed(_));
+                if !is_new && this.core != here {
                     return None;
                 }
                 this.core = here;
@@ -220,7 +299,7 @@ impl Future for Unary {
         let Stage::Far(far) = &this.stage else {
             unreachable!("it has just gone there");
         };
-        let outcome = std::task::ready!(far.poll(cx));
+        let outcome = ready!(far.poll(cx));
         this.over(outcome)
     }
 }
@@ -234,6 +313,11 @@ impl Drop for Unary {
                 hub.abandon(cell, Code::Cancelled, "");
             }),
             Stage::Waiting(place) => leave_line(core, client, place),
+            Stage::Napping { place, .. } => hub::on_core(core, move |hub| {
+                if let Some(pool) = hub.known_pool(client) {
+                    pool.end_nap(place);
+                }
+            }),
             Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over => {}
         }
     }

@@ -1,0 +1,183 @@
+//! Calls and streams from threads that are no core: tokio's tasks, plain threads, other cores.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_rpc::{Call, Client, Codec, Kind, Method, Status};
+use ringway_runtime::Runtime;
+
+use hand_server::HandServer;
+
+#[path = "support/hand_server.rs"]
+mod hand_server;
+
+static ECHO: Method = Method::new("test.Test/Echo", Kind::Unary);
+static HOLD: Method = Method::new("test.Test/Hold", Kind::Unary);
+
+/// A test waits so long for another thread.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_plain_thread_waits_for_its_call() {
+    with_server(|url, _| {
+        let client = Client::connect(url)?;
+        assert_eq!(echo(&client, "hello").wait()?, "hello");
+        let reply = echo(&client, "full").full().wait()?;
+        assert_eq!((&reply.message[..], reply.trailers.len()), (&b"full"[..], 0));
+        let status = hold(&client).timeout(Duration::from_millis(5)).wait().expect_err("held");
+        assert!(status.is_deadline_exceeded(), "{status}");
+        Ok(())
+    });
+}
+
+#[test]
+fn many_threads_share_a_client() {
+    with_server(|url, _| {
+        let client = Client::connect(url)?;
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    let client = client.clone();
+                    scope.spawn(move || {
+                        for turn in 0..200 {
+                            let request = format!("{thread}/{turn}");
+                            assert_eq!(echo(&client, request.clone()).wait()?, request);
+                        }
+                        Ok::<_, Status>(())
+                    })
+                })
+                .collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })
+    });
+}
+
+#[test]
+fn tasks_of_tokio_await_calls() {
+    with_server(|url, _| {
+        let client = Client::connect(url)?;
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        tokio.block_on(async {
+            let calls: Vec<_> =
+                (0..50).map(|n: u32| tokio::spawn(echo(&client, n.to_string()))).collect();
+            for (n, call) in calls.into_iter().enumerate() {
+                assert_eq!(call.await.expect("no panic")?, n.to_string());
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_call_may_move_before_its_first_poll_and_after() {
+    with_server(|url, _| {
+        let client = Client::connect(url)?;
+        let moved = echo(&client, "made here");
+        let reply = thread::spawn(move || moved.wait()).join().expect("no panic")?;
+        assert_eq!(reply, "made here");
+
+        // Begun on one core, awaited on another one, and on no core at all.
+        let runtime = Runtime::builder().threads(2).start().expect("two cores");
+        let begun = |request: &'static str| {
+            let client = client.clone();
+            let begin = async move || {
+                let mut call = Box::pin(echo(&client, request));
+                assert!(poll_once(call.as_mut()).await.is_pending());
+                call
+            };
+            runtime.cores()[0].spawn(begin).expect("room").wait().expect("no panic")
+        };
+        let call = begun("core to core");
+        let there = runtime.cores()[1].spawn(async move || call.await).expect("room");
+        assert_eq!(there.wait().expect("no panic")?, "core to core");
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(tokio.block_on(begun("core to tokio"))?, "core to tokio");
+        drop(begun("dropped elsewhere"));
+
+        // One whose core has ended says so.
+        let orphan = begun("orphan");
+        drop(runtime);
+        let status = tokio.block_on(orphan).expect_err("its core has ended");
+        assert!(status.is_unavailable(), "{status:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn dropping_a_call_on_another_thread_cancels_it() {
+    with_server(|url, cancelled| {
+        let client = Client::connect(url)?;
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        tokio.block_on(async {
+            let mut held = Box::pin(hold(&client));
+            assert!(poll_once(held.as_mut()).await.is_pending());
+            // Behind it on the same connection, so the held one has been sent.
+            assert_eq!(echo(&client, "behind").await?, "behind");
+            drop(held);
+            Ok::<_, Status>(())
+        })?;
+        cancelled.recv_timeout(PATIENCE).expect("the server is told");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_core_does_not_block() {
+    let status = ringway_runtime::block_on(async {
+        let client = Client::connect("tcp://127.0.0.1:9").expect("an address");
+        echo(&client, "?").wait().expect_err("it must not wait")
+    });
+    assert!(status.expect("a core").is_failed_precondition());
+}
+
+fn echo(client: &Client, request: impl Into<Bytes>) -> Call<Bytes> {
+    client.unary(&ECHO, Codec::raw(), Codec::raw(), request.into())
+}
+
+/// A call that the server does not answer.
+fn hold(client: &Client) -> Call<Bytes> {
+    client.unary(&HOLD, Codec::raw(), Codec::raw(), Bytes::new())
+}
+
+/// Runs `test` on this thread, with a server on a core of its own. The channel tells of cancelled
+/// calls.
+fn with_server(test: impl FnOnce(&str, mpsc::Receiver<()>) -> Result<(), Status>) {
+    let runtime = Runtime::builder().threads(1).start().expect("a core");
+    let (tell_url, url) = mpsc::channel();
+    let (tell_cancelled, cancelled) = mpsc::channel();
+    let server = runtime.cores()[0].spawn(async move || {
+        let server = HandServer::start(
+            Default::default(),
+            std::rc::Rc::new(|connection, request| {
+                if request.method.ends_with("/Echo") {
+                    connection.echo(request);
+                }
+            }),
+        );
+        tell_url.send(server.url()).expect("the test waits for it");
+        let mut told = 0;
+        loop {
+            let connections = server.connections.borrow().len();
+            let count = |at| server.connection(at).cancelled.borrow().len();
+            let all: usize = (0..connections).map(count).sum();
+            for _ in told..all {
+                _ = tell_cancelled.send(());
+            }
+            told = all;
+            server.changed.notified().await;
+        }
+    });
+    let url = url.recv_timeout(PATIENCE).expect("the server has started");
+    test(&url, cancelled).unwrap_or_else(|status| panic!("{status:?}"));
+    drop(server);
+}
+
+async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let mut future = Some(future);
+    poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
+}
