@@ -74,29 +74,30 @@ impl Batch {
         }
     }
 
-    /// The next message decoded, and its length.
+    /// Bytes of the next message.
     #[inline]
-    pub(crate) fn decode_next<T>(
-        &mut self,
-        codec: &Codec<T>,
-    ) -> Option<(Result<T, Status>, usize)> {
-        let len = self.lengths.pop_front()? as usize;
-        if len == WHOLE as usize {
-            let message = self.whole.pop_front()?;
-            let len = message.len();
-            self.bytes -= len;
-            return Some(((codec.decode)(Piece::Owned(message)), len));
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        match *self.lengths.front()? {
+            WHOLE => self.whole.front().map(Bytes::len),
+            len => Some(len as usize),
         }
+    }
+
+    /// Takes the next message, which has `len` bytes, and decodes it.
+    #[inline]
+    pub(crate) fn decode_next<T>(&mut self, len: usize, codec: &Codec<T>) -> Result<T, Status> {
         self.bytes -= len;
-        let decoded = if codec.id == codec::RAW {
+        if self.lengths.pop_front() == Some(WHOLE) {
+            let message = self.whole.pop_front().expect("one for each mark");
+            return (codec.decode)(Piece::Owned(message));
+        }
+        if codec.id == codec::RAW {
             // These bytes may outlive the batch, so they share its memory.
-            (codec.decode)(Piece::Owned(self.chunk.split_to(len).freeze()))
-        } else {
-            let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
-            self.chunk.advance(len);
-            decoded
-        };
-        Some((decoded, len))
+            return (codec.decode)(Piece::Owned(self.chunk.split_to(len).freeze()));
+        }
+        let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
+        self.chunk.advance(len);
+        decoded
     }
 
     /// Gives all messages for a batch that is used up.

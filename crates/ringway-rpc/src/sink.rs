@@ -57,9 +57,10 @@ impl<T> Sink<T> {
     /// When the call is over: cancelled, answered by the peer, or its connection lost. The call's
     /// own outcome is with its other half. Also when the message cannot be encoded, which ends
     /// nothing.
-    pub async fn send(&mut self, message: T) -> Result<(), Status> {
+    #[inline]
+    pub fn send(&mut self, message: T) -> impl Future<Output = Result<(), Status>> {
         let mut message = Some(message);
-        poll_fn(|cx| self.poll_send(cx, &mut message)).await
+        poll_fn(move |cx| self.poll_send(cx, &mut message))
     }
 
     /// Sends a message unless it would have to wait.

@@ -80,8 +80,9 @@ impl<T> Streaming<T> {
     /// How the call failed: the peer's status, a cancellation, the loss of the connection. Asked
     /// again, it fails the same way. A message that cannot be decoded is an error as well, after
     /// which the next one may be asked for.
-    pub async fn next(&mut self) -> Result<Option<T>, Status> {
-        poll_fn(|cx| self.poll_message(cx)).await
+    #[inline]
+    pub fn next(&mut self) -> impl Future<Output = Result<Option<T>, Status>> {
+        poll_fn(|cx| self.poll_message(cx))
     }
 
     /// Waits for what the peer says before its first message. Empty the second time, where the
@@ -107,7 +108,8 @@ impl<T> Streaming<T> {
     #[inline]
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
         loop {
-            if let Some((decoded, len)) = self.batch.decode_next(&self.codec) {
+            if let Some(len) = self.batch.next_len() {
+                let decoded = self.batch.decode_next(len, &self.codec);
                 self.took(len);
                 return Poll::Ready(decoded.map(Some).map_err(self.undecodable));
             }

@@ -47,7 +47,10 @@ fn look(table: &mut StreamTable, key: StreamKey, waker: &Waker) -> Seen {
     match table.poll_messages(key, &mut Context::from_waker(waker), &mut batch) {
         Poll::Pending => Seen::Nothing,
         Poll::Ready(Received::Messages) => {
-            let next = || batch.decode_next(&raw()).map(|(bytes, _)| bytes.unwrap().to_vec());
+            let next = || {
+                let len = batch.next_len()?;
+                Some(batch.decode_next(len, &raw()).expect("bytes are bytes").to_vec())
+            };
             Seen::Messages(std::iter::from_fn(next).collect())
         }
         Poll::Ready(Received::End(_)) => Seen::End,
