@@ -42,13 +42,13 @@ pub(super) struct StreamCall {
 impl StreamCall {
     /// Opens a stream of replies.
     pub(super) fn open_reader<T>(self, codec: Codec<T>) -> Streaming<T> {
-        self.open(|at| Streaming::new(at, codec), |opener| opener.streaming(codec))
+        self.open(|at| Streaming::replies(at, codec), |opener| opener.streaming(codec))
     }
 
     /// Opens a stream of requests and one of replies.
     pub(super) fn open_both<Q, P>(self, out: Codec<Q>, back: Codec<P>) -> (Sink<Q>, Streaming<P>) {
         self.open(
-            |at| (Sink::new(at, out), Streaming::new(at, back)),
+            |at| (Sink::new(at, out), Streaming::replies(at, back)),
             |opener| (opener.sink(out), opener.streaming(back)),
         )
     }
