@@ -12,6 +12,7 @@ pub use crate::length_field::fuzz as length_field;
 pub use crate::line::fuzz as line;
 pub use crate::native::fuzz_codec::fuzz as native_codec;
 pub use crate::native::fuzz_machines::{client as native_client, server as native_server};
+pub use crate::native::fuzz_pair::fuzz as native_pair;
 
 /// Decodes `stream` at once, byte by byte, and in pieces of `cut` + 1 bytes; asserts that frames,
 /// error and memory bound are the same, and returns the frames.

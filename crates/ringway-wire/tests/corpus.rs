@@ -40,6 +40,11 @@ fn native_client() {
 }
 
 #[test]
+fn native_pair() {
+    replay("native_pair", fuzz::native_pair);
+}
+
+#[test]
 fn native_server() {
     replay("native_server", fuzz::native_server);
 }

@@ -108,8 +108,12 @@ impl Client {
 
     /// The stream of a call that receives more than one frame.
     fn receiving_place(&mut self, index: usize) -> u32 {
-        let window = self.link.slots.at(index).reply_credit;
-        self.link.stream_at(index, 0, window)
+        let slot = self.link.slots.at(index);
+        let (had_none, window) = (slot.stream == NO_STREAM, slot.reply_credit);
+        let place = self.link.stream_at(index, 0, window);
+        // A call that was sent without a stream was sent whole.
+        self.link.streams.at(place).send.has_ended |= had_none;
+        place
     }
 
     #[inline(never)]

@@ -13,6 +13,7 @@ mod flags;
 mod frame;
 pub(crate) mod fuzz_codec;
 pub(crate) mod fuzz_machines;
+pub(crate) mod fuzz_pair;
 mod go_away;
 mod header;
 mod keepalive;
