@@ -1,0 +1,73 @@
+//! Allocations of a stream of small messages, server and client together.
+
+mod support;
+
+use std::alloc::System;
+use std::time::Instant;
+
+use bytes::Bytes;
+use ringway_rpc::{
+    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink, Status,
+};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use support::{LIMIT, end, socket_addr};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+static METHODS: [Method; 1] = [Method::new("flood.Flood/Watch", Kind::ServerStream)];
+
+static DESCRIPTOR: ServiceDescriptor =
+    ServiceDescriptor { name: "flood.Flood", methods: &METHODS, file_descriptor_set: None };
+
+const MESSAGES: u64 = 200_000;
+const MESSAGE: [u8; 128] = [7; 128];
+
+#[derive(Clone)]
+struct Flood;
+
+impl Service for Flood {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let raw = Codec::raw();
+        methods.server_stream(&METHODS[0], raw, raw, watch);
+    }
+}
+
+/// Sends messages for ever; ends when the client cancels.
+async fn watch(_: Context, _: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
+    loop {
+        out.send(Bytes::from_static(&MESSAGE)).await?;
+    }
+}
+
+#[test]
+fn a_message_of_a_stream_costs_no_allocation() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(Flood).start().expect("the server starts");
+    let url = format!("tcp://{}", socket_addr(&server));
+    let ran = ringway_runtime::block_on(async move {
+        let client = Client::connect(&*url).expect("an address");
+        let raw = Codec::raw();
+        let mut messages = client.server_stream(&METHODS[0], raw, raw, Bytes::new());
+        let mut take = async |count| {
+            for _ in 0..count {
+                let message: Bytes = messages.next().await.expect("it goes on").expect("no end");
+                assert_eq!(message, MESSAGE[..]);
+            }
+        };
+        take(MESSAGES).await; // buffers grow to what the stream needs
+        let (region, begun) = (Region::new(ALLOCATOR), Instant::now());
+        ringway_runtime::timeout(LIMIT, take(MESSAGES)).await.expect("no hang");
+        println!("{} messages/s", MESSAGES as u128 * 1_000_000 / begun.elapsed().as_micros());
+        let stats = region.change();
+        (stats.allocations + stats.reallocations) as u64
+    });
+    let allocations = ran.expect("a core");
+    end(server);
+    println!("{allocations} allocations of {MESSAGES} messages");
+    assert!(allocations < MESSAGES / 50, "{allocations} allocations of {MESSAGES} messages");
+}
