@@ -117,6 +117,18 @@ impl Client {
         now: Duration,
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
         self.link.hear(input, now);
+        if self.link.is_plain()
+            && let Some(event) = self.plain_event(input)
+        {
+            return Ok(Some(event));
+        }
+        self.receive_any(input)
+    }
+
+    fn receive_any<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<ClientEvent<'i>>, Violation> {
         loop {
             if !self.link.is_plain() {
                 match self.before_frames(input) {

@@ -5,6 +5,7 @@ use super::frame::Frame;
 use super::link::Stage;
 use super::receive_side::Assembled;
 use super::slots::{Found, NO_STREAM, Phase};
+use super::splitter::Form;
 use super::{Flags, FrameKind, Header, MetaWriter, Piece, StreamId, Violation};
 
 const UNKNOWN: u8 = 2;
@@ -14,8 +15,40 @@ const STATUS_MAX: u32 = 16;
 /// Flags of a RESPONSE that is not the end of a longer message, or that could be.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NOMSG);
 
+const REPLY: Form = Form::new(FrameKind::Response, Flags::END);
+const MESSAGE: Form = Form::new(FrameKind::Data, Flags::NONE);
+
 impl Client {
+    /// The event of a frame at the front of `input` that is like most frames. `None`: it needs a
+    /// closer look, and nothing was done with it.
     #[inline]
+    pub(super) fn plain_event<'i>(&mut self, input: &mut &'i [u8]) -> Option<ClientEvent<'i>> {
+        if let Some(frame) = self.link.splitter.peek(REPLY, input) {
+            let (stream, message) = (frame.stream, Piece::Borrowed(frame.body));
+            let index = self.link.slots.find_open(stream)?;
+            let slot = self.link.slots.get(index);
+            let is_plain = (slot.stream == NO_STREAM)
+                & slot.is_sent
+                & (frame.body.len() <= self.plain_len_max)
+                & (frame.body.len() <= slot.reply_credit as usize);
+            if !is_plain {
+                return None;
+            }
+            self.link.slots.release(index);
+            self.note_room();
+            *input = frame.rest;
+            let (status, meta) = (status(frame.aux), Piece::EMPTY);
+            return Some(ClientEvent::Response { stream, status, meta, message: Some(message) });
+        }
+        let frame = self.link.splitter.peek(MESSAGE, input)?;
+        let (stream, message) = (frame.stream, Piece::Borrowed(frame.body));
+        if message.len() > self.plain_len_max || !self.link.plain_message(stream, message.len()) {
+            return None;
+        }
+        *input = frame.rest;
+        Some(ClientEvent::Message { stream, message })
+    }
+
     pub(super) fn on_frame<'i>(
         &mut self,
         frame: Frame<'i>,
@@ -28,7 +61,6 @@ impl Client {
         self.on_other(frame, before, input)
     }
 
-    #[inline]
     fn on_response<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ClientEvent<'i>>, Violation> {
         let Frame { header, mut body } = frame;
         let (stream, flags) = (header.stream, header.flags);
@@ -116,7 +148,6 @@ impl Client {
         place
     }
 
-    #[inline(never)]
     fn on_other<'i>(
         &mut self,
         frame: Frame<'i>,

@@ -177,7 +177,7 @@ impl Client {
             && call.end
             && link.is_direct(body)
         {
-            link.outbox.put(&Parts { payload: body.as_ref(), ..frame });
+            link.outbox.put_inline(&Parts { payload: body.as_ref(), ..frame });
             Self::note_sent(link, stream);
             return Ok(stream);
         }

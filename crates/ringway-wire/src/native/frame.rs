@@ -1,6 +1,8 @@
 //! One frame: how it is written, and what its header says about its body.
 
-use super::{CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, Header, Piece, StreamId, checksum};
+use super::{
+    CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, Header, Piece, REQUEST_HEAD_LEN, StreamId, checksum,
+};
 use crate::limits::NATIVE_COST_MIN;
 
 /// A received frame; the body is without checksum.
@@ -29,15 +31,20 @@ impl<'a> Parts<'a> {
         Parts { kind, flags, stream: StreamId::CONNECTION, aux, head: &[], meta: &[], payload }
     }
 
-    /// Appends the frame to `target`.
-    #[inline]
+    /// Appends the frame to `target`. Compiled into its callers: each writes one kind of frame, and
+    /// what is constant there costs nothing.
+    #[inline(always)]
     pub(super) fn append(&self, with_crc: bool, target: &mut Vec<u8>) {
         let body_len = self.head.len() + self.meta.len() + self.payload.len();
-        target.reserve(HEADER_LEN + body_len + CHECKSUM_LEN);
         let start = target.len();
+        target.reserve(HEADER_LEN + body_len + CHECKSUM_LEN);
         target.extend_from_slice(&self.header(body_len, with_crc).encode());
-        target.extend_from_slice(self.head);
-        target.extend_from_slice(self.meta);
+        if let Some(head) = self.head.first_chunk::<REQUEST_HEAD_LEN>() {
+            target.extend_from_slice(head);
+        }
+        if !self.meta.is_empty() {
+            target.extend_from_slice(self.meta);
+        }
         target.extend_from_slice(self.payload);
         if with_crc {
             let crc = checksum(&[&target[start..]]);
@@ -61,7 +68,7 @@ impl<'a> Parts<'a> {
         with_crc.then(|| checksum(&[&target[start..]]))
     }
 
-    #[inline]
+    #[inline(always)]
     fn header(&self, body_len: usize, with_crc: bool) -> Header {
         let (flags, crc_len) =
             if with_crc { (self.flags | Flags::CRC, CHECKSUM_LEN) } else { (self.flags, 0) };

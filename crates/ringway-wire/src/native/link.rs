@@ -145,11 +145,15 @@ impl Link {
 
     /// The stream of the call in slot `index`, made if it has none: so much may be sent, and so
     /// much is accepted.
+    #[inline]
     pub(super) fn stream_at(&mut self, index: usize, credit: u32, window: u32) -> u32 {
-        let stream = self.slots.at(index).stream;
-        if stream != NO_STREAM {
-            return stream;
+        match self.slots.get(index).stream {
+            NO_STREAM => self.new_stream(index, credit, window),
+            place => place,
         }
+    }
+
+    fn new_stream(&mut self, index: usize, credit: u32, window: u32) -> u32 {
         let id = self.slots.id(index);
         let stream = self.streams.open(id, credit, window);
         self.slots.at(index).stream = stream;
@@ -201,6 +205,22 @@ impl Link {
     /// Bytes kept of what is not whole: a frame, and messages.
     pub(super) fn incomplete(&self) -> usize {
         self.splitter.buffered() + self.streams.assembled()
+    }
+
+    /// Takes a message of one frame without flags or metadata, and returns credit; `false` when
+    /// that needs a closer look.
+    #[inline]
+    pub(super) fn plain_message(&mut self, id: StreamId, len: usize) -> bool {
+        let Some(index) = self.slots.find_open(id) else {
+            return false;
+        };
+        let slot = self.slots.get(index);
+        let (place, is_sent) = (slot.stream, slot.is_sent);
+        if place == NO_STREAM || !is_sent || !self.streams.at(place).receive.whole(len) {
+            return false;
+        }
+        self.return_credit(place);
+        true
     }
 
     /// The reader of a stream took a message.
@@ -275,7 +295,7 @@ impl Link {
         let cost = cost(body.len());
         if is_direct && has_room && stream.send.is_empty() && stream.send.credit >= cost {
             stream.send.credit -= cost;
-            self.outbox.put(&Parts { payload: body.as_ref(), ..frame });
+            self.outbox.put_inline(&Parts { payload: body.as_ref(), ..frame });
             return Sent::Written;
         }
         self.queue(index, frame, body)

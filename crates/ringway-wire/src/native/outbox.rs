@@ -59,8 +59,13 @@ impl Outbox {
     }
 
     /// Appends a frame behind those that are written.
-    #[inline]
     pub(super) fn put(&mut self, frame: &Parts<'_>) {
+        self.put_inline(frame);
+    }
+
+    /// The same for the frames that calls are made of.
+    #[inline(always)]
+    pub(super) fn put_inline(&mut self, frame: &Parts<'_>) {
         frame.append(self.with_crc, &mut self.written);
         if !self.large.is_empty() {
             self.pass_fragments();

@@ -119,6 +119,21 @@ impl ReceiveSide {
         self.assemble(fragment, cost)
     }
 
+    /// Takes a message of one frame, if there is credit for it and it is not part of another.
+    #[inline]
+    pub(super) fn whole(&mut self, len: usize) -> bool {
+        let cost = cost(len);
+        if self.assembly.is_some() || cost > self.granted || self.has_ended {
+            return false;
+        }
+        self.granted -= cost;
+        if self.untaken == 0 {
+            self.owed += cost;
+        }
+        self.deliver(cost);
+        true
+    }
+
     fn assemble<'i>(
         &mut self,
         fragment: Piecemeal<'i>,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::frame::{Parts, cost};
-use super::{Flags, FrameKind, HEADER_LEN, Header, REQUEST_HEAD_LEN, StreamId};
+use super::{CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, REQUEST_HEAD_LEN, StreamId};
 use crate::limits::{NATIVE_FRAGMENT_MIN, NATIVE_SMALL_TURN, NATIVE_STREAM_KEPT};
 
 /// How a stream waits for the socket: small messages go before fragments.
@@ -224,12 +224,16 @@ impl SendSide {
     }
 
     /// Length, credit and finality of the queued frame at `at`.
+    #[inline]
     fn frame_at(&self, at: usize) -> (usize, u32, bool) {
-        let head = self.frames[at..].first_chunk().expect("whole frames are queued");
-        let header = Header::decode(head).expect("our own frames are well-formed");
-        let is_empty = header.flags.contains(Flags::NOMSG);
-        let cost = if is_empty { 0 } else { cost(header.payload_len()) };
-        (HEADER_LEN + header.len as usize, cost, header.kind == FrameKind::Response)
+        let head: &[u8; 8] = self.frames[at..].first_chunk().expect("whole frames are queued");
+        let low = u64::from_le_bytes(*head);
+        let (len, code) = (low as u32 as usize, (low >> 32) as u8);
+        let (flags, meta_len) = (Flags::from_bits((low >> 40) as u8), (low >> 48) as usize);
+        let crc_len = if flags.contains(Flags::CRC) { CHECKSUM_LEN } else { 0 };
+        let is_empty = flags.contains(Flags::NOMSG);
+        let cost = if is_empty { 0 } else { cost(len - meta_len - crc_len) };
+        (HEADER_LEN + len, cost, code == FrameKind::Response.code())
     }
 
     /// Cuts up to `len_max` bytes off the long message in front and appends its header to `head`.

@@ -203,6 +203,18 @@ impl Server {
         now: Duration,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         self.link.hear(input, now);
+        if self.link.is_plain()
+            && let Some(event) = self.plain_event(input)
+        {
+            return Ok(Some(event));
+        }
+        self.receive_any(input)
+    }
+
+    fn receive_any<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
         loop {
             if !self.link.is_plain() {
                 match self.before_frames(input) {
@@ -270,7 +282,7 @@ impl Server {
             && link.is_direct(body)
             && link.failed.is_none()
         {
-            link.outbox.put(&Parts {
+            link.outbox.put_inline(&Parts {
                 kind: FrameKind::Response,
                 flags: Flags::END,
                 stream,

@@ -5,6 +5,7 @@ use super::link::{Pending, Stage, added_credit};
 use super::receive_side::Assembled;
 use super::server::{Server, ServerEvent};
 use super::slots::{Found, NO_STREAM, Phase};
+use super::splitter::Form;
 use super::{
     Flags, FrameKind, Header, MetaWriter, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation,
 };
@@ -19,8 +20,46 @@ const STATUS_MAX: u32 = 16;
 /// Flags of a frame that holds a whole message.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NAMED).union(Flags::NOMSG);
 
+const UNARY: Form = Form::new(FrameKind::Request, Flags::END);
+const MESSAGE: Form = Form::new(FrameKind::Data, Flags::NONE);
+
 impl Server {
+    /// The event of a frame at the front of `input` that is like most frames. `None`: it needs a
+    /// closer look, and nothing was done with it.
     #[inline]
+    pub(super) fn plain_event<'i>(&mut self, input: &mut &'i [u8]) -> Option<ServerEvent<'i>> {
+        if let Some(frame) = self.link.splitter.peek(UNARY, input) {
+            let (head, payload) = frame.body.split_first_chunk()?;
+            let head = RequestHead::decode(head).ok()?;
+            let stream = frame.stream;
+            let is_plain = (payload.len() <= self.plain_len_max)
+                & (stream.slot() < self.slots_max)
+                & (self.link.slots.live() < self.permits);
+            if !is_plain {
+                return None;
+            }
+            let index = self.link.slots.accept(stream, head.initial_credit)?;
+            self.link.slots.at(index).remote_ended = true;
+            self.link.requests = self.link.requests.wrapping_add(1);
+            *input = frame.rest;
+            let message = Some(Piece::Borrowed(payload));
+            return Some(ServerEvent::Request {
+                stream,
+                head,
+                meta: Piece::EMPTY,
+                message,
+                end: true,
+            });
+        }
+        let frame = self.link.splitter.peek(MESSAGE, input)?;
+        let (stream, message) = (frame.stream, Piece::Borrowed(frame.body));
+        if message.len() > self.plain_len_max || !self.link.plain_message(stream, message.len()) {
+            return None;
+        }
+        *input = frame.rest;
+        Some(ServerEvent::Message { stream, message, end: false })
+    }
+
     pub(super) fn on_frame<'i>(
         &mut self,
         frame: Frame<'i>,
@@ -31,7 +70,6 @@ impl Server {
         self.on_other(frame)
     }
 
-    #[inline]
     fn on_request<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ServerEvent<'i>>, Violation> {
         let Frame { header, mut body } = frame;
         let (stream, flags) = (header.stream, header.flags);
@@ -114,7 +152,6 @@ impl Server {
         }
     }
 
-    #[inline(never)]
     fn on_other<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ServerEvent<'i>>, Violation> {
         let kind = frame.header.kind;
         let is_call = matches!(kind, FrameKind::Data | FrameKind::Credit | FrameKind::Rst);

@@ -24,7 +24,7 @@ pub(super) struct Slot {
     pub(super) phase: Phase,
     /// At the responder: the request has ended.
     pub(super) remote_ended: bool,
-    /// At the initiator: the REQUEST is in the output, and `number` counts.
+    /// The REQUEST was received, or is in the output and `number` counts.
     pub(super) is_sent: bool,
     /// At the initiator: cancelled while the parity of the reset timer was this.
     pub(super) reset_parity: bool,
@@ -107,7 +107,7 @@ impl Slots {
         if slot.phase != Phase::Free || !slot.is_later(id) {
             return None;
         }
-        *slot = Slot { reply_credit, ..Slot::open(id) };
+        *slot = Slot { reply_credit, is_sent: true, ..Slot::open(id) };
         self.live += 1;
         Some(index)
     }
