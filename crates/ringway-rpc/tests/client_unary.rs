@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_rpc::{Call, CallOptions, Client, Code, Codec, Kind, Metadata, Method, Status};
+use ringway_rpc::{Call, CallOptions, Client, Code, Codec, Kind, Metadata, Method, Policy, Status};
 use ringway_runtime::{spawn, timeout};
 use ringway_wire::native::{Body, Config, GoAwayCode, MetaWriter, Reply};
 
@@ -340,7 +340,8 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
         assert_eq!(overloaded.requests(), 1, "the same connection would refuse it again");
 
         let idle = HandServer::echo();
-        let client = Client::builder().address(&*overloaded.url()).address(&*idle.url()).build()?;
+        let client = Client::builder().address(&*overloaded.url()).address(&*idle.url());
+        let client = client.balance(Policy::RoundRobin).build()?;
         // As often as the budget of the client allows: ten times, and a tenth for each call.
         let mut refused = 0;
         for n in 0..20 {
@@ -476,7 +477,7 @@ fn a_lease_holds_calls_back_until_it_grows() {
 fn calls_are_spread_over_all_hosts() {
     run(async {
         let servers: Vec<_> = (0..3).map(|_| HandServer::echo()).collect();
-        let mut builder = Client::builder();
+        let mut builder = Client::builder().balance(Policy::RoundRobin);
         for server in &servers {
             builder = builder.address(&*server.url());
         }
@@ -493,6 +494,29 @@ fn calls_are_spread_over_all_hosts() {
             failed += usize::from(echo(&client, n.to_string()).await.is_err());
         }
         assert!(failed <= 1, "{failed} calls went to a host that is not there");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_slow_host_gets_fewer_calls() {
+    run(async {
+        let fast = HandServer::echo();
+        let slow = HandServer::start(
+            Config::default(),
+            Rc::new(|connection, request| {
+                let connection = Rc::clone(connection);
+                spawn(async move {
+                    ringway_runtime::sleep(10 * MS).await;
+                    connection.echo(request);
+                });
+            }),
+        );
+        let client = Client::builder().address(&*fast.url()).address(&*slow.url()).build()?;
+        for n in 0..200 {
+            assert_eq!(echo(&client, n.to_string()).await?, n.to_string());
+        }
+        assert!(slow.requests() < 20, "{} of 200 calls", slow.requests());
         Ok(())
     });
 }

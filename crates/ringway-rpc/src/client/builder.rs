@@ -8,6 +8,7 @@ use ringway_net::{Address, ClientTls, StreamLimits};
 use ringway_wire::native;
 
 use super::{CallOptions, Client, limits};
+use crate::balance::Policy;
 use crate::status::Status;
 
 /// Sets up a [`Client`]: where its servers are, how many connections, what calls do by default.
@@ -29,6 +30,7 @@ pub struct ClientBuilder {
     addresses: Vec<Address>,
     /// The first address that is none.
     failure: Option<Status>,
+    policy: Policy,
     tls: ClientTls,
     connect_timeout: Duration,
     connections_min: usize,
@@ -41,6 +43,9 @@ pub struct ClientBuilder {
 pub(super) struct Plan {
     /// One for each host.
     pub(super) targets: Vec<ringway_net::Client>,
+    /// What they are called, in the same order.
+    pub(super) names: Vec<String>,
+    pub(super) policy: Policy,
     /// Connections to keep to each host from each core that uses it.
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
@@ -54,6 +59,7 @@ impl ClientBuilder {
         Self {
             addresses: Vec::new(),
             failure: None,
+            policy: Policy::default(),
             tls: ClientTls::new(),
             connect_timeout: limits::CONNECT_TIMEOUT,
             connections_min: 1,
@@ -76,6 +82,12 @@ impl ClientBuilder {
                 self.failure.get_or_insert_with(|| invalid(ringway_net::Error::from(error)));
             }
         }
+        self
+    }
+
+    /// How calls are spread over several servers; by their latency and load if not set.
+    pub fn balance(mut self, policy: Policy) -> Self {
+        self.policy = policy;
         self
     }
 
@@ -139,6 +151,8 @@ impl ClientBuilder {
         let targets = self.addresses.iter().map(|address| self.target(address));
         let plan = Plan {
             targets: targets.collect::<Result<_, _>>()?,
+            names: self.addresses.iter().map(Address::to_string).collect(),
+            policy: self.policy,
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
             config: self.config,

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use ringway_runtime::{self as runtime, CoreHandle};
@@ -114,8 +115,12 @@ impl Hub {
         self.core.set(None);
         drop(self.desk.take());
         drop(self.pools.take());
-        drop(self.links.take());
+        let mut woken = Vec::new();
+        for link in self.links.take().into_iter().filter_map(|place| place.link) {
+            link.fail_all(self, "the core of the call has ended", &mut woken);
+        }
         drop(self.cells.replace(Cells::new()));
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// A moment as the machines of this core count it.

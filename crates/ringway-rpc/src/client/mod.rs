@@ -21,6 +21,7 @@ mod options;
 mod outcome;
 mod pool;
 mod registry;
+mod spread;
 mod stream_call;
 mod unary;
 

@@ -1,11 +1,13 @@
 //! What a caller says about a call besides its request.
 
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use ringway_wire::native::MetaWriter;
 
 use super::hub::Hub;
 use super::limits;
+use super::spread::hash_of;
 use crate::context;
 use crate::metadata::Metadata;
 use crate::method::Method;
@@ -31,6 +33,8 @@ pub struct CallOptions {
     pub(super) waits_for_ready: bool,
     idempotent: bool,
     pub(super) priority: u8,
+    /// A hash of what the call belongs to.
+    pub(super) key: Option<u64>,
     /// The deadline of the call that is being served, which calls made for it share.
     limit: Option<Instant>,
     /// The trace that the call being served belongs to.
@@ -104,6 +108,14 @@ impl CallOptions {
     #[must_use]
     pub fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// What the call belongs to, such as a user or a session: under
+    /// [`Policy::ConsistentHash`](crate::Policy::ConsistentHash) equal keys meet the same host.
+    #[must_use]
+    pub fn affinity(mut self, key: impl Hash) -> Self {
+        self.key = Some(hash_of(&key));
         self
     }
 

@@ -14,17 +14,18 @@ use ringway_wire::native::OpenError;
 use super::builder::Plan;
 use super::driver::Driver;
 use super::host::Host;
-use super::hub::{self, LinkKey};
+use super::hub::{self, Hub, LinkKey};
 use super::line::{Line, Ticket};
 use super::link::Link;
+use super::spread::Spread;
 use crate::resilience::RetryBudget;
 use crate::status::Status;
 
 pub(super) struct Pool {
     pub(super) plan: Arc<Plan>,
     hosts: Vec<Rc<Host>>,
-    /// Where round robin goes on.
-    next_host: Cell<usize>,
+    /// `None` where there is one host.
+    spread: Option<RefCell<Spread>>,
     /// Calls that wait for room.
     line: RefCell<Line>,
     /// Calls that wait for a moment: between two attempts, or before a hedge.
@@ -43,6 +44,8 @@ pub(super) struct Demand {
     pub(super) waits_for_ready: bool,
     /// A connection that has just refused the call.
     pub(super) avoid: Option<LinkKey>,
+    /// What a consistent hash goes by.
+    pub(super) key: Option<u64>,
 }
 
 /// Why a call was not sent.
@@ -55,10 +58,14 @@ pub(super) enum NotSent {
 impl Pool {
     pub(super) fn start(plan: Arc<Plan>) -> Rc<Self> {
         let hosts = (0..plan.targets.len()).map(|number| Host::new(number, &plan)).collect();
+        let spread = (plan.targets.len() > 1).then(|| {
+            let now = hub::with(|hub| hub.since_origin(runtime::now()));
+            RefCell::new(Spread::new(plan.policy, &plan.names, now, fastrand::u64(..)))
+        });
         let pool = Rc::new(Self {
             plan,
             hosts,
-            next_host: Cell::new(0),
+            spread,
             line: RefCell::default(),
             naps: RefCell::default(),
             budget: RefCell::default(),
@@ -154,18 +161,48 @@ impl Pool {
         if self.closed.get() {
             return None;
         }
-        let count = self.hosts.len();
-        let first = self.next_host.get();
-        for i in 0..count {
-            let at = (first + i) % count;
-            let host = &self.hosts[at];
-            if let Some(link) = host.best(demand.avoid) {
-                self.next_host.set((at + 1) % count);
-                return Some(link);
+        let Some(spread) = &self.spread else {
+            let host = &self.hosts[0];
+            let best = host.best(demand.avoid);
+            if best.is_none() {
+                self.fill(host, demand.now);
             }
-            self.fill(host, demand.now);
+            return best;
+        };
+        for host in &self.hosts {
+            if host.best(None).is_none() {
+                self.fill(host, demand.now);
+            }
         }
-        None
+        let now = hub::with(|hub| hub.since_origin(demand.now));
+        let reachable = |host: usize| self.hosts[host].best(demand.avoid).is_some();
+        let host = spread.borrow_mut().pick(now, demand.key, reachable)?;
+        self.hosts[host].best(demand.avoid)
+    }
+
+    /// A call was sent to the host with this number; it is to be told of once more.
+    #[inline]
+    pub(super) fn began(&self, host: usize) {
+        if let Some(spread) = &self.spread {
+            spread.borrow_mut().began(host);
+        }
+    }
+
+    /// Such a call was given up by its caller.
+    pub(super) fn given_up(&self, host: usize) {
+        if let Some(spread) = &self.spread {
+            spread.borrow_mut().given_up(host);
+        }
+    }
+
+    /// Such a call has ended.
+    #[inline]
+    pub(super) fn ended(&self, hub: &Hub, host: usize, failure: Option<&Status>, begun: Instant) {
+        if let Some(spread) = &self.spread {
+            let now = runtime::now();
+            let latency = now.saturating_duration_since(begun);
+            spread.borrow_mut().ended(host, failure, latency, hub.since_origin(now));
+        }
     }
 
     /// Opens the connections that a host lacks, if it may be tried now.
@@ -333,6 +370,10 @@ async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
         Ok(_not_needed_any_more) => return,
         Err(error) => {
             host.failed(error.to_string());
+            if let Some(spread) = &pool.spread {
+                let now = hub::with(|hub| hub.since_origin(runtime::now()));
+                spread.borrow_mut().unreachable(host.number(), now);
+            }
             return;
         }
     };

@@ -111,7 +111,8 @@ impl OpenTask {
         let now = runtime::now();
         let deadline = call.options.stream_deadline(call.method, now);
         let waits_for_ready = call.options.waits_for_ready;
-        let demand = Demand { now, deadline, waits_for_ready, avoid: None };
+        let key = call.options.key;
+        let demand = Demand { now, deadline, waits_for_ready, avoid: None, key };
         let meta = call.options.encode_meta(hub);
         let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));

@@ -9,6 +9,7 @@
 //! ```
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -58,13 +59,20 @@ enum Stage {
         place: Ticket,
         until: Instant,
     },
-    Flying {
-        cell: CellKey,
-        link: LinkKey,
-    },
+    Flying(Flying),
     Far(Far),
     Failed(Status),
     Over,
+}
+
+/// An attempt under way.
+#[derive(Clone, Copy)]
+struct Flying {
+    cell: CellKey,
+    link: LinkKey,
+    /// The number of its host in the pool.
+    host: usize,
+    begun: Instant,
 }
 
 impl Unary {
@@ -107,18 +115,22 @@ impl Unary {
     #[inline]
     fn poll_here(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            let Stage::Flying { cell, link } = self.stage else {
+            let Stage::Flying(flying) = self.stage else {
                 let failure = ready!(self.poll_before(hub, cx));
                 match self.after(hub, failure, None, cx) {
                     Some(failure) => return self.over(Err(failure)),
                     None => continue,
                 }
             };
-            let polled = hub.cells.borrow_mut().poll(cell, cx);
-            match ready!(polled) {
+            let polled = hub.cells.borrow_mut().poll(flying.cell, cx);
+            let outcome = ready!(polled);
+            if let Some(pool) = hub.known_pool(self.client) {
+                pool.ended(hub, flying.host, outcome.as_ref().err(), flying.begun);
+            }
+            match outcome {
                 Ok(reply) => return self.over(Ok(reply)),
                 Err(failure) => {
-                    if let Some(failure) = self.after(hub, failure, Some(link), cx) {
+                    if let Some(failure) = self.after(hub, failure, Some(flying.link), cx) {
                         return self.over(Err(failure));
                     }
                 }
@@ -206,7 +218,7 @@ impl Unary {
             Stage::New { avoid } => (None, avoid),
             Stage::Waiting(place) => (Some(place), None),
             Stage::Failed(status) => return Poll::Ready(status),
-            Stage::Flying { .. } | Stage::Napping { .. } | Stage::Far(_) => {
+            Stage::Flying(_) | Stage::Napping { .. } | Stage::Far(_) => {
                 unreachable!("handled by the callers")
             }
             Stage::Over => panic!("a call was polled after it had ended"),
@@ -221,17 +233,27 @@ impl Unary {
             pool.earn_retry();
         }
         let deadline = self.deadline;
-        let demand = Demand { now, deadline, waits_for_ready: self.options.waits_for_ready, avoid };
+        let demand = Demand {
+            now,
+            deadline,
+            waits_for_ready: self.options.waits_for_ready,
+            avoid,
+            key: self.options.key,
+        };
         let meta = self.options.encode_meta(hub);
         let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let sent = pool.send(&demand, place, cx.waker(), |link| {
             let cell = link.open(hub, self.open(&meta, timeout), until, cx.waker())?;
-            Ok((cell, link.key))
+            Ok((cell, Rc::clone(link)))
         });
         hub.return_scratch(meta);
         match sent {
-            Ok((cell, link)) => self.stage = Stage::Flying { cell, link },
+            Ok((cell, link)) => {
+                let host = link.host.number();
+                pool.began(host);
+                self.stage = Stage::Flying(Flying { cell, link: link.key, host, begun: now });
+            }
             Err(NotSent::Waits(place)) => self.stage = Stage::Waiting(place),
             Err(NotSent::Failed(status)) => return Poll::Ready(status),
         }
@@ -258,7 +280,7 @@ impl Unary {
     #[cold]
     fn go_far(&mut self) -> Result<(), Status> {
         let core = match &self.stage {
-            Stage::Waiting(_) | Stage::Napping { .. } | Stage::Flying { .. } => self.core,
+            Stage::Waiting(_) | Stage::Napping { .. } | Stage::Flying(_) => self.core,
             _ => registry::background_core()?,
         };
         let call = Unary {
@@ -309,8 +331,11 @@ impl Drop for Unary {
     fn drop(&mut self) {
         let (core, client) = (self.core, self.client);
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Flying { cell, .. } => hub::on_core(core, move |hub| {
+            Stage::Flying(Flying { cell, host, .. }) => hub::on_core(core, move |hub| {
                 hub.abandon(cell, Code::Cancelled, "");
+                if let Some(pool) = hub.known_pool(client) {
+                    pool.given_up(host);
+                }
             }),
             Stage::Waiting(place) => leave_line(core, client, place),
             Stage::Napping { place, .. } => hub::on_core(core, move |hub| {

@@ -1,0 +1,110 @@
+//! Which of several hosts a call goes to: what the policies need to know, learned from how calls
+//! went.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use crate::balance::{Balancer, Load, PeakEwma, Pick, Policy};
+use crate::resilience::{Evidence, Health, may_eject};
+use crate::status::{Code, Origin, Status};
+
+pub(super) struct Spread {
+    balancer: Balancer,
+    loads: Vec<Load>,
+    health: Vec<Health>,
+}
+
+impl Spread {
+    /// For hosts with these names, which all join at `now`.
+    pub(super) fn new(policy: Policy, hosts: &[String], now: Duration, seed: u64) -> Self {
+        let load = |host: &String| Load::new(hash_of(host), 1, PeakEwma::default(), now);
+        let loads: Vec<_> = hosts.iter().map(load).collect();
+        let mut balancer = Balancer::new(policy, seed);
+        balancer.hosts_changed(&loads);
+        Self { balancer, health: vec![Health::new(now); loads.len()], loads }
+    }
+
+    /// The host for the next call, of those that are `reachable`. Where all of them are ejected,
+    /// ejection counts for nothing.
+    pub(super) fn pick(
+        &mut self,
+        now: Duration,
+        key: Option<u64>,
+        reachable: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let pick = Pick { now, key, tried: &[] };
+        for (host, load) in self.loads.iter_mut().enumerate() {
+            load.available = reachable(host) && self.health[host].is_available(now);
+        }
+        if let Some(host) = self.balancer.pick(&mut self.loads, pick) {
+            return Some(host);
+        }
+        for (host, load) in self.loads.iter_mut().enumerate() {
+            load.available = reachable(host);
+        }
+        self.balancer.pick(&mut self.loads, pick)
+    }
+
+    /// A call was sent to the host.
+    pub(super) fn began(&mut self, host: usize) {
+        self.loads[host].in_flight += 1;
+        self.health[host].called();
+    }
+
+    /// A call was given up by its caller, which says nothing of the host.
+    pub(super) fn given_up(&mut self, host: usize) {
+        self.loads[host].in_flight -= 1;
+        self.health[host].told_nothing();
+    }
+
+    /// A call has ended.
+    pub(super) fn ended(
+        &mut self,
+        host: usize,
+        failure: Option<&Status>,
+        latency: Duration,
+        now: Duration,
+    ) {
+        let load = &mut self.loads[host];
+        load.in_flight -= 1;
+        let evidence = failure.map_or(Evidence::Good, evidence_of);
+        if evidence == Evidence::Good {
+            load.latency.observe(latency, now);
+        }
+        self.learn(host, evidence, now);
+    }
+
+    /// Connecting to the host has failed.
+    pub(super) fn unreachable(&mut self, host: usize, now: Duration) {
+        self.learn(host, Evidence::Silent, now);
+    }
+
+    fn learn(&mut self, host: usize, evidence: Evidence, now: Duration) {
+        if self.health[host].learn(evidence, now) {
+            let ejected = self.health.iter().filter(|health| health.is_ejected()).count();
+            if may_eject(ejected, self.health.len()) {
+                self.health[host].eject(now);
+            }
+        }
+    }
+}
+
+fn evidence_of(failure: &Status) -> Evidence {
+    match failure.code() {
+        Code::Unavailable if failure.origin() == Origin::Local => Evidence::Silent,
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::ResourceExhausted
+        | Code::Internal
+        | Code::Unknown
+        | Code::DataLoss => Evidence::Bad,
+        _ => Evidence::Good,
+    }
+}
+
+/// The same in every process of the same program, so that equal keys meet the same host.
+pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
