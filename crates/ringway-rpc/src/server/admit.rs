@@ -14,7 +14,7 @@ use ringway_wire::native::{Piece, RequestHead, StreamId};
 
 use super::calls::Call;
 use super::connection::NativeConnection;
-use super::dispatch::{Arrival, takes_one_message};
+use super::dispatch::{Arrival, kept, takes_one_message};
 use super::entry::Entry;
 use crate::codec;
 use crate::status::Status;
@@ -32,7 +32,7 @@ pub(super) struct Queued {
 
 impl NativeConnection {
     #[inline]
-    pub(super) fn admit(self: &Rc<Self>, place: usize, arrival: Arrival<'_>) {
+    pub(super) fn admit(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
         let core = Rc::clone(self.core());
         let entry = core.entry(place);
         if arrival.head.codec != entry.codec_in() || arrival.head.compression & 0xF != 0 {
@@ -55,7 +55,7 @@ impl NativeConnection {
     }
 
     #[cold]
-    fn refuse_codec(&self, entry: &Entry, stream: StreamId, head: RequestHead) {
+    fn refuse_codec(&self, entry: &Entry, stream: StreamId, head: &RequestHead) {
         let message = match head.compression & 0xF {
             0 => {
                 let (takes, comes) = (codec::name(entry.codec_in()), codec::name(head.codec));
@@ -67,16 +67,16 @@ impl NativeConnection {
     }
 
     #[cold]
-    fn enqueue(self: &Rc<Self>, place: usize, arrival: Arrival<'_>) {
+    fn enqueue(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
         let now = arrival.at;
         let Arrival { stream, head, meta, message, end, at } = arrival;
         self.calls.borrow_mut().insert(Call::queued(stream));
         let queued = Queued {
             connection: Rc::clone(self),
             stream,
-            head,
-            meta: meta.into_bytes(),
-            message: message.map(Piece::into_bytes),
+            head: *head,
+            meta: kept(meta),
+            message: message.take().map(Piece::into_bytes),
             end,
             at,
         };
@@ -105,7 +105,8 @@ impl Queued {
         if connection.calls.borrow_mut().remove(stream).is_none() {
             return false;
         }
-        let (meta, message) = (Piece::Owned(meta), message.map(Piece::Owned));
+        let (head, meta) = (&head, &Piece::Owned(meta));
+        let message = &mut message.map(Piece::Owned);
         connection.run(place, Arrival { stream, head, meta, message, end, at }, waited);
         true
     }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
 use super::calls::{Call, Opened};
@@ -14,12 +15,14 @@ use crate::method::Kind;
 use crate::status::{Code, Status};
 use crate::stream_table::Unread;
 
-/// A request as it came, its bytes still those that were received where that is possible.
-pub(super) struct Arrival<'i> {
+/// A request as it came, its bytes still those that were received where that is possible. It refers
+/// to the machine's event instead of moving it: a call has no cheaper part than its copies.
+pub(super) struct Arrival<'a, 'i> {
     pub(super) stream: StreamId,
-    pub(super) head: RequestHead,
-    pub(super) meta: Piece<'i>,
-    pub(super) message: Option<Piece<'i>>,
+    pub(super) head: &'a RequestHead,
+    pub(super) meta: &'a Piece<'i>,
+    /// Whoever uses it takes it.
+    pub(super) message: &'a mut Option<Piece<'i>>,
     /// The client sends nothing more.
     pub(super) end: bool,
     /// When it came.
@@ -28,11 +31,17 @@ pub(super) struct Arrival<'i> {
 
 impl NativeConnection {
     #[inline]
-    pub(super) fn on_event(self: &Rc<Self>, event: ServerEvent<'_>, now: Duration) {
+    pub(super) fn on_event(self: &Rc<Self>, mut event: ServerEvent<'_>, now: Duration) {
+        if let ServerEvent::Request { stream, head, meta, message, end } = &mut event {
+            let (stream, end) = (*stream, *end);
+            return self.on_request(Arrival { stream, head, meta, message, end, at: now });
+        }
+        self.on_other_event(event, now);
+    }
+
+    fn on_other_event(self: &Rc<Self>, event: ServerEvent<'_>, now: Duration) {
         match event {
-            ServerEvent::Request { stream, head, meta, message, end } => {
-                self.on_request(Arrival { stream, head, meta, message, end, at: now });
-            }
+            ServerEvent::Request { .. } => unreachable!("requests have been served"),
             ServerEvent::Named { method, meta } => self.learn(method, &meta),
             ServerEvent::Message { stream, message, end } => {
                 self.on_message(stream, message, end, now);
@@ -52,7 +61,7 @@ impl NativeConnection {
     }
 
     #[inline]
-    fn on_request(self: &Rc<Self>, arrival: Arrival<'_>) {
+    fn on_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
         let meaning = self.numbers.borrow().meaning(arrival.head.method);
         match meaning {
             Meaning::Method(place) => self.admit(place, arrival),
@@ -63,8 +72,8 @@ impl NativeConnection {
 
     /// The first call of a number says the name that it stands for.
     #[cold]
-    fn on_named_request(self: &Rc<Self>, arrival: Arrival<'_>) {
-        let Some(name) = request_meta::method_name(&arrival.meta) else {
+    fn on_named_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
+        let Some(name) = request_meta::method_name(arrival.meta) else {
             let status = Status::unimplemented("the request names no method");
             return self.fail(arrival.stream, &status);
         };
@@ -124,7 +133,7 @@ impl NativeConnection {
         match opened {
             Some(opened) => {
                 let Opened { place, head, meta } = *opened;
-                let (meta, message) = (Piece::Owned(meta), Some(message));
+                let (head, meta, message) = (&head, &Piece::Owned(meta), &mut Some(message));
                 self.admit(place, Arrival { stream, head, meta, message, end, at: now });
             }
             None => {
@@ -174,14 +183,22 @@ impl NativeConnection {
     }
 
     /// Keeps a request of one message until that comes.
-    pub(super) fn await_message(&self, place: usize, arrival: Arrival<'_>) {
+    pub(super) fn await_message(&self, place: usize, arrival: Arrival<'_, '_>) {
         let Arrival { stream, head, meta, end, .. } = arrival;
         if end {
             let message = "the method takes one message, and none was sent";
             return self.fail(stream, &Status::unimplemented(message));
         }
-        let opened = Opened { place, head, meta: meta.into_bytes() };
+        let opened = Opened { place, head: *head, meta: kept(meta) };
         self.calls.borrow_mut().insert(Call::opening(stream, opened));
+    }
+}
+
+/// Metadata that is to outlive the view in which it came.
+pub(super) fn kept(meta: &Piece<'_>) -> Bytes {
+    match meta {
+        Piece::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+        Piece::Owned(bytes) => bytes.clone(),
     }
 }
 

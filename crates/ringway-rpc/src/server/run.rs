@@ -23,14 +23,14 @@ use crate::stream_table::Handles;
 impl NativeConnection {
     /// Runs a call that has been admitted, after it has waited for `waited` in a queue.
     #[inline]
-    pub(super) fn run(self: &Rc<Self>, place: usize, arrival: Arrival<'_>, waited: Duration) {
+    pub(super) fn run(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>, waited: Duration) {
         let core = self.core();
         let entry = core.entry(place);
         let method = entry.method();
         let Arrival { stream, head, meta, message, end, at } = arrival;
         let bytes_in = message.as_ref().map_or(0, |message| message.len());
         let measures = Measures { began: core.begins_at(at + waited), waited, bytes_in };
-        let request = match RequestMeta::read(&head, &meta) {
+        let request = match RequestMeta::read(head, meta) {
             Ok(request) => request,
             Err(status) => return self.end_unrun(entry, stream, &status),
         };
@@ -50,16 +50,16 @@ impl NativeConnection {
         };
         let context = Context::begin(begun, request.metadata);
         let (message, carried) = match method.kind {
-            Kind::Unary => (message, None),
-            Kind::ServerStream => (message, Some(self.open_stream(stream, Handles::Writer))),
+            Kind::Unary => (message.take(), None),
+            Kind::ServerStream => (message.take(), Some(self.open_stream(stream, Handles::Writer))),
             Kind::ClientStream => {
                 let carried = self.open_stream(stream, Handles::Reader);
-                self.begin_stream(stream, message, end);
+                self.begin_stream(stream, message.take(), end);
                 (None, Some(carried))
             }
             Kind::Bidi => {
                 let carried = self.open_stream(stream, Handles::Both);
-                self.begin_stream(stream, message, end);
+                self.begin_stream(stream, message.take(), end);
                 (None, Some(carried))
             }
         };
