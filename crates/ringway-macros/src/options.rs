@@ -44,7 +44,10 @@ fn parse_options(
     Ok(())
 }
 
-fn value<T: Parse>(input: ParseStream<'_>) -> Result<T> {
+fn value<T: Parse>(key: &Ident, input: ParseStream<'_>) -> Result<T> {
+    if !input.peek(Token![=]) {
+        return Err(Error::new(key.span(), format!("`{key}` needs a value: `{key} = …`")));
+    }
     input.parse::<Token![=]>()?;
     input.parse()
 }
@@ -58,10 +61,10 @@ impl Parse for ServiceOptions {
         let mut options = Self::default();
         parse_options(input, |key, input| {
             match &*key.to_string() {
-                "crate" => options.library = Some(value::<LitStr>(input)?.parse()?),
-                "package" => options.package = Some(package(&value(input)?)?),
-                "name" => options.name = Some(identifier(&value(input)?)?),
-                "descriptors" => options.descriptors = Some(value(input)?),
+                "crate" => options.library = Some(value::<LitStr>(key, input)?.parse()?),
+                "package" => options.package = Some(package(&value(key, input)?)?),
+                "name" => options.name = Some(identifier(&value(key, input)?)?),
+                "descriptors" => options.descriptors = Some(value(key, input)?),
                 _ => return Err(unknown(key, "`package`, `name`, `descriptors` and `crate`")),
             }
             Ok(())
@@ -93,14 +96,14 @@ impl MethodOptions {
         parse_options(input, |key, input| {
             match &*key.to_string() {
                 "name" => {
-                    let name = value(input)?;
+                    let name = value(key, input)?;
                     identifier(&name)?;
                     self.name = Some(name);
                 }
                 "idempotent" => self.idempotent = true,
                 "offload" => self.offload = Some(key.span()),
-                "timeout_ms" => self.timeout_ms = Some(at_least_one(&value(input)?)?),
-                "concurrency" => self.concurrency = Some(at_least_one(&value(input)?)?),
+                "timeout_ms" => self.timeout_ms = Some(at_least_one(&value(key, input)?)?),
+                "concurrency" => self.concurrency = Some(at_least_one(&value(key, input)?)?),
                 _ => {
                     let known = "`idempotent`, `offload`, `timeout_ms`, `concurrency` and `name`";
                     return Err(unknown(key, known));

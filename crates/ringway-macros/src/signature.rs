@@ -220,3 +220,80 @@ fn types_of(segment: &PathSegment) -> Vec<&Type> {
 fn is_unit(ty: &Type) -> bool {
     matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+    use syn::{TraitItemFn, parse_quote};
+
+    use super::*;
+
+    fn text(ty: &Type) -> String {
+        ty.to_token_stream().to_string()
+    }
+
+    #[track_caller]
+    fn check(function: &TraitItemFn, input: (&str, bool), output: (&str, bool)) {
+        let shape = read(&function.sig).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((&*text(&shape.input), shape.streams_in), input);
+        assert_eq!((&*text(&shape.output), shape.streams_out), output);
+    }
+
+    #[test]
+    fn the_signature_says_the_kind() {
+        check(
+            &parse_quote!(
+                async fn m(&self, request: A) -> Result<B, Status>;
+            ),
+            ("A", false),
+            ("B", false),
+        );
+        check(
+            &parse_quote!(
+                async fn m(
+                    &self,
+                    context: rpc::Context,
+                    requests: rpc::Streaming<A>,
+                ) -> io::Result<B, rpc::Status>;
+            ),
+            ("A", true),
+            ("B", false),
+        );
+        check(
+            &parse_quote!(
+                async fn m(&self, request: (), replies: Sink<Vec<u8>>) -> Result<(), Status>;
+            ),
+            ("()", false),
+            ("Vec < u8 >", true),
+        );
+        check(
+            &parse_quote!(
+                async fn m(&self, _: Streaming<A>, _: Sink<B>) -> Result<()>;
+            ),
+            ("A", true),
+            ("B", true),
+        );
+    }
+
+    #[test]
+    fn streams_are_of_one_message() {
+        for (function, expected) in [
+            (
+                parse_quote!(
+                    async fn m(&self, requests: Streaming) -> Result<B, Status>;
+                ),
+                "say of which messages: `Streaming<T>`",
+            ),
+            (
+                parse_quote!(
+                    async fn m(&self, request: A, replies: Sink<B, C>) -> Result<(), Status>;
+                ),
+                "say of which messages: `Sink<T>`",
+            ),
+        ] {
+            let function: TraitItemFn = function;
+            let error = read(&function.sig).err().expect("it says not of what");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

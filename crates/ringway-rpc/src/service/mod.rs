@@ -3,6 +3,8 @@
 mod in_place;
 mod offload;
 mod provider;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,0 +1,198 @@
+//! A service made by `#[service]`, called through the client made by it, over real sockets.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_rpc::{
+    CallOptions, Client, Context, Server, ServerHandle, Service, Sink, Status, Streaming, service,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Tick {
+    #[prost(uint64, tag = "1")]
+    cents: u64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Summary {
+    ticks: usize,
+    cents: u64,
+}
+
+#[service(package = "market.v1", crate = "ringway_rpc")]
+trait Market {
+    /// The symbol, backwards.
+    async fn quote(&self, symbol: Bytes) -> Result<Bytes, Status>;
+    /// What the caller said beside the request, with its deadline's presence.
+    async fn tenant(&self, context: Context, request: ()) -> Result<String, Status>;
+    #[method(offload)]
+    async fn thread(&self, context: Context, request: String) -> Result<String, Status>;
+    #[method(timeout_ms = 20)]
+    async fn never(&self, request: ()) -> Result<(), Status>;
+    async fn upload(&self, ticks: Streaming<Tick>) -> Result<Summary, Status>;
+    async fn watch(&self, count: Summary, ticks: Sink<Tick>) -> Result<(), Status>;
+    async fn double(&self, ticks: Streaming<Tick>, doubled: Sink<Tick>) -> Result<(), Status>;
+}
+
+/// Not `Sync`, as an implementation of one core may be.
+#[derive(Default)]
+struct Exchange {
+    quotes: Cell<u32>,
+}
+
+impl Market for Exchange {
+    async fn quote(&self, symbol: Bytes) -> Result<Bytes, Status> {
+        self.quotes.set(self.quotes.get() + 1);
+        match symbol.is_empty() {
+            true => Err(Status::invalid_argument("which symbol?")),
+            false => Ok(symbol.iter().rev().copied().collect()),
+        }
+    }
+
+    async fn tenant(&self, context: Context, (): ()) -> Result<String, Status> {
+        context.set_trailer("quotes", self.quotes.get().to_string())?;
+        let tenant = context.metadata().get("tenant").unwrap_or("nobody");
+        Ok(format!("{tenant} {}", context.remaining().is_some()))
+    }
+
+    async fn thread(&self, context: Context, request: String) -> Result<String, Status> {
+        let thread = std::thread::current().name().unwrap_or("").to_owned();
+        Ok(format!("{request} {} {thread}", context.method().short_name()))
+    }
+
+    async fn never(&self, (): ()) -> Result<(), Status> {
+        std::future::pending().await
+    }
+
+    async fn upload(&self, mut ticks: Streaming<Tick>) -> Result<Summary, Status> {
+        let mut summary = Summary { ticks: 0, cents: 0 };
+        while let Some(tick) = ticks.next().await? {
+            summary.ticks += 1;
+            summary.cents += tick.cents;
+        }
+        Ok(summary)
+    }
+
+    async fn watch(&self, count: Summary, mut ticks: Sink<Tick>) -> Result<(), Status> {
+        for cents in 0..count.cents {
+            ticks.send(Tick { cents }).await?;
+        }
+        Err(Status::out_of_range("no more"))
+    }
+
+    async fn double(
+        &self,
+        mut ticks: Streaming<Tick>,
+        mut doubled: Sink<Tick>,
+    ) -> Result<(), Status> {
+        while let Some(tick) = ticks.next().await? {
+            doubled.send(Tick { cents: tick.cents * 2 }).await?;
+        }
+        Ok(())
+    }
+}
+
+fn serve(service: impl Service) -> (ServerHandle, MarketClient) {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a port");
+    let server = server.threads(1).service(service).start().expect("it starts");
+    let client = Client::connect(server.addresses()[0].clone()).expect("a good address");
+    (server, MarketClient::new(client))
+}
+
+/// Runs a test on a core of its own, for a minute at most.
+fn run<F: Future<Output = Result<(), Status>>>(test: impl FnOnce(MarketClient) -> F) {
+    let (server, market) = serve(MarketServer::per_core(Exchange::default));
+    let outcome = ringway_runtime::block_on(async {
+        ringway_runtime::timeout(Duration::from_secs(60), test(market)).await
+    });
+    outcome.expect("a core").expect("in time").expect("success");
+    server.abort();
+}
+
+#[test]
+fn unary() {
+    run(async |market: MarketClient| {
+        assert_eq!(market.quote(Bytes::from_static(b"RWY")).await?, "YWR");
+        let refused = market.quote(Bytes::new()).await.expect_err("there is no symbol");
+        assert_eq!(refused.to_string(), "INVALID_ARGUMENT: which symbol?");
+        let reply = market.tenant(()).metadata("tenant", "blue").full().await?;
+        assert_eq!(reply.message, "blue true");
+        assert_eq!(reply.trailers.get("quotes"), Some("2"), "one implementation a core");
+        Ok(())
+    });
+}
+
+#[test]
+fn options_of_a_client_hold_for_its_calls() {
+    run(async |market: MarketClient| {
+        let market = market.with(CallOptions::new().no_timeout().metadata("tenant", "red"));
+        assert_eq!(market.tenant(()).await?, "red false");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_declared_timeout_is_the_default() {
+    run(async |market: MarketClient| {
+        assert!(market.never(()).await.is_err_and(|status| status.is_deadline_exceeded()));
+        Ok(())
+    });
+}
+
+#[test]
+fn offloaded_calls_run_on_the_blocking_pool() {
+    run(async |market: MarketClient| {
+        assert_eq!(market.thread("hello".to_owned()).await?, "hello Thread ringway-blocking");
+        Ok(())
+    });
+}
+
+#[test]
+fn client_stream() {
+    run(async |market: MarketClient| {
+        let (mut ticks, summary) = market.upload();
+        for cents in 1..=1_000 {
+            ticks.send(Tick { cents }).await?;
+        }
+        ticks.finish();
+        assert_eq!(summary.await?, Summary { ticks: 1_000, cents: 500_500 });
+        Ok(())
+    });
+}
+
+#[test]
+fn server_stream() {
+    run(async |market: MarketClient| {
+        let mut ticks = market.watch(Summary { ticks: 0, cents: 1_000 });
+        for cents in 0..1_000 {
+            assert_eq!(ticks.next().await?, Some(Tick { cents }));
+        }
+        let end = ticks.next().await.expect_err("the handler's status ends the stream");
+        assert!(end.is_out_of_range(), "{end}");
+        Ok(())
+    });
+}
+
+#[test]
+fn bidi() {
+    run(async |market: MarketClient| {
+        let (mut ticks, mut doubled) = market.double();
+        for cents in 0..100 {
+            ticks.send(Tick { cents }).await?;
+            assert_eq!(doubled.next().await?, Some(Tick { cents: cents * 2 }));
+        }
+        ticks.finish();
+        assert_eq!(doubled.next().await?, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_thread_that_may_block_waits() {
+    let (server, market) = serve(MarketServer::per_core(Exchange::default));
+    assert_eq!(market.quote(Bytes::from_static(b"ab")).wait().expect("a reply"), "ba");
+    server.abort();
+}

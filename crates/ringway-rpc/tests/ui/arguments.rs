@@ -1,0 +1,41 @@
+//! What a method takes.
+
+use ringway_rpc::{Context, Sink, Status, Streaming, service};
+
+#[service]
+trait Market {
+    async fn no_request(&self) -> Result<String, Status>;
+    async fn context_alone(&self, context: Context) -> Result<String, Status>;
+    async fn sink_alone(&self, replies: Sink<String>) -> Result<(), Status>;
+    async fn sink_first(&self, replies: Sink<String>, request: String) -> Result<(), Status>;
+    async fn two_sinks(
+        &self,
+        request: String,
+        quotes: Sink<String>,
+        fills: Sink<String>,
+    ) -> Result<(), Status>;
+    async fn two_sinks_alone(&self, a: Sink<String>, b: Sink<String>) -> Result<(), Status>;
+    async fn two_requests(&self, symbol: String, price: u64) -> Result<String, Status>;
+    async fn two_streams(
+        &self,
+        orders: Streaming<String>,
+        ticks: Streaming<String>,
+    ) -> Result<String, Status>;
+    async fn after_the_sink(
+        &self,
+        request: String,
+        replies: Sink<String>,
+        limit: u64,
+    ) -> Result<(), Status>;
+    async fn context_last(&self, request: String, context: Context) -> Result<String, Status>;
+    async fn two_contexts(
+        &self,
+        context: Context,
+        again: Context,
+        request: String,
+    ) -> Result<String, Status>;
+    async fn borrowed(&self, request: &str) -> Result<String, Status>;
+    async fn anything(&self, request: impl Send) -> Result<String, Status>;
+}
+
+fn main() {}
