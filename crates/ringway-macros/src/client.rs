@@ -52,6 +52,7 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
 fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let (input, output) = (&method.shape.input, &method.shape.output);
+    let (codec_in, codec_out) = (service.codec_of(input), service.codec_of(output));
     let (function, docs) = (&method.ident, &method.docs);
     let summary = method.docs.is_empty().then(|| {
         let summary = format!("Calls `{}/{}`.", service.wire_name, method.wire_name);
@@ -72,12 +73,7 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
         #(#docs)*
         #summary
         #visibility fn #function(&self #parameter) -> #returned {
-            self.client.#kind(
-                &__METHODS[#place],
-                #library::codec_of!(#input),
-                #library::codec_of!(#output)
-                #argument
-            )
+            self.client.#kind(&__METHODS[#place], #codec_in, #codec_out #argument)
         }
     }
 }

@@ -11,7 +11,7 @@ use proc_macro::TokenStream;
 
 /// Makes a service of a trait: server glue and a typed client, from one declaration.
 ///
-/// ```ignore
+/// ```text
 /// use ringway::rpc::{Client, Context, Server, Sink, Status, Streaming};
 ///
 /// #[ringway::service(package = "market.v1")]

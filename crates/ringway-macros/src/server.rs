@@ -68,8 +68,9 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
 
 /// The statement that adds a method to the table of a core.
 fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
-    let (library, ident) = (&service.library, &service.item.ident);
-    let (input, output) = (&method.shape.input, &method.shape.output);
+    let ident = &service.item.ident;
+    let codec_in = service.codec_of(&method.shape.input);
+    let codec_out = service.codec_of(&method.shape.output);
     let function = &method.ident;
     let context = method.shape.takes_context.then(|| quote!(context,));
     let context_name = if method.shape.takes_context { quote!(context) } else { quote!(_) };
@@ -90,8 +91,8 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     quote! {
         methods.#add(
             &__METHODS[#place],
-            #library::codec_of!(#input),
-            #library::codec_of!(#output),
+            #codec_in,
+            #codec_out,
             {
                 #capture
                 move |#context_name, request, #sink| {

@@ -1,8 +1,9 @@
 //! From the trait to everything that is generated.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, format_ident, quote};
-use syn::{Error, Expr, Item, ItemTrait, Path, Result, TraitItem, parse_quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, Item, ItemTrait, Path, Result, TraitItem, Type, parse_quote};
 
 use crate::method::Method;
 use crate::options::{MethodOptions, ServiceOptions};
@@ -95,6 +96,16 @@ impl Service {
     /// `Market` and `Server` make `MarketServer`.
     pub(crate) fn derived_name(&self, what: &str) -> Ident {
         format_ident!("{}{what}", self.item.ident)
+    }
+
+    /// The codec of a message. What is wrong with the message is said where its type stands.
+    pub(crate) fn codec_of(&self, message: &Type) -> TokenStream {
+        let span = message.span();
+        let library = self.library.to_token_stream().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(span));
+            token
+        });
+        quote_spanned!(span => #(#library)*::codec_of!(#message))
     }
 
     fn generate(&self) -> TokenStream {

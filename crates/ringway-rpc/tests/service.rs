@@ -103,7 +103,10 @@ fn serve(service: impl Service) -> (ServerHandle, MarketClient) {
 }
 
 /// Runs a test on a core of its own, for a minute at most.
-fn run<F: Future<Output = Result<(), Status>>>(test: impl FnOnce(MarketClient) -> F) {
+fn run<F>(test: impl FnOnce(MarketClient) -> F + 'static)
+where
+    F: Future<Output = Result<(), Status>> + 'static,
+{
     let (server, market) = serve(MarketServer::per_core(Exchange::default));
     let outcome = ringway_runtime::block_on(async {
         ringway_runtime::timeout(Duration::from_secs(60), test(market)).await
