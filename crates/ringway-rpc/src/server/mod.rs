@@ -165,6 +165,12 @@ impl Server {
         self.net(|net| net.tls(tls))
     }
 
+    /// Calls `ready` once all cores listen, on the thread that starts the server: the moment to
+    /// tell others the addresses.
+    pub fn on_ready(self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
+        self.net(|net| net.on_ready(ready))
+    }
+
     /// Everything else about cores, connections and sockets.
     ///
     /// ```no_run

@@ -1,12 +1,12 @@
 //! How calls end.
 
 mod code;
+mod convert;
 mod native;
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,36 +223,6 @@ impl StdError for Status {
     }
 }
 
-impl From<io::Error> for Status {
-    /// The kinds that have a code of their own keep it, all others are UNKNOWN.
-    fn from(error: io::Error) -> Self {
-        use io::ErrorKind as E;
-        let code = match error.kind() {
-            E::NotFound => Code::NotFound,
-            E::AlreadyExists => Code::AlreadyExists,
-            E::PermissionDenied => Code::PermissionDenied,
-            E::InvalidInput | E::InvalidData => Code::InvalidArgument,
-            E::TimedOut => Code::DeadlineExceeded,
-            E::ConnectionRefused
-            | E::ConnectionReset
-            | E::ConnectionAborted
-            | E::NotConnected
-            | E::BrokenPipe => Code::Unavailable,
-            E::OutOfMemory | E::StorageFull | E::QuotaExceeded => Code::ResourceExhausted,
-            E::UnexpectedEof => Code::DataLoss,
-            E::Unsupported => Code::Unimplemented,
-            _ => Code::Unknown,
-        };
-        Self::new(code, error.to_string()).with_source(error)
-    }
-}
-
-impl From<Status> for ringway_net::Error {
-    fn from(status: Status) -> Self {
-        Self::other(status)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,13 +247,5 @@ mod tests {
         assert_eq!(status.source().expect("a cause").to_string(), "disk on fire");
         assert_eq!(format!("{status:?}"), "Status(INTERNAL: cannot store, Local, disk on fire)");
         assert_eq!(status.to_string(), "INTERNAL: cannot store", "nothing of it for the peer");
-    }
-
-    #[test]
-    fn errors_of_the_system_keep_their_meaning() {
-        let refused = Status::from(io::Error::from(io::ErrorKind::ConnectionRefused));
-        assert!(refused.is_unavailable());
-        assert!(refused.source().is_some_and(|source| source.is::<io::Error>()));
-        assert!(Status::from(io::Error::other("?")).is_unknown());
     }
 }
