@@ -4,11 +4,40 @@
 //!
 //! | module | is for |
 //! |---|---|
+//! | [`rpc`] | services, clients, streams, deadlines: [`service`] makes both sides of a trait |
 //! | [`net`] | servers, clients, connections, TLS, sessions, groups |
 //! | [`wire`] | codecs: bytes ⇄ messages, without I/O |
 //! | [`runtime`] | tasks, timers, buffers and raw sockets of one core |
 //!
 //! # Examples
+//!
+//! A service, and a call of it:
+//!
+//! ```no_run
+//! use ringway::rpc::{Client, Server, Status};
+//!
+//! #[ringway::service(package = "hello.v1")]
+//! trait Greeter {
+//!     async fn greet(&self, name: String) -> Result<String, Status>;
+//! }
+//!
+//! struct English;
+//!
+//! impl Greeter for English {
+//!     async fn greet(&self, name: String) -> Result<String, Status> {
+//!         Ok(format!("Hello, {name}!"))
+//!     }
+//! }
+//!
+//! fn main() -> ringway::Result {
+//!     let server = Server::bind("tcp://127.0.0.1:9000")?.service(GreeterServer::new(English));
+//!     let server = server.start()?;
+//!     let greeter = GreeterClient::new(Client::connect("tcp://127.0.0.1:9000")?);
+//!     println!("{}", greeter.greet("world".into()).wait()?); // `.await` in async code
+//!     server.shutdown();
+//!     server.wait()
+//! }
+//! ```
 //!
 //! A server that sends every byte back, one thread and one listener a core, drained on SIGTERM:
 //!
@@ -30,6 +59,8 @@
 
 pub use ringway_net as net;
 pub use ringway_net::{Error, Result};
+pub use ringway_rpc as rpc;
+pub use ringway_rpc::service;
 pub use ringway_runtime as runtime;
 pub use ringway_wire as wire;
 

@@ -1,5 +1,7 @@
 //! An example as a process of its own.
 
+#![allow(dead_code)] // each test uses its part
+
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -57,6 +59,18 @@ impl Example {
         }
     }
 
+    /// The lines up to the end of what it prints, which is its own.
+    pub(crate) fn rest(&self) -> Vec<String> {
+        let mut rest = Vec::new();
+        loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(line) => rest.push(line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return rest,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("{} does not end", self.name),
+            }
+        }
+    }
+
     /// Waits for it to end by itself.
     pub(crate) fn wait(self) {
         let status = self.ended.recv_timeout(LIMIT);
@@ -64,9 +78,19 @@ impl Example {
         assert!(status.success(), "{} ended by {status}", self.name);
     }
 
+    /// Ends it with no time to say goodbye, as `kill -9` does.
+    pub(crate) fn kill(&self) {
+        kill_process(self.pid, Signal::KILL).expect("it runs");
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
+        kill_process(self.pid, Signal::TERM).expect("it runs");
+    }
+
     /// Asks it to end, which it must do with status 0.
     pub(crate) fn stop(self) {
-        kill_process(self.pid, Signal::TERM).expect("it runs");
+        self.terminate();
         self.wait();
     }
 }

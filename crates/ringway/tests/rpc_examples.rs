@@ -1,0 +1,83 @@
+//! The examples of calls and streams each run as a process that serves, calls itself and ends.
+
+mod example;
+
+use example::Example;
+
+/// Lets an example come to its end; what it prints after its addresses.
+fn finish(example: Example) -> Vec<String> {
+    let mut lines = example.rest();
+    example.wait();
+    let announced = lines.iter().take_while(|line| line.starts_with("listening on ")).count();
+    assert!(announced > 0, "{lines:?}");
+    lines.drain(..announced);
+    lines
+}
+
+#[test]
+fn rpc_quickstart() {
+    let lines = finish(Example::start("rpc_quickstart", &[]));
+    assert_eq!(lines, ["Hello, world!", "refused: the name is empty"]);
+}
+
+#[test]
+fn rpc_streams() {
+    let lines = finish(Example::start("rpc_streams", &[]));
+    let watched = ["watch: Some(100)", "watch: Some(101)", "watch: Some(102)"];
+    assert_eq!(lines[..2], ["price: 300", "dearest: 180"]);
+    assert_eq!(lines[2..5], watched);
+    assert_eq!(lines[5..], ["prices: A Some(100)", "prices: BB Some(200)"]);
+}
+
+#[test]
+fn rpc_deadlines() {
+    let lines = finish(Example::start("rpc_deadlines", &[]));
+    // The handler's lines and the caller's come from two threads.
+    let of = |start: &str| -> Vec<&str> {
+        lines.iter().filter_map(|line| line.strip_prefix(start)).collect()
+    };
+    let pondered: Vec<u64> = of("pondering for ")
+        .iter()
+        .map(|text| text.strip_suffix(" ms at most").expect("a time").parse().expect("a number"))
+        .collect();
+    let [until_the_deadline, until_dropped] = pondered[..] else { panic!("{lines:?}") };
+    assert!(until_the_deadline <= 200, "the caller's deadline was not passed on: {lines:?}");
+    assert!(until_dropped > 200, "{lines:?}");
+
+    let answers = of("answer: ");
+    assert!(answers[0].starts_with("DEADLINE_EXCEEDED"), "{lines:?}");
+    assert_eq!(answers[1..], ["not done within 50ms", "Some(\"hm\")"]);
+
+    // Of the two who watch one deadline either may be the first to say so.
+    let when = of("\"when?\" ended: ")[0];
+    assert!(when.starts_with("DEADLINE_EXCEEDED") || when.starts_with("CANCELLED"), "{lines:?}");
+    assert!(of("\"why?\" ended: ")[0].starts_with("CANCELLED"), "{lines:?}");
+    assert_eq!(of("\"how?\" ended: "), ["CANCELLED: I know enough"]);
+}
+
+#[test]
+fn rpc_auth() {
+    let mut lines = finish(Example::start("rpc_auth", &[]));
+    let by_handler = lines.iter().position(|line| line == "ann gives carl 250 cents");
+    lines.remove(by_handler.unwrap_or_else(|| panic!("no money was moved: {lines:?}")));
+    let [none, wrong, not_allowed, done] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(none, "UNAUTHENTICATED: the call has no `authorization: Bearer …`");
+    assert_eq!(wrong, "UNAUTHENTICATED: the token is not valid");
+    assert_eq!(not_allowed, "PERMISSION_DENIED: the money is not yours");
+    assert_eq!(done, "done");
+}
+
+#[test]
+fn rpc_from_tokio() {
+    let lines = finish(Example::start("rpc_from_tokio", &[]));
+    assert_eq!(lines[..2], ["sum of squares: 338350", "sum of numbers: 500500"]);
+    assert_eq!(lines[2..], ["largest prime: Err(Elapsed(()))"]);
+}
+
+#[test]
+fn rpc_blocking() {
+    let lines = finish(Example::start("rpc_blocking", &[]));
+    assert_eq!(lines[0], "total: 1000");
+    assert!(lines[1].starts_with("more: DEADLINE_EXCEEDED"), "{lines:?}");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+}
