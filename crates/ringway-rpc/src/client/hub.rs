@@ -226,6 +226,11 @@ impl Hub {
         place.link.clone().filter(|_| place.generation == key.generation)
     }
 
+    /// Whether the connection was lost, or takes no new calls any more.
+    pub(super) fn is_leaving(&self, key: LinkKey) -> bool {
+        self.link(key).is_none_or(|link| !link.is_open())
+    }
+
     /// Gives a call up, and tells its server.
     pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) {
         let cell = self.cells.borrow_mut().abandon(key);

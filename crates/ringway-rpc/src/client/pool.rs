@@ -238,8 +238,7 @@ impl Pool {
 
     /// Whether another connection than this one has room, or this one takes no calls any more.
     pub(super) fn has_other(&self, key: LinkKey) -> bool {
-        let is_gone = hub::with(|hub| hub.link(key).is_none_or(|link| !link.is_open()));
-        is_gone || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
+        hub::with(|hub| hub.is_leaving(key)) || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
     }
 
     /// Has `waker` woken at `until`.

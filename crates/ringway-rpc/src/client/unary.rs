@@ -166,15 +166,18 @@ impl Unary {
         let Some(pool) = hub.known_pool(self.client) else {
             return Some(failure);
         };
+        // What a connection leaves behind adds nothing to what was under way before it went.
+        let is_free = self.attempt == 0 && link.is_some_and(|link| hub.is_leaving(link));
+        let is_afforded = || is_free || pool.spend_retry();
         let elsewhere = failure.is_not_executed() && failure.is_unavailable() && !self.replaced;
         if let Some(link) = link.filter(|link| elsewhere && pool.has_other(*link)) {
-            if !pool.spend_retry() {
+            if !is_afforded() {
                 return Some(failure);
             }
             self.replaced = true;
             self.stage = Stage::New { avoid: Some(link) };
         } else {
-            let Some(wait) = self.wait_before_retry(&failure).filter(|_| pool.spend_retry()) else {
+            let Some(wait) = self.wait_before_retry(&failure).filter(|_| is_afforded()) else {
                 return Some(failure);
             };
             let until = runtime::now() + wait;
