@@ -81,3 +81,9 @@ fn rpc_blocking() {
     assert!(lines[1].starts_with("more: DEADLINE_EXCEEDED"), "{lines:?}");
     assert_eq!(lines.len(), 2, "{lines:?}");
 }
+
+#[test]
+fn rpc_balanced() {
+    let lines = finish(Example::start("rpc_balanced", &[]));
+    assert_eq!(lines, ["3000 calls, none failed"]);
+}
