@@ -24,6 +24,19 @@ pub(crate) const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 /// Packets of one `--batch` write.
 pub(crate) const BATCH_PACKETS_MAX: u32 = 1 << 16;
 
+/// Calls in flight on one connection: a hundred times what the server announces as its limit.
+pub(crate) const DEPTH_MAX: u32 = 1 << 17;
+
+/// Calls of an open loop that wait for their replies, on one core; beyond them the server is hopelessly
+/// behind, and memory is better kept.
+pub(crate) const OPEN_CALLS_MAX: u32 = 1 << 20;
+
+/// Calls a second of an open loop: far more than a machine can do, so that a typing error is found.
+pub(crate) const RATE_MAX: u64 = 100_000_000;
+
+/// Frames of one stream of the stream suite.
+pub(crate) const FRAMES_MAX: u32 = 1 << 20;
+
 /// Values in one list flag: the rows of a suite are its product.
 pub(crate) const LIST_VALUES_MAX: usize = 64;
 

@@ -1,4 +1,4 @@
-//! The `ringway` tool: `serve` runs servers, `bench` measures them.
+//! The `ringway` tool: `serve` runs servers, `call` asks them, `bench` measures them.
 //!
 //! Exit status: 0 if all went well, 1 if something failed or a measurement had errors, 2 if the arguments
 //! were wrong.
@@ -6,8 +6,10 @@
 mod allocations;
 mod args;
 mod bench;
+mod call;
 mod control;
 mod cores;
+mod echo_service;
 mod environment;
 mod histogram;
 mod limits;
@@ -40,6 +42,7 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(u8::MAX)))
         }
         Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
+        Ok(Config::Call(config)) => call::run(config),
         Ok(Config::Bench(config)) => {
             let report = bench::run(&config, &allowed)?;
             std::io::stdout().write_all(report.render(config.format).as_bytes())?;

@@ -4,9 +4,12 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use bytes::Bytes;
 use common::{Ringway, run};
+use ringway_rpc::{Server, Status};
 use serde_json::Value;
 
 /// Runs a bench that is to succeed and returns its rows, their common fields checked.
@@ -64,6 +67,67 @@ fn receive_in_every_mode() {
             assert!(row["p50_us"].is_null(), "{row}");
         }
     }
+}
+
+#[test]
+fn calls_of_every_kind_and_pace() {
+    for flags in ["--backend auto", "--backend epoll", "--unix"] {
+        let kinds = "-m unary,client_stream,server_stream,bidi";
+        let closed = rows(&format!("rpc -c 2 -l 1,3 -s 47,100000 {kinds} {flags}"));
+        assert_eq!(closed.len(), 16, "{flags}");
+        for row in &closed {
+            assert_eq!(row["suite"], "rpc");
+            assert!(row["p50_us"].is_f64() && row["max_us"].is_f64(), "{row}");
+        }
+        let open = rows(&format!("rpc --rate 500 --slow 10 -c 2 -s 47 {flags}"));
+        let rate = open[0]["rate"].as_f64().expect("a number");
+        assert!((400.0..600.0).contains(&rate), "as fast as was asked for: {rate}");
+    }
+}
+
+#[test]
+fn streams_with_windows_and_one_way() {
+    for flags in ["--backend auto", "--backend epoll", "--unix"] {
+        let echoed = rows(&format!("stream -c 3 -f 4 -w 1,4 -s 128,70000 {flags}"));
+        assert_eq!(echoed.len(), 4, "{flags}");
+        assert!(echoed.iter().all(|row| row["unit"] == "frames/s" && row["p50_us"].is_f64()));
+        let one_way = rows(&format!("stream --one-way -s 128 {flags}"));
+        assert_eq!((one_way.len(), &one_way[0]["unit"]), (1, &"messages/s".into()));
+    }
+}
+
+/// Answers to the name of the tool's service, and not always rightly.
+#[ringway_rpc::service(package = "ringway.bench", name = "Echo", crate = "::ringway_rpc")]
+trait Liar {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
+}
+
+struct Lying(AtomicU32);
+
+impl Liar for Lying {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            9 => Ok(request.iter().rev().copied().collect()),
+            19 => Err(Status::resource_exhausted("no more")),
+            _ => Ok(request),
+        }
+    }
+}
+
+#[test]
+fn a_wrong_or_failed_reply_fails_the_run() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(LiarServer::new(Lying(AtomicU32::new(0)))).start().expect("starts");
+    let address = &server.addresses()[0];
+    let ended = run(&format!(
+        "bench rpc --addr {address} -c 1 -s 47 -d 0.1 --repeat 1 --warmup 0 --format json"
+    ));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let row = &report["rows"][0];
+    assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&2.into(), &1.into()));
+    let warning = row["warnings"][0].as_str().expect("what was wrong");
+    assert!(warning.contains("is wrong from byte"), "{warning}");
 }
 
 #[test]

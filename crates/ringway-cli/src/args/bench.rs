@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::check_allowed;
-use super::flags::{Backend, Bench, BenchFlags, SuiteFlags};
+use super::flags::{Backend, Bench, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
 use super::values::{Cores, Scheme, Uri, ValueError};
 use crate::limits;
 use crate::payload::PACKET_BYTES_MIN;
@@ -34,6 +34,43 @@ pub(crate) struct BenchConfig {
 pub(crate) enum Suite {
     PingPong { connections: Vec<u32>, sizes: Vec<u32> },
     Receive { connections: Vec<u32>, sizes: Vec<u32>, modes: Vec<SendMode> },
+    Rpc { connections: Vec<u32>, sizes: Vec<u32>, loads: Vec<RpcLoad> },
+    Stream { connections: Vec<u32>, sizes: Vec<u32>, loads: Vec<StreamLoad> },
+}
+
+/// What each connection of the rpc suite does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RpcLoad {
+    pub(crate) mode: RpcMode,
+    pub(crate) pace: Pace,
+}
+
+/// When a call is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// When another has ended: so many are in flight on each connection.
+    Closed { depth: u32 },
+    /// When it is due: so many a second on all connections. A share of them, in percent, is slow.
+    Open { rate: u64, slow_percent: u32 },
+}
+
+/// A kind of call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum RpcMode {
+    Unary,
+    ClientStream,
+    ServerStream,
+    Bidi,
+}
+
+/// What each connection of the stream suite does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamLoad {
+    /// Streams of so many frames, each echoed, of which so many may be unanswered.
+    Echo { frames: u32, window: u32 },
+    /// One endless stream from the server.
+    OneWay,
 }
 
 /// How the receive suite's client hands its packets to the kernel.
@@ -98,6 +135,18 @@ impl fmt::Display for SendMode {
     }
 }
 
+impl RpcMode {
+    /// The word of the `-m` flag, which is also a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unary => "unary",
+            Self::ClientStream => "client_stream",
+            Self::ServerStream => "server_stream",
+            Self::Bidi => "bidi",
+        }
+    }
+}
+
 impl Transport {
     /// That of an address, which is `tcp://` unless it is `unix://`.
     pub(crate) fn of(uri: &Uri) -> Self {
@@ -122,7 +171,7 @@ pub(super) fn resolve(raw: Box<Bench>, allowed: &Cores) -> Result<BenchConfig, V
     let Bench { mut common, suite } = *raw;
     let measured_default = if suite.is_some() { SUITE_SECONDS } else { EVERYTHING_SECONDS };
     let suites = match suite {
-        None => vec![ping_pong(&common)?, receive(&common, None, false)?],
+        None => everything(&common)?,
         Some(SuiteFlags::Pingpong { threads, block_size, sessions, time }) => {
             merge("threads (-i)", &mut common.threads, threads)?;
             merge("time (-d)", &mut common.seconds, time)?;
@@ -133,6 +182,8 @@ pub(super) fn resolve(raw: Box<Bench>, allowed: &Cores) -> Result<BenchConfig, V
         Some(SuiteFlags::Receive { batch, per_packet }) => {
             vec![receive(&common, batch, per_packet)?]
         }
+        Some(SuiteFlags::Rpc(flags)) => vec![rpc(&common, &flags)?],
+        Some(SuiteFlags::Stream(flags)) => vec![stream(&common, &flags)?],
     };
     Ok(BenchConfig {
         suites,
@@ -218,6 +269,76 @@ fn check_batches(sizes: &[u32], modes: &[SendMode]) -> Result<(), ValueError> {
     Ok(())
 }
 
+/// A taste of each suite; the calls and streams as the report that they come from has them.
+fn everything(common: &BenchFlags) -> Result<Vec<Suite>, ValueError> {
+    let calls = |connections, size, depth| -> Result<Suite, ValueError> {
+        Ok(Suite::Rpc {
+            connections: list("-c", &common.connections, &[connections])?,
+            sizes: list("-s", &common.size, &[size])?,
+            loads: vec![RpcLoad { mode: RpcMode::Unary, pace: Pace::Closed { depth } }],
+        })
+    };
+    let frames = |window| StreamLoad::Echo { frames: FRAMES, window };
+    Ok(vec![
+        ping_pong(common)?,
+        receive(common, None, false)?,
+        calls(200, 47, 4)?,
+        calls(2, 47, 400)?,
+        calls(100, 65_536, 1)?,
+        Suite::Stream {
+            connections: list("-c", &common.connections, &[100])?,
+            sizes: list("-s", &common.size, &[128])?,
+            loads: vec![frames(1), frames(8)],
+        },
+    ])
+}
+
+fn rpc(common: &BenchFlags, flags: &RpcFlags) -> Result<Suite, ValueError> {
+    if flags.rate.is_some() && !flags.depth.is_empty() {
+        return Err(ValueError::new(
+            "--rate begins calls when they are due, so -l has no meaning beside it; drop one",
+        ));
+    }
+    let paces: Vec<Pace> = match flags.rate {
+        Some(rate) => vec![Pace::Open { rate, slow_percent: flags.slow.unwrap_or(0) }],
+        None => list("-l", &flags.depth, &[1])?
+            .into_iter()
+            .map(|depth| Pace::Closed { depth })
+            .collect(),
+    };
+    let modes = if flags.mode.is_empty() { &[RpcMode::Unary][..] } else { &flags.mode };
+    if flags.slow.is_some() && modes != [RpcMode::Unary] {
+        return Err(ValueError::new("--slow is for unary calls; drop -m"));
+    }
+    let pairs = modes.iter().flat_map(|&mode| paces.iter().map(move |&pace| (mode, pace)));
+    Ok(Suite::Rpc {
+        connections: list("-c", &common.connections, &[100])?,
+        sizes: list("-s", &common.size, &[256])?,
+        loads: pairs.map(|(mode, pace)| RpcLoad { mode, pace }).collect(),
+    })
+}
+
+fn stream(common: &BenchFlags, flags: &StreamFlags) -> Result<Suite, ValueError> {
+    let frames = list("-f", &flags.frames, &[FRAMES])?;
+    let windows = list("-w", &flags.window, &[1])?;
+    let mut loads = Vec::new();
+    for &frames in &frames {
+        for &window in &windows {
+            if window > frames {
+                return Err(ValueError::new(format!(
+                    "-w {window} is more than the {frames} frames of a stream; raise -f"
+                )));
+            }
+            loads.push(StreamLoad::Echo { frames, window });
+        }
+    }
+    Ok(Suite::Stream {
+        connections: list("-c", &common.connections, &[if flags.one_way { 1 } else { 100 }])?,
+        sizes: list("-s", &common.size, &[128])?,
+        loads: if flags.one_way { vec![StreamLoad::OneWay] } else { loads },
+    })
+}
+
 fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueError> {
     if given.len() > limits::LIST_VALUES_MAX {
         return Err(ValueError::new(format!(
@@ -299,12 +420,14 @@ fn beside(taken: &Cores, allowed: &Cores, count: usize) -> Result<Cores, ValueEr
 
 /// With a suite named there is time for steadier figures; all suites together stay under 90 seconds.
 const SUITE_SECONDS: Duration = Duration::from_secs(2);
-const EVERYTHING_SECONDS: Duration = Duration::from_millis(800);
+const EVERYTHING_SECONDS: Duration = Duration::from_millis(500);
 const WARMUP: Duration = Duration::from_millis(200);
 /// The least that shows a spread.
 const REPEAT: u32 = 5;
 /// 64 KiB of 32-byte packets: larger writes no longer save calls that can be noticed.
 const BATCH_PACKETS: u32 = 2048;
+/// Frames of a stream, as in the report that the suite comes from.
+const FRAMES: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -321,7 +444,9 @@ mod tests {
     #[test]
     fn a_bare_bench_runs_everything() {
         let config = config("bench");
-        assert_eq!(config.suites.len(), 2);
+        let named = |suite: &Suite| std::mem::discriminant(suite);
+        let kinds: std::collections::HashSet<_> = config.suites.iter().map(named).collect();
+        assert_eq!(kinds.len(), 4);
         assert_eq!(config.length.repeat, 5);
     }
 
@@ -354,6 +479,43 @@ mod tests {
         assert_eq!(modes("bench receive --batch"), [SendMode::Batch(2048)]);
         assert_eq!(modes("bench receive --batch 64 -c 4"), [SendMode::Batch(64)]);
         assert_eq!(modes("bench receive --per-packet"), [SendMode::PerPacket]);
+    }
+
+    #[test]
+    fn calls_take_the_letters_of_the_original() {
+        let config = config("bench rpc -c 200 -s 47 -l 1,4 -m unary,client_stream");
+        let load = |mode, depth| RpcLoad { mode, pace: Pace::Closed { depth } };
+        let expected = Suite::Rpc {
+            connections: vec![200],
+            sizes: vec![47],
+            loads: vec![
+                load(RpcMode::Unary, 1),
+                load(RpcMode::Unary, 4),
+                load(RpcMode::ClientStream, 1),
+                load(RpcMode::ClientStream, 4),
+            ],
+        };
+        assert_eq!(config.suites, [expected]);
+    }
+
+    #[test]
+    fn an_open_loop_has_a_rate_in_place_of_a_depth() {
+        let Suite::Rpc { loads, .. } = &config("bench rpc --rate 5000 --slow 1").suites[0] else {
+            panic!("the rpc suite");
+        };
+        assert_eq!(loads[0].pace, Pace::Open { rate: 5000, slow_percent: 1 });
+    }
+
+    #[test]
+    fn streams_have_frames_and_windows() {
+        let loads = |words: &str| match config(words).suites.remove(0) {
+            Suite::Stream { loads, .. } => loads,
+            other => panic!("{other:?}"),
+        };
+        let echo = |frames, window| StreamLoad::Echo { frames, window };
+        assert_eq!(loads("bench stream -w 1,8"), [echo(16, 1), echo(16, 8)]);
+        assert_eq!(loads("bench stream -f 4 -w 2"), [echo(4, 2)]);
+        assert_eq!(loads("bench stream --one-way"), [StreamLoad::OneWay]);
     }
 
     #[test]

@@ -3,13 +3,15 @@
 pub(super) const RINGWAY: &str = "\
 Examples:
   ringway bench                                 every suite, in under 90 seconds
-  ringway serve echo --listen tcp://0.0.0.0:7001
-  ringway bench pingpong --help";
+  ringway serve rpc --listen tcp://0.0.0.0:9000
+  ringway call tcp://127.0.0.1:9000 --list
+  ringway bench rpc --help";
 
 pub(super) const SERVE: &str = "\
 Examples:
   ringway serve echo                            on tcp://127.0.0.1:7001, one thread a core
-  ringway serve discard --frame --cores 0";
+  ringway serve discard --frame --cores 0
+  ringway serve rpc                             on tcp://127.0.0.1:9000";
 
 pub(super) const SERVE_ECHO: &str = "\
 Examples:
@@ -33,6 +35,7 @@ Examples:
   ringway bench --peers                         the same with the peer programs in the same table
   ringway bench pingpong -c 100 -s 64,16384 -d 5
   ringway bench receive --batch --format json > receive.json
+  ringway bench rpc -c 200 -l 4 -s 47 --peers   beside tonic and tarpc
 
 The table goes to standard output, progress to standard error. The exit status is 0 if every payload
 was right, 1 if any was wrong or any request failed, 2 if the arguments were wrong.";
@@ -53,3 +56,36 @@ Examples:
   ringway bench receive --per-packet -c 100     one send call a packet
   ringway serve discard --frame &
   ringway bench receive --addr tcp://127.0.0.1:7001 -c 1";
+
+pub(super) const SERVE_RPC: &str = "\
+Examples:
+  ringway serve rpc --listen tcp://127.0.0.1:9000 --cores 0
+  ringway serve rpc --listen tcp://[::]:9000 --listen unix:///tmp/rpc.sock
+  ringway call tcp://127.0.0.1:9000 --list      what it offers
+
+The server prints `listening on URI` when it is ready and drains on SIGINT or SIGTERM.";
+
+pub(super) const CALL: &str = "\
+Examples:
+  ringway call tcp://127.0.0.1:9000 --list
+  ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello
+  ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Greet '{\"name\": \"Ada\"}' --timeout 500ms
+  seq 3 | ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Chat -
+
+Each reply is a line on standard output. A call that fails prints its status to standard error, and
+the exit status is 1.";
+
+pub(super) const RPC: &str = "\
+Examples:
+  ringway bench rpc                             256 B unary on 100 connections, one call each
+  ringway bench rpc -c 200 -l 4 -s 47 -m unary,client_stream,server_stream,bidi
+  ringway bench rpc -c 2 -l 400 -s 47 --peers   beside tonic and tarpc
+  ringway bench rpc --rate 100000 -c 50         an open loop: latency from when each call was due
+  ringway bench rpc --rate 100000 --slow 1      the same with 1 % slow handlers, latency of the others
+  ringway bench rpc --addr tcp://127.0.0.1:9000 -c 10";
+
+pub(super) const STREAM: &str = "\
+Examples:
+  ringway bench stream                          16 frames of 128 B, 100 connections, one unanswered
+  ringway bench stream -w 1,8 --peers           windows of 1 and 8, beside tonic
+  ringway bench stream --one-way                one endless stream from the server";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::bench::{Format, Transport};
+use super::bench::{Format, RpcMode, Transport};
 use super::examples;
 use super::values::{self, Cores, Uri};
 use crate::limits;
@@ -23,6 +23,9 @@ pub(super) enum Command {
     /// Run a server.
     #[command(after_help = examples::SERVE)]
     Serve(Serve),
+    /// Call a method of a running server, or list what it offers.
+    #[command(after_help = examples::CALL)]
+    Call(CallFlags),
     /// Measure: each suite, or one of them.
     #[command(after_help = examples::BENCH)]
     Bench(Box<Bench>),
@@ -55,12 +58,16 @@ pub(super) enum ServeKind {
         #[arg(long)]
         frame: bool,
     },
+    /// Answer calls: an echo service with all four kinds of methods.
+    #[command(after_help = examples::SERVE_RPC)]
+    Rpc(ServeFlags),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ServeFlags {
     /// Address to listen on: tcp://, unix://, udp:// or tls://; repeatable; port 0 takes a free one
-    #[arg(long, value_name = "URI", default_value = "tcp://127.0.0.1:7001")]
+    /// [default: tcp://127.0.0.1:7001; rpc tcp://127.0.0.1:9000]
+    #[arg(long, value_name = "URI")]
     pub(super) listen: Vec<Uri>,
     /// Cores to run on, one thread each: 0 or 0-1 or 0,2-3 [default: all allowed]
     #[arg(long, value_name = "LIST")]
@@ -138,11 +145,80 @@ pub(super) enum SuiteFlags {
         #[arg(long)]
         per_packet: bool,
     },
+    /// Each connection keeps some calls in flight; every reply is compared.
+    #[command(after_help = examples::RPC)]
+    Rpc(RpcFlags),
+    /// Each connection runs one stream after the other; every frame is compared.
+    #[command(after_help = examples::STREAM)]
+    Stream(StreamFlags),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RpcFlags {
+    /// Calls in flight on each connection, one row per value [default: 1]
+    #[arg(short = 'l', long = "depth", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
+    pub(super) depth: Vec<u32>,
+    /// Kinds of calls, one row per value; a stream carries one message each way [default: unary]
+    #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(super) mode: Vec<RpcMode>,
+    /// Begin this many calls a second whatever the server does, and count latency from the moment
+    /// at which each was due [default: the next call when a reply has come]
+    #[arg(long, value_name = "CALLS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=limits::RATE_MAX))]
+    pub(super) rate: Option<u64>,
+    /// With --rate: this share of the calls, in percent, has a handler that sleeps 5 ms; their
+    /// latencies are left out
+    #[arg(long, value_name = "PERCENT", requires = "rate")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub(super) slow: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StreamFlags {
+    /// Frames of a stream, each sent and echoed, one row per value [default: 16]
+    #[arg(short = 'f', long = "frames", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
+    pub(super) frames: Vec<u32>,
+    /// Unanswered frames of a stream, one row per value, at most -f [default: 1]
+    #[arg(short = 'w', long = "window", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
+    pub(super) window: Vec<u32>,
+    /// One endless stream per connection, from the server to the client; -f and -w do not apply
+    #[arg(long, conflicts_with_all = ["frames", "window"])]
+    pub(super) one_way: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CallFlags {
+    /// Where the server is: tcp://, unix:// or tls://
+    #[arg(value_name = "URI")]
+    pub(super) addr: Uri,
+    /// What to call, as in ringway.bench.Echo/Say
+    #[arg(value_name = "SERVICE/METHOD", required_unless_present = "list")]
+    pub(super) method: Option<String>,
+    /// The request: JSON, or plain text for a method that takes raw bytes; - reads standard input.
+    /// A client stream takes one message a line
+    #[arg(value_name = "MESSAGE", default_value = "")]
+    pub(super) message: String,
+    /// List the services and their methods instead
+    #[arg(long, conflicts_with_all = ["method"])]
+    pub(super) list: bool,
+    /// How long the call may take, e.g. 500ms
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, default_value = "10s")]
+    pub(super) timeout: Duration,
+    /// Metadata to send, as key=value; repeatable
+    #[arg(short = 'H', long = "metadata", value_name = "KEY=VALUE", value_parser = values::parse_entry)]
+    pub(super) metadata: Vec<(String, String)>,
+    /// Certificate authority to trust for tls://, PEM [default: the machine's]
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct BenchFlags {
-    /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000]
+    /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000; rpc and
+    /// stream 100]
     #[arg(
         short = 'c',
         long,
@@ -153,7 +229,7 @@ pub(super) struct BenchFlags {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CONNECTIONS_MAX)))]
     pub(super) connections: Vec<u32>,
-    /// Payload bytes one way, one row per value [default: 16384; receive 32]
+    /// Payload bytes one way, one row per value [default: 16384; receive 32; rpc 256; stream 128]
     #[arg(
         short = 's',
         long,
@@ -164,7 +240,7 @@ pub(super) struct BenchFlags {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
     pub(super) size: Vec<u32>,
-    /// Measured seconds per run, warm-up excluded [default: 2; without a suite 0.8]
+    /// Measured seconds per run, warm-up excluded [default: 2; without a suite 0.5]
     #[arg(short = 'd', long, value_name = "SECONDS", value_parser = values::parse_seconds, global = true)]
     pub(super) seconds: Option<Duration>,
     /// I/O threads of each side, a core each; 0 takes half of the allowed cores for each

@@ -2,6 +2,7 @@
 //! ([`mod@serve`], [`mod@bench`]) that the rest of the tool works from.
 
 mod bench;
+mod call;
 mod examples;
 mod flags;
 mod serve;
@@ -11,8 +12,10 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 pub(crate) use bench::{
-    BenchConfig, Format, Placement, RunLength, SendMode, Suite, Target, Transport,
+    BenchConfig, Format, Pace, Placement, RpcLoad, RpcMode, RunLength, SendMode, StreamLoad, Suite,
+    Target, Transport,
 };
+pub(crate) use call::{Ask, CallConfig};
 pub(crate) use flags::Backend;
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
 pub(crate) use values::{Cores, Scheme, Uri, ValueError};
@@ -22,6 +25,7 @@ pub(crate) use values::{Cores, Scheme, Uri, ValueError};
 pub(crate) enum Config {
     Serve(ServeConfig),
     Bench(BenchConfig),
+    Call(CallConfig),
     Tether(TetherConfig),
 }
 
@@ -44,6 +48,7 @@ pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, clap::
     let resolved = match cli.command {
         flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
         flags::Command::Bench(raw) => bench::resolve(raw, allowed).map(Config::Bench),
+        flags::Command::Call(raw) => call::resolve(raw).map(Config::Call),
         flags::Command::Tether { parent, command } => {
             Ok(Config::Tether(TetherConfig { parent, command }))
         }
@@ -85,9 +90,13 @@ mod tests {
         insta::assert_snapshot!("help_serve", help("serve --help"));
         insta::assert_snapshot!("help_serve_echo", help("serve echo --help"));
         insta::assert_snapshot!("help_serve_discard", help("serve discard --help"));
+        insta::assert_snapshot!("help_serve_rpc", help("serve rpc --help"));
+        insta::assert_snapshot!("help_call", help("call --help"));
         insta::assert_snapshot!("help_bench", help("bench --help"));
         insta::assert_snapshot!("help_bench_pingpong", help("bench pingpong --help"));
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
+        insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
+        insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
     }
 
     #[test]
@@ -115,6 +124,15 @@ mod tests {
         check("bench -i 2 --server-cores 0-2", "lower -i");
         check("bench receive -s 16384 --batch 65536", "16 MiB in one write");
         check("bench --unknown", "--unknown");
+        check("bench rpc --rate 5 -l 2", "drop one");
+        check("bench rpc --slow 1", "--rate");
+        check("bench rpc --rate 5 --slow 1 -m bidi", "unary");
+        check("bench stream -f 4 -w 5", "raise -f");
+        check("bench stream --one-way -f 4", "--one-way");
+        check("call tcp://127.0.0.1:1", "SERVICE/METHOD");
+        check("call tcp://127.0.0.1:1 Echo", "Service/Method");
+        check("call udp://127.0.0.1:1 --list", "udp");
+        check("call tcp://127.0.0.1:1 a/b -H x", "key=value");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum Service {
     Discard,
     /// Frames, checks and counts the packets that `bench receive` sends.
     DiscardFramed,
+    /// Answers the calls of the echo service.
+    Rpc,
 }
 
 /// Where a TLS listener finds its identity.
@@ -52,6 +54,7 @@ impl ServeConfig {
             Service::Echo => &["serve", "echo"],
             Service::Discard => &["serve", "discard"],
             Service::DiscardFramed => &["serve", "discard", "--frame"],
+            Service::Rpc => &["serve", "rpc"],
         };
         let mut args: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let mut flag = |name: &str, value: String| args.extend([name.to_owned(), value]);
@@ -81,8 +84,12 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         ServeKind::Echo(flags) => (Service::Echo, flags),
         ServeKind::Discard { flags, frame: false } => (Service::Discard, flags),
         ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
+        ServeKind::Rpc(flags) => (Service::Rpc, flags),
     };
-    let ServeFlags { listen, cores, backend, spin, cert, key, control } = flags;
+    let ServeFlags { mut listen, cores, backend, spin, cert, key, control } = flags;
+    if listen.is_empty() {
+        listen.push(default_address(service).parse()?);
+    }
     let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
     if let Some(uri) = listen.iter().find(|uri| uri.scheme() == Scheme::Tls && tls.is_none()) {
         return Err(ValueError::new(format!(
@@ -91,6 +98,13 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
     }
     let cores = check_allowed("--cores", cores.unwrap_or_else(|| allowed.clone()), allowed)?;
     Ok(ServeConfig { service, listen, cores, backend, spin, tls, control })
+}
+
+fn default_address(service: Service) -> &'static str {
+    match service {
+        Service::Echo | Service::Discard | Service::DiscardFramed => "tcp://127.0.0.1:7001",
+        Service::Rpc => "tcp://127.0.0.1:9000",
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +146,7 @@ mod tests {
     fn a_configuration_survives_the_way_through_its_arguments() {
         for words in [
             "serve echo",
+            "serve rpc --spin 0",
             "serve discard --cores 2",
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1,3 \
              --backend uring --spin 1.5us --control --cert c.pem --key k.pem",

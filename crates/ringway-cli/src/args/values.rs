@@ -172,20 +172,9 @@ fn core_number(text: &str) -> Result<usize, ValueError> {
 /// # Errors
 /// No number, a negative one, no unit, or more than [`limits::SPIN_MAX`].
 pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
-    let hint =
-        || ValueError::new("write a number with ns, us, ms or s, e.g. 50us, or 0 to sleep at once");
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.trim().parse().map_err(|_| hint())?;
-    let unit_seconds = match unit {
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "" if number == 0.0 => 1.0,
-        _ => return Err(hint()),
-    };
-    let spin = Duration::try_from_secs_f64(number * unit_seconds).map_err(|_| hint())?;
+    let spin = span(text).ok_or_else(|| {
+        ValueError::new("write a number with ns, us, ms or s, e.g. 50us, or 0 to sleep at once")
+    })?;
     if spin > limits::SPIN_MAX {
         return Err(ValueError::new(format!(
             "longer than {:?}, the most a core may spin",
@@ -193,6 +182,43 @@ pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
         )));
     }
     Ok(spin)
+}
+
+/// A span of time with its unit, as in `500ms` or `2s`.
+///
+/// # Errors
+/// No number, no unit, nothing at all, or more than [`limits::MEASURED_MAX`].
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, ValueError> {
+    let within = |span: &Duration| !span.is_zero() && *span <= limits::MEASURED_MAX;
+    span(text)
+        .filter(within)
+        .ok_or_else(|| ValueError::new("write a number with ms or s, up to an hour, e.g. 500ms"))
+}
+
+fn span(text: &str) -> Option<Duration> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.trim().parse().ok()?;
+    let unit_seconds = match unit {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "" if number == 0.0 => 1.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * unit_seconds).ok()
+}
+
+/// `key=value`.
+///
+/// # Errors
+/// No `=`, or nothing before it.
+pub(crate) fn parse_entry(text: &str) -> Result<(String, String), ValueError> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(ValueError::new("write key=value, e.g. authorization=secret")),
+    }
 }
 
 /// A positive number of seconds, as in `5` or `0.5`.

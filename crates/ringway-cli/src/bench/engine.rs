@@ -14,7 +14,7 @@ use socket2::SockAddr;
 use super::connect;
 use super::outcome::{CoreOutcome, Outcome};
 use super::server::{Server, Usage};
-use crate::args::{BenchConfig, RunLength};
+use crate::args::{BenchConfig, RunLength, Uri};
 use crate::cores;
 use crate::limits;
 use crate::progress::Progress;
@@ -22,7 +22,10 @@ use crate::progress::Progress;
 /// What one core of the client is to do.
 #[derive(Clone)]
 pub(super) struct Part {
+    pub(super) uri: Uri,
     pub(super) address: SockAddr,
+    /// Connections of all cores together.
+    all: u32,
     /// The numbers of its connections.
     pub(super) connections: Range<u32>,
     pub(super) length: RunLength,
@@ -66,8 +69,9 @@ where
     C: Fn(Part) -> F + Clone + Send + 'static,
     F: Future<Output = io::Result<CoreOutcome>> + 'static,
 {
-    let address = connect::resolve(server.uri())
-        .map_err(|error| format!("cannot resolve {}: {error}", server.uri()))?;
+    let uri = server.uri().clone();
+    let address =
+        connect::resolve(&uri).map_err(|error| format!("cannot resolve {uri}: {error}"))?;
     let placement = &config.placement.client;
     let runtime = cores::builder(placement, config.backend, config.client_spin)?.start()?;
     let costs = ServerCosts { server, before: Usage::default(), after: Usage::default() };
@@ -77,7 +81,9 @@ where
     let gate = Arc::new(Gate { expected: count, arrived: AtomicU32::new(0) });
     for index in 0..count {
         let part = Part {
+            uri: uri.clone(),
             address: address.clone(),
+            all: connections,
             connections: share(connections, index, count),
             length: config.length,
             gate: Arc::clone(&gate),
@@ -118,6 +124,11 @@ fn collect(
 }
 
 impl Part {
+    /// The part of all connections that is this core's.
+    pub(super) fn share_of_all(&self) -> f64 {
+        self.connections.len() as f64 / f64::from(self.all)
+    }
+
     /// Waits until every core has come to its round `round`, counted from 1.
     pub(super) async fn wait_for_all(&self, round: u32) {
         self.gate.arrived.fetch_add(1, Ordering::AcqRel);

@@ -1,23 +1,28 @@
 //! `ringway bench`: runs suites and collects their rows.
 
+mod calls;
 mod connect;
 mod descriptors;
+mod dial;
 mod engine;
+mod open_loop;
 mod outcome;
 mod pingpong;
 mod plan;
 mod receive;
 mod rows;
+mod score;
 mod server;
+mod streams;
 
 use std::error::Error;
 use std::time::Duration;
 
-use crate::args::{BenchConfig, Cores, Service};
+use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
-use crate::payload::Pattern;
-use crate::process::{PeerClientRun, PeerResult, Peers};
+use crate::payload::{MESSAGE_HEADER_BYTES, Pattern};
+use crate::process::{PeerClientRun, PeerJob, PeerResult, Peers};
 use crate::progress::Progress;
 use crate::report::{Cost, Errors, Report};
 use outcome::{Latency, Outcome};
@@ -44,7 +49,7 @@ pub(crate) fn run(config: &BenchConfig, allowed: &Cores) -> Result<Report, Box<d
     let mut bench = Bench {
         config,
         peers,
-        pattern: Pattern::new(message_bytes),
+        pattern: Pattern::new(message_bytes + MESSAGE_HEADER_BYTES),
         environment: Environment::read(allowed, &config.placement),
         progress: Progress::on_stderr(
             runs * config.length.repeat as usize,
@@ -89,7 +94,20 @@ impl Bench<'_> {
         let server = self.start_server(setting, &contender.server)?;
         match contender.client {
             Client::Ringway => self.run_own_client(setting, contender, server),
-            Client::Epoll => self.run_peer_client(setting, server),
+            Client::Epoll => self.run_peer_client(setting, PeerJob::PingPong, server),
+            Client::Peer(name) => {
+                let job = match setting.workload {
+                    Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { depth } }) => {
+                        PeerJob::Rpc { peer: name, mode, depth }
+                    }
+                    Workload::Stream(StreamLoad::Echo { frames, window }) => {
+                        PeerJob::Stream { peer: name, frames, window }
+                    }
+                    Workload::Stream(StreamLoad::OneWay) => PeerJob::Flood { peer: name },
+                    _ => return Err(format!("{name} has no client for this").into()),
+                };
+                self.run_peer_client(setting, job, server)
+            }
         }
     }
 
@@ -97,6 +115,7 @@ impl Bench<'_> {
         let service = match setting.workload {
             Workload::PingPong => Service::Echo,
             Workload::Receive(_) => Service::DiscardFramed,
+            Workload::Rpc(_) | Workload::Stream(_) => Service::Rpc,
         };
         match program {
             Program::Ringway => Server::own(self.config, service, setting.transport),
@@ -125,9 +144,31 @@ impl Bench<'_> {
                     receive::send(part, size, mode)
                 })
             }
+            Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { depth } }) => {
+                engine::run(config, connections, server, progress, move |part| {
+                    calls::run(part, pattern, size, mode, depth)
+                })
+            }
+            Workload::Rpc(RpcLoad { mode, pace: Pace::Open { rate, slow_percent } }) => {
+                engine::run(config, connections, server, progress, move |part| {
+                    open_loop::run(part, pattern, size, mode, open_loop::Due { rate, slow_percent })
+                })
+            }
+            Workload::Stream(StreamLoad::Echo { frames, window }) => {
+                engine::run(config, connections, server, progress, move |part| {
+                    streams::echo(part, pattern, size, frames, window)
+                })
+            }
+            Workload::Stream(StreamLoad::OneWay) => {
+                engine::run(config, connections, server, progress, move |part| {
+                    streams::one_way(part, pattern, size)
+                })
+            }
         }?;
-        if let Latency::Samples(latencies) = &outcome.latency {
-            let warning = rows::check_littles_law(outcome.rate, latencies, connections);
+        if let (Latency::Samples(latencies), Some(in_flight)) =
+            (&outcome.latency, setting.in_flight())
+        {
+            let warning = rows::check_littles_law(outcome.rate, latencies, in_flight);
             outcome.warnings.extend(warning);
         }
         if contender.server == Program::Ringway {
@@ -141,10 +182,12 @@ impl Bench<'_> {
     fn run_peer_client(
         &mut self,
         setting: &Setting,
+        job: PeerJob,
         server: Server,
     ) -> Result<Outcome, Box<dyn Error>> {
         let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
-        let result = peers.ping_pong(PeerClientRun {
+        let result = peers.run_client(PeerClientRun {
+            job,
             addr: server.uri(),
             connections: setting.connections,
             size: setting.size,

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::args::{BenchConfig, SendMode, Suite, Target, Transport, Uri};
+use crate::args::{
+    BenchConfig, Pace, RpcLoad, RpcMode, SendMode, StreamLoad, Suite, Target, Transport, Uri,
+};
 
 /// One workload at one setting, measured for each of its contenders.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +21,8 @@ pub(super) struct Setting {
 pub(super) enum Workload {
     PingPong,
     Receive(SendMode),
+    Rpc(RpcLoad),
+    Stream(StreamLoad),
 }
 
 /// A server and a client.
@@ -40,6 +44,8 @@ pub(super) enum Client {
     Ringway,
     /// The peers' plain epoll client.
     Epoll,
+    /// The client of a rival's RPC.
+    Peer(&'static str),
 }
 
 /// All settings of `config`, suite by suite.
@@ -66,6 +72,12 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
         Suite::Receive { connections, sizes, modes } => {
             (connections, sizes, modes.iter().map(|&mode| Workload::Receive(mode)).collect())
         }
+        Suite::Rpc { connections, sizes, loads } => {
+            (connections, sizes, loads.iter().map(|&load| Workload::Rpc(load)).collect())
+        }
+        Suite::Stream { connections, sizes, loads } => {
+            (connections, sizes, loads.iter().map(|&load| Workload::Stream(load)).collect())
+        }
     };
     let mut combinations = Vec::new();
     for workload in workloads {
@@ -76,16 +88,33 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
     combinations
 }
 
-/// Only the ping-pong has peers: none of them frames and checks what it receives.
+/// The receive suite has no peers: none of them frames and checks what it receives. A rival's RPC is
+/// measured by its own client.
 fn contenders(config: &BenchConfig, workload: Workload) -> Vec<Contender> {
     let with_ours = |server| Contender { server, client: Client::Ringway };
     let mut contenders = vec![with_ours(match &config.target {
         Target::Own(_) => Program::Ringway,
         Target::Running(uri) => Program::Running(uri.clone()),
     })];
-    if config.peers && workload == Workload::PingPong {
-        contenders.extend(PEERS.map(|kind| with_ours(Program::Peer(kind))));
-        contenders.push(Contender { server: Program::Peer("epoll"), client: Client::Epoll });
+    if !config.peers {
+        return contenders;
+    }
+    let rival = |name| Contender { server: Program::Peer(name), client: Client::Peer(name) };
+    match workload {
+        Workload::PingPong => {
+            contenders.extend(PEERS.map(|kind| with_ours(Program::Peer(kind))));
+            contenders.push(Contender { server: Program::Peer("epoll"), client: Client::Epoll });
+        }
+        Workload::Receive(_) => {}
+        Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
+            contenders.push(rival("tonic"));
+            if mode == RpcMode::Unary {
+                contenders.push(rival("tarpc"));
+            }
+        }
+        // The rivals' clients have no open loop.
+        Workload::Rpc(_) => {}
+        Workload::Stream(_) => contenders.push(rival("tonic")),
     }
     contenders
 }
@@ -95,6 +124,8 @@ impl Setting {
         match self.workload {
             Workload::PingPong => "pingpong",
             Workload::Receive(_) => "receive",
+            Workload::Rpc(_) => "rpc",
+            Workload::Stream(_) => "stream",
         }
     }
 
@@ -103,6 +134,10 @@ impl Setting {
         match self.workload {
             Workload::PingPong => "messages/s",
             Workload::Receive(_) => "packets/s",
+            Workload::Rpc(RpcLoad { mode: RpcMode::Unary, .. }) => "calls/s",
+            Workload::Rpc(_) => "streams/s",
+            Workload::Stream(StreamLoad::Echo { .. }) => "frames/s",
+            Workload::Stream(StreamLoad::OneWay) => "messages/s",
         }
     }
 
@@ -113,12 +148,41 @@ impl Setting {
         put("server", json!(contender.server.name()));
         put("client", json!(contender.client.name()));
         put("transport", json!(self.transport.as_str()));
-        if let Workload::Receive(mode) = self.workload {
-            put("mode", json!(mode.to_string()));
-        }
+        match self.workload {
+            Workload::Receive(mode) => put("mode", json!(mode.to_string())),
+            Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
+            Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
+            Workload::Stream(_) => put("mode", json!("echo")),
+            Workload::PingPong => None,
+        };
         put("connections", json!(self.connections));
+        match self.workload {
+            Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. }) => {
+                put("depth", json!(depth))
+            }
+            Workload::Rpc(RpcLoad { pace: Pace::Open { rate, slow_percent }, .. }) => {
+                put("due", json!(rate));
+                put("slow", json!(slow_percent))
+            }
+            Workload::Stream(StreamLoad::Echo { frames, window }) => {
+                put("frames", json!(frames));
+                put("window", json!(window))
+            }
+            Workload::PingPong | Workload::Receive(_) | Workload::Stream(_) => None,
+        };
         put("size", json!(self.size));
         parameters
+    }
+
+    /// Operations in flight at any moment, where that is fixed and each has a latency of its own.
+    pub(super) fn in_flight(&self) -> Option<u32> {
+        match self.workload {
+            Workload::PingPong => Some(self.connections),
+            Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. }) => {
+                Some(self.connections * depth)
+            }
+            Workload::Receive(_) | Workload::Rpc(_) | Workload::Stream(_) => None,
+        }
     }
 
     /// What the progress bar calls a run.
@@ -126,6 +190,9 @@ impl Setting {
         let mode = match self.workload {
             Workload::PingPong => String::new(),
             Workload::Receive(mode) => format!(" {mode}"),
+            Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
+            Workload::Stream(StreamLoad::OneWay) => " one-way".to_owned(),
+            Workload::Stream(StreamLoad::Echo { window, .. }) => format!(" window {window}"),
         };
         format!(
             "{}{mode} {} {}, {} connections, {} B, run {run}",
@@ -155,6 +222,7 @@ impl Client {
         match self {
             Self::Ringway => "ringway",
             Self::Epoll => "epoll",
+            Self::Peer(name) => name,
         }
     }
 }
@@ -180,7 +248,7 @@ mod tests {
     fn a_bare_bench_stays_well_under_90_seconds() {
         let config = config("ringway bench");
         let settings = settings(&config);
-        assert_eq!(settings.len(), 12);
+        assert_eq!(settings.len(), 17);
         assert!(settings.iter().all(|setting| setting.contenders.len() == 1));
         let run = config.length.warmup + config.length.measured;
         let planned = run * config.length.repeat * settings.len() as u32;
@@ -188,8 +256,8 @@ mod tests {
     }
 
     #[test]
-    fn peers_alternate_with_our_own_in_the_ping_pong_only() {
-        let config = config("ringway bench -c 1 --transport tcp,unix --peers");
+    fn peers_alternate_with_our_own() {
+        let config = config("ringway bench pingpong -c 1 --transport tcp,unix --peers");
         let settings = settings(&config);
         let names = |setting: &Setting| {
             let pairs = setting.contenders.iter();
@@ -206,7 +274,21 @@ mod tests {
         ];
         assert_eq!(all[0], expected);
         assert_eq!(all[1], expected);
-        assert!(all[2..].iter().all(|names| names == &["ringway/ringway"]));
+    }
+
+    #[test]
+    fn rivals_are_measured_by_their_own_clients() {
+        let names = |words: &str| -> Vec<String> {
+            let config = config(words);
+            let pairs = settings(&config)[0].contenders.clone().into_iter();
+            pairs.map(|one| format!("{}/{}", one.server.name(), one.client.name())).collect()
+        };
+        let (ours, tonic, tarpc) = ("ringway/ringway", "tonic/tonic", "tarpc/tarpc");
+        assert_eq!(names("ringway bench rpc --peers"), [ours, tonic, tarpc]);
+        assert_eq!(names("ringway bench rpc -m bidi --peers"), [ours, tonic]);
+        assert_eq!(names("ringway bench rpc --rate 10 --peers"), [ours]);
+        assert_eq!(names("ringway bench stream --peers"), [ours, tonic]);
+        assert_eq!(names("ringway bench receive --peers"), [ours]);
     }
 
     #[test]
@@ -216,5 +298,23 @@ mod tests {
         let expected = json!({"server": "unix:///tmp/d", "client": "ringway", "transport": "unix",
                               "mode": "batch 8", "connections": 3, "size": 32});
         assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
+    }
+
+    #[test]
+    fn parameters_of_calls_and_streams() {
+        let parameters = |words: &str| {
+            let setting = settings(&config(words)).remove(0);
+            let mut parameters = setting.parameters(&setting.contenders[0]);
+            parameters
+                .retain(|name, _| !["server", "client", "transport"].contains(&name.as_str()));
+            Value::Object(parameters)
+        };
+        let calls = json!({"mode": "bidi", "connections": 2, "depth": 4, "size": 47});
+        assert_eq!(parameters("ringway bench rpc -c 2 -l 4 -s 47 -m bidi"), calls);
+        let open = json!({"mode": "unary", "connections": 100, "due": 9, "slow": 1, "size": 256});
+        assert_eq!(parameters("ringway bench rpc --rate 9 --slow 1"), open);
+        let frames =
+            json!({"mode": "echo", "connections": 100, "frames": 16, "window": 8, "size": 128});
+        assert_eq!(parameters("ringway bench stream -w 8"), frames);
     }
 }

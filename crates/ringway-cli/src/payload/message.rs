@@ -62,6 +62,16 @@ impl Pattern {
         &self.bytes[start..][..size.saturating_sub(MESSAGE_HEADER_BYTES)]
     }
 
+    /// The payload `sequence` of `lane` where there is no room for a header: `size` bytes that differ between
+    /// neighbours, without a copy.
+    ///
+    /// # Panics
+    /// If `size` is more than this pattern was made for.
+    #[inline]
+    pub(crate) fn bytes(self, lane: u32, sequence: u64, size: usize) -> &'static [u8] {
+        self.body(lane, sequence, size + MESSAGE_HEADER_BYTES)
+    }
+
     /// Appends that message, header and body, to `out`.
     pub(crate) fn write(self, connection: u32, sequence: u64, size: usize, out: &mut Vec<u8>) {
         let header = Self::header(connection, sequence, size);

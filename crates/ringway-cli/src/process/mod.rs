@@ -8,6 +8,6 @@ mod server;
 mod tether;
 
 pub(crate) use error::ProcessError;
-pub(crate) use peers::{PeerClientRun, PeerResult, Peers};
+pub(crate) use peers::{PeerClientRun, PeerJob, PeerResult, Peers};
 pub(crate) use server::{ServerProcess, own_server, private_address};
 pub(crate) use tether::become_command;

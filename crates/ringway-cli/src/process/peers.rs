@@ -13,7 +13,7 @@ use super::child::PipedChild;
 use super::error::ProcessError;
 use super::server::ServerProcess;
 use super::tether::tethered;
-use crate::args::Uri;
+use crate::args::{RpcMode, Uri};
 use crate::limits;
 
 /// The peers' binary, built or found.
@@ -22,9 +22,31 @@ pub(crate) struct Peers {
     binary: PathBuf,
 }
 
-/// One run of a peer's ping-pong client.
+/// What a peer's client does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PeerJob {
+    /// The plain epoll client's ping-pong.
+    PingPong,
+    Rpc {
+        peer: &'static str,
+        mode: RpcMode,
+        depth: u32,
+    },
+    Stream {
+        peer: &'static str,
+        frames: u32,
+        window: u32,
+    },
+    /// One endless stream from the server.
+    Flood {
+        peer: &'static str,
+    },
+}
+
+/// One run of a peer's client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerClientRun<'a> {
+    pub(crate) job: PeerJob,
     pub(crate) addr: &'a Uri,
     pub(crate) connections: u32,
     pub(crate) size: u32,
@@ -90,12 +112,12 @@ impl Peers {
         ServerProcess::start(self.command(&args)?, &format!("{NAME} serve {kind}"))
     }
 
-    /// Runs the peers' plain ping-pong client to its end.
+    /// Runs a peer's client to its end.
     ///
     /// # Errors
     /// It does not start, fails, takes [`limits::PEER_CLIENT_SLACK`] longer than it was told to, or prints
     /// no result.
-    pub(crate) fn ping_pong(&self, run: PeerClientRun<'_>) -> Result<PeerResult, ProcessError> {
+    pub(crate) fn run_client(&self, run: PeerClientRun<'_>) -> Result<PeerResult, ProcessError> {
         let limit = run.warmup + run.measured + limits::PEER_CLIENT_SLACK;
         let name = format!("{NAME} client");
         let args = run.args();
@@ -117,16 +139,42 @@ impl Peers {
 
 impl PeerClientRun<'_> {
     fn args(&self) -> Vec<String> {
-        let words = ["client", "pingpong", "--addr", self.addr.as_str()];
-        let numbers = [
-            ("-c", self.connections.to_string()),
-            ("-s", self.size.to_string()),
-            ("-d", self.measured.as_secs_f64().to_string()),
-            ("--warmup", self.warmup.as_secs_f64().to_string()),
-            ("--core", self.core.to_string()),
-        ];
-        let numbers = numbers.into_iter().flat_map(|(flag, number)| [flag.to_owned(), number]);
-        words.map(str::to_owned).into_iter().chain(numbers).collect()
+        let mut args: Vec<String> =
+            ["client", self.job.name(), "--addr", self.addr.as_str()].map(str::to_owned).into();
+        let mut flag = |name: &str, value: String| args.extend([name.to_owned(), value]);
+        if !matches!(self.job, PeerJob::Flood { .. }) {
+            flag("-c", self.connections.to_string());
+        }
+        flag("-s", self.size.to_string());
+        flag("-d", self.measured.as_secs_f64().to_string());
+        flag("--warmup", self.warmup.as_secs_f64().to_string());
+        flag("--core", self.core.to_string());
+        match self.job {
+            PeerJob::PingPong => {}
+            PeerJob::Rpc { peer, mode, depth } => {
+                flag("--peer", peer.to_owned());
+                flag("-m", mode.as_str().to_owned());
+                flag("-l", depth.to_string());
+            }
+            PeerJob::Stream { peer, frames, window } => {
+                flag("--peer", peer.to_owned());
+                flag("-f", frames.to_string());
+                flag("-w", window.to_string());
+            }
+            PeerJob::Flood { peer } => flag("--peer", peer.to_owned()),
+        }
+        args
+    }
+}
+
+impl PeerJob {
+    fn name(self) -> &'static str {
+        match self {
+            Self::PingPong => "pingpong",
+            Self::Rpc { .. } => "rpc",
+            Self::Stream { .. } => "stream",
+            Self::Flood { .. } => "flood",
+        }
     }
 }
 
@@ -166,6 +214,7 @@ mod tests {
     fn clients_get_their_run_as_flags() {
         let addr: Uri = "tcp://127.0.0.1:7001".parse().expect("an address");
         let run = PeerClientRun {
+            job: PeerJob::PingPong,
             addr: &addr,
             connections: 100,
             size: 64,
@@ -176,6 +225,12 @@ mod tests {
         let expected =
             "client pingpong --addr tcp://127.0.0.1:7001 -c 100 -s 64 -d 2 --warmup 0.2 --core 1";
         assert_eq!(run.args().join(" "), expected);
+        let job = PeerJob::Rpc { peer: "tonic", mode: RpcMode::ClientStream, depth: 4 };
+        let args = PeerClientRun { job, ..run }.args().join(" ");
+        assert!(args.starts_with("client rpc --addr "), "{args}");
+        assert!(args.ends_with(" --peer tonic -m client_stream -l 4"), "{args}");
+        let args = PeerClientRun { job: PeerJob::Flood { peer: "tonic" }, ..run }.args();
+        assert!(!args.contains(&"-c".to_owned()), "{args:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `ringway serve`: an echo or discard server until SIGINT or SIGTERM.
+//! `ringway serve`: an echo, discard or RPC server until SIGINT or SIGTERM.
 
 mod framing;
 mod handlers;
@@ -15,6 +15,7 @@ use ringway_net::{Connection, Server, ServerHandle, ServerTls};
 use serde_json::{Value, json};
 
 use crate::args::{ServeConfig, Service, TlsFiles};
+use crate::echo_service::{EchoServer, EchoService};
 use crate::{allocations, bench, control, cores};
 use handlers::{Discard, Framed};
 use stop::Stop;
@@ -30,8 +31,7 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     bench::raise_limit()?;
     let stop = Stop::on_signals()?;
     let totals = Arc::new(Totals::default());
-    let server = bind(config)?;
-    let handle = start(server, config.service, &totals)?;
+    let handle = start(config, &totals)?;
     let mut out = std::io::stdout();
     for address in handle.addresses() {
         writeln!(out, "listening on {address}")?;
@@ -46,40 +46,17 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     Ok(handle.wait()?)
 }
 
-fn bind(config: &ServeConfig) -> Result<Server, Box<dyn Error>> {
-    let (first, others) = config.listen.split_first().ok_or("no address to listen on")?;
+fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box<dyn Error>> {
+    if config.service == Service::Rpc {
+        return start_rpc(config);
+    }
+    let (first, others) = config.listen.split_first().ok_or(NO_ADDRESS)?;
     let mut server = Server::bind(first.as_str())?;
     for uri in others {
         server = server.and_bind(uri.as_str())?;
     }
-    server = server
-        .cores(cores::set(&config.cores)?)
-        .backend(config.backend.into())
-        .drain_deadline(DRAIN_DEADLINE);
-    if let Some(spin) = config.spin {
-        server = server.spin(spin);
-    }
-    if let Some(TlsFiles { cert, key }) = &config.tls {
-        let read = |path: &std::path::Path| {
-            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-        };
-        server = server.tls(ServerTls::from_pem(read(cert)?, read(key)?)?);
-    }
-    Ok(server)
-}
-
-fn start(
-    server: Server,
-    service: Service,
-    totals: &Arc<Totals>,
-) -> ringway_net::Result<ServerHandle> {
-    match service {
-        Service::Echo => server
-            .on_datagram(async |datagram, to| {
-                to.send(datagram.into_view());
-                Ok(())
-            })
-            .start(echo),
+    let server = set_up(config)?(server).drain_deadline(DRAIN_DEADLINE);
+    Ok(match config.service {
         Service::Discard => server.on_datagram(async |_, _| Ok(())).start_with(|| Discard),
         Service::DiscardFramed => {
             let totals = Arc::clone(totals);
@@ -87,7 +64,54 @@ fn start(
                 .on_datagram(async |_, _| Ok(()))
                 .start_with(move || Framed::new(Arc::clone(&totals)))
         }
+        Service::Echo | Service::Rpc => server
+            .on_datagram(async |datagram, to| {
+                to.send(datagram.into_view());
+                Ok(())
+            })
+            .start(echo),
+    }?)
+}
+
+fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
+    let (first, others) = config.listen.split_first().ok_or(NO_ADDRESS)?;
+    let mut server = ringway_rpc::Server::bind(first.as_str())?;
+    for uri in others {
+        server = server.and_bind(uri.as_str())?;
     }
+    let set_up = set_up(config)?;
+    let server = server
+        .net(set_up)
+        .drain_deadline(DRAIN_DEADLINE)
+        .service(EchoServer::new(EchoService::new()));
+    Ok(server.start()?.net().clone())
+}
+
+/// What the flags say about every kind of server.
+fn set_up(config: &ServeConfig) -> Result<impl FnOnce(Server) -> Server, Box<dyn Error>> {
+    let cores = cores::set(&config.cores)?;
+    let tls = match &config.tls {
+        Some(files) => Some(read_tls(files)?),
+        None => None,
+    };
+    let (backend, spin) = (config.backend.into(), config.spin);
+    Ok(move |server: Server| {
+        let mut server = server.cores(cores).backend(backend);
+        if let Some(spin) = spin {
+            server = server.spin(spin);
+        }
+        match tls {
+            Some(tls) => server.tls(tls),
+            None => server,
+        }
+    })
+}
+
+fn read_tls(files: &TlsFiles) -> Result<ServerTls, Box<dyn Error>> {
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    Ok(ServerTls::from_pem(read(&files.cert)?, read(&files.key)?)?)
 }
 
 /// Callbacks are no cheaper than this task: 4.2 µs of server CPU for 64 bytes at 100 connections, both.
@@ -124,6 +148,8 @@ fn snapshot(handle: &ServerHandle, totals: &Totals, allocations: u64) -> Value {
     object.insert("socket_options".to_owned(), json!(["TCP_NODELAY"]));
     Value::Object(object)
 }
+
+const NO_ADDRESS: &str = "no address to listen on";
 
 /// How long connections may take to end after the first signal; a second signal cuts them off at once.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -98,4 +98,12 @@ impl Drop for Ringway {
 /// Runs the binary to its end.
 pub(crate) fn run(words: &str) -> Ended {
     Ringway::start(words).wait()
+}
+
+/// The same, with `input` as its standard input.
+pub(crate) fn run_with_input(words: &str, input: &str) -> Ended {
+    let mut started = Ringway::start(words);
+    started.stdin().write_all(input.as_bytes()).expect("a pipe holds a few bytes");
+    started.close_stdin();
+    started.wait()
 }

@@ -1,0 +1,86 @@
+//! The configuration of `ringway call`, resolved.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::flags::CallFlags;
+use super::values::{Scheme, Uri, ValueError};
+
+/// A server to ask something, everything decided.
+#[derive(Debug, PartialEq)]
+pub(crate) struct CallConfig {
+    /// `tcp://`, `unix://` or `tls://`.
+    pub(crate) addr: Uri,
+    pub(crate) ask: Ask,
+    pub(crate) timeout: Duration,
+    /// Certificate authority to trust, PEM; otherwise the machine's.
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// What is asked.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ask {
+    /// What services there are.
+    List,
+    Call {
+        /// `package.Service/Method`.
+        method: String,
+        /// As it was written; `-` stands for standard input.
+        message: String,
+        metadata: Vec<(String, String)>,
+    },
+}
+
+/// # Errors
+/// A method's name without a service; an address of datagrams.
+pub(super) fn resolve(raw: CallFlags) -> Result<CallConfig, ValueError> {
+    let CallFlags { addr, method, message, list: _, timeout, metadata, ca } = raw;
+    if addr.scheme() == Scheme::Udp {
+        return Err(ValueError::new(format!("{addr}: calls need a stream, and udp:// has none")));
+    }
+    let ask = match method {
+        None => Ask::List,
+        Some(method) if has_service(&method) => Ask::Call { method, message, metadata },
+        Some(method) => {
+            return Err(ValueError::new(format!(
+                "{method} names no service; write Service/Method, as `ringway call {addr} --list` shows it"
+            )));
+        }
+    };
+    Ok(CallConfig { addr, ask, timeout, ca })
+}
+
+fn has_service(method: &str) -> bool {
+    method.split_once('/').is_some_and(|(service, name)| !service.is_empty() && !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, tests::parse_words};
+    use super::*;
+
+    fn config(words: &str) -> CallConfig {
+        match parse_words(words).expect(words) {
+            Config::Call(config) => config,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_list() {
+        let config = config("call unix:///tmp/rpc --list");
+        assert_eq!((config.ask, config.timeout), (Ask::List, Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn a_call_with_everything() {
+        let config = config(
+            "call tls://example.org:9000 a.B/C {} --timeout 500ms -H x=1 --metadata y=2=3 --ca ca.pem",
+        );
+        let metadata = [("x", "1"), ("y", "2=3")].map(|(key, value)| (key.into(), value.into()));
+        let ask =
+            Ask::Call { method: "a.B/C".into(), message: "{}".into(), metadata: metadata.into() };
+        assert_eq!((config.ask, config.timeout), (ask, Duration::from_millis(500)));
+        assert_eq!(config.ca, Some(PathBuf::from("ca.pem")));
+    }
+}

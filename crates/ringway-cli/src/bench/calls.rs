@@ -1,0 +1,115 @@
+//! The client of the rpc suite: so many calls in flight on each connection, each reply compared.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use ringway_rpc::Status;
+use ringway_runtime::spawn;
+
+use super::dial::dial;
+use super::engine::Part;
+use super::outcome::CoreOutcome;
+use super::score::Score;
+use crate::args::RpcMode;
+use crate::echo_service::EchoClient;
+use crate::payload::Pattern;
+
+/// Calls over the connections of `part`, `depth` at a time on each, with `size` bytes.
+pub(super) async fn run(
+    part: Part,
+    pattern: Pattern,
+    size: usize,
+    mode: RpcMode,
+    depth: u32,
+) -> io::Result<CoreOutcome> {
+    let score = Score::new();
+    let mut lanes = Vec::new();
+    let connected = dial(&part).await?;
+    part.wait_for_all(1).await;
+    for (number, client) in connected {
+        for lane in 0..depth {
+            let caller = Caller {
+                client: client.clone(),
+                pattern,
+                size,
+                lane: number.wrapping_mul(depth).wrapping_add(lane),
+            };
+            lanes.push(spawn(caller.call_on(Rc::clone(&score), mode)));
+        }
+    }
+    score.keep(&part, lanes).await
+}
+
+/// One call at a time.
+pub(super) struct Caller {
+    pub(super) client: EchoClient,
+    pub(super) pattern: Pattern,
+    pub(super) size: usize,
+    /// What its payloads depend on, beside their sequence.
+    pub(super) lane: u32,
+}
+
+impl Caller {
+    async fn call_on(self, score: Rc<Score>, mode: RpcMode) {
+        let mut begun = Instant::now();
+        for sequence in 0.. {
+            if score.is_over() {
+                return;
+            }
+            let expected = self.pattern.bytes(self.lane, sequence, self.size);
+            match self.call(mode, expected).await {
+                Ok(reply) => {
+                    let now = Instant::now();
+                    if score.check(expected, &reply) {
+                        score.add(1);
+                        score.time(begun, now);
+                    }
+                    begun = now;
+                }
+                // What comes next on a broken connection would only be more of the same.
+                Err(status) => return score.fail(&status),
+            }
+        }
+    }
+
+    /// A call, or a stream of one message each way, that gives back `payload`.
+    #[inline]
+    pub(super) async fn call(
+        &self,
+        mode: RpcMode,
+        payload: &'static [u8],
+    ) -> Result<Bytes, Status> {
+        let payload = Bytes::from_static(payload);
+        match mode {
+            RpcMode::Unary => self.client.say(payload).await,
+            RpcMode::ClientStream => {
+                let (mut messages, reply) = self.client.collect();
+                messages.send(payload).await?;
+                messages.finish();
+                reply.await
+            }
+            RpcMode::ServerStream => {
+                let mut replies = self.client.repeat(payload);
+                only(replies.next().await?, replies.next().await?)
+            }
+            RpcMode::Bidi => {
+                let (mut messages, mut replies) = self.client.chat();
+                messages.send(payload).await?;
+                messages.finish();
+                only(replies.next().await?, replies.next().await?)
+            }
+        }
+    }
+}
+
+fn only(first: Option<Bytes>, second: Option<Bytes>) -> Result<Bytes, Status> {
+    match (first, second) {
+        (Some(reply), None) => Ok(reply),
+        (first, _) => {
+            let count = if first.is_none() { "no message" } else { "more than one message" };
+            Err(Status::internal(format!("{count} in answer to one")))
+        }
+    }
+}

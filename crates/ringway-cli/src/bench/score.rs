@@ -1,0 +1,159 @@
+//! What the operations of one core of the client add up to.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ringway_rpc::{Code, Status};
+use ringway_runtime::{JoinHandle, sleep, timeout};
+
+use super::engine::Part;
+use super::outcome::CoreOutcome;
+use super::server::Usage;
+use crate::histogram::Latencies;
+use crate::limits;
+use crate::report::Errors;
+
+/// Counts and latencies of a core, with the phases of a run.
+pub(super) struct Score {
+    phase: Cell<Phase>,
+    /// Start of the measured interval; what was begun before it has no latency that counts.
+    began: Cell<Instant>,
+    /// Operations within the measured interval.
+    counted: Cell<u64>,
+    /// Those after its end, begun before.
+    late: Cell<u64>,
+    verified: Cell<u64>,
+    latencies: RefCell<Latencies>,
+    errors: RefCell<Errors>,
+    complaint: RefCell<Option<String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    WarmUp,
+    Measured,
+    Drain,
+}
+
+impl Score {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Self {
+            phase: Cell::new(Phase::WarmUp),
+            began: Cell::new(Instant::now()),
+            counted: Cell::new(0),
+            late: Cell::new(0),
+            verified: Cell::new(0),
+            latencies: RefCell::new(Latencies::new()),
+            errors: RefCell::new(Errors::default()),
+            complaint: RefCell::new(None),
+        })
+    }
+
+    /// Whether no further operation is to be begun.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.phase.get() == Phase::Drain
+    }
+
+    /// So many operations have ended well.
+    #[inline]
+    pub(super) fn add(&self, operations: u64) {
+        match self.phase.get() {
+            Phase::WarmUp => {}
+            Phase::Measured => self.counted.set(self.counted.get() + operations),
+            Phase::Drain => self.late.set(self.late.get() + operations),
+        }
+    }
+
+    /// What was begun, or due, at `begun` has ended at `now`.
+    #[inline]
+    pub(super) fn time(&self, begun: Instant, now: Instant) {
+        // Every one of the interval, or the slowest would be missing.
+        if self.phase.get() != Phase::WarmUp && begun >= self.began.get() {
+            self.latencies.borrow_mut().record(now.saturating_duration_since(begun));
+        }
+    }
+
+    /// Compares a payload with what it should be; a wrong one is an error.
+    #[inline]
+    pub(super) fn check(&self, expected: &[u8], found: &[u8]) -> bool {
+        self.verified.set(self.verified.get() + 1);
+        let is_right = expected == found;
+        if !is_right {
+            self.errors.borrow_mut().mismatched += 1;
+            let at = expected.iter().zip(found).position(|(one, other)| one != other);
+            self.complain(format!(
+                "a payload of {} bytes, where {} were due, is wrong from byte {}",
+                found.len(),
+                expected.len(),
+                at.unwrap_or(expected.len().min(found.len()))
+            ));
+        }
+        is_right
+    }
+
+    /// An operation has failed.
+    #[cold]
+    pub(super) fn fail(&self, status: &Status) {
+        let mut errors = self.errors.borrow_mut();
+        match status.code() {
+            Code::Unavailable => errors.reset += 1,
+            Code::DeadlineExceeded => errors.timed_out += 1,
+            _ => errors.other += 1,
+        }
+        self.complain(status.to_string());
+    }
+
+    /// Operations that nobody waits for any more.
+    pub(super) fn give_up(&self, operations: u64) {
+        self.errors.borrow_mut().unanswered += operations;
+    }
+
+    fn complain(&self, text: String) {
+        self.complaint.borrow_mut().get_or_insert(text);
+    }
+
+    /// Times a run whose tasks are under way: warm-up, the measured interval, and then until `lanes` have
+    /// ended.
+    pub(super) async fn keep(
+        &self,
+        part: &Part,
+        lanes: Vec<JoinHandle<()>>,
+    ) -> io::Result<CoreOutcome> {
+        sleep(part.length.warmup).await;
+        part.read_server_before()?;
+        let before = Usage::of_this_core();
+        let began = Instant::now();
+        self.began.set(began);
+        self.phase.set(Phase::Measured);
+        sleep(part.length.measured).await;
+        self.phase.set(Phase::Drain);
+        let elapsed = began.elapsed();
+        self.drain(lanes).await;
+        let after = Usage::of_this_core();
+        part.read_server_after()?;
+        let charged = self.counted.get() + self.late.get();
+        Ok(CoreOutcome {
+            operations: self.counted.get(),
+            charged,
+            elapsed,
+            latencies: Some(self.latencies.borrow().clone()),
+            errors: self.errors.take(),
+            verified: self.verified.get(),
+            client: after.since(before, charged),
+            complaint: self.complaint.take(),
+        })
+    }
+
+    async fn drain(&self, lanes: Vec<JoinHandle<()>>) {
+        let deadline = Instant::now() + limits::DRAIN_MAX;
+        for lane in lanes {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if timeout(left.max(Duration::from_millis(1)), lane).await.is_err() {
+                self.give_up(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The echo service of `serve rpc`, which `bench rpc` and `bench stream` call.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_rpc::{Sink, Status, Streaming, service};
+use serde::{Deserialize, Serialize};
+
+use crate::payload::Pattern;
+
+/// Methods of every kind that give back what they were given.
+#[service(package = "ringway.bench", crate = "ringway_rpc")]
+pub(crate) trait Echo {
+    /// Answers with the request.
+    #[method(idempotent)]
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
+
+    /// Answers with the request after [`LATER`].
+    #[method(idempotent)]
+    async fn say_later(&self, request: Bytes) -> Result<Bytes, Status>;
+
+    /// Answers with the last message.
+    async fn collect(&self, messages: Streaming<Bytes>) -> Result<Bytes, Status>;
+
+    /// Answers with the request, as a stream of one message.
+    async fn repeat(&self, request: Bytes, replies: Sink<Bytes>) -> Result<(), Status>;
+
+    /// Answers each message with itself.
+    async fn chat(&self, messages: Streaming<Bytes>, replies: Sink<Bytes>) -> Result<(), Status>;
+
+    /// Sends messages until it has sent as many as were asked for, or the call is cancelled.
+    async fn flood(&self, request: Flood, messages: Sink<Bytes>) -> Result<(), Status>;
+
+    /// Greets, for people at a shell.
+    #[method(idempotent)]
+    async fn greet(&self, request: Greeting) -> Result<Greeted, Status>;
+}
+
+/// What a flood consists of.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Flood {
+    /// Bytes of each message.
+    pub(crate) size: u32,
+    /// How many; none means without end.
+    #[serde(default)]
+    pub(crate) count: Option<u64>,
+}
+
+/// Who is to be greeted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    pub(crate) name: String,
+}
+
+/// The answer to a [`Greeting`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Greeted {
+    pub(crate) text: String,
+}
+
+/// The service itself.
+pub(crate) struct EchoService {
+    pattern: Pattern,
+}
+
+impl EchoService {
+    pub(crate) fn new() -> Self {
+        Self { pattern: Pattern::new(FLOOD_BYTES_MAX as usize) }
+    }
+}
+
+impl Echo for EchoService {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
+        Ok(request)
+    }
+
+    async fn say_later(&self, request: Bytes) -> Result<Bytes, Status> {
+        ringway_runtime::sleep(LATER).await;
+        Ok(request)
+    }
+
+    async fn collect(&self, mut messages: Streaming<Bytes>) -> Result<Bytes, Status> {
+        let mut last = Bytes::new();
+        while let Some(message) = messages.next().await? {
+            last = message;
+        }
+        Ok(last)
+    }
+
+    async fn repeat(&self, request: Bytes, mut replies: Sink<Bytes>) -> Result<(), Status> {
+        replies.send(request).await
+    }
+
+    async fn chat(
+        &self,
+        mut messages: Streaming<Bytes>,
+        mut replies: Sink<Bytes>,
+    ) -> Result<(), Status> {
+        while let Some(message) = messages.next().await? {
+            replies.send(message).await?;
+        }
+        Ok(())
+    }
+
+    async fn flood(&self, request: Flood, mut messages: Sink<Bytes>) -> Result<(), Status> {
+        let Flood { size, count } = request;
+        if size > FLOOD_BYTES_MAX {
+            let why = format!("size {size} is more than {FLOOD_BYTES_MAX} bytes a message");
+            return Err(Status::invalid_argument(why));
+        }
+        for sequence in 0..count.unwrap_or(u64::MAX) {
+            messages.send(flood_message(self.pattern, sequence, size)).await?;
+        }
+        Ok(())
+    }
+
+    async fn greet(&self, request: Greeting) -> Result<Greeted, Status> {
+        if request.name.is_empty() {
+            return Err(Status::invalid_argument("the name is empty"));
+        }
+        Ok(Greeted { text: format!("Hello, {}!", request.name) })
+    }
+}
+
+/// What message `sequence` of a flood consists of.
+pub(crate) fn flood_message(pattern: Pattern, sequence: u64, size: u32) -> Bytes {
+    Bytes::from_static(pattern.bytes(0, sequence, size as usize))
+}
+
+/// What a slow handler takes.
+pub(crate) const LATER: Duration = Duration::from_millis(5);
+
+/// Bytes of a flood's message: what fits into one frame.
+const FLOOD_BYTES_MAX: u32 = 64 << 10;
