@@ -68,3 +68,8 @@ pub use ringway_wire as wire;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// Those of the page on calls as well.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rpc.md")]
+mod calls_and_streams {}

@@ -48,9 +48,9 @@ struct Inner {
 pub enum Origin {
     /// This side: the deadline passed here, the connection broke, the caller gave up.
     Local,
-    /// The peer's server, before or instead of the handler: refused, unknown method, too large.
+    /// The peer's server, which refused the call before any handler saw it.
     Peer,
-    /// The handler of the method.
+    /// The handler of the method, or its server in its place: no such method, a message too large.
     Handler,
 }
 
@@ -210,7 +210,9 @@ impl fmt::Debug for Status {
         if self.0.not_executed {
             f.write_str(", not executed")?;
         }
-        if let Some(source) = &self.0.source {
+        if let Some(source) = self.0.source.as_ref().map(ToString::to_string)
+            && !self.0.message.contains(&source)
+        {
             write!(f, ", {source}")?;
         }
         f.write_str(")")
