@@ -89,8 +89,10 @@ impl Lane {
                 let messages = messages.as_mut().expect("finished after the last frame");
                 messages.send(Bytes::from_static(frame(i))).await?;
             }
-            if i + 1 == self.frames {
-                messages.take().map(Sink::finish);
+            if i + 1 == self.frames
+                && let Some(messages) = messages.take()
+            {
+                messages.finish();
             }
         }
         match replies.next().await? {
