@@ -9,6 +9,7 @@ use ringway_wire::native;
 
 use super::{CallOptions, Client, limits};
 use crate::balance::Policy;
+use crate::metrics::Metrics;
 use crate::status::Status;
 
 /// Sets up a [`Client`]: where its servers are, how many connections, what calls do by default.
@@ -50,6 +51,8 @@ pub(super) struct Plan {
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
     pub(super) config: native::Config,
+    /// What its cores count.
+    pub(super) metrics: Metrics,
 }
 
 impl ClientBuilder {
@@ -156,6 +159,7 @@ impl ClientBuilder {
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
             config: self.config,
+            metrics: Metrics::new(),
         };
         Ok(Client::of_plan(Arc::new(plan), self.options))
     }

@@ -49,6 +49,7 @@ impl Driver {
 
     fn turn(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<()> {
         let now = runtime::now();
+        hub.set_look(now);
         let mut ended = self.receive(hub, now, cx);
         if let Err(violation) = self.link.on_time(hub, hub.since_origin(now), &mut self.woken) {
             ended = self.ends(format_args!("the server was given up: {violation}"));

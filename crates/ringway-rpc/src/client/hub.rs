@@ -33,6 +33,8 @@ pub(super) struct Hub {
     desk: RefCell<Option<Arc<Desk>>>,
     /// The clocks of the connections count from here.
     origin: Cell<Option<Instant>>,
+    /// When the task of a connection last looked at the clock.
+    looked_at: Cell<Option<Instant>>,
     /// By the client's index.
     pools: RefCell<Vec<Option<(ClientId, Rc<Pool>)>>>,
     links: RefCell<Vec<LinkPlace>>,
@@ -53,6 +55,7 @@ thread_local! {
             core: Cell::new(None),
             desk: RefCell::new(None),
             origin: Cell::new(None),
+            looked_at: Cell::new(None),
             pools: RefCell::new(Vec::new()),
             links: RefCell::new(Vec::new()),
             cells: RefCell::new(Cells::new()),
@@ -127,6 +130,19 @@ impl Hub {
     #[inline]
     pub(super) fn since_origin(&self, at: Instant) -> Duration {
         self.origin.get().map_or(Duration::ZERO, |origin| at.saturating_duration_since(origin))
+    }
+
+    /// The task of a connection has looked at the clock.
+    #[inline]
+    pub(super) fn set_look(&self, now: Instant) {
+        self.looked_at.set(Some(now));
+    }
+
+    /// When a reply has come that a call finds now: about the last look at the clock, which costs
+    /// nothing. Not before `begun`.
+    #[inline]
+    pub(super) fn last_look(&self, begun: Instant) -> Instant {
+        self.looked_at.get().map_or(begun, |at| at.max(begun))
     }
 
     /// The moment that a machine of this core names so; `None` if it is beyond all clocks.

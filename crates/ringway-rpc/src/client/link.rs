@@ -17,8 +17,11 @@ use ringway_wire::native::{
 use super::cells::{CellKey, Cells, Flight};
 use super::host::Host;
 use super::hub::{Hub, LinkKey};
+use super::stream_lives::StreamLives;
+use super::tally::Tally;
 use crate::carrier::CarrierId;
 use crate::metadata::Metadata;
+use crate::method::Method;
 use crate::status::{Code, Status};
 use crate::stream_table::{Handles, StreamKey, StreamTable, Unread};
 
@@ -45,6 +48,7 @@ pub(super) struct State {
     /// By the machine's slots.
     entries: Vec<Entry>,
     pub(super) streams: StreamTable,
+    lives: StreamLives,
     /// Calls opened so far, and how many of them the machine had when it last gave its output.
     opened: u32,
     given_out: u32,
@@ -75,11 +79,18 @@ enum Kind {
 pub(super) const NEVER: Duration = Duration::MAX;
 
 impl Link {
-    pub(super) fn new(key: LinkKey, host: Rc<Host>, config: native::Config, now: Duration) -> Self {
+    pub(super) fn new(
+        key: LinkKey,
+        host: Rc<Host>,
+        tally: Rc<Tally>,
+        config: native::Config,
+        now: Duration,
+    ) -> Self {
         let state = State {
             machine: native::Client::new(config, now),
             entries: Vec::new(),
             streams: StreamTable::default(),
+            lives: StreamLives::new(tally, host.number(), now),
             opened: 0,
             given_out: 0,
             next_deadline: NEVER,
@@ -158,13 +169,18 @@ impl Link {
     /// When there is no room.
     pub(super) fn open_stream(
         &self,
+        method: &'static Method,
         open: Open<'_>,
         deadline: Duration,
         handles: Handles,
+        now: Duration,
     ) -> Result<StreamKey, OpenError> {
         let mut state = self.state.borrow_mut();
+        let bytes = open.message.as_ref().map_or(0, Body::len);
         let stream = state.machine.open(open)?;
         state.enter(stream, Kind::Stream, deadline);
+        state.lives.tell_time(now);
+        state.lives.began(stream.slot(), method, bytes);
         let key = state.streams.insert(stream, handles);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);
@@ -177,6 +193,7 @@ impl Link {
         let mut state = self.state.borrow_mut();
         if state.leave(stream).is_some() {
             state.machine.cancel(stream, code.number(), reason);
+            state.lives.given_up(stream.slot(), code);
             drop(state);
             self.in_flight.set(self.in_flight.get() - 1);
             self.stir();
@@ -222,6 +239,7 @@ impl Link {
     ) -> Result<(), Violation> {
         let state = &mut *self.state.borrow_mut();
         let cells = &mut *hub.cells.borrow_mut();
+        state.lives.tell_time(now);
         let mut ended = 0;
         let taken = loop {
             match state.machine.receive(&mut input, now) {
@@ -249,6 +267,7 @@ impl Link {
     ) -> Result<(), Violation> {
         let state = &mut *self.state.borrow_mut();
         if state.next_deadline <= now {
+            state.lives.tell_time(now);
             let ended = state.expire(now, &mut hub.cells.borrow_mut(), woken);
             self.in_flight.set(self.in_flight.get() - ended);
         }
@@ -299,7 +318,10 @@ impl Link {
             let status = state.lost(&state.entries[slot], stream, why);
             match state.entries[slot].kind {
                 Kind::Unary(cell) => woken.extend(cells.end(cell, Err(status))),
-                Kind::Stream => state.streams.finish(stream, Err(status)),
+                Kind::Stream => {
+                    state.lives.ended(stream.slot(), Some(&status));
+                    state.streams.finish(stream, Err(status));
+                }
             }
             state.entries[slot].stream = None;
         }
@@ -403,6 +425,7 @@ impl State {
                 Ok(()) | Err(Unread::NoReader) => 0,
                 Err(Unread::Full) => {
                     let why = "too many messages wait for their reader";
+                    self.lives.given_up(stream.slot(), Code::ResourceExhausted);
                     self.streams.finish(stream, Err(Status::resource_exhausted(why)));
                     self.leave(stream);
                     self.machine.cancel(stream, Code::ResourceExhausted.number(), why);
@@ -426,6 +449,7 @@ impl State {
             let why = "too many messages wait for their reader";
             outcome = Err(Status::resource_exhausted(why));
         }
+        self.lives.ended(stream.slot(), outcome.as_ref().err());
         self.streams.finish(stream, outcome);
     }
 
@@ -448,7 +472,10 @@ impl State {
                 Kind::Unary(cell) => {
                     woken.extend(cells.end(cell, Err(Status::deadline_exceeded(why))));
                 }
-                Kind::Stream => self.streams.finish(stream, Err(Status::deadline_exceeded(why))),
+                Kind::Stream => {
+                    self.lives.given_up(stream.slot(), Code::DeadlineExceeded);
+                    self.streams.finish(stream, Err(Status::deadline_exceeded(why)));
+                }
             }
             self.entries[slot].stream = None;
             self.machine.cancel(stream, Code::DeadlineExceeded.number(), "");

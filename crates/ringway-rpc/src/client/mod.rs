@@ -23,6 +23,8 @@ mod pool;
 mod registry;
 mod spread;
 mod stream_call;
+mod stream_lives;
+mod tally;
 mod unary;
 
 use std::fmt;
@@ -41,6 +43,7 @@ use self::stream_call::{OneReply, StreamCall};
 use self::unary::Unary;
 use crate::codec::Codec;
 use crate::method::Method;
+use crate::metrics::{Metrics, Snapshot};
 use crate::opening::Opener;
 use crate::sink::Sink;
 use crate::status::Status;
@@ -75,6 +78,7 @@ pub struct Client {
 /// Ends the client when its last handle goes.
 struct Life {
     id: ClientId,
+    metrics: Metrics,
 }
 
 impl Client {
@@ -101,8 +105,15 @@ impl Client {
         Self { life: Arc::clone(&self.life), options }
     }
 
+    /// Counts and latencies of the methods called, on all threads. Calls that outlive the client's
+    /// last handle are counted as begun only.
+    pub fn metrics(&self) -> Snapshot {
+        self.life.metrics.snapshot()
+    }
+
     fn of_plan(plan: Arc<Plan>, options: CallOptions) -> Self {
-        Self { life: Arc::new(Life { id: registry::register(plan) }), options }
+        let metrics = plan.metrics.clone();
+        Self { life: Arc::new(Life { id: registry::register(plan), metrics }), options }
     }
 
     /// One request, one reply.

@@ -14,18 +14,18 @@ use ringway_wire::native::OpenError;
 use super::builder::Plan;
 use super::driver::Driver;
 use super::host::Host;
-use super::hub::{self, Hub, LinkKey};
+use super::hub::{self, LinkKey};
 use super::line::{Line, Ticket};
 use super::link::Link;
-use super::spread::Spread;
+use super::tally::Tally;
+use crate::method::Method;
 use crate::resilience::RetryBudget;
 use crate::status::Status;
 
 pub(super) struct Pool {
     pub(super) plan: Arc<Plan>,
     hosts: Vec<Rc<Host>>,
-    /// `None` where there is one host.
-    spread: Option<RefCell<Spread>>,
+    pub(super) tally: Rc<Tally>,
     /// Calls that wait for room.
     line: RefCell<Line>,
     /// Calls that wait for a moment: between two attempts, or before a hedge.
@@ -58,14 +58,12 @@ pub(super) enum NotSent {
 impl Pool {
     pub(super) fn start(plan: Arc<Plan>) -> Rc<Self> {
         let hosts = (0..plan.targets.len()).map(|number| Host::new(number, &plan)).collect();
-        let spread = (plan.targets.len() > 1).then(|| {
-            let now = hub::with(|hub| hub.since_origin(runtime::now()));
-            RefCell::new(Spread::new(plan.policy, &plan.names, now, fastrand::u64(..)))
-        });
+        let now = hub::with(|hub| hub.since_origin(runtime::now()));
+        let tally = Tally::new(&plan, now);
         let pool = Rc::new(Self {
             plan,
             hosts,
-            spread,
+            tally,
             line: RefCell::default(),
             naps: RefCell::default(),
             budget: RefCell::default(),
@@ -161,7 +159,7 @@ impl Pool {
         if self.closed.get() {
             return None;
         }
-        let Some(spread) = &self.spread else {
+        let Some(spread) = &self.tally.spread else {
             let host = &self.hosts[0];
             let best = host.best(demand.avoid);
             if best.is_none() {
@@ -178,31 +176,6 @@ impl Pool {
         let reachable = |host: usize| self.hosts[host].best(demand.avoid).is_some();
         let host = spread.borrow_mut().pick(now, demand.key, reachable)?;
         self.hosts[host].best(demand.avoid)
-    }
-
-    /// A call was sent to the host with this number; it is to be told of once more.
-    #[inline]
-    pub(super) fn began(&self, host: usize) {
-        if let Some(spread) = &self.spread {
-            spread.borrow_mut().began(host);
-        }
-    }
-
-    /// Such a call was given up by its caller.
-    pub(super) fn given_up(&self, host: usize) {
-        if let Some(spread) = &self.spread {
-            spread.borrow_mut().given_up(host);
-        }
-    }
-
-    /// Such a call has ended.
-    #[inline]
-    pub(super) fn ended(&self, hub: &Hub, host: usize, failure: Option<&Status>, begun: Instant) {
-        if let Some(spread) = &self.spread {
-            let now = runtime::now();
-            let latency = now.saturating_duration_since(begun);
-            spread.borrow_mut().ended(host, failure, latency, hub.since_origin(now));
-        }
     }
 
     /// Opens the connections that a host lacks, if it may be tried now.
@@ -238,7 +211,8 @@ impl Pool {
 
     /// Whether another connection than this one has room, or this one takes no calls any more.
     pub(super) fn has_other(&self, key: LinkKey) -> bool {
-        hub::with(|hub| hub.is_leaving(key)) || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
+        hub::with(|hub| hub.is_leaving(key))
+            || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
     }
 
     /// Has `waker` woken at `until`.
@@ -259,9 +233,13 @@ impl Pool {
         self.budget.borrow_mut().earn();
     }
 
-    /// Whether a further attempt may be made; it is paid for then.
-    pub(super) fn spend_retry(&self) -> bool {
-        self.budget.borrow_mut().spend()
+    /// Whether a further attempt of a call may be made; it is paid for then.
+    pub(super) fn affords(&self, method: &'static Method) -> bool {
+        let affordable = self.budget.borrow_mut().spend();
+        if !affordable {
+            self.tally.over_budget(method);
+        }
+        affordable
     }
 
     /// Whether the client is gone.
@@ -369,17 +347,15 @@ async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
         Ok(_not_needed_any_more) => return,
         Err(error) => {
             host.failed(error.to_string());
-            if let Some(spread) = &pool.spread {
-                let now = hub::with(|hub| hub.since_origin(runtime::now()));
-                spread.borrow_mut().unreachable(host.number(), now);
-            }
+            let now = hub::with(|hub| hub.since_origin(runtime::now()));
+            pool.tally.host_unreachable(host.number(), now);
             return;
         }
     };
     let link = hub::with(|hub| {
         let now = hub.since_origin(runtime::now());
         let config = pool.plan.config.clone();
-        hub.insert_link(|key| Link::new(key, Rc::clone(host), config, now))
+        hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
     });
     host.connected(Rc::clone(&link));
     let driver = Driver::new(connection, link, Rc::clone(pool));

@@ -57,18 +57,18 @@ impl Spread {
         self.health[host].told_nothing();
     }
 
-    /// A call has ended.
+    /// A call has ended, after so long if that says anything.
     pub(super) fn ended(
         &mut self,
         host: usize,
         failure: Option<&Status>,
-        latency: Duration,
+        latency: Option<Duration>,
         now: Duration,
     ) {
         let load = &mut self.loads[host];
         load.in_flight -= 1;
         let evidence = failure.map_or(Evidence::Good, evidence_of);
-        if evidence == Evidence::Good {
+        if let Some(latency) = latency.filter(|_| evidence == Evidence::Good) {
             load.latency.observe(latency, now);
         }
         self.learn(host, evidence, now);

@@ -129,7 +129,9 @@ impl OpenTask {
                 message: call.request.as_ref().map(link::body),
                 end: call.request.is_some(),
             };
-            Ok(stream_at(link, link.open_stream(open, until, call.handles)?))
+            let opened =
+                link.open_stream(call.method, open, until, call.handles, hub.since_origin(now))?;
+            Ok(stream_at(link, opened))
         });
         hub.return_scratch(meta);
         match sent {

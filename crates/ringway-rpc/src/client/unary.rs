@@ -27,6 +27,7 @@ use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::pool::{Demand, NotSent};
 use super::registry::{self, ClientId};
+use super::tally::{Ended, Tally};
 use crate::method::Method;
 use crate::resilience::RetryBackoff;
 use crate::status::{Code, Pushback, Status};
@@ -42,11 +43,30 @@ pub(super) struct Unary {
     /// Whose numbers the stage holds.
     core: u32,
     deadline: Option<Instant>,
+    /// What it is counted by, from its first poll to its end.
+    life: Option<Life>,
     /// It was placed once more because nobody had executed it.
     replaced: bool,
     /// Attempts made before this one.
     attempt: u8,
     backoff: RetryBackoff,
+}
+
+/// A call that was counted as begun.
+#[derive(Clone, Copy)]
+struct Life {
+    begun: Instant,
+    /// When it was first given to a connection.
+    sent: Option<Instant>,
+}
+
+impl Life {
+    #[inline]
+    fn count(self, tally: &Tally, method: &'static Method, code: Code, bytes: usize, now: Instant) {
+        let waited = self.sent.unwrap_or(now).saturating_duration_since(self.begun);
+        let service = self.sent.map(|sent| now.saturating_duration_since(sent));
+        tally.call_ended(method, Ended { code, bytes, waited, service });
+    }
 }
 
 enum Stage {
@@ -97,6 +117,7 @@ impl Unary {
             stage,
             core: 0,
             deadline: None,
+            life: None,
             replaced: false,
             attempt: 0,
             backoff: RetryBackoff::default(),
@@ -118,20 +139,29 @@ impl Unary {
             let Stage::Flying(flying) = self.stage else {
                 let failure = ready!(self.poll_before(hub, cx));
                 match self.after(hub, failure, None, cx) {
-                    Some(failure) => return self.over(Err(failure)),
+                    Some(failure) => return self.failed(hub, failure),
                     None => continue,
                 }
             };
             let polled = hub.cells.borrow_mut().poll(flying.cell, cx);
             let outcome = ready!(polled);
-            if let Some(pool) = hub.known_pool(self.client) {
-                pool.ended(hub, flying.host, outcome.as_ref().err(), flying.begun);
+            let now = hub.last_look(flying.begun);
+            let pool = hub.known_pool(self.client);
+            if let Some(pool) = &pool {
+                let latency = Some(now.saturating_duration_since(flying.begun));
+                let (failure, now) = (outcome.as_ref().err(), hub.since_origin(now));
+                pool.tally.host_answered(flying.host, failure, latency, now);
             }
             match outcome {
-                Ok(reply) => return self.over(Ok(reply)),
+                Ok(reply) => {
+                    if let Some(pool) = &pool {
+                        self.count_end(&pool.tally, Code::Ok, reply.message.len(), now);
+                    }
+                    return self.over(Ok(reply));
+                }
                 Err(failure) => {
                     if let Some(failure) = self.after(hub, failure, Some(flying.link), cx) {
-                        return self.over(Err(failure));
+                        return self.failed(hub, failure);
                     }
                 }
             }
@@ -168,7 +198,8 @@ impl Unary {
         };
         // What a connection leaves behind adds nothing to what was under way before it went.
         let is_free = self.attempt == 0 && link.is_some_and(|link| hub.is_leaving(link));
-        let is_afforded = || is_free || pool.spend_retry();
+        let method = self.method;
+        let is_afforded = || is_free || pool.affords(method);
         let elsewhere = failure.is_not_executed() && failure.is_unavailable() && !self.replaced;
         if let Some(link) = link.filter(|link| elsewhere && pool.has_other(*link)) {
             if !is_afforded() {
@@ -185,6 +216,7 @@ impl Unary {
             self.stage = Stage::Napping { place, until };
         }
         self.attempt += 1;
+        pool.tally.retried(method);
         None
     }
 
@@ -210,6 +242,23 @@ impl Unary {
         wait.filter(|_| may).filter(left)
     }
 
+    /// The call is over with a failure.
+    #[cold]
+    fn failed(&mut self, hub: &Hub, failure: Status) -> Poll<Outcome> {
+        if let Some(pool) = hub.known_pool(self.client) {
+            self.count_end(&pool.tally, failure.code(), 0, runtime::now());
+        }
+        self.over(Err(failure))
+    }
+
+    /// Counts the call as ended, once.
+    #[inline]
+    fn count_end(&mut self, tally: &Tally, code: Code, bytes: usize, now: Instant) {
+        if let Some(life) = self.life.take() {
+            life.count(tally, self.method, code, bytes, now);
+        }
+    }
+
     fn over(&mut self, outcome: Outcome) -> Poll<Outcome> {
         self.stage = Stage::Over;
         Poll::Ready(outcome)
@@ -233,6 +282,8 @@ impl Unary {
         let now = runtime::now();
         if place.is_none() && self.attempt == 0 {
             self.deadline = self.options.deadline(self.method, now);
+            self.life = Some(Life { begun: now, sent: None });
+            pool.tally.call_began(self.method, self.request.len());
             pool.earn_retry();
         }
         let deadline = self.deadline;
@@ -254,7 +305,10 @@ impl Unary {
         match sent {
             Ok((cell, link)) => {
                 let host = link.host.number();
-                pool.began(host);
+                pool.tally.host_called(host);
+                if let Some(life) = &mut self.life {
+                    life.sent.get_or_insert(now);
+                }
                 self.stage = Stage::Flying(Flying { cell, link: link.key, host, begun: now });
             }
             Err(NotSent::Waits(place)) => self.stage = Stage::Waiting(place),
@@ -291,6 +345,7 @@ impl Unary {
             options: std::mem::take(&mut self.options),
             stage: std::mem::replace(&mut self.stage, Stage::Over),
             backoff: self.backoff.clone(),
+            life: self.life.take(),
             ..*self
         };
         self.stage = Stage::Far(Far::start(core, call));
@@ -332,22 +387,27 @@ impl Future for Unary {
 impl Drop for Unary {
     /// Gives the call up, on whatever thread.
     fn drop(&mut self) {
-        let (core, client) = (self.core, self.client);
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Flying(Flying { cell, host, .. }) => hub::on_core(core, move |hub| {
+        let (core, client, method) = (self.core, self.client, self.method);
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let Some(life) = self.life.take() else {
+            return; // not begun, or over
+        };
+        hub::on_core(core, move |hub| {
+            if let Stage::Flying(Flying { cell, .. }) = stage {
                 hub.abandon(cell, Code::Cancelled, "");
-                if let Some(pool) = hub.known_pool(client) {
-                    pool.given_up(host);
-                }
-            }),
-            Stage::Waiting(place) => leave_line(core, client, place),
-            Stage::Napping { place, .. } => hub::on_core(core, move |hub| {
-                if let Some(pool) = hub.known_pool(client) {
-                    pool.end_nap(place);
-                }
-            }),
-            Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over => {}
-        }
+            }
+            let Some(pool) = hub.known_pool(client) else {
+                return;
+            };
+            match stage {
+                Stage::Flying(Flying { host, .. }) => pool.tally.host_left(host),
+                Stage::Waiting(place) => pool.leave(Some(place)),
+                Stage::Napping { place, .. } => pool.end_nap(place),
+                Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over => {}
+            }
+            let now = hub.last_look(life.begun);
+            life.count(&pool.tally, method, Code::Cancelled, 0, now);
+        });
     }
 }
 

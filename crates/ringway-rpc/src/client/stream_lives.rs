@@ -1,0 +1,72 @@
+//! The streams of one connection from their opening to their end, for counts and for the load of
+//! their host.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::tally::{Ended, Tally};
+use crate::method::Method;
+use crate::status::{Code, Status};
+
+pub(super) struct StreamLives {
+    tally: Rc<Tally>,
+    host: usize,
+    /// By the machine's slots, as long as a connection ever had streams at once.
+    lives: Vec<Option<Life>>,
+    /// The last moment that the connection was told.
+    now: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Life {
+    method: &'static Method,
+    begun: Duration,
+}
+
+impl StreamLives {
+    pub(super) fn new(tally: Rc<Tally>, host: usize, now: Duration) -> Self {
+        Self { tally, host, lives: Vec::new(), now }
+    }
+
+    /// Time passes: streams that end do so now.
+    #[inline]
+    pub(super) fn tell_time(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// A stream is opened in a slot, with so many bytes of request.
+    pub(super) fn began(&mut self, slot: u32, method: &'static Method, bytes: usize) {
+        let slot = slot as usize;
+        if self.lives.len() <= slot {
+            self.lives.resize(slot + 1, None);
+        }
+        self.lives[slot] = Some(Life { method, begun: self.now });
+        self.tally.call_began(method, bytes);
+        self.tally.host_called(self.host);
+    }
+
+    /// Its server has ended the stream of the slot, or was lost.
+    pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>) {
+        if self.end(slot, failure.map_or(Code::Ok, Status::code)) {
+            self.tally.host_answered(self.host, failure, None, self.now);
+        }
+    }
+
+    /// This side has ended the stream of the slot, which says nothing of its host. Slots without a
+    /// stream are left as they are.
+    pub(super) fn given_up(&mut self, slot: u32, code: Code) {
+        if self.end(slot, code) {
+            self.tally.host_left(self.host);
+        }
+    }
+
+    fn end(&mut self, slot: u32, code: Code) -> bool {
+        let Some(life) = self.lives.get_mut(slot as usize).and_then(Option::take) else {
+            return false;
+        };
+        let service = Some(self.now.saturating_sub(life.begun));
+        let ended = Ended { code, bytes: 0, waited: Duration::ZERO, service };
+        self.tally.call_ended(life.method, ended);
+        true
+    }
+}
