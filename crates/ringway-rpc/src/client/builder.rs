@@ -47,6 +47,8 @@ pub(super) struct Plan {
     /// What they are called, in the same order.
     pub(super) names: Vec<String>,
     pub(super) policy: Policy,
+    /// Time to connect, and then for the server's first bytes.
+    pub(super) connect_timeout: Duration,
     /// Connections to keep to each host from each core that uses it.
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
@@ -156,6 +158,7 @@ impl ClientBuilder {
             targets: targets.collect::<Result<_, _>>()?,
             names: self.addresses.iter().map(Address::to_string).collect(),
             policy: self.policy,
+            connect_timeout: self.connect_timeout,
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
             config: self.config,

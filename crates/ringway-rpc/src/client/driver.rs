@@ -47,6 +47,16 @@ impl Driver {
         }
     }
 
+    /// Whether the peer has said anything.
+    pub(super) fn has_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// Says why it is dropped before its end.
+    pub(super) fn give_up(&mut self, why: &str) {
+        self.why = why.to_owned();
+    }
+
     fn turn(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<()> {
         let now = runtime::now();
         hub.set_look(now);

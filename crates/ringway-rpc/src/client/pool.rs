@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -357,10 +357,33 @@ async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
         let config = pool.plan.config.clone();
         hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
     });
-    host.connected(Rc::clone(&link));
-    let driver = Driver::new(connection, link, Rc::clone(pool));
+    let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
+    let Some(driver) = greeted(driver, pool.plan.connect_timeout).await else {
+        return;
+    };
+    if pool.closed.get() {
+        link.close();
+    }
+    host.connected(link);
     drop(attempt);
     driver.await;
+}
+
+/// Serves a new connection until its server has said something; `None` if it has ended before.
+///
+/// No call is given to it earlier: a server that shuts down closes connections that only its kernel
+/// has accepted, and nobody could tell then that the calls on them were not executed.
+async fn greeted(mut driver: Driver, limit: Duration) -> Option<Driver> {
+    let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
+        Poll::Ready(()) => Poll::Ready(false),
+        Poll::Pending if driver.has_heard() => Poll::Ready(true),
+        Poll::Pending => Poll::Pending,
+    });
+    let goes_on = runtime::timeout(limit, greeting).await.unwrap_or_else(|_| {
+        driver.give_up("the server accepts connections, and says nothing");
+        false
+    });
+    goes_on.then_some(driver)
 }
 
 /// Counts an attempt to connect, and tells the pool when it is over, whatever its end.

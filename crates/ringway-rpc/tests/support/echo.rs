@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_net::Address;
 use ringway_rpc::{
     Codec, Context, Kind, Method, Methods, Server, ServerHandle, Service, ServiceDescriptor, Sink,
     Status, Streaming,
@@ -48,7 +49,13 @@ static DESCRIPTOR: ServiceDescriptor =
 
 /// A server with this service, on any port.
 pub fn serve(echo: &Echo, set: impl FnOnce(Server) -> Server) -> ServerHandle {
-    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let address = "tcp://127.0.0.1:0".parse().expect("an address");
+    serve_at(address, echo, set)
+}
+
+/// A server with this service, at this address.
+pub fn serve_at(address: Address, echo: &Echo, set: impl FnOnce(Server) -> Server) -> ServerHandle {
+    let server = Server::bind(address).expect("the address is free").threads(1);
     set(server.service(echo.clone())).start().expect("the server starts")
 }
 
