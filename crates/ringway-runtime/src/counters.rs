@@ -67,10 +67,15 @@ pub(crate) struct SharedCounters {
 }
 
 /// A poll under way, as the watchdog sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrentPoll(u64);
 
 impl CurrentPoll {
+    /// Tells polls apart, whatever they are called meanwhile.
+    pub(crate) fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
     pub(crate) fn name(self) -> Option<&'static str> {
         NameId::resolve(self.0 as u32)
     }
@@ -125,6 +130,16 @@ impl SharedCounters {
         let polls = self.polls.load(Ordering::Relaxed) + 1;
         self.polls.store(polls, Ordering::Relaxed);
         self.current.store(polls << 32 | u64::from(name.bits()), Ordering::Relaxed);
+    }
+
+    /// The poll under way works on something that has a name of its own.
+    #[inline]
+    pub(crate) fn poll_renamed(&self, name: NameId) {
+        let current = self.current.load(Ordering::Relaxed);
+        if current as u32 != 0 {
+            let poll = current & !u64::from(u32::MAX);
+            self.current.store(poll | u64::from(name.bits()), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn poll_ended(&self) {

@@ -40,6 +40,7 @@ mod core;
 mod counters;
 mod driver;
 pub mod io;
+mod label;
 mod limits;
 mod mailbox;
 mod names;
@@ -56,6 +57,7 @@ mod watchdog;
 
 pub use buf::{Segment, View};
 pub use counters::CoreCounters;
+pub use label::PollLabel;
 pub use runtime::{Backend, Builder, CoreHandle, RemoteHandle, Runtime, SpawnError, block_on};
 pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
 pub use task::{JoinError, JoinHandle};

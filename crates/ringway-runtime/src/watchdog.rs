@@ -59,7 +59,8 @@ fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Co
 
 fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
     let poll = core.counters.current_poll();
-    if poll != seen.poll || poll.is_none() {
+    let numbers = (poll.map(CurrentPoll::number), seen.poll.map(CurrentPoll::number));
+    if numbers.0 != numbers.1 || poll.is_none() {
         if seen.reported {
             tracing::warn!(
                 core = core.id(),
@@ -71,6 +72,7 @@ fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
         *seen = Seen { poll, since: Instant::now(), reported: false };
         return;
     }
+    seen.poll = poll;
     let held_for = seen.since.elapsed();
     if held_for >= threshold && !seen.reported {
         seen.reported = true;
