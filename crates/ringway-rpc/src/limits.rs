@@ -70,6 +70,10 @@ pub(crate) const ADAPTIVE_WINDOW: Duration = Duration::from_millis(200);
 pub(crate) const ADAPTIVE_CALLS_MAX: u32 = 2_000;
 /// Calls below which a window says nothing.
 pub(crate) const ADAPTIVE_CALLS_MIN: u32 = 40;
+/// How long clients are held to a limit that was reached: the next window comes within that.
+pub(crate) const PRESSURE_KEPT: Duration = Duration::from_millis(500);
+/// Calls that clients may have under way for each that may run: enough wait that none is missed.
+pub(crate) const LEASES_PER_PLACE: u32 = 2;
 /// How often the limit is lowered for one window to see the least latency again.
 pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(50);
 

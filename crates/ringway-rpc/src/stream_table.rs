@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use ringway_wire::native::{Piece, StreamId};
@@ -23,6 +24,7 @@ use crate::batch::Batch;
 use crate::carrier::Received;
 use crate::limits;
 use crate::metadata::Metadata;
+use crate::metrics::Sheet;
 use crate::status::Status;
 
 /// Names a stream among all that its connection ever had.
@@ -64,6 +66,17 @@ struct Entry {
     writing: Option<Waker>,
     /// Why a writer can no more.
     over: Option<Status>,
+    /// Where the messages of a call that is served are counted.
+    sheet: Option<Arc<Sheet>>,
+    /// The writer has sent a message.
+    begun: bool,
+}
+
+/// A message that is about to be sent.
+pub(crate) struct Sending {
+    pub(crate) stream: StreamId,
+    /// It is the first, which initial metadata goes with.
+    pub(crate) is_first: bool,
 }
 
 /// What was received for one reader.
@@ -107,6 +120,18 @@ impl StreamTable {
         key
     }
 
+    /// Has the messages of a stream counted, as those of a call that is served.
+    pub(crate) fn count_on(&mut self, key: StreamKey, sheet: Arc<Sheet>) {
+        if let Some(entry) = self.entry_mut(key) {
+            entry.sheet = Some(sheet);
+        }
+    }
+
+    /// Streams that are open or still have handles.
+    pub(crate) fn len(&self) -> usize {
+        self.occupied
+    }
+
     /// Whether no stream is open and no handle is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.occupied == 0
@@ -137,6 +162,9 @@ impl StreamTable {
         let entry = self.live(stream).filter(|entry| entry.reader).ok_or(Unread::NoReader)?;
         if entry.inbox.messages.len() >= limits::STREAM_MESSAGES_MAX {
             return Err(Unread::Full);
+        }
+        if let Some(sheet) = &entry.sheet {
+            sheet.request_message(message.len());
         }
         entry.inbox.messages.push(message);
         wake(&mut entry.reading);
@@ -235,6 +263,17 @@ impl StreamTable {
         }
         wait(&mut entry.reading, cx);
         Poll::Pending
+    }
+
+    /// The writer sends a message of so many bytes; `None` when it can no more.
+    #[inline]
+    pub(crate) fn begin_send(&mut self, key: StreamKey, bytes: usize) -> Option<Sending> {
+        let entry = self.entry_mut(key)?;
+        let stream = entry.stream?;
+        if let Some(sheet) = &entry.sheet {
+            sheet.reply_message(bytes);
+        }
+        Some(Sending { stream, is_first: !std::mem::replace(&mut entry.begun, true) })
     }
 
     /// Why the writer can no more, if so.

@@ -2,13 +2,15 @@
 
 mod support;
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use ringway_rpc::{Code, Context, Next, ServerHandle, Status};
-use ringway_wire::native::OpenError;
+use ringway_wire::native::{Body, Open, OpenError};
 use support::caller::{Answer, Caller};
 use support::echo::{Echo, serve};
-use support::{end, eventually, socket_addr};
+use support::{LIMIT, end, eventually, socket_addr};
 
 fn check_refused(handle: &ServerHandle, answer: &Answer) {
     assert_eq!(answer.code, Code::Unavailable);
@@ -160,6 +162,50 @@ fn a_method_without_a_limit_finds_one() {
         assert!(answer.code == Code::Ok || answer.refused, "{answer:?}");
     }
     end(handle);
+}
+
+#[test]
+fn clients_are_told_how_many_calls_are_welcome_while_there_are_too_many() {
+    let echo = Echo::default();
+    let handle = serve(&echo, |server| server.adaptive_concurrency().queue_room(2_000));
+    let mut caller = Caller::connect(socket_addr(&handle));
+    let all = caller.machine.capacity();
+    let open = |caller: &mut Caller| {
+        let (name, message) = ("echo.Echo/Late", Some(Body::Copy(b"20")));
+        let opened = caller.machine.open(Open { name, message, end: true, ..Open::default() });
+        caller.flush();
+        opened
+    };
+    // As many as the client may have, all the time, until it may not have so many.
+    let mut running = VecDeque::new();
+    let deadline = Instant::now() + LIMIT;
+    let leased = loop {
+        assert!(Instant::now() < deadline, "the server says nothing");
+        match open(&mut caller) {
+            Ok(stream) => running.push_back(stream),
+            Err(OpenError::Leased) => break running.len(),
+            Err(OpenError::Full) => {} // for as long as the server's settings are not known
+            Err(error) => panic!("{error:?}"),
+        }
+        if running.len() >= 300 || caller.machine.capacity() == 0 {
+            check_done(&caller.answer(running.pop_front().expect("many")));
+        }
+    };
+    assert!(leased <= 300 && all >= 128, "{leased} of {all}");
+    for stream in running {
+        check_done(&caller.answer(stream));
+    }
+    // One after the other, they are not too many.
+    while caller.machine.capacity() < 500 {
+        assert!(Instant::now() < deadline, "the server still says {}", caller.machine.capacity());
+        caller.call("echo.Echo/Late", b"1").ok();
+    }
+    end(handle);
+}
+
+/// What crosses the news of a lower limit is not executed.
+fn check_done(answer: &Answer) {
+    assert!(answer.code == Code::Ok || answer.refused, "{answer:?}");
 }
 
 fn end_now(handle: ServerHandle) {

@@ -45,6 +45,8 @@ struct State {
     begun: Begun,
     metadata: Metadata,
     initial: RefCell<Metadata>,
+    /// What is set from now on has no effect.
+    initial_taken: Cell<bool>,
     trailers: RefCell<Metadata>,
     extensions: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     /// Made for the first who asks or cancels.
@@ -144,9 +146,8 @@ impl Context {
         self.0.trailers.borrow_mut().insert(key, value)
     }
 
-    /// Sets metadata that the caller gets with the first message of a stream. For a call with one
-    /// reply, and after the first message, it has no effect: use a
-    /// [trailer](Self::set_trailer).
+    /// Sets metadata that the caller gets before the first message. After the first message of a
+    /// stream it has no effect: use a [trailer](Self::set_trailer).
     ///
     /// # Errors
     /// When key or value break the rules of [`Metadata`].
@@ -187,6 +188,7 @@ impl Context {
             begun,
             metadata,
             initial: RefCell::default(),
+            initial_taken: Cell::new(false),
             trailers: RefCell::default(),
             extensions: RefCell::default(),
             cancel: OnceCell::new(),
@@ -214,7 +216,15 @@ impl Context {
         self.cancellation().cancel(code, reason);
     }
 
+    /// Whether there is initial metadata that has not been sent.
+    #[inline]
+    pub(crate) fn has_initial(&self) -> bool {
+        !self.0.initial.borrow().is_empty() && !self.0.initial_taken.get()
+    }
+
+    /// What is to be sent before the first message, which is about to be sent.
     pub(crate) fn take_initial(&self) -> Metadata {
+        self.0.initial_taken.set(true);
         self.0.initial.take()
     }
 
@@ -223,7 +233,8 @@ impl Context {
     }
 
     /// Takes over what a context of the same call on another thread has gathered.
-    pub(crate) fn set_trailers(&self, trailers: Metadata) {
+    pub(crate) fn set_reply_metadata(&self, initial: Metadata, trailers: Metadata) {
+        self.0.initial.replace(initial);
         self.0.trailers.replace(trailers);
     }
 
@@ -253,6 +264,7 @@ impl State {
         if !self.initial.get_mut().is_empty() {
             self.initial.take();
         }
+        self.initial_taken.set(false);
         if !self.trailers.get_mut().is_empty() {
             self.trailers.take();
         }

@@ -55,12 +55,18 @@ impl Sheet {
         self.total.record(end.queue + end.service);
     }
 
-    /// Messages of a stream, after its first request.
-    pub(crate) fn messages(&self, received: u64, sent: u64, bytes_in: u64, bytes_out: u64) {
-        self.messages_in.add(received);
-        self.messages_out.add(sent);
-        self.bytes_in.add(bytes_in);
-        self.bytes_out.add(bytes_out);
+    /// A message of a stream of requests.
+    #[inline]
+    pub(crate) fn request_message(&self, bytes: usize) {
+        self.messages_in.add(1);
+        self.bytes_in.add(bytes as u64);
+    }
+
+    /// A message of a stream of replies.
+    #[inline]
+    pub(crate) fn reply_message(&self, bytes: usize) {
+        self.messages_out.add(1);
+        self.bytes_out.add(bytes as u64);
     }
 
     /// An attempt after the first, because that failed.
@@ -137,9 +143,9 @@ pub struct MethodSnapshot {
     pub bytes_in: u64,
     /// Bytes of reply messages.
     pub bytes_out: u64,
-    /// Request messages of streams, after the first of a call.
+    /// Messages of streams of requests.
     pub messages_in: u64,
-    /// Reply messages of streams.
+    /// Messages of streams of replies.
     pub messages_out: u64,
     /// Attempts made because an earlier one had failed.
     pub retries: u64,

@@ -48,18 +48,21 @@ impl AdaptiveLimit {
     }
 
     /// A call has ended with an answer of its handler, after `latency` without its time in a queue.
-    pub(crate) fn ended(&mut self, latency: Duration, now: Duration) {
+    /// Whether a window of measuring has ended with it.
+    pub(crate) fn ended(&mut self, latency: Duration, now: Duration) -> bool {
         self.window.calls += 1;
         self.window.latency_sum += latency;
         let length = now.saturating_sub(self.window.began);
         let is_full = self.window.calls >= limits::ADAPTIVE_CALLS_MAX;
         let is_over = length >= limits::ADAPTIVE_WINDOW;
-        if is_full || is_over {
+        let ends = is_full || is_over;
+        if ends {
             if self.window.calls >= limits::ADAPTIVE_CALLS_MIN && !length.is_zero() {
                 self.update(length, now);
             }
             self.window = Window { began: now, calls: 0, latency_sum: Duration::ZERO };
         }
+        ends
     }
 
     fn update(&mut self, length: Duration, now: Duration) {
@@ -111,7 +114,9 @@ mod tests {
             let latency = service * running.max(capacity) / capacity;
             // Each round: all that may run do so, and end together.
             *now += latency;
-            (0..running).for_each(|_| limit.ended(latency, *now));
+            for _ in 0..running {
+                limit.ended(latency, *now);
+            }
         }
     }
 

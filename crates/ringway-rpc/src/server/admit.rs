@@ -83,7 +83,7 @@ impl NativeConnection {
         let core = Rc::clone(self.core());
         let shed = core.entry(place).push(queued, now);
         if let Some(shed) = shed {
-            shed.shed();
+            shed.shed(core.entry(place));
         }
         core.keep_queue(place);
     }
@@ -91,8 +91,9 @@ impl NativeConnection {
 
 impl Queued {
     /// Answers without having run it.
-    pub(super) fn shed(self) {
+    pub(super) fn shed(self, entry: &Entry) {
         if self.connection.calls.borrow_mut().remove(self.stream).is_some() {
+            entry.sheet().shed();
             self.connection.core().share().count_shed();
             self.connection.refuse(self.stream, "the method has as many calls as it may have");
         }

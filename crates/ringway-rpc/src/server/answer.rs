@@ -29,6 +29,9 @@ impl NativeConnection {
         scratch: &mut Vec<u8>,
         context: &Context,
     ) -> Answered {
+        if context.has_initial() {
+            self.send_initial(stream, context);
+        }
         let trailers = context.take_trailers();
         let encoded = match outcome {
             Ok(encoded) => encoded,
@@ -56,6 +59,26 @@ impl NativeConnection {
         };
         self.respond(stream, Reply { status: Code::Ok as u8, meta: &meta, message: body });
         Answered { code: Code::Ok, bytes }
+    }
+
+    /// Sends initial metadata for which there was no message of a stream.
+    #[cold]
+    fn send_initial(&self, stream: StreamId, context: &Context) {
+        let mut meta = Vec::new();
+        context.take_initial().write(&mut MetaWriter::new(&mut meta));
+        let _ended_already = self.machine().send_initial(stream, &meta);
+    }
+
+    /// What a handler has said to be sent with the first message of its stream.
+    #[cold]
+    pub(super) fn initial_meta(&self, stream: StreamId) -> Vec<u8> {
+        // A handler that has not waited yet is no task yet, but the current call.
+        let waiting = self.calls.borrow_mut().context(stream);
+        let mut meta = Vec::new();
+        if let Some(context) = waiting.or_else(Context::current) {
+            context.take_initial().write(&mut MetaWriter::new(&mut meta));
+        }
+        meta
     }
 
     /// Answers a call with a failure that its handler returned.

@@ -81,6 +81,14 @@ impl Calls {
         }
     }
 
+    /// What the handler of a call that runs as a task knows of it.
+    pub(super) fn context(&mut self, stream: StreamId) -> Option<Context> {
+        match &self.find(stream)?.state {
+            State::Running { context, .. } => Some(context.clone()),
+            State::Opening(_) | State::Queued => None,
+        }
+    }
+
     pub(super) fn take_all(&mut self) -> Vec<Call> {
         self.count = 0;
         self.by_slot.iter_mut().filter_map(Option::take).collect()
@@ -98,10 +106,6 @@ impl Call {
 
     pub(super) fn running(stream: StreamId, context: Context) -> Self {
         Self { stream, state: State::Running { context, task: None } }
-    }
-
-    pub(super) fn stream(&self) -> StreamId {
-        self.stream
     }
 
     /// Tells whoever looks at the call's context, then drops its handler where it waits. Nothing of

@@ -38,6 +38,8 @@ pub(crate) struct NativeConnection {
     closed: Cell<bool>,
     /// In the core's list.
     place: Cell<usize>,
+    /// Calls that the client was told to be welcome.
+    leased: Cell<Option<u32>>,
     send_mark: usize,
 }
 
@@ -57,10 +59,12 @@ impl NativeConnection {
             awake: Cell::new(false),
             closed: Cell::new(false),
             place: Cell::new(0),
+            leased: Cell::new(None),
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),
             core,
         });
         native.core.connections().insert(&native);
+        native.renew_lease();
         if let Some(drain) = native.core.draining() {
             native.go_away(drain);
         }
@@ -162,6 +166,22 @@ impl NativeConnection {
         self.core.draining().is_some() && self.machine.borrow().in_flight() == 0
     }
 
+    /// Tells the client how many calls are welcome, if that has changed: the connection's share of
+    /// what the core copes with, beside its streams, which no limit counts.
+    pub(super) fn renew_lease(&self) {
+        let Some(share) = self.core.lease() else { return };
+        let permits = share.saturating_add(self.streams().len() as u32);
+        if self.leased.replace(Some(permits)) != Some(permits) {
+            self.machine.borrow_mut().lease(permits);
+            self.wake();
+        }
+    }
+
+    /// Whether calls of the client are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.machine.borrow().in_flight() > 0
+    }
+
     /// Announces the end: no call is accepted any more, those that run may finish.
     pub(crate) fn go_away(&self, drain: Duration) {
         let reason = "the server is shutting down";
@@ -184,10 +204,11 @@ impl NativeConnection {
     /// Handles of streams that have ended find what is left to read, so the registry keeps the
     /// connection until all of them are gone.
     pub(super) fn leave_registry(&self) {
-        if self.closed.get() && self.streams().is_empty() {
-            if let Some(id) = self.carrier.take() {
-                carrier::unregister(id);
-            }
+        if self.closed.get()
+            && self.streams().is_empty()
+            && let Some(id) = self.carrier.take()
+        {
+            carrier::unregister(id);
         }
     }
 }
@@ -196,10 +217,10 @@ impl NativeConnection {
 impl NativeConnection {
     /// Has what is queued sent, at the latest when the tasks that are ready now have run.
     pub(crate) fn wake(&self) {
-        if !self.awake.replace(true) {
-            if let Some(task) = &*self.task.borrow() {
-                task.wake_by_ref();
-            }
+        if !self.awake.replace(true)
+            && let Some(task) = &*self.task.borrow()
+        {
+            task.wake_by_ref();
         }
     }
 

@@ -29,10 +29,6 @@ impl Connections {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.borrow().is_empty()
-    }
-
     pub(super) fn all(&self) -> Vec<Rc<NativeConnection>> {
         self.list.borrow().iter().filter_map(Weak::upgrade).collect()
     }

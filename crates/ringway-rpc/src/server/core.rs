@@ -18,6 +18,7 @@ use super::keeper;
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
+use crate::limits;
 use crate::status::Status;
 
 thread_local! {
@@ -40,6 +41,8 @@ pub(crate) struct ServerCore {
     looked: Cell<Duration>,
     /// Until when calls may finish, once the core drains.
     draining: Cell<Option<Duration>>,
+    /// Calls that are welcome on each connection, once the core knows.
+    lease: Cell<Option<u32>>,
 }
 
 impl ServerCore {
@@ -64,6 +67,7 @@ impl ServerCore {
             origin: now(),
             looked: Cell::default(),
             draining: Cell::new(None),
+            lease: Cell::new(None),
         });
         CORES.with_borrow_mut(|cores| {
             cores.retain(|(_, core)| core.strong_count() > 0);
@@ -98,10 +102,6 @@ impl ServerCore {
     #[inline]
     pub(super) fn entry(&self, place: usize) -> &Entry {
         &self.entries[place]
-    }
-
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
     }
 
     pub(super) fn place_of(&self, name: &str) -> Option<usize> {
@@ -156,6 +156,31 @@ impl ServerCore {
         self.draining.set(Some(self.now() + deadline));
         for connection in self.connections.all() {
             connection.go_away(deadline);
+        }
+    }
+
+    pub(super) fn lease(&self) -> Option<u32> {
+        self.lease.get()
+    }
+
+    /// Tells the clients how many calls are welcome, if that has changed: while more are made than
+    /// may run, what may run is divided among the connections that are busy.
+    #[cold]
+    pub(super) fn publish_lease(&self, now: Duration) {
+        let pressed = self.entries.iter().filter_map(|entry| entry.pressed_limit(now));
+        let limit: u32 = pressed.sum();
+        let connections = self.connections.all();
+        let share = match (limit, self.lease.get()) {
+            (0, None) => return, // never was there any pressure
+            (0, Some(_)) => self.settings().in_flight_per_connection_max as u32,
+            (limit, _) => {
+                let busy = connections.iter().filter(|connection| connection.is_busy()).count();
+                let places = limit.div_ceil(busy.max(1) as u32).max(limits::ADAPTIVE_MIN);
+                places * limits::LEASES_PER_PLACE
+            }
+        };
+        if self.lease.replace(Some(share)) != Some(share) {
+            connections.iter().for_each(|connection| connection.renew_lease());
         }
     }
 

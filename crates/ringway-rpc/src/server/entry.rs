@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use ringway_runtime::PollLabel;
+
 use super::admit::Queued;
 use super::gate::Gate;
 use super::queue::Queue;
+use crate::limits;
 use crate::method::Method;
 use crate::metrics::Sheet;
 use crate::resilience::AdaptiveLimit;
@@ -21,11 +24,17 @@ pub(crate) struct Entry {
     limit: Limit,
     /// Calls of this core that count against the limit.
     running: Cell<u32>,
+    /// Whether more calls were made than may run, since the limit was last looked at, and until
+    /// when that is to be remembered.
+    was_reached: Cell<bool>,
+    pressed: Cell<Option<Duration>>,
     queue: RefCell<Queue<Queued>>,
     /// The task that looks after the queue, and whether there is one.
     keeper: RefCell<Option<Waker>>,
     kept: Cell<bool>,
     sheet: Arc<Sheet>,
+    /// Under which the stall watchdog knows its handlers.
+    label: PollLabel,
 }
 
 /// How many calls may run at once.
@@ -51,10 +60,13 @@ impl Entry {
             handler,
             limit,
             running: Cell::new(0),
+            was_reached: Cell::new(false),
+            pressed: Cell::new(None),
             queue: RefCell::new(Queue::new(queue_room)),
             keeper: RefCell::default(),
             kept: Cell::new(false),
             sheet,
+            label: PollLabel::new(method.name()),
         }
     }
 
@@ -75,8 +87,13 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn sheet(&self) -> &Sheet {
+    pub(super) fn sheet(&self) -> &Arc<Sheet> {
         &self.sheet
+    }
+
+    #[inline]
+    pub(super) fn label(&self) -> &PollLabel {
+        &self.label
     }
 
     /// Counts one more call, if it may run. Give it back with [`leave`](Self::leave).
@@ -87,16 +104,24 @@ impl Entry {
             Limit::Fixed(gate) => gate.enter(),
             Limit::Adaptive(limit) => self.running.get() < limit.borrow().limit(),
         };
+        if !enters {
+            self.was_reached.set(true);
+        }
         self.running.set(self.running.get() + u32::from(enters));
         enters
     }
 
-    /// A call has ended after so long, with an answer of its handler.
+    /// A call has ended after so long, with an answer of its handler. Whether the clients may have
+    /// to be told of another limit.
     #[inline]
-    pub(super) fn learn(&self, service: Duration, now: Duration) {
-        if let Limit::Adaptive(limit) = &self.limit {
-            limit.borrow_mut().ended(service, now);
+    pub(super) fn learn(&self, service: Duration, now: Duration) -> bool {
+        let Limit::Adaptive(limit) = &self.limit else { return false };
+        let ends = limit.borrow_mut().ended(service, now);
+        if ends {
+            let was_reached = self.was_reached.replace(false);
+            self.pressed.set(was_reached.then_some(now + limits::PRESSURE_KEPT));
         }
+        ends
     }
 
     /// A call has ended or was dropped.
@@ -113,11 +138,13 @@ impl Entry {
         }
     }
 
-    /// Calls that may run at once here, where the core finds it out.
-    pub(super) fn adaptive_limit(&self) -> Option<u32> {
+    /// Calls that may run at once here, where the core finds that out and more were made of late.
+    pub(super) fn pressed_limit(&self, now: Duration) -> Option<u32> {
         match &self.limit {
-            Limit::Adaptive(limit) => Some(limit.borrow().limit()),
-            Limit::None | Limit::Fixed(_) => None,
+            Limit::Adaptive(limit) if self.pressed.get().is_some_and(|until| until > now) => {
+                Some(limit.borrow().limit())
+            }
+            _ => None,
         }
     }
 

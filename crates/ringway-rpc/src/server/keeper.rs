@@ -21,7 +21,7 @@ pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
         run_queued(&core, place);
         let now = core.now();
         while let Some(shed) = entry.pop_expired(now) {
-            shed.shed();
+            shed.shed(entry);
         }
         let Some(due) = entry.next_expiry(now) else {
             entry.dismiss_keeper();

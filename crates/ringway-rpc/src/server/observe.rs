@@ -2,11 +2,36 @@
 
 use std::time::Duration;
 
+use tracing::Span;
+
 use super::answer::Answered;
 use super::core::ServerCore;
 use super::entry::Entry;
 use super::waiting::Measures;
+use crate::context::Context;
 use crate::metrics::CallEnd;
+use crate::status::Code;
+
+/// The span of a call in the trace that its caller named. Disabled, and made by one look at a flag,
+/// where nobody listens.
+#[inline]
+pub(super) fn span_of(context: &Context) -> Span {
+    tracing::info_span!(
+        "call",
+        method = context.method().name(),
+        peer = context.peer().address().map(tracing::field::display),
+        trace = context.trace().map(tracing::field::display),
+        code = tracing::field::Empty,
+    )
+}
+
+/// Adds how a call ended to its span.
+#[inline]
+pub(super) fn close_span(span: &Span, code: Code) {
+    if !span.is_disabled() {
+        span.record("code", tracing::field::display(code));
+    }
+}
 
 impl ServerCore {
     /// Counts a call that has ended, and gives back its place. The only look at the clock that a
@@ -21,8 +46,11 @@ impl ServerCore {
             queue: measures.waited,
             service,
         });
-        entry.learn(service, now);
+        let has_news = entry.learn(service, now);
         entry.leave();
+        if has_news {
+            self.publish_lease(now);
+        }
     }
 
     /// When a call begins to be served that is begun now: calls of one view follow each other.

@@ -24,10 +24,6 @@ impl<T> Queue<T> {
         self.entries.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Takes in a call. The answer is the one that has to go for it: the oldest, or `entry` itself
     /// where there is no room at all.
     pub(crate) fn push(&mut self, entry: T, now: Duration) -> Option<T> {
@@ -136,7 +132,7 @@ mod tests {
         assert_eq!(queue.push(0, ms(0)), None);
         assert_eq!(queue.push(1, ms(0)), None);
         assert_eq!(queue.push(2, ms(0)), Some(0));
-        assert_eq!(queue.len(), 2);
+        assert_eq!(queue.entries.len(), 2);
         assert_eq!(Queue::new(0).push(7, ms(0)), Some(7));
     }
 

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use super::connection::NativeConnection;
 use super::dispatch::Arrival;
 use super::entry::Entry;
 use super::interceptor;
+use super::observe::{close_span, span_of};
 use super::request_meta::RequestMeta;
 use super::waiting::{Measures, spawn_waiting};
 use crate::bridge::StreamAt;
 use crate::context::{Begun, Context};
 use crate::method::Kind;
 use crate::service::{Begin, Encoded, Started};
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::stream_table::Handles;
 
 impl NativeConnection {
@@ -28,8 +30,7 @@ impl NativeConnection {
         let entry = core.entry(place);
         let method = entry.method();
         let Arrival { stream, head, meta, message, end, at } = arrival;
-        let bytes_in = message.as_ref().map_or(0, |message| message.len());
-        let measures = Measures { began: core.begins_at(at + waited), waited, bytes_in };
+        let measures = Measures { began: core.begins_at(at + waited), waited };
         let request = match RequestMeta::read(head, meta) {
             Ok(request) => request,
             Err(status) => return self.end_unrun(entry, stream, &status),
@@ -37,6 +38,7 @@ impl NativeConnection {
         let timeout = request.timeout.or(method.timeout);
         if timeout.is_some_and(|timeout| timeout <= waited) {
             core.share().count_expired();
+            entry.sheet().expired();
             let message = "the deadline passed before the handler could run";
             return self.end_unrun(entry, stream, &Status::deadline_exceeded(message));
         }
@@ -51,29 +53,34 @@ impl NativeConnection {
         let context = Context::begin(begun, request.metadata);
         let (message, carried) = match method.kind {
             Kind::Unary => (message.take(), None),
-            Kind::ServerStream => (message.take(), Some(self.open_stream(stream, Handles::Writer))),
+            Kind::ServerStream => {
+                (message.take(), Some(self.open_stream(entry, stream, Handles::Writer)))
+            }
             Kind::ClientStream => {
-                let carried = self.open_stream(stream, Handles::Reader);
+                let carried = self.open_stream(entry, stream, Handles::Reader);
                 self.begin_stream(stream, message.take(), end);
                 (None, Some(carried))
             }
             Kind::Bidi => {
-                let carried = self.open_stream(stream, Handles::Both);
+                let carried = self.open_stream(entry, stream, Handles::Both);
                 self.begin_stream(stream, message.take(), end);
                 (None, Some(carried))
             }
         };
-        entry.sheet().started(measures.bytes_in);
+        entry.sheet().started(message.as_ref().map_or(0, |message| message.len()));
         let begin = Begin { context: context.clone(), message, stream: carried };
         let mut scratch = self.take_scratch();
-        let started = context.enter(|| self.start(place, begin, &mut scratch));
+        let span = span_of(&context);
+        entry.label().put();
+        let started = span.in_scope(|| context.enter(|| self.start(place, begin, &mut scratch)));
         match started {
             Started::Done(outcome) => {
-                self.finish(entry, stream, &context, outcome, &mut scratch, measures);
+                let code = self.finish(entry, stream, &context, outcome, &mut scratch, measures);
+                close_span(&span, code);
                 context.recycle();
             }
             Started::Waiting(handler) => {
-                spawn_waiting(self, place, stream, context, deadline, handler, measures);
+                spawn_waiting(self, place, stream, context, handler, measures, span);
             }
         }
         self.keep_scratch(scratch);
@@ -108,13 +115,15 @@ impl NativeConnection {
         outcome: Result<Encoded, Status>,
         scratch: &mut Vec<u8>,
         measures: Measures,
-    ) {
+    ) -> Code {
         let is_stream = entry.method().kind != Kind::Unary;
         let answered = self.answer(stream, outcome, scratch, context);
         if is_stream {
             self.streams().finish(stream, Err(Status::cancelled("the call is over")));
+            self.renew_lease();
         }
         self.core().end(entry, measures, answered);
+        answered.code
     }
 
     fn end_unrun(&self, entry: &Entry, stream: StreamId, status: &Status) {
@@ -122,9 +131,12 @@ impl NativeConnection {
         self.fail(stream, status);
     }
 
-    fn open_stream(self: &Rc<Self>, stream: StreamId, handles: Handles) -> StreamAt {
+    fn open_stream(self: &Rc<Self>, entry: &Entry, stream: StreamId, handles: Handles) -> StreamAt {
         let carrier = self.carrier();
-        StreamAt { carrier, key: self.streams().insert(stream, handles) }
+        let key = self.streams().insert(stream, handles);
+        self.streams().count_on(key, Arc::clone(entry.sheet()));
+        self.renew_lease();
+        StreamAt { carrier, key }
     }
 
     fn begin_stream(&self, stream: StreamId, message: Option<Piece<'_>>, end: bool) {

@@ -9,7 +9,7 @@ use super::gate::Gate;
 use super::interceptor::MakeIntercept;
 use super::settings::Settings;
 use super::stats::{CoreShare, ServerStats};
-use crate::method::Method;
+use crate::method::{Kind, Method};
 use crate::metrics::{Metrics, Side};
 use crate::reflection::ReflectionService;
 use crate::service::{Methods, Service};
@@ -78,7 +78,8 @@ impl ServerShared {
                 let gate = gates.entry(method.name).or_insert_with(|| Arc::new(Gate::new(limit)));
                 Limit::Fixed(Arc::clone(gate))
             }
-            None if self.settings.adaptive => Limit::adaptive(),
+            // How long a stream lasts says nothing of how the server copes.
+            None if self.settings.adaptive && method.kind == Kind::Unary => Limit::adaptive(),
             None => Limit::None,
         }
     }

@@ -9,7 +9,7 @@ use crate::batch::Batch;
 use crate::carrier::{Carrier, Received};
 use crate::metadata::Metadata;
 use crate::status::{Code, Status};
-use crate::stream_table::StreamKey;
+use crate::stream_table::{Sending, StreamKey};
 
 impl Carrier for NativeConnection {
     #[inline]
@@ -55,13 +55,14 @@ impl Carrier for NativeConnection {
 
     #[inline]
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
-        let streams = self.streams();
+        let mut streams = self.streams();
         let gone = || Status::cancelled("the call is over");
-        let Some(stream) = streams.stream(key) else {
+        let Some(Sending { stream, is_first }) = streams.begin_send(key, body.len()) else {
             return Err(streams.failure(key).unwrap_or_else(gone));
         };
         drop(streams);
-        self.machine().send(stream, &[], body).map_err(|_gone| gone())?;
+        let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
+        self.machine().send(stream, &meta, body).map_err(|_gone| gone())?;
         self.wake();
         Ok(())
     }

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use ringway_runtime::{Sleep, sleep_until, spawn_named};
 use ringway_wire::native::StreamId;
+use tracing::Span;
 
 use super::answer::Answered;
 use super::calls::Call;
 use super::connection::NativeConnection;
+use super::observe::close_span;
 use super::run::contain;
 use crate::context::Context;
 use crate::service::{Encoded, Waiting};
@@ -24,7 +26,6 @@ pub(super) struct Measures {
     pub(super) began: Duration,
     /// In the queue.
     pub(super) waited: Duration,
-    pub(super) bytes_in: usize,
 }
 
 /// Gives a handler that waits a task, which is named by its method for the stall watchdog.
@@ -33,9 +34,9 @@ pub(super) fn spawn_waiting(
     place: usize,
     stream: StreamId,
     context: Context,
-    deadline: Option<Instant>,
     handler: Pin<Box<dyn Waiting>>,
     measures: Measures,
+    span: Span,
 ) {
     let core = connection.core();
     core.shared().in_flight.fetch_add(1, Ordering::Relaxed);
@@ -45,11 +46,12 @@ pub(super) fn spawn_waiting(
         connection: Rc::clone(connection),
         place,
         stream,
+        deadline: context.deadline(),
         context,
         handler: Some(handler),
-        deadline,
         alarm: None,
         measures,
+        span,
     };
     let task = spawn_named(name, call);
     connection.calls.borrow_mut().set_task(stream, task);
@@ -65,6 +67,7 @@ struct WaitingCall {
     deadline: Option<Instant>,
     alarm: Option<Sleep>,
     measures: Measures,
+    span: Span,
 }
 
 impl Future for WaitingCall {
@@ -74,7 +77,8 @@ impl Future for WaitingCall {
         let this = &mut *self;
         let Some(handler) = &mut this.handler else { return Poll::Ready(()) };
         let mut scratch = this.connection.take_scratch();
-        let polled = contain(|| this.context.enter(|| handler.as_mut().poll(cx, &mut scratch)));
+        let poll = || this.context.enter(|| handler.as_mut().poll(cx, &mut scratch));
+        let polled = this.span.in_scope(|| contain(poll));
         let outcome = match polled {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
@@ -124,7 +128,9 @@ impl WaitingCall {
         match call.is_some() {
             true => {
                 let (stream, measures) = (self.stream, self.measures);
-                connection.finish(entry, stream, &self.context, outcome, scratch, measures);
+                let context = &self.context;
+                let code = connection.finish(entry, stream, context, outcome, scratch, measures);
+                close_span(&self.span, code);
             }
             false => core.end(entry, self.measures, CANCELLED),
         }

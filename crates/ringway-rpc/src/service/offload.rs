@@ -63,8 +63,12 @@ where
     }
 }
 
-/// What comes back from the pool: the encoded reply, and the trailers.
-type Answer = (Result<Bytes, Status>, Metadata);
+/// What comes back from the pool.
+struct Answer {
+    reply: Result<Bytes, Status>,
+    initial: Metadata,
+    trailers: Metadata,
+}
 
 /// A call that is carried out on the pool.
 struct Offload {
@@ -82,11 +86,11 @@ impl Waiting for Offload {
         let task = self.task.as_mut().expect("a call that is done is not polled");
         let answer = ready!(Pin::new(task).poll(cx));
         self.task = None;
-        let (reply, trailers) = match answer {
+        let Answer { reply, initial, trailers } = match answer {
             Ok(answer) => answer,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        self.context.set_trailers(trailers);
+        self.context.set_reply_metadata(initial, trailers);
         Poll::Ready(reply.map(Encoded::Shared))
     }
 }
@@ -108,7 +112,8 @@ where
     let context = sendable.into_context();
     if context.is_cancelled() {
         let why = context.cancel_reason().expect("a cancelled call has a reason");
-        return (Err(why), Metadata::new()); // nobody waits any more
+        // Nobody waits any more.
+        return Answer { reply: Err(why), initial: Metadata::new(), trailers: Metadata::new() };
     }
     let mut future = pin!(handler(context.clone()));
     let mut cancelled = pin!(context.cancelled());
@@ -119,7 +124,7 @@ where
         }
         ready => ready,
     }));
-    (reply, context.take_trailers())
+    Answer { reply, initial: context.take_initial(), trailers: context.take_trailers() }
 }
 
 /// Sleeps until `future` is done.
