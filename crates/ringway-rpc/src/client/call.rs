@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ringway_wire::native::Piece;
 
+use super::hedged::Hedged;
 use super::options::CallOptions;
 use super::outcome::Reply;
 use super::stream_call::OneReply;
@@ -39,6 +40,8 @@ pub struct Call<T> {
 
 enum Way {
     Unary(Unary),
+    /// The same, which may get a second attempt beside the first.
+    Hedged(Hedged),
     /// The one message of a stream of replies; its request is a stream.
     Stream(OneReply),
 }
@@ -57,7 +60,10 @@ pub struct Response<T> {
 
 impl<T> Call<T> {
     pub(super) fn unary(unary: Unary, codec: Codec<T>) -> Self {
-        Self { way: Way::Unary(unary), codec }
+        match unary.options.hedges {
+            true => Self { way: Way::Hedged(Hedged::new(unary)), codec },
+            false => Self { way: Way::Unary(unary), codec },
+        }
     }
 
     pub(super) fn of_stream(reply: OneReply, codec: Codec<T>) -> Self {
@@ -82,6 +88,14 @@ impl<T> Call<T> {
     /// See [`CallOptions::idempotent`].
     pub fn idempotent(self) -> Self {
         self.with(CallOptions::idempotent)
+    }
+
+    /// See [`CallOptions::hedge`].
+    pub fn hedge(self) -> Self {
+        match self.with(CallOptions::hedge) {
+            Self { way: Way::Unary(unary), codec } => Self::unary(unary, codec),
+            call => call,
+        }
     }
 
     /// See [`CallOptions::wait_for_ready`].
@@ -110,6 +124,7 @@ impl<T> Call<T> {
     fn with(mut self, change: impl FnOnce(CallOptions) -> CallOptions) -> Self {
         match &mut self.way {
             Way::Unary(unary) => unary.change_options(change),
+            Way::Hedged(hedged) => hedged.change_options(change),
             Way::Stream(reply) => reply.refuse_options(),
         }
         self
@@ -119,6 +134,7 @@ impl<T> Call<T> {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
         match &mut self.way {
             Way::Unary(unary) => Pin::new(unary).poll(cx),
+            Way::Hedged(hedged) => hedged.poll(cx),
             Way::Stream(reply) => reply.poll(cx),
         }
     }

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker};
 use ringway_runtime as runtime;
 
 use super::outcome::Outcome;
-use super::unary::Unary;
 use crate::desk;
 use crate::status::Status;
 
@@ -28,7 +27,10 @@ struct Shared {
 
 impl Far {
     /// Has a core make the call, or go on with it.
-    pub(super) fn start(core: u32, call: Unary) -> Self {
+    pub(super) fn start<C>(core: u32, call: C) -> Self
+    where
+        C: Future<Output = Outcome> + Unpin + Send + 'static,
+    {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let far = Self { shared: Arc::clone(&shared) };
         let report = Report(shared);
@@ -68,12 +70,12 @@ impl Drop for Far {
 }
 
 /// The task on the core.
-struct Runner {
-    call: Unary,
+struct Runner<C> {
+    call: C,
     report: Report,
 }
 
-impl Future for Runner {
+impl<C: Future<Output = Outcome> + Unpin> Future for Runner<C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -12,6 +12,7 @@ mod carry;
 mod cells;
 mod driver;
 mod far;
+mod hedged;
 mod host;
 mod hub;
 mod limits;

@@ -46,6 +46,8 @@ pub(super) struct Demand {
     pub(super) avoid: Option<LinkKey>,
     /// What a consistent hash goes by.
     pub(super) key: Option<u64>,
+    /// A host that had an attempt of the call; another one is better.
+    pub(super) tried: Option<usize>,
 }
 
 /// Why a call was not sent.
@@ -174,7 +176,7 @@ impl Pool {
         }
         let now = hub::with(|hub| hub.since_origin(demand.now));
         let reachable = |host: usize| self.hosts[host].best(demand.avoid).is_some();
-        let host = spread.borrow_mut().pick(now, demand.key, reachable)?;
+        let host = spread.borrow_mut().pick(now, demand.key, demand.tried.as_slice(), reachable)?;
         self.hosts[host].best(demand.avoid)
     }
 

@@ -24,25 +24,30 @@ impl Spread {
         Self { balancer, health: vec![Health::new(now); loads.len()], loads }
     }
 
-    /// The host for the next call, of those that are `reachable`. Where all of them are ejected,
-    /// ejection counts for nothing.
+    /// The host for the next call, of those that are `reachable`: if possible none of those `tried`.
+    /// Where all of them are ejected, ejection counts for nothing.
     pub(super) fn pick(
         &mut self,
         now: Duration,
         key: Option<u64>,
+        tried: &[usize],
         reachable: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let pick = Pick { now, key, tried: &[] };
-        for (host, load) in self.loads.iter_mut().enumerate() {
-            load.available = reachable(host) && self.health[host].is_available(now);
+        for ignores_ejection in [false, true] {
+            for (host, load) in self.loads.iter_mut().enumerate() {
+                let usable = ignores_ejection || self.health[host].is_available(now);
+                load.available = usable && reachable(host);
+            }
+            let pick = Pick { now, key, tried };
+            if let Some(host) = self.balancer.pick(&mut self.loads, pick) {
+                return Some(host);
+            }
         }
-        if let Some(host) = self.balancer.pick(&mut self.loads, pick) {
-            return Some(host);
+        // All that are left were tried.
+        match tried {
+            [] => None,
+            _ => self.pick(now, key, &[], reachable),
         }
-        for (host, load) in self.loads.iter_mut().enumerate() {
-            load.available = reachable(host);
-        }
-        self.balancer.pick(&mut self.loads, pick)
     }
 
     /// A call was sent to the host.

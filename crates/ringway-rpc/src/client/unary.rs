@@ -47,6 +47,10 @@ pub(super) struct Unary {
     life: Option<Life>,
     /// It was placed once more because nobody had executed it.
     replaced: bool,
+    /// There is another attempt beside this one, so this one is not repeated.
+    is_hedged: bool,
+    /// The host of the attempt before.
+    tried: Option<usize>,
     /// Attempts made before this one.
     attempt: u8,
     backoff: RetryBackoff,
@@ -54,15 +58,34 @@ pub(super) struct Unary {
 
 /// A call that was counted as begun.
 #[derive(Clone, Copy)]
-struct Life {
+pub(super) struct Life {
     begun: Instant,
     /// When it was first given to a connection.
     sent: Option<Instant>,
 }
 
 impl Life {
+    /// The call ends, at about the last look at the clock.
+    pub(super) fn count(
+        self,
+        hub: &Hub,
+        tally: &Tally,
+        method: &'static Method,
+        code: Code,
+        bytes: usize,
+    ) {
+        self.count_at(tally, method, code, bytes, hub.last_look(self.begun));
+    }
+
     #[inline]
-    fn count(self, tally: &Tally, method: &'static Method, code: Code, bytes: usize, now: Instant) {
+    fn count_at(
+        self,
+        tally: &Tally,
+        method: &'static Method,
+        code: Code,
+        bytes: usize,
+        now: Instant,
+    ) {
         let waited = self.sent.unwrap_or(now).saturating_duration_since(self.begun);
         let service = self.sent.map(|sent| now.saturating_duration_since(sent));
         tally.call_ended(method, Ended { code, bytes, waited, service });
@@ -119,6 +142,8 @@ impl Unary {
             deadline: None,
             life: None,
             replaced: false,
+            is_hedged: false,
+            tried: None,
             attempt: 0,
             backoff: RetryBackoff::default(),
         }
@@ -131,6 +156,38 @@ impl Unary {
         if let Some(failure) = self.options.take_failure() {
             self.stage = Stage::Failed(failure);
         }
+    }
+
+    /// Since when and on which host an attempt is under way.
+    pub(super) fn under_way(&self) -> Option<(Instant, usize)> {
+        match &self.stage {
+            Stage::Flying(flying) => Some((flying.begun, flying.host)),
+            _ => None,
+        }
+    }
+
+    /// A second attempt beside the one on `host`, and what the call is counted by from now on.
+    pub(super) fn hedge(&mut self, host: usize) -> (Self, Option<Life>) {
+        self.is_hedged = true;
+        let second = Self {
+            request: self.request.clone(),
+            options: self.options.clone(),
+            stage: Stage::New { avoid: None },
+            backoff: RetryBackoff::default(),
+            life: None,
+            tried: Some(host),
+            attempt: self.attempt + 1,
+            ..*self
+        };
+        (second, self.life.take())
+    }
+
+    /// Whether another attempt may be made, as far as the call itself is concerned.
+    pub(super) fn may_be_repeated(&self) -> bool {
+        self.options.is_idempotent(self.method)
+            && !self.options.is_nested_retry
+            && self.attempt + 1 < limits::ATTEMPTS_MAX
+            && self.request.len() <= limits::REPLAY_BYTES_MAX
     }
 
     #[inline]
@@ -160,6 +217,7 @@ impl Unary {
                     return self.over(Ok(reply));
                 }
                 Err(failure) => {
+                    self.tried = Some(flying.host);
                     if let Some(failure) = self.after(hub, failure, Some(flying.link), cx) {
                         return self.failed(hub, failure);
                     }
@@ -193,7 +251,7 @@ impl Unary {
         link: Option<LinkKey>,
         cx: &mut Context<'_>,
     ) -> Option<Status> {
-        let Some(pool) = hub.known_pool(self.client) else {
+        let Some(pool) = hub.known_pool(self.client).filter(|_| !self.is_hedged) else {
             return Some(failure);
         };
         // What a connection leaves behind adds nothing to what was under way before it went.
@@ -222,10 +280,7 @@ impl Unary {
 
     /// How long to wait before trying again; `None` if that is not to be done.
     fn wait_before_retry(&mut self, failure: &Status) -> Option<Duration> {
-        let may = self.options.is_idempotent(self.method)
-            && !self.options.is_nested_retry
-            && self.attempt + 1 < limits::ATTEMPTS_MAX
-            && self.request.len() <= limits::REPLAY_BYTES_MAX;
+        let may = self.may_be_repeated();
         let wait = match failure.pushback() {
             Some(Pushback::Never) => None,
             Some(Pushback::After(wait))
@@ -255,7 +310,7 @@ impl Unary {
     #[inline]
     fn count_end(&mut self, tally: &Tally, code: Code, bytes: usize, now: Instant) {
         if let Some(life) = self.life.take() {
-            life.count(tally, self.method, code, bytes, now);
+            life.count_at(tally, self.method, code, bytes, now);
         }
     }
 
@@ -293,6 +348,7 @@ impl Unary {
             waits_for_ready: self.options.waits_for_ready,
             avoid,
             key: self.options.key,
+            tried: self.tried,
         };
         let meta = self.options.encode_meta(hub);
         let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));
@@ -389,9 +445,10 @@ impl Drop for Unary {
     fn drop(&mut self) {
         let (core, client, method) = (self.core, self.client, self.method);
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        let Some(life) = self.life.take() else {
-            return; // not begun, or over
-        };
+        let life = self.life.take();
+        if matches!(stage, Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over) {
+            return; // not begun, another's, or over
+        }
         hub::on_core(core, move |hub| {
             if let Stage::Flying(Flying { cell, .. }) = stage {
                 hub.abandon(cell, Code::Cancelled, "");
@@ -405,8 +462,9 @@ impl Drop for Unary {
                 Stage::Napping { place, .. } => pool.end_nap(place),
                 Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over => {}
             }
-            let now = hub.last_look(life.begun);
-            life.count(&pool.tally, method, Code::Cancelled, 0, now);
+            if let Some(life) = life {
+                life.count(hub, &pool.tally, method, Code::Cancelled, 0);
+            }
         });
     }
 }
