@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use ringway_runtime::{Backend, Builder, CoreHandle, Runtime, spawn_named, yield_now};
+use ringway_runtime::{Backend, Builder, CoreHandle, PollLabel, Runtime, spawn_named, yield_now};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -76,7 +76,8 @@ fn a_task_that_blocks_its_core_is_named_and_counted() {
     tracing::subscriber::set_global_default(listener).expect("the only one");
     let events = blocks_a_runtime(Backend::Uring, events);
     let events = blocks_a_runtime(Backend::Epoll, events);
-    blocks_its_own_thread(events);
+    let events = blocks_its_own_thread(events);
+    names_what_it_works_on(events);
 }
 
 fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
@@ -103,17 +104,36 @@ fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Fields>) -> mpsc::R
     events
 }
 
-fn blocks_its_own_thread(events: mpsc::Receiver<Fields>) {
+fn blocks_its_own_thread(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
     let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
     let main = async move {
         let task = spawn_named("on the borrowed thread", async move {
-            await_event(&events, "holds up its core")
+            let event = await_event(&events, "holds up its core");
+            (event, events)
         });
         let event = task.await.expect("no panic");
         yield_now().await;
         (event, CoreHandle::current().counters().stalls)
     };
-    let (event, stalls) = builder.block_on(main).expect("a core");
+    let ((event, events), stalls) = builder.block_on(main).expect("a core");
     assert_eq!(event.of("task"), Some("on the borrowed thread"));
     assert_eq!(stalls, 1);
+    events
+}
+
+/// A task that works on several things, one of which takes long.
+fn names_what_it_works_on(events: mpsc::Receiver<Fields>) {
+    let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
+    let main = async move {
+        let task = spawn_named("a connection", async move {
+            PollLabel::new("the quick call").put();
+            PollLabel::new("the slow call").put();
+            await_event(&events, "holds up its core")
+        });
+        let event = task.await.expect("no panic");
+        PollLabel::new("of a task that is over").put();
+        event
+    };
+    let event = builder.block_on(main).expect("a core");
+    assert_eq!(event.of("task"), Some("the slow call"));
 }
