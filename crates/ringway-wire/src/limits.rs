@@ -104,13 +104,21 @@ pub(crate) const NATIVE_RESET_TIMEOUT: Duration = Duration::from_secs(30);
 /// Preface and SETTINGS are two frames that a peer sends at once: 3 s is three lost packets.
 pub(crate) const NATIVE_PREFACE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Bytes reserved at most because a frame of that length was *announced*; a frame of the default
-/// size fits.
-pub(crate) const NATIVE_FRAME_EAGER: usize = 64 << 10;
-
 /// Bytes reserved at least for a frame that came in pieces, so that learning its length does not
 /// move what is there.
 pub(crate) const NATIVE_FRAME_LEAST: usize = 512;
+
+/// Bytes of a buffer for large messages that is used again: the largest frame before SETTINGS, with
+/// its header and a page of metadata.
+pub(crate) const NATIVE_SPARE_BYTES: usize = NATIVE_PAYLOAD_DEFAULT as usize + (4 << 10);
+
+/// Shortest message, in bytes, that is put into such a buffer: half of it, so that a message which
+/// is kept holds at most twice its memory.
+pub(crate) const NATIVE_SPARE_LEN_MIN: usize = NATIVE_SPARE_BYTES / 2;
+
+/// Such buffers that a thread keeps unused, 1 MiB: as much as stays in a second-level cache, and
+/// what one turn of a core gives back.
+pub(crate) const NATIVE_SPARES_MAX: usize = 15;
 
 /// Bytes reserved at most because a message of that length was *announced*.
 pub(crate) const NATIVE_MESSAGE_EAGER: usize = 64 << 10;

@@ -35,6 +35,7 @@ mod server_end;
 mod server_input;
 mod settings;
 mod slots;
+mod spare;
 mod splitter;
 mod stream_id;
 mod streams;

@@ -4,6 +4,8 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
+use super::spare;
+
 /// Bytes of a peer: a part of the input, or owned because they came in pieces.
 #[derive(Debug, Clone)]
 pub enum Piece<'i> {
@@ -22,7 +24,7 @@ impl<'i> Piece<'i> {
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self {
-            Self::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Self::Borrowed(bytes) => spare::copy(bytes),
             Self::Owned(bytes) => bytes,
         }
     }

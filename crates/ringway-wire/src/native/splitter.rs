@@ -5,9 +5,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::frame::Frame;
 use super::{
     CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, Header, Piece, REQUEST_HEAD_LEN, StreamId,
-    Violation, checksum,
+    Violation, checksum, spare,
 };
-use crate::limits::{NATIVE_FRAME_EAGER, NATIVE_FRAME_LEAST};
+use crate::limits::{NATIVE_FRAME_LEAST, NATIVE_SPARE_BYTES};
 
 /// Takes frames off the front of slices that were cut anywhere.
 #[derive(Debug)]
@@ -124,16 +124,16 @@ impl Splitter {
         if let Some((header, body)) = self.held.take() {
             return Ok(Some(Frame { header, body: Piece::Owned(body) }));
         }
-        if !self.fill(HEADER_LEN, input) {
-            return Ok(None);
-        }
-        let mut head = [0; HEADER_LEN];
-        head.copy_from_slice(&self.partial[..HEADER_LEN]);
+        let head = match input.first_chunk::<HEADER_LEN>() {
+            Some(head) if self.partial.is_empty() => *head,
+            _ if !self.fill(HEADER_LEN, input) => return Ok(None),
+            _ => *self.partial.first_chunk().expect("a header was filled"),
+        };
         let header = self.decode(&head)?;
         if !self.fill(HEADER_LEN + header.len as usize, input) {
             return Ok(None);
         }
-        let mut body = self.partial.split().freeze();
+        let mut body = spare::freeze(&mut self.partial);
         body.advance(HEADER_LEN);
         if header.flags.contains(Flags::CRC) {
             return checked(header, Piece::Owned(body), &head).map(Some);
@@ -141,19 +141,30 @@ impl Splitter {
         Ok(Some(Frame { header, body: Piece::Owned(body) }))
     }
 
-    /// Moves bytes from `input` until `len` are there; memory follows the bytes that came.
+    /// Moves bytes from `input` until `len` are there.
     fn fill(&mut self, len: usize, input: &mut &[u8]) -> bool {
         let missing = len - self.partial.len().min(len);
-        let taken = missing.min(input.len());
-        if self.partial.capacity() < self.partial.len() + taken {
-            let eager =
-                len.min(NATIVE_FRAME_EAGER.max(self.partial.len() * 2)).max(NATIVE_FRAME_LEAST);
-            self.partial.reserve(eager.max(self.partial.len() + taken) - self.partial.len());
+        let (now, rest) = input.split_at(missing.min(input.len()));
+        if self.partial.capacity() < self.partial.len() + now.len() {
+            self.grow(self.partial.len() + now.len(), len);
         }
-        let (now, rest) = input.split_at(taken);
         self.partial.extend_from_slice(now);
         *input = rest;
-        taken == missing
+        now.len() == missing
+    }
+
+    /// Makes room for the `needed` bytes that came of a frame of `len`. Memory follows these bytes,
+    /// by a factor of two at most: a length that was only announced reserves nothing.
+    fn grow(&mut self, needed: usize, len: usize) {
+        let wanted = len.min(needed * 2).max(NATIVE_FRAME_LEAST);
+        if needed * 2 >= NATIVE_SPARE_BYTES
+            && let Some(mut larger) = spare::take(wanted)
+        {
+            larger.extend_from_slice(&self.partial);
+            self.partial = larger;
+            return;
+        }
+        self.partial.reserve(wanted - self.partial.len());
     }
 }
 
@@ -173,4 +184,37 @@ fn checked<'i>(
         return Err(Violation::WrongChecksum { sent, computed });
     }
     Ok(Frame { header, body: content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_follows_the_bytes_that_came() {
+        let header = Header {
+            len: 64 << 10,
+            kind: FrameKind::Data,
+            flags: Flags::NONE,
+            meta_len: 0,
+            stream: StreamId::new(0, 1),
+            aux: 0,
+        };
+        let mut wire = header.encode().to_vec();
+        wire.extend((0..64 << 10).map(|at: u32| at as u8));
+        for step in [1, 15, 17, 1_000, 17_408, 40_000, 65_551] {
+            let mut splitter = Splitter::new(64 << 10);
+            let mut received = 0;
+            for part in wire.chunks(step) {
+                received += part.len();
+                let frame = splitter.next(&mut &*part).expect("a good frame");
+                let bound = NATIVE_FRAME_LEAST.max(received * 2);
+                assert!(splitter.partial.capacity() <= bound, "{received} in steps of {step}");
+                assert_eq!(frame.is_some(), received == wire.len());
+                if let Some(frame) = frame {
+                    assert_eq!(*frame.body, wire[HEADER_LEN..]);
+                }
+            }
+        }
+    }
 }
