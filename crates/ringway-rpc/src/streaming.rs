@@ -80,6 +80,7 @@ impl<T> Streaming<T> {
     /// How the call failed: the peer's status, a cancellation, the loss of the connection. Asked
     /// again, it fails the same way. A message that cannot be decoded is an error as well, after
     /// which the next one may be asked for.
+    #[expect(clippy::should_implement_trait, reason = "it waits, as every stream's `next` does")]
     #[inline]
     pub fn next(&mut self) -> impl Future<Output = Result<Option<T>, Status>> {
         poll_fn(|cx| self.poll_message(cx))

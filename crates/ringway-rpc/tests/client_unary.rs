@@ -103,7 +103,7 @@ fn the_server_sees_method_deadline_and_metadata() {
         echo(&client, "1").await?;
         echo(&client, "2").no_timeout().await?;
         call(&client, &OTHER, "3").timeout(250 * MS).metadata("tenant", "blue").await?;
-        let seen = seen.borrow();
+        let seen = seen.take();
         let methods: Vec<_> = seen.iter().map(|(method, ..)| method.as_str()).collect();
         assert_eq!(methods, ["test.Test/Echo", "test.Test/Echo", "test.Test/Other"]);
         assert!((9_000_000..=10_000_000).contains(&seen[0].1), "{} µs", seen[0].1);

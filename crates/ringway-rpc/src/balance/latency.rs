@@ -15,6 +15,8 @@ pub(crate) struct PeakEwma {
 }
 
 impl PeakEwma {
+    /// A host that is known already.
+    #[cfg(test)]
     pub(crate) fn new(latency: Duration, now: Duration) -> Self {
         Self { micros: latency.as_secs_f64() * 1e6, stamp: now }
     }

@@ -124,11 +124,6 @@ impl Cells {
         })
     }
 
-    /// Whether the outcome is here, without taking it.
-    pub(super) fn is_over(&mut self, key: CellKey) -> bool {
-        self.find(key).is_none_or(|cell| cell.end.is_some())
-    }
-
     /// The call is given up; what is left of it is to be dropped when the cells are no longer
     /// borrowed, since a waker's destructor is foreign code.
     pub(super) fn abandon(&mut self, key: CellKey) -> Option<Cell> {

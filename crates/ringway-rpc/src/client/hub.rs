@@ -26,6 +26,9 @@ pub(super) struct LinkKey {
     generation: u32,
 }
 
+/// The pool of a client, if it has made calls on this core.
+type PoolPlace = Option<(ClientId, Rc<Pool>)>;
+
 pub(super) struct Hub {
     /// Its number among all cores that ever had a client, while this thread is such a core.
     core: Cell<Option<u32>>,
@@ -36,7 +39,7 @@ pub(super) struct Hub {
     /// When the task of a connection last looked at the clock.
     looked_at: Cell<Option<Instant>>,
     /// By the client's index.
-    pools: RefCell<Vec<Option<(ClientId, Rc<Pool>)>>>,
+    pools: RefCell<Vec<PoolPlace>>,
     links: RefCell<Vec<LinkPlace>>,
     pub(super) cells: RefCell<Cells>,
     /// Memory to encode metadata in.

@@ -14,7 +14,7 @@ use ringway_wire::native::{
 use super::LIMIT;
 
 /// One connection.
-pub struct Caller {
+pub(crate) struct Caller {
     pub machine: Client,
     socket: TcpStream,
     origin: Instant,
@@ -23,7 +23,7 @@ pub struct Caller {
 
 /// What a server has said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub(crate) enum Heard {
     Message(StreamId, Bytes),
     Response(StreamId, Answer),
     Leaving(u32),
@@ -31,7 +31,7 @@ pub enum Heard {
 
 /// How a call ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub code: Code,
     pub text: String,
     pub refused: bool,
@@ -42,7 +42,7 @@ pub struct Answer {
 
 impl Answer {
     #[track_caller]
-    pub fn ok(self) -> Bytes {
+    pub(crate) fn ok(self) -> Bytes {
         assert_eq!(self.code, Code::Ok, "{self:?}");
         self.body.unwrap_or_default()
     }
@@ -62,7 +62,7 @@ impl Answer {
 }
 
 impl Caller {
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).expect("the server listens");
         socket.set_nodelay(true).expect("an option of TCP");
         Self {
@@ -74,7 +74,7 @@ impl Caller {
     }
 
     /// Opens a call by name, whose fields `change` may still change.
-    pub fn open_with<'a>(
+    pub(crate) fn open_with<'a>(
         &mut self,
         name: &'a str,
         message: Option<&'a [u8]>,
@@ -89,35 +89,35 @@ impl Caller {
     }
 
     /// Opens a call with its only message.
-    pub fn open(&mut self, name: &str, message: &[u8]) -> StreamId {
+    pub(crate) fn open(&mut self, name: &str, message: &[u8]) -> StreamId {
         self.open_with(name, Some(message), true, |_| {})
     }
 
     /// Makes a call and waits for its end.
     #[track_caller]
-    pub fn call(&mut self, name: &str, message: &[u8]) -> Answer {
+    pub(crate) fn call(&mut self, name: &str, message: &[u8]) -> Answer {
         let stream = self.open(name, message);
         self.answer(stream)
     }
 
-    pub fn send(&mut self, stream: StreamId, message: &[u8], end: bool) {
+    pub(crate) fn send(&mut self, stream: StreamId, message: &[u8], end: bool) {
         self.machine.send(stream, Body::Copy(message), end).expect("the call goes on");
         self.flush();
     }
 
-    pub fn finish(&mut self, stream: StreamId) {
+    pub(crate) fn finish(&mut self, stream: StreamId) {
         self.machine.finish(stream);
         self.flush();
     }
 
-    pub fn cancel(&mut self, stream: StreamId, reason: &str) {
+    pub(crate) fn cancel(&mut self, stream: StreamId, reason: &str) {
         self.machine.cancel(stream, Code::Cancelled as u8, reason);
         self.flush();
     }
 
     /// Waits for the end of a call. What others have said meanwhile is kept.
     #[track_caller]
-    pub fn answer(&mut self, stream: StreamId) -> Answer {
+    pub(crate) fn answer(&mut self, stream: StreamId) -> Answer {
         let found = self.wait_for(|heard| matches!(heard, Heard::Response(of, _) if *of == stream));
         let Heard::Response(_, answer) = found else { unreachable!("it was found by its kind") };
         answer
@@ -125,7 +125,7 @@ impl Caller {
 
     /// Waits for the next message of a stream, or its end.
     #[track_caller]
-    pub fn message(&mut self, stream: StreamId) -> Result<Bytes, Answer> {
+    pub(crate) fn message(&mut self, stream: StreamId) -> Result<Bytes, Answer> {
         let found = self.wait_for(|heard| match heard {
             Heard::Message(of, _) | Heard::Response(of, _) => *of == stream,
             Heard::Leaving(_) => false,
@@ -143,12 +143,12 @@ impl Caller {
 
     /// Waits for whatever comes next.
     #[track_caller]
-    pub fn next(&mut self) -> Heard {
+    pub(crate) fn next(&mut self) -> Heard {
         self.wait_for(|_| true)
     }
 
     #[track_caller]
-    pub fn wait_for(&mut self, wanted: impl Fn(&Heard) -> bool) -> Heard {
+    pub(crate) fn wait_for(&mut self, wanted: impl Fn(&Heard) -> bool) -> Heard {
         let deadline = Instant::now() + LIMIT;
         loop {
             if let Some(at) = self.heard.iter().position(&wanted) {
@@ -160,7 +160,7 @@ impl Caller {
 
     /// Waits until the server has closed the connection.
     #[track_caller]
-    pub fn closed(&mut self) {
+    pub(crate) fn closed(&mut self) {
         let deadline = Instant::now() + LIMIT;
         while self.receive(deadline) {}
     }
@@ -186,7 +186,7 @@ impl Caller {
         count > 0
     }
 
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let mut out = Vec::new();
         self.machine.transmit(usize::MAX, &mut |outgoing| match outgoing {
             Outgoing::Copy(bytes) => out.extend_from_slice(bytes),

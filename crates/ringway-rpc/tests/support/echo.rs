@@ -14,7 +14,7 @@ use ringway_runtime::sleep;
 
 /// What tests look at from outside.
 #[derive(Default, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Handlers that have begun.
     pub begun: AtomicUsize,
     /// Handlers of `Hang` that were dropped.
@@ -26,7 +26,7 @@ pub struct Seen {
 
 /// The service; clones have been seen by the same.
 #[derive(Clone, Default)]
-pub struct Echo {
+pub(crate) struct Echo {
     pub seen: Arc<Seen>,
 }
 
@@ -48,13 +48,17 @@ static DESCRIPTOR: ServiceDescriptor =
     ServiceDescriptor { name: "echo.Echo", methods: &METHODS, file_descriptor_set: None };
 
 /// A server with this service, on any port.
-pub fn serve(echo: &Echo, set: impl FnOnce(Server) -> Server) -> ServerHandle {
+pub(crate) fn serve(echo: &Echo, set: impl FnOnce(Server) -> Server) -> ServerHandle {
     let address = "tcp://127.0.0.1:0".parse().expect("an address");
     serve_at(address, echo, set)
 }
 
 /// A server with this service, at this address.
-pub fn serve_at(address: Address, echo: &Echo, set: impl FnOnce(Server) -> Server) -> ServerHandle {
+pub(crate) fn serve_at(
+    address: Address,
+    echo: &Echo,
+    set: impl FnOnce(Server) -> Server,
+) -> ServerHandle {
     let server = Server::bind(address).expect("the address is free").threads(1);
     set(server.service(echo.clone())).start().expect("the server starts")
 }

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // each test uses its part
 
-pub mod caller;
-pub mod echo;
+pub(crate) mod caller;
+pub(crate) mod echo;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use std::time::Duration;
 use ringway_rpc::ServerHandle;
 
 /// Within this time anything that is waited for has happened, or the test has failed.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// Where a server listens on TCP.
-pub fn socket_addr(handle: &ServerHandle) -> SocketAddr {
+pub(crate) fn socket_addr(handle: &ServerHandle) -> SocketAddr {
     let address = handle.addresses().first().expect("an address").to_string();
     let (_, address) = address.split_once("://").expect("a scheme");
     address.parse().expect("an IP address and a port")
 }
 
 /// Ends a server and fails if that takes too long.
-pub fn end(handle: ServerHandle) {
+pub(crate) fn end(handle: ServerHandle) {
     handle.shutdown();
     wait(handle);
 }
 
 /// Waits until a server has ended, or fails.
-pub fn wait(handle: ServerHandle) {
+pub(crate) fn wait(handle: ServerHandle) {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(handle.wait()));
     let ended = is_done.recv_timeout(LIMIT).expect("the server ends in time");
@@ -36,7 +36,7 @@ pub fn wait(handle: ServerHandle) {
 
 /// Looks until `is_so`, or fails.
 #[track_caller]
-pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + LIMIT;
     while !is_so() {
         assert!(std::time::Instant::now() < deadline, "not in time: {what}");
