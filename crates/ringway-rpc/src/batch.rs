@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -25,12 +26,44 @@ pub(crate) struct Batch {
     bytes: usize,
     /// The chunk has held more than is kept.
     is_burst: bool,
+    /// The chunk is larger than that of a spare batch may be.
+    has_grown: bool,
+}
+
+thread_local! {
+    /// Memory of streams that have ended: most streams are short, and then need no other.
+    static SPARE: RefCell<Vec<Batch>> = const { RefCell::new(Vec::new()) };
 }
 
 /// No message in a chunk is that long.
 const WHOLE: u32 = u32::MAX;
 
 impl Batch {
+    /// An empty one, in the memory of a stream that has ended if there is some.
+    pub(crate) fn reused() -> Self {
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+        spare.unwrap_or_default()
+    }
+
+    /// Drops what was not read, and keeps the memory for another stream where that is small.
+    pub(crate) fn recycle(mut self) {
+        let room = self.lengths.capacity();
+        if self.has_grown || room == 0 || room > limits::SPARE_BATCH_MESSAGES_MAX {
+            return;
+        }
+        self.lengths.clear();
+        self.chunk.clear();
+        self.whole = VecDeque::new();
+        (self.bytes, self.is_burst) = (0, false);
+        // Without a place for it, as when the thread ends, it is dropped.
+        let _kept = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < limits::SPARE_BATCHES_MAX {
+                spare.push(self);
+            }
+        });
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
@@ -69,8 +102,9 @@ impl Batch {
     #[cold]
     fn make_room(&mut self, len: usize) {
         if !self.chunk.try_reclaim(len) {
-            let more = self.chunk.len().max(limits::STREAM_CHUNK_BYTES_MIN);
-            self.chunk.reserve(more.max(len));
+            let more = self.chunk.len().max(limits::STREAM_CHUNK_BYTES_MIN).max(len);
+            self.has_grown |= self.chunk.len() + more > limits::SPARE_BATCH_BYTES_MAX;
+            self.chunk.reserve(more);
         }
     }
 

@@ -45,11 +45,12 @@ pub(crate) trait Carrier {
     /// Whether the writer is below its stream's mark. An error says that the stream is over.
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>>;
 
-    /// Queues a message, above the mark as well.
+    /// Queues a message, above the mark as well. Whether the writer is still below it, so that it
+    /// need not ask before the next message.
     ///
     /// # Errors
     /// When the stream is over.
-    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status>;
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status>;
 
     /// The writer is done: half-close at a client, nothing yet at a server.
     fn finish(&self, key: StreamKey);

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 // Calls.
 
+/// Contexts of calls that are over whose memory a core keeps, of about 200 bytes each: calls that
+/// wait end and begin in bursts.
+pub(crate) const SPARE_CONTEXTS_MAX: usize = 1_024;
+
 /// Metadata of a call, keys and values together: what the native protocol and most gRPC servers
 /// accept by default.
 pub(crate) const METADATA_BYTES_MAX: usize = 16 * 1024;
@@ -103,6 +107,16 @@ pub(crate) const STREAM_CHUNK_BYTES_MIN: usize = 1024;
 /// Chunks are used again up to this size. A burst makes larger ones, up to the stream's window,
 /// which are given back when they have been read.
 pub(crate) const STREAM_CHUNK_BYTES_KEPT: usize = 128 * 1024;
+
+/// Batches of streams that have ended whose memory a thread keeps: a burst of streams that open and
+/// close. With the two bounds below that is 2 MiB at most.
+pub(crate) const SPARE_BATCHES_MAX: usize = 256;
+
+/// Largest chunk of such a batch: streams of a few small messages are those worth it.
+pub(crate) const SPARE_BATCH_BYTES_MAX: usize = 4 * 1024;
+
+/// Messages that such a batch has room for without growing.
+pub(crate) const SPARE_BATCH_MESSAGES_MAX: usize = 1024;
 
 /// Bytes that a reader may have taken before its connection is told: a sixteenth of the smallest
 /// window, so the peer never stops for want of this.

@@ -13,7 +13,7 @@ use ringway_wire::native::Body;
 
 use crate::bridge::{FarWriter, Half, Leaving, StreamAt, unreachable};
 use crate::carrier;
-use crate::codec::Codec;
+use crate::codec::{self, Codec};
 use crate::limits;
 use crate::opening::Opening;
 use crate::status::Status;
@@ -28,6 +28,8 @@ use crate::status::Status;
 pub struct Sink<T> {
     place: Place,
     codec: Codec<T>,
+    /// The last message found room for another.
+    has_room: bool,
 }
 
 enum Place {
@@ -41,11 +43,11 @@ enum Place {
 impl<T> Sink<T> {
     /// The writer of an open stream, which its table knows as having one.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        Self { place: Place::At(at), codec }
+        Self { place: Place::At(at), codec, has_room: false }
     }
 
     pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self { place: Place::Opening(opening), codec }
+        Self { place: Place::Opening(opening), codec, has_room: false }
     }
 
     /// Sends a message. Waits while more of this stream is queued than its mark allows, because
@@ -97,13 +99,16 @@ impl<T> Sink<T> {
         loop {
             match &mut self.place {
                 Place::At(at) => {
-                    let key = at.key;
+                    let (key, has_room) = (at.key, self.has_room);
                     let polled = carrier::with(at.carrier, |carrier| {
-                        ready!(carrier.poll_ready(key, cx))?;
+                        if !has_room {
+                            ready!(carrier.poll_ready(key, cx))?;
+                        }
                         Poll::Ready(encode(&self.codec, message, |body| carrier.send(key, body))?)
                     });
                     if let Some(polled) = polled {
-                        return polled;
+                        self.has_room = matches!(polled, Poll::Ready(Ok(true)));
+                        return polled.map_ok(drop);
                     }
                     self.place = Place::elsewhere(*at);
                 }
@@ -150,7 +155,9 @@ fn encode<T, R>(
     send: impl FnOnce(Body<'_>) -> R,
 ) -> Result<R, Status> {
     let message = message.take().expect("a message is sent once");
-    let mut scratch = SCRATCH.take();
+    // Raw bytes are the message already and need no memory to be encoded in.
+    let needs_scratch = codec.id != codec::RAW;
+    let mut scratch = if needs_scratch { SCRATCH.take() } else { Vec::new() };
     scratch.clear();
     let sent = match (codec.encode)(message, &mut scratch) {
         Ok(Some(bytes)) => Ok(send(Body::Shared(bytes))),
@@ -158,7 +165,7 @@ fn encode<T, R>(
         Ok(None) => Ok(send(Body::Shared(std::mem::take(&mut scratch).into()))),
         Err(status) => Err(status),
     };
-    if scratch.capacity() <= limits::SCRATCH_BYTES_MAX {
+    if needs_scratch && scratch.capacity() <= limits::SCRATCH_BYTES_MAX {
         SCRATCH.set(scratch);
     }
     sent

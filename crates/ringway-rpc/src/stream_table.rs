@@ -65,7 +65,7 @@ struct Entry {
     reading: Option<Waker>,
     writing: Option<Waker>,
     /// Why a writer can no more.
-    over: Option<Status>,
+    over: Option<Over>,
     /// Where the messages of a call that is served are counted.
     sheet: Option<Arc<Sheet>>,
     /// The writer has sent a message.
@@ -77,6 +77,15 @@ pub(crate) struct Sending {
     pub(crate) stream: StreamId,
     /// It is the first, which initial metadata goes with.
     pub(crate) is_first: bool,
+}
+
+/// How a stream came to its end. It becomes a status only for a handle that asks, which few do.
+enum Over {
+    /// The peer has answered.
+    Answered,
+    /// This side has answered.
+    Served,
+    Failed(Status),
 }
 
 /// What was received for one reader.
@@ -108,6 +117,9 @@ impl StreamTable {
         let entry = &mut self.entries[index as usize];
         entry.stream = Some(stream);
         entry.reader = handles != Handles::Writer;
+        if entry.reader {
+            entry.inbox.messages = Batch::reused();
+        }
         entry.writer = handles != Handles::Reader;
         let key = StreamKey { index, generation: entry.generation };
         let slot = stream.slot() as usize;
@@ -182,7 +194,7 @@ impl StreamTable {
     /// The peer has closed its half: the reader ends after what is queued.
     pub(crate) fn end(&mut self, stream: StreamId) {
         if let Some(entry) = self.live(stream) {
-            entry.end(Received::End(Metadata::default()));
+            entry.end(|| Received::End(Metadata::default()));
         }
     }
 
@@ -197,20 +209,29 @@ impl StreamTable {
     /// The stream is over and its id may be used again. The reader still gets what is queued, then
     /// the trailers or the failure; the writer fails at once.
     pub(crate) fn finish(&mut self, stream: StreamId, outcome: Result<Metadata, Status>) {
+        match outcome {
+            Ok(trailers) => self.close(stream, Over::Answered, || Received::End(trailers)),
+            Err(status) => {
+                let end = Received::Failed(status.clone());
+                self.close(stream, Over::Failed(status), || end);
+            }
+        }
+    }
+
+    /// The stream is over, since this side has answered. Handles that are left fail.
+    pub(crate) fn finish_served(&mut self, stream: StreamId) {
+        self.close(stream, Over::Served, || Received::Failed(Over::Served.status()));
+    }
+
+    fn close(&mut self, stream: StreamId, over: Over, end: impl FnOnce() -> Received) {
         let Some(key) = self.key(stream) else {
             return;
         };
         self.by_slot[stream.slot() as usize] = None;
         let entry = &mut self.entries[key.index as usize];
         entry.stream = None;
-        entry.over = Some(match &outcome {
-            Ok(_) => Status::cancelled("the call is over: the peer has answered"),
-            Err(status) => status.clone(),
-        });
-        entry.end(match outcome {
-            Ok(trailers) => Received::End(trailers),
-            Err(status) => Received::Failed(status),
-        });
+        entry.over = Some(over);
+        entry.end(end);
         wake(&mut entry.writing);
         self.release_if_unused(key);
     }
@@ -278,7 +299,10 @@ impl StreamTable {
 
     /// Why the writer can no more, if so.
     pub(crate) fn failure(&self, key: StreamKey) -> Option<Status> {
-        self.entry(key).map_or_else(|| Some(gone()), |entry| entry.over.clone())
+        match self.entry(key) {
+            Some(entry) => entry.over.as_ref().map(Over::status),
+            None => Some(gone()),
+        }
     }
 
     /// Has the writer woken by [`writable`](Self::writable) or when the stream is over.
@@ -301,7 +325,7 @@ impl StreamTable {
         if let Some(entry) = self.entry_mut(key) {
             entry.reader = false;
             entry.reading = None;
-            entry.inbox = Inbox::default();
+            std::mem::take(&mut entry.inbox).messages.recycle();
             self.release_if_unused(key);
         }
     }
@@ -347,10 +371,20 @@ impl StreamTable {
 }
 
 impl Entry {
-    fn end(&mut self, end: Received) {
+    fn end(&mut self, end: impl FnOnce() -> Received) {
         if self.reader && self.inbox.end.is_none() {
-            self.inbox.end = Some(end);
+            self.inbox.end = Some(end());
             wake(&mut self.reading);
+        }
+    }
+}
+
+impl Over {
+    fn status(&self) -> Status {
+        match self {
+            Self::Answered => Status::cancelled("the call is over: the peer has answered"),
+            Self::Served => Status::cancelled("the call is over"),
+            Self::Failed(status) => status.clone(),
         }
     }
 }

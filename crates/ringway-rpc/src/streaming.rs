@@ -213,6 +213,7 @@ impl Place {
 
 impl<T> Drop for Streaming<T> {
     fn drop(&mut self) {
+        std::mem::take(&mut self.batch).recycle();
         self.leave(Leaving::Dropped);
     }
 }

@@ -166,7 +166,7 @@ fn client_streams_end_in_one_response() {
                 _ => return,
             };
             sum.extend(message.expect("each has one"));
-            server.taken(*stream);
+            server.taken(*stream, 1);
             if *is_last {
                 assert!(reply(server, *stream, &sum));
             }
@@ -204,7 +204,7 @@ fn both_sides_may_stream() {
         let call = pair.client.open(Open::default()).expect("room");
         let mut answer = |server: &mut Server, asked: &Asked| match asked {
             Asked::Message { stream, message, .. } => {
-                server.taken(*stream);
+                server.taken(*stream, 1);
                 server.send(*stream, &[], Body::Copy(message)).expect("open");
             }
             Asked::End(stream) => assert!(end(server, *stream, OK)),

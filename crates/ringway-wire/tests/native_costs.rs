@@ -106,7 +106,7 @@ impl Ends {
             while let Some(event) = self.client.receive(&mut input, NOW).expect("well-formed") {
                 if let ClientEvent::Message { stream, message } = event {
                     came += usize::from(message.len() == 128);
-                    self.client.taken(stream);
+                    self.client.taken(stream, 1);
                 }
             }
             self.upward();

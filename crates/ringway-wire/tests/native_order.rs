@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pair::{Asked, Cut, Pair, Told, drain, idle};
-use ringway_wire::native::{Body, Config, Open, Reply, StreamId, UNSENT_MARK};
+use ringway_wire::native::{Body, Config, Open, Reply, ServerEvent, StreamId, UNSENT_MARK};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -54,7 +54,7 @@ fn a_slow_reader_gets_one_window_and_stalls_nobody() {
     assert_eq!(pair.messages(fast).len(), 500);
     // The reader comes back.
     for _ in 0..65 {
-        pair.client.taken(slow);
+        pair.client.taken(slow, 1);
     }
     pair.settle(&mut idle);
     assert_eq!(pair.messages(slow).len(), 435);
@@ -87,7 +87,7 @@ fn a_message_longer_than_the_window_arrives_behind_others() {
             pair.up(&mut idle).expect("well-formed");
             assert!(!pair.server.has_output(), "the first message was not taken");
         }
-        pair.client.taken(stream);
+        pair.client.taken(stream, 1);
         pair.settle(&mut idle);
         assert_eq!(pair.messages(stream), [&long[..], b"last"]);
     }
@@ -106,7 +106,7 @@ fn a_request_longer_than_the_window_arrives() {
     pair.settle(&mut |server, asked| {
         if let Asked::Message { stream, message, .. } = asked {
             lens.push(message.len());
-            server.taken(*stream);
+            server.taken(*stream, 1);
         }
     });
     assert_eq!(lens, [long.len(), long.len()]);
@@ -199,9 +199,28 @@ fn a_writer_hears_when_there_is_room() {
     assert!(!pair.client.has_events());
     pair.settle(&mut |server, asked| {
         if let Asked::Message { stream, .. } = asked {
-            server.taken(*stream);
+            server.taken(*stream, 1);
         }
     });
     assert_eq!(pair.told, [Told::Writable(call)]);
     assert_eq!(pair.asked.len(), 1 + sent);
+}
+
+#[test]
+fn a_writer_waits_while_much_is_written_and_goes_on_when_it_has_left() {
+    let (mut pair, call) = running();
+    let mut sent = 0;
+    // Within the window, so that nothing but the output holds it back.
+    while pair.server.send(call, &[], Body::Copy(&[1; 100])).expect("open") {
+        sent += 100;
+        assert!(pair.server.has_room(call) && sent < UNSENT_MARK, "{sent} bytes");
+    }
+    assert!(!pair.server.has_room(call) && !pair.server.has_events());
+    drain(|out| pair.server.transmit(1_000, out));
+    assert!(!pair.server.has_room(call) && !pair.server.has_events(), "most of it is left");
+    all_down(&mut pair);
+    assert!(pair.server.has_room(call));
+    let event = pair.server.receive(&mut &[][..], NOW).expect("well-formed");
+    assert!(matches!(event, Some(ServerEvent::Writable { stream }) if stream == call), "{event:?}");
+    assert!(!pair.server.has_events(), "it is told once");
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_wire::native::{
     Body, Client, ClientEvent, Config, Open, OpenError, Outgoing, Reply, Server, ServerEvent,
-    StreamId, UNSENT_MARK,
+    StreamId,
 };
 use support::{Random, for_seeds};
 
@@ -149,7 +149,7 @@ impl Simulation<'_> {
             client_done: false,
         };
         call.up.sent.extend(len);
-        call.up.waits_for_room = self.client.unsent(stream) > UNSENT_MARK;
+        call.up.waits_for_room = !self.client.has_room(stream);
         assert!(self.calls.insert(stream.raw(), call).is_none(), "{stream} is in use");
     }
 
@@ -182,7 +182,7 @@ impl Simulation<'_> {
         call.up.sent.push(len);
         call.up.has_ended = end;
         call.is_over_limit |= len > MESSAGE_MAX;
-        call.up.waits_for_room = self.client.unsent(stream) > UNSENT_MARK;
+        call.up.waits_for_room = !self.client.has_room(stream);
     }
 
     fn send_down(&mut self) {
@@ -197,7 +197,7 @@ impl Simulation<'_> {
         let call = self.calls.get_mut(&stream.raw()).expect("picked");
         call.down.sent.push(len);
         call.is_over_limit |= len > MESSAGE_MAX;
-        call.down.waits_for_room = self.server.unsent(stream) > UNSENT_MARK;
+        call.down.waits_for_room = !self.server.has_room(stream);
     }
 
     fn respond(&mut self) {
@@ -238,11 +238,11 @@ impl Simulation<'_> {
     fn take(&mut self) {
         if let Some(stream) = self.pick(|call| !call.up.untaken.is_empty() && call.is_running) {
             self.calls.get_mut(&stream.raw()).expect("picked").up.untaken.pop_front();
-            self.server.taken(stream);
+            self.server.taken(stream, 1);
         }
         if let Some(stream) = self.pick(|call| !call.down.untaken.is_empty()) {
             self.calls.get_mut(&stream.raw()).expect("picked").down.untaken.pop_front();
-            self.client.taken(stream);
+            self.client.taken(stream, 1);
         }
     }
 

@@ -111,3 +111,20 @@ fn a_message_that_cannot_be_decoded_does_not_hide_the_next() {
     assert_eq!(next().expect_err("no number").message(), "no number");
     assert_eq!(next().expect("a number"), 8);
 }
+
+#[test]
+fn the_memory_of_a_small_batch_is_used_again_and_nothing_is_left_in_it() {
+    let mut first = Batch::default();
+    first.push(Piece::Borrowed(b"not read"));
+    let place = first.chunk.as_ptr();
+    first.recycle();
+    let mut second = Batch::reused();
+    assert_eq!((second.len(), second.bytes()), (0, 0));
+    second.push(Piece::Borrowed(b"another"));
+    assert_eq!(second.chunk.as_ptr(), place);
+    assert_eq!(drain(&mut second), ["another"]);
+    second.push(Piece::Borrowed(&[0; limits::STREAM_BORROWED_COPIED_MAX]));
+    second.push(Piece::Borrowed(&[0; limits::STREAM_BORROWED_COPIED_MAX]));
+    second.recycle();
+    assert_eq!(Batch::reused().chunk.capacity(), 0, "a large one is not kept");
+}

@@ -135,14 +135,14 @@ impl Carrier for Double {
         }
     }
 
-    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
         self.room.set(self.room.get() - 1);
         let bytes = match body {
             Body::Copy(bytes) => bytes.to_vec(),
             Body::Shared(bytes) => bytes.to_vec(),
         };
         self.note(key, Did::Sent(bytes));
-        Ok(())
+        Ok(self.room.get() > 0)
     }
 
     fn finish(&self, key: StreamKey) {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use ringway_wire::native::{Body, UNSENT_MARK};
+use ringway_wire::native::Body;
 
 use super::link::Link;
 use crate::batch::Batch;
@@ -35,7 +35,7 @@ impl Carrier for Link {
         let Some(stream) = state.streams.stream(key) else {
             return;
         };
-        (0..messages).for_each(|_| state.machine.taken(stream));
+        state.machine.taken(stream, messages);
         if state.machine.has_output() {
             self.stir();
         }
@@ -51,7 +51,7 @@ impl Carrier for Link {
         let Some(stream) = state.streams.stream(key) else {
             return Poll::Ready(Err(state.streams.failure(key).unwrap_or_else(over)));
         };
-        if state.machine.unsent(stream) <= UNSENT_MARK {
+        if state.machine.has_room(stream) {
             return Poll::Ready(Ok(()));
         }
         state.streams.wait_writable(key, cx);
@@ -59,14 +59,14 @@ impl Carrier for Link {
     }
 
     #[inline]
-    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
         let state = &mut *self.state.borrow_mut();
         let Some(stream) = state.streams.stream(key) else {
             return Err(state.streams.failure(key).unwrap_or_else(over));
         };
-        state.machine.send(stream, body, false).map_err(|_gone| over())?;
+        let has_room = state.machine.send(stream, body, false).map_err(|_gone| over())?;
         self.stir();
-        Ok(())
+        Ok(has_room)
     }
 
     fn finish(&self, key: StreamKey) {

@@ -243,7 +243,10 @@ impl Link {
         let mut ended = 0;
         let taken = loop {
             match state.machine.receive(&mut input, now) {
-                Ok(Some(event)) => ended += state.on_event(event, cells, woken),
+                Ok(Some(event)) => {
+                    ended += state.on_event(event, cells, woken);
+                    ended += state.take_messages(&mut input, cells, woken);
+                }
                 Ok(None) => break Ok(()),
                 Err(violation) => break Err(violation),
             }
@@ -402,6 +405,24 @@ impl State {
         0
     }
 
+    /// The messages that come next, with as little ado as possible.
+    #[inline]
+    fn take_messages(
+        &mut self,
+        input: &mut &[u8],
+        cells: &mut Cells,
+        woken: &mut Vec<Waker>,
+    ) -> u32 {
+        let mut ended = 0;
+        while let Some((stream, message)) = self.machine.receive_message(input) {
+            let message = Piece::Borrowed(message);
+            if self.streams.push(stream, message.clone()).is_err() {
+                ended += self.message(stream, message, cells, woken);
+            }
+        }
+        ended
+    }
+
     fn message(
         &mut self,
         stream: StreamId,
@@ -411,7 +432,7 @@ impl State {
     ) -> u32 {
         match self.kind(stream) {
             Some(Kind::Unary(cell)) => {
-                self.machine.taken(stream);
+                self.machine.taken(stream, 1);
                 if cells.message(cell, message.into_bytes()) {
                     return 0;
                 }

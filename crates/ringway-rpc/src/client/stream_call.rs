@@ -59,21 +59,21 @@ impl StreamCall {
         handles_of: impl FnOnce(StreamAt) -> H,
         promise: impl FnOnce(&Opener) -> H,
     ) -> H {
-        let opener = Opener::new();
         let mut task = OpenTask { call: self, place: None, core: 0, opener: None };
         let core = hub::with(|hub| {
             let core = hub.core()?;
             task.core = core;
             let mut cx = Context::from_waker(std::task::Waker::noop());
-            Some((core, task.poll_open(hub, &mut cx)))
+            Some(task.poll_open(hub, &mut cx))
         });
-        let handles = match core {
-            Some((_, Poll::Ready(Ok(at)))) => return handles_of(at),
-            _ => promise(&opener),
-        };
+        if let Some(Poll::Ready(Ok(at))) = core {
+            return handles_of(at);
+        }
+        let opener = Opener::new();
+        let handles = promise(&opener);
         match core {
-            Some((_, Poll::Ready(outcome))) => opener.complete(outcome),
-            Some((_, Poll::Pending)) => {
+            Some(Poll::Ready(outcome)) => opener.complete(outcome),
+            Some(Poll::Pending) => {
                 task.opener = Some(opener);
                 runtime::spawn_named("rpc stream to be opened", task);
             }
@@ -209,6 +209,8 @@ impl OneReply {
         };
         let initial = self.initial.take().unwrap_or_default();
         let trailers = self.stream.trailers().cloned().unwrap_or_default();
-        Poll::Ready(Ok(Reply { message, meta: Some(Box::new(ReplyMeta { initial, trailers })) }))
+        let is_silent = initial.is_empty() && trailers.is_empty();
+        let meta = (!is_silent).then(|| Box::new(ReplyMeta { initial, trailers }));
+        Poll::Ready(Ok(Reply { message, meta }))
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ringway_runtime::CoreHandle;
 
 use self::cancel::Cancel;
+use crate::limits;
 use crate::metadata::{InvalidMetadata, Metadata};
 use crate::method::Method;
 use crate::status::{Code, Status};
@@ -76,6 +77,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
     /// The memory of a context that nobody holds any more, so that most calls need no other.
     static SPARE: Cell<Option<Rc<State>>> = const { Cell::new(None) };
+    /// More of them, from calls that have waited.
+    static SPARES: RefCell<Vec<Rc<State>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Context {
@@ -177,7 +180,7 @@ impl Context {
     /// [recycled](Self::recycle).
     #[inline]
     pub(crate) fn begin(begun: Begun, metadata: Metadata) -> Self {
-        if let Some(mut spare) = SPARE.take()
+        if let Some(mut spare) = SPARE.take().or_else(|| SPARES.with_borrow_mut(Vec::pop))
             && let Some(state) = Rc::get_mut(&mut spare)
         {
             state.begun = begun;
@@ -200,7 +203,13 @@ impl Context {
     pub(crate) fn recycle(mut self) {
         if let Some(state) = Rc::get_mut(&mut self.0) {
             state.clear();
-            drop(SPARE.replace(Some(self.0)));
+            if let Some(spare) = SPARE.replace(Some(self.0)) {
+                SPARES.with_borrow_mut(|spares| {
+                    if spares.len() < limits::SPARE_CONTEXTS_MAX {
+                        spares.push(spare);
+                    }
+                });
+            }
         }
     }
 

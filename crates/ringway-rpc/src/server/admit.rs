@@ -109,6 +109,7 @@ impl Queued {
         let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);
         connection.run(place, Arrival { stream, head, meta, message, end, at }, waited);
+        connection.begin_deferred();
         true
     }
 }

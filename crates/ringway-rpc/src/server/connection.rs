@@ -6,14 +6,16 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ringway_net::Connection;
-use ringway_wire::native::{self, GoAwayCode, Outgoing, Reply, StreamId, Violation};
+use ringway_wire::native::{self, GoAwayCode, Outgoing, Piece, Reply, StreamId, Violation};
 
 use super::calls::Calls;
 use super::core::ServerCore;
 use super::numbers::Numbers;
+use super::waiting::Admitted;
 use crate::carrier::{self, CarrierId};
 use crate::context::Peer;
 use crate::limits;
+use crate::service::Begin;
 use crate::status::{Code, Status};
 use crate::stream_table::StreamTable;
 
@@ -27,6 +29,8 @@ pub(crate) struct NativeConnection {
     machine: RefCell<native::Server>,
     streams: RefCell<StreamTable>,
     pub(super) calls: RefCell<Calls>,
+    /// Calls whose handlers start when all that was received is taken in.
+    pub(super) deferred: RefCell<Vec<(Admitted, Begin<'static>)>>,
     pub(super) numbers: RefCell<Numbers>,
     /// Where the handles of its streams find it; registered with the first of them.
     carrier: Cell<Option<CarrierId>>,
@@ -52,6 +56,7 @@ impl NativeConnection {
             peer: Rc::new(Peer::of(connection)),
             streams: RefCell::default(),
             calls: RefCell::default(),
+            deferred: RefCell::default(),
             numbers: RefCell::new(Numbers::new(core.settings().native.settings.max_methods)),
             carrier: Cell::new(None),
             scratch: Cell::default(),
@@ -119,14 +124,40 @@ impl NativeConnection {
 
     /// Takes in received bytes and serves what they ask for.
     pub(super) fn take_in(self: &Rc<Self>, bytes: &[u8]) -> Result<(), Violation> {
+        let taken = self.take_events(bytes);
+        self.begin_deferred();
+        taken
+    }
+
+    fn take_events(self: &Rc<Self>, bytes: &[u8]) -> Result<(), Violation> {
         let now = self.core.now();
         let mut input = bytes;
         loop {
             let event = self.machine.borrow_mut().receive(&mut input, now)?;
             match event {
-                Some(event) => self.on_event(event, now),
+                Some(event) => {
+                    self.on_event(event, now);
+                    self.take_messages(&mut input, now);
+                }
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// The messages of streams that come next, with as little ado as possible.
+    #[inline]
+    fn take_messages(self: &Rc<Self>, input: &mut &[u8], now: Duration) {
+        loop {
+            let (mut machine, mut streams) = (self.machine(), self.streams());
+            let left = loop {
+                let Some((stream, message)) = machine.receive_message(input) else { return };
+                let message = Piece::Borrowed(message);
+                if streams.push(stream, message.clone()).is_err() {
+                    break (stream, message);
+                }
+            };
+            drop((machine, streams));
+            self.on_message(left.0, left.1, false, now);
         }
     }
 

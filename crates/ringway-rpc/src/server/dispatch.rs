@@ -102,7 +102,13 @@ impl NativeConnection {
         self.fail(stream, &Status::unimplemented(message));
     }
 
-    fn on_message(self: &Rc<Self>, stream: StreamId, message: Piece<'_>, end: bool, now: Duration) {
+    pub(super) fn on_message(
+        self: &Rc<Self>,
+        stream: StreamId,
+        message: Piece<'_>,
+        end: bool,
+        now: Duration,
+    ) {
         let is_streaming = self.streams().key(stream).is_some();
         if !is_streaming {
             return self.on_first_or_extra(stream, message, end, now);

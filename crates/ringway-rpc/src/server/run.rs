@@ -3,18 +3,20 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
+use super::calls::Call;
 use super::connection::NativeConnection;
-use super::dispatch::Arrival;
+use super::dispatch::{Arrival, takes_one_message};
 use super::entry::Entry;
 use super::interceptor;
 use super::observe::{close_span, span_of};
 use super::request_meta::RequestMeta;
-use super::waiting::{Measures, spawn_waiting};
+use super::waiting::{Admitted, CANCELLED, Measures, Running, spawn_waiting};
 use crate::bridge::StreamAt;
 use crate::context::{Begun, Context};
 use crate::method::Kind;
@@ -68,19 +70,59 @@ impl NativeConnection {
             }
         };
         entry.sheet().started(message.as_ref().map_or(0, |message| message.len()));
-        let begin = Begin { context: context.clone(), message, stream: carried };
+        let admitted = Admitted { place, stream, measures };
+        if takes_one_message(method.kind) {
+            self.begin(admitted, Begin { context, message, stream: carried });
+        } else {
+            self.defer(admitted, Begin { context, message: None, stream: carried });
+        }
+    }
+
+    /// Starts a handler of a stream of requests only when what was received with it is taken in:
+    /// then a short stream is all there, and its handler does not have to wait.
+    fn defer(&self, admitted: Admitted, begin: Begin<'static>) {
+        let call = Call::running(admitted.stream, begin.context.clone());
+        self.calls.borrow_mut().insert(call);
+        self.core().shared().in_flight.fetch_add(1, Ordering::Relaxed);
+        self.deferred.borrow_mut().push((admitted, begin));
+    }
+
+    /// Starts the handlers that were put off.
+    pub(super) fn begin_deferred(self: &Rc<Self>) {
+        if self.deferred.borrow().is_empty() {
+            return;
+        }
+        let mut deferred = self.deferred.take();
+        for (admitted, begin) in deferred.drain(..) {
+            self.core().shared().in_flight.fetch_sub(1, Ordering::Relaxed);
+            // It is gone if the client has cancelled it meanwhile.
+            let call = self.calls.borrow_mut().remove(admitted.stream);
+            match call {
+                Some(_) => self.begin(admitted, begin),
+                None => {
+                    let core = self.core();
+                    core.end(core.entry(admitted.place), admitted.measures, CANCELLED);
+                }
+            }
+        }
+        self.deferred.replace(deferred); // its memory; handlers cannot have added to it
+    }
+
+    #[inline]
+    fn begin(self: &Rc<Self>, admitted: Admitted, begin: Begin<'_>) {
+        let context = begin.context.clone();
         let mut scratch = self.take_scratch();
         let span = span_of(&context);
-        entry.label().put();
-        let started = span.in_scope(|| context.enter(|| self.start(place, begin, &mut scratch)));
-        match started {
+        self.core().entry(admitted.place).label().put();
+        let start = || context.enter(|| self.start(admitted.place, begin, &mut scratch));
+        match span.in_scope(start) {
             Started::Done(outcome) => {
-                let code = self.finish(entry, stream, &context, outcome, &mut scratch, measures);
+                let code = self.finish(&admitted, &context, outcome, &mut scratch);
                 close_span(&span, code);
                 context.recycle();
             }
             Started::Waiting(handler) => {
-                spawn_waiting(self, place, stream, context, handler, measures, span);
+                spawn_waiting(self, admitted, Running { context, handler, span });
             }
         }
         self.keep_scratch(scratch);
@@ -109,17 +151,16 @@ impl NativeConnection {
     #[inline]
     pub(super) fn finish(
         &self,
-        entry: &Entry,
-        stream: StreamId,
+        admitted: &Admitted,
         context: &Context,
         outcome: Result<Encoded, Status>,
         scratch: &mut Vec<u8>,
-        measures: Measures,
     ) -> Code {
-        let is_stream = entry.method().kind != Kind::Unary;
+        let Admitted { place, stream, measures, .. } = *admitted;
+        let entry = self.core().entry(place);
         let answered = self.answer(stream, outcome, scratch, context);
-        if is_stream {
-            self.streams().finish(stream, Err(Status::cancelled("the call is over")));
+        if entry.method().kind != Kind::Unary {
+            self.streams().finish_served(stream);
             self.renew_lease();
         }
         self.core().end(entry, measures, answered);

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use ringway_wire::native::{Body, UNSENT_MARK};
+use ringway_wire::native::Body;
 
 use super::connection::NativeConnection;
 use crate::batch::Batch;
@@ -26,9 +26,7 @@ impl Carrier for NativeConnection {
     fn taken(&self, key: StreamKey, messages: usize) {
         let Some(stream) = self.streams().stream(key) else { return };
         let mut machine = self.machine();
-        for _ in 0..messages {
-            machine.taken(stream);
-        }
+        machine.taken(stream, messages);
         if machine.has_output() {
             drop(machine);
             self.wake();
@@ -46,7 +44,7 @@ impl Carrier for NativeConnection {
             let gone = || Status::cancelled("the call is over");
             return Poll::Ready(Err(streams.failure(key).unwrap_or_else(gone)));
         };
-        if self.machine().unsent(stream) <= UNSENT_MARK {
+        if self.machine().has_room(stream) {
             return Poll::Ready(Ok(()));
         }
         streams.wait_writable(key, cx);
@@ -54,7 +52,7 @@ impl Carrier for NativeConnection {
     }
 
     #[inline]
-    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<(), Status> {
+    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
         let mut streams = self.streams();
         let gone = || Status::cancelled("the call is over");
         let Some(Sending { stream, is_first }) = streams.begin_send(key, body.len()) else {
@@ -62,9 +60,9 @@ impl Carrier for NativeConnection {
         };
         drop(streams);
         let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
-        self.machine().send(stream, &meta, body).map_err(|_gone| gone())?;
+        let has_room = self.machine().send(stream, &meta, body).map_err(|_gone| gone())?;
         self.wake();
-        Ok(())
+        Ok(has_room)
     }
 
     /// The handler's return ends the stream, with its status.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringway_runtime::{Sleep, sleep_until, spawn_named};
 use ringway_wire::native::StreamId;
@@ -28,46 +28,44 @@ pub(super) struct Measures {
     pub(super) waited: Duration,
 }
 
+/// A call that has been admitted, but for what its handler sees of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted {
+    /// Of its method.
+    pub(super) place: usize,
+    pub(super) stream: StreamId,
+    pub(super) measures: Measures,
+}
+
 /// Gives a handler that waits a task, which is named by its method for the stall watchdog.
 pub(super) fn spawn_waiting(
     connection: &Rc<NativeConnection>,
-    place: usize,
-    stream: StreamId,
-    context: Context,
-    handler: Pin<Box<dyn Waiting>>,
-    measures: Measures,
-    span: Span,
+    admitted: Admitted,
+    running: Running,
 ) {
     let core = connection.core();
     core.shared().in_flight.fetch_add(1, Ordering::Relaxed);
-    connection.calls.borrow_mut().insert(Call::running(stream, context.clone()));
-    let name = core.entry(place).method().name;
-    let call = WaitingCall {
-        connection: Rc::clone(connection),
-        place,
-        stream,
-        deadline: context.deadline(),
-        context,
-        handler: Some(handler),
-        alarm: None,
-        measures,
-        span,
-    };
+    connection.calls.borrow_mut().insert(Call::running(admitted.stream, running.context.clone()));
+    let name = core.entry(admitted.place).method().name;
+    let (connection_of, running) = (Rc::clone(connection), Some(running));
+    let call = WaitingCall { connection: connection_of, admitted, running, alarm: None };
     let task = spawn_named(name, call);
-    connection.calls.borrow_mut().set_task(stream, task);
+    connection.calls.borrow_mut().set_task(admitted.stream, task);
 }
 
 struct WaitingCall {
     connection: Rc<NativeConnection>,
-    place: usize,
-    stream: StreamId,
-    context: Context,
+    admitted: Admitted,
     /// Present until the call has ended.
-    handler: Option<Pin<Box<dyn Waiting>>>,
-    deadline: Option<Instant>,
+    running: Option<Running>,
     alarm: Option<Sleep>,
-    measures: Measures,
-    span: Span,
+}
+
+/// A handler that waits, and what it runs in.
+pub(super) struct Running {
+    pub(super) context: Context,
+    pub(super) handler: Pin<Box<dyn Waiting>>,
+    pub(super) span: Span,
 }
 
 impl Future for WaitingCall {
@@ -75,15 +73,16 @@ impl Future for WaitingCall {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let this = &mut *self;
-        let Some(handler) = &mut this.handler else { return Poll::Ready(()) };
+        let Some(running) = &mut this.running else { return Poll::Ready(()) };
+        let Running { context, handler, span } = running;
         let mut scratch = this.connection.take_scratch();
-        let poll = || this.context.enter(|| handler.as_mut().poll(cx, &mut scratch));
-        let polled = this.span.in_scope(|| contain(poll));
+        let poll = || context.enter(|| handler.as_mut().poll(cx, &mut scratch));
+        let polled = span.in_scope(|| contain(poll));
         let outcome = match polled {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
                 let core = this.connection.core();
-                Err(core.on_panic(core.entry(this.place), &*panic))
+                Err(core.on_panic(core.entry(this.admitted.place), &*panic))
             }
             Ok(Poll::Pending) => match this.poll_deadline(cx) {
                 Poll::Ready(status) => Err(status),
@@ -93,7 +92,9 @@ impl Future for WaitingCall {
                 }
             },
         };
-        this.end(outcome, &mut scratch);
+        if let Some(running) = this.running.take() {
+            this.end(running, outcome, &mut scratch);
+        }
         this.connection.keep_scratch(scratch);
         Poll::Ready(())
     }
@@ -102,7 +103,8 @@ impl Future for WaitingCall {
 impl WaitingCall {
     /// The timer is started once: the task's waker stays the same.
     fn poll_deadline(&mut self, cx: &mut TaskContext<'_>) -> Poll<Status> {
-        let Some(deadline) = self.deadline else { return Poll::Pending };
+        let deadline = self.running.as_ref().and_then(|running| running.context.deadline());
+        let Some(deadline) = deadline else { return Poll::Pending };
         let passed = match &self.alarm {
             Some(_) => ringway_runtime::now() >= deadline,
             None => {
@@ -114,44 +116,44 @@ impl WaitingCall {
             return Poll::Pending;
         }
         let reason = "the deadline passed while the handler ran";
-        self.context.cancel(Code::DeadlineExceeded, reason);
+        if let Some(running) = &self.running {
+            running.context.cancel(Code::DeadlineExceeded, reason);
+        }
         Poll::Ready(Status::deadline_exceeded(reason))
     }
 
-    fn end(&mut self, outcome: Result<Encoded, Status>, scratch: &mut Vec<u8>) {
-        let connection = Rc::clone(&self.connection);
-        let core = connection.core();
-        let entry = core.entry(self.place);
+    fn end(&self, running: Running, outcome: Result<Encoded, Status>, scratch: &mut Vec<u8>) {
+        let Running { context, handler, span } = running;
+        let (connection, core) = (&self.connection, self.connection.core());
+        let entry = core.entry(self.admitted.place);
         core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
-        let handler = self.handler.take();
-        let call = connection.calls.borrow_mut().remove(self.stream);
-        match call.is_some() {
-            true => {
-                let (stream, measures) = (self.stream, self.measures);
-                let context = &self.context;
-                let code = connection.finish(entry, stream, context, outcome, scratch, measures);
-                close_span(&self.span, code);
+        let call = connection.calls.borrow_mut().remove(self.admitted.stream);
+        match call {
+            Some(_) => {
+                let code = connection.finish(&self.admitted, &context, outcome, scratch);
+                close_span(&span, code);
             }
-            false => core.end(entry, self.measures, CANCELLED),
+            None => core.end(entry, self.admitted.measures, CANCELLED),
         }
         // Destructors of the handler are code of a user, and may use streams of this connection.
-        if contain(|| self.context.enter(|| drop(handler))).is_err() {
+        if contain(|| context.enter(|| drop(handler))).is_err() {
             tracing::error!(method = entry.method().name, "a handler panicked when it was dropped");
         }
+        context.recycle();
     }
 }
 
 /// How a call counts whose handler was dropped.
-const CANCELLED: Answered = Answered { code: Code::Cancelled, bytes: 0 };
+pub(super) const CANCELLED: Answered = Answered { code: Code::Cancelled, bytes: 0 };
 
 impl Drop for WaitingCall {
     /// Dropped before it had an answer: the client has given up, or the connection is gone.
     fn drop(&mut self) {
-        if self.handler.is_none() {
+        if self.running.is_none() {
             return;
         }
         let core = self.connection.core();
         core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
-        core.end(core.entry(self.place), self.measures, CANCELLED);
+        core.end(core.entry(self.admitted.place), self.admitted.measures, CANCELLED);
     }
 }

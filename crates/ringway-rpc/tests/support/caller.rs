@@ -132,7 +132,7 @@ impl Caller {
         });
         match found {
             Heard::Message(_, message) => {
-                self.machine.taken(stream);
+                self.machine.taken(stream, 1);
                 self.flush();
                 Ok(message)
             }

@@ -160,7 +160,7 @@ impl HandConnection {
                 behave(self, Request { stream, head: Some(head), method, meta, message, end });
             }
             ServerEvent::Message { stream, message, end } => {
-                self.machine.borrow_mut().taken(stream);
+                self.machine.borrow_mut().taken(stream, 1);
                 let message = Some(message.into_bytes());
                 let method = String::new();
                 behave(self, Request { stream, head: None, method, meta: vec![], message, end });

@@ -61,8 +61,7 @@ pub enum ClientEvent<'i> {
         /// The reply to a unary call, or the last message of a stream.
         message: Option<Piece<'i>>,
     },
-    /// [`Client::unsent`] of this stream was above
-    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK), and half of that has left.
+    /// The stream [has room](Client::has_room) again.
     Writable {
         /// The stream.
         stream: StreamId,
@@ -175,13 +174,13 @@ impl Client {
     }
 
     /// Sends a message of an open call; `end`: the last one. Messages beyond the server's credit
-    /// wait here, however many: see [`unsent`](Self::unsent).
+    /// wait here, however many: `false` says that the next one [should wait](Self::has_room).
     ///
     /// # Errors
     ///
     /// [`Gone`] when the call has ended, or the last message was sent.
     #[inline]
-    pub fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<(), Gone> {
+    pub fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<bool, Gone> {
         let place = self.sending_place(stream).ok_or(Gone)?;
         let link = &mut self.link;
         link.streams.at(place).send.has_ended = end;
@@ -189,7 +188,7 @@ impl Client {
         let kind = FrameKind::Data;
         let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
         link.send(place, frame, message);
-        Ok(())
+        Ok(!link.streams.get(place).send.wants_writable)
     }
 
     /// Says that no more messages follow on an open call, if that was not said before.
@@ -236,15 +235,23 @@ impl Client {
         }
     }
 
-    /// Tells that the reader took one message out of its queue, so that the next one returns its
-    /// credit (section 6). To be called once for each [`ClientEvent::Message`].
+    /// Tells that the reader took `messages` out of its queue, so that those behind them return
+    /// their credit (section 6). Each [`ClientEvent::Message`] is to be told once.
     #[inline]
-    pub fn taken(&mut self, stream: StreamId) {
-        self.link.taken(stream);
+    pub fn taken(&mut self, stream: StreamId, messages: usize) {
+        self.link.taken(stream, messages);
     }
 
-    /// Bytes of a stream that wait for credit or for the socket. A writer should wait while this
-    /// is above [`UNSENT_MARK`](crate::native::UNSENT_MARK); [`ClientEvent::Writable`] wakes it.
+    /// Whether a writer may send at once. If not, because more of its stream than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
+    /// [`ClientEvent::Writable`] wakes it.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self, stream: StreamId) -> bool {
+        self.link.has_room(stream)
+    }
+
+    /// Bytes of a stream that wait for credit or for their turn.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
         self.link.unsent(stream)

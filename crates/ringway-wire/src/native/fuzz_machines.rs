@@ -118,7 +118,7 @@ fn handle(server: &mut Server, event: &ServerEvent<'_>, turn: usize) {
             }
             _ => {}
         },
-        ServerEvent::Message { stream, .. } => server.taken(*stream),
+        ServerEvent::Message { stream, .. } => server.taken(*stream, 1),
         ServerEvent::End { stream } => {
             server.respond(*stream, Reply { status: 5, meta: &[], message: None });
         }
@@ -161,7 +161,7 @@ fn ask_piece(
     while let Some(event) = client.receive(piece, Duration::ZERO)? {
         events.push(told(&event));
         match event {
-            ClientEvent::Message { stream, .. } => client.taken(stream),
+            ClientEvent::Message { stream, .. } => client.taken(stream, 1),
             ClientEvent::Capacity | ClientEvent::Response { .. } => {
                 let _ = client.open(Open { end: true, ..Open::default() });
             }

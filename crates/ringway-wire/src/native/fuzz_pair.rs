@@ -213,7 +213,7 @@ fn on_asked(
         ServerEvent::Message { stream, message, .. } => {
             assert!(running.contains(&stream));
             check(&message, &mut counts.entry(stream).or_default().up_received);
-            server.taken(stream);
+            server.taken(stream, 1);
         }
         ServerEvent::Cancelled { stream, .. } | ServerEvent::Failed { stream, .. } => {
             assert!(running.contains(&stream));
@@ -235,7 +235,7 @@ fn on_told(
         ClientEvent::Message { stream, message } => {
             assert!(calls.contains(&stream), "a cancelled call is silent");
             check(&message, &mut counts.entry(stream).or_default().down_received);
-            client.taken(stream);
+            client.taken(stream, 1);
         }
         ClientEvent::Response { stream, message, .. } => {
             assert!(calls.contains(&stream), "one end for each call");

@@ -55,6 +55,8 @@ pub(super) struct Link {
     pub(super) slots: Slots,
     pub(super) streams: Streams,
     pub(super) pending: VecDeque<Pending>,
+    /// Streams that wrote while much was written already: their writers wait until it has left.
+    pub(super) crowded: Vec<StreamId>,
     pub(super) keepalive: Keepalive,
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
@@ -81,6 +83,7 @@ impl Link {
             slots: Slots::default(),
             streams: Streams::default(),
             pending: VecDeque::new(),
+            crowded: Vec::new(),
             keepalive: Keepalive::new(&config, now),
             pings: Bucket::new(NATIVE_PING_RATE, now),
             settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
@@ -223,15 +226,15 @@ impl Link {
         true
     }
 
-    /// The reader of a stream took a message.
+    /// The reader of a stream took messages.
     #[inline]
-    pub(super) fn taken(&mut self, stream: StreamId) {
+    pub(super) fn taken(&mut self, stream: StreamId, messages: usize) {
         let Some(index) = self.slots.find_open(stream) else {
             return;
         };
         let place = self.slots.at(index).stream;
         if place != NO_STREAM {
-            self.streams.at(place).receive.taken();
+            self.streams.at(place).receive.taken(messages);
             self.return_credit(place);
         }
     }
@@ -244,6 +247,18 @@ impl Link {
                 place => self.streams.get(place).send.waiting(),
             },
             Found::Ended | Found::Never => 0,
+        }
+    }
+
+    /// Whether the writer of a stream may go on at once; else it is told when.
+    #[inline]
+    pub(super) fn has_room(&self, stream: StreamId) -> bool {
+        let Some(index) = self.slots.find_open(stream) else {
+            return true;
+        };
+        match self.slots.get(index).stream {
+            NO_STREAM => true,
+            place => !self.streams.get(place).send.wants_writable,
         }
     }
 
@@ -296,9 +311,21 @@ impl Link {
         if is_direct && has_room && stream.send.is_empty() && stream.send.credit >= cost {
             stream.send.credit -= cost;
             self.outbox.put_inline(&Parts { payload: body.as_ref(), ..frame });
+            if self.outbox.backlog() > NATIVE_WRITTEN_MARK {
+                self.note_crowd(index);
+            }
             return Sent::Written;
         }
         self.queue(index, frame, body)
+    }
+
+    #[cold]
+    fn note_crowd(&mut self, index: u32) {
+        let stream = self.streams.at(index);
+        if !stream.send.wants_writable {
+            stream.send.wants_writable = true;
+            self.crowded.push(stream.id);
+        }
     }
 
     fn queue(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {

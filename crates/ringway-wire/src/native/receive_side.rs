@@ -173,16 +173,16 @@ impl ReceiveSide {
         self.untaken += 1;
     }
 
-    /// The reader took a message: the one behind it returns its credit.
+    /// The reader took messages: as many behind the first of them return their credit.
     #[inline]
-    pub(super) fn taken(&mut self) {
-        if self.untaken == 0 {
-            return;
-        }
-        self.untaken -= 1;
-        if let Some(cost) = self.costs.pop_front() {
-            self.owed += cost;
-        } else if let Some(assembly) = &mut self.assembly {
+    pub(super) fn taken(&mut self, messages: usize) {
+        let messages = messages.min(self.untaken);
+        self.untaken -= messages;
+        let known = messages.min(self.costs.len());
+        self.owed += self.costs.drain(..known).sum::<u32>();
+        if known < messages
+            && let Some(assembly) = &mut self.assembly
+        {
             self.owed += std::mem::take(&mut assembly.unreturned);
         }
     }

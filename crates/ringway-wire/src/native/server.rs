@@ -151,8 +151,7 @@ pub enum ServerEvent<'i> {
         /// The status it was answered with.
         code: u8,
     },
-    /// [`Server::unsent`] of this stream was above
-    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK), and half of that has left.
+    /// The stream [has room](Server::has_room) again.
     Writable {
         /// The stream.
         stream: StreamId,
@@ -299,13 +298,14 @@ impl Server {
 
     /// Sends a message of a stream, with `meta` as the initial metadata when it is the first.
     ///
-    /// Messages beyond the client's credit wait here, however many: see [`unsent`](Self::unsent).
+    /// Messages beyond the client's credit wait here, however many: `false` says that the next one
+    /// [should wait](Self::has_room).
     ///
     /// # Errors
     ///
     /// [`Gone`] when the call has ended.
     #[inline]
-    pub fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<(), Gone> {
+    pub fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
         let link = &mut self.link;
         let index = link.slots.find_open(stream).ok_or(Gone)?;
         if link.failed.is_some() {
@@ -323,7 +323,7 @@ impl Server {
             payload: &[],
         };
         link.send(place, frame, message);
-        Ok(())
+        Ok(!link.streams.get(place).send.wants_writable)
     }
 
     /// Sends initial metadata without waiting for a first message.
@@ -342,16 +342,24 @@ impl Server {
         Ok(())
     }
 
-    /// Tells that the reader took one message out of its queue, so that the next one returns its
-    /// credit (section 6). To be called once for each message of a stream that was not ended by
-    /// its request; calls for other streams do nothing.
+    /// Tells that the reader took `messages` out of its queue, so that those behind them return
+    /// their credit (section 6). Each message of a stream that was not ended by its request is to
+    /// be told once; for other streams nothing happens.
     #[inline]
-    pub fn taken(&mut self, stream: StreamId) {
-        self.link.taken(stream);
+    pub fn taken(&mut self, stream: StreamId, messages: usize) {
+        self.link.taken(stream, messages);
     }
 
-    /// Bytes of a stream that wait for credit or for the socket. A writer should wait while this
-    /// is above [`UNSENT_MARK`](crate::native::UNSENT_MARK); [`ServerEvent::Writable`] wakes it.
+    /// Whether a writer may send at once. If not, because more of its stream than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
+    /// [`ServerEvent::Writable`] wakes it.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self, stream: StreamId) -> bool {
+        self.link.has_room(stream)
+    }
+
+    /// Bytes of a stream that wait for credit or for their turn.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
         self.link.unsent(stream)

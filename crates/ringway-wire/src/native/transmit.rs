@@ -4,7 +4,10 @@ use super::StreamId;
 use super::link::{Link, Pending};
 use super::outbox::{Outgoing, Turn};
 use super::send_side::Lane;
-use crate::limits::{NATIVE_FRAGMENT_MIN, NATIVE_PAYLOAD_DEFAULT, UNSENT_MARK};
+use super::slots::NO_STREAM;
+use crate::limits::{
+    NATIVE_FRAGMENT_MIN, NATIVE_PAYLOAD_DEFAULT, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+};
 
 /// What a stream's turn has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,9 @@ impl Link {
             left = left.saturating_sub(used);
         }
         self.outbox.compact();
+        if !self.crowded.is_empty() && self.outbox.backlog() <= NATIVE_WRITTEN_MARK / 2 {
+            self.note_uncrowded();
+        }
     }
 
     fn serve(
@@ -118,10 +124,29 @@ impl Link {
     /// Puts a stream back into line, and says when a writer may go on.
     fn after_turn(&mut self, index: u32) {
         self.schedule(index);
+        self.note_writable(index);
+    }
+
+    fn note_writable(&mut self, index: u32) {
         let stream = self.streams.at(index);
         if stream.send.wants_writable && stream.send.waiting() <= UNSENT_MARK / 2 {
             stream.send.wants_writable = false;
             self.pending.push_back(Pending::Writable(stream.id));
         }
+    }
+
+    /// What was written has left: writers that waited for that go on.
+    #[cold]
+    fn note_uncrowded(&mut self) {
+        let mut crowded = std::mem::take(&mut self.crowded);
+        for id in crowded.drain(..) {
+            if let Some(index) = self.slots.find_open(id)
+                && let place = self.slots.get(index).stream
+                && place != NO_STREAM
+            {
+                self.note_writable(place);
+            }
+        }
+        self.crowded = crowded;
     }
 }

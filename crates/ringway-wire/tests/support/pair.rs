@@ -133,7 +133,7 @@ impl Pair {
             while let Some(event) = self.client.receive(&mut piece, self.now)? {
                 let told = Told::from(event);
                 if let Told::Message(stream, _) = &told {
-                    self.client.taken(*stream);
+                    self.client.taken(*stream, 1);
                 }
                 self.told.push(told);
             }
