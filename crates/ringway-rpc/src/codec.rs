@@ -7,6 +7,7 @@ use ringway_wire::native::Piece;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::packed;
 use crate::status::Status;
 
 /// Bytes as they are.
@@ -70,7 +71,11 @@ pub(crate) fn name(id: u8) -> &'static str {
 impl Codec<Bytes> {
     /// Bytes as they are; received ones are copied only if they came in a borrowed piece.
     pub const fn raw() -> Self {
-        Self { id: RAW, encode: |bytes, _| Ok(Some(bytes)), decode: |piece| Ok(piece.into_bytes()) }
+        Self {
+            id: RAW,
+            encode: |bytes, _| Ok(Some(bytes)),
+            decode: |piece| Ok(packed::keep(piece)),
+        }
     }
 }
 

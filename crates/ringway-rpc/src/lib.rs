@@ -14,6 +14,7 @@ mod metadata;
 mod method;
 mod metrics;
 mod opening;
+mod packed;
 mod pipe;
 pub mod reflection;
 mod resilience;

@@ -161,6 +161,20 @@ pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(2);
 pub(crate) const LOW_WATER: usize = 64 * 1024;
 /// Answers that wait for a client that does not read, above which its requests wait as well.
 pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
+/// Received messages up to this size share a chunk of memory instead of having an allocation each.
+pub(crate) const PACKED_BYTES_MAX: usize = 256;
+
+/// The size of such a chunk, which is what one message that is kept for long may cost: little, yet
+/// enough that an allocation serves dozens of small messages.
+pub(crate) const PACKED_CHUNK_BYTES: usize = 4 * 1024;
+
+/// Calls of a method that end in place within this time each are timed together, in rows.
+pub(crate) const TIMED_ALONE_FROM: Duration = Duration::from_micros(2);
+
+/// How many such calls one look at the clock may serve at most: enough that it costs little, and
+/// few enough that one long call among them is found.
+pub(crate) const TIMED_TOGETHER_MAX: u32 = 16;
+
 /// Replies up to this size are copied behind one another: cheaper than a segment each.
 pub(crate) const REPLY_COPY_MAX: usize = 4 * 1024;
 /// Memory for encoding that a connection keeps from call to call.

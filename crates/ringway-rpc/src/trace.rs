@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU64;
 
 /// Which trace a call belongs to, and which span of it made the call: W3C's `traceparent`.
 ///
@@ -17,8 +18,9 @@ use std::hash::{BuildHasher, RandomState};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
-    trace_id: u128,
-    span_id: u64,
+    /// High and low half. One `u128` would align what holds it to 16 bytes.
+    trace_id: [u64; 2],
+    span_id: NonZeroU64,
     flags: u8,
 }
 
@@ -28,7 +30,7 @@ impl TraceContext {
 
     /// The first span of a new trace, with random ids.
     pub fn root(sampled: bool) -> Self {
-        let trace_id = (u128::from(random()) << 64) | u128::from(random());
+        let trace_id = [random().get(), random().get()];
         Self { trace_id, span_id: random(), flags: u8::from(sampled) }
     }
 
@@ -40,12 +42,13 @@ impl TraceContext {
 
     /// Names the trace; never 0.
     pub fn trace_id(self) -> u128 {
-        self.trace_id
+        let [high, low] = self.trace_id.map(u128::from);
+        (high << 64) | low
     }
 
     /// Names the span; never 0.
     pub fn span_id(self) -> u64 {
-        self.span_id
+        self.span_id.get()
     }
 
     /// Whether whoever began the trace records it.
@@ -61,7 +64,7 @@ impl TraceContext {
         let span_id = u64::try_from(hex(fields.next()?, 16)?).ok()?;
         let flags = u8::try_from(hex(fields.next()?, 2)?).ok()?;
         let known = version != 0xFF && (version != 0 || fields.next().is_none());
-        known.then_some(Self { trace_id, span_id, flags }).filter(|it| it.is_valid())
+        known.then(|| Self::of(trace_id, span_id, flags))?
     }
 
     /// Reads the binary form.
@@ -71,19 +74,21 @@ impl TraceContext {
         let &[flags] = flags else { return None };
         let trace_id = u128::from_be_bytes(*trace_id);
         let span_id = u64::from_be_bytes(*span_id);
-        Some(Self { trace_id, span_id, flags }).filter(|it| it.is_valid())
+        Self::of(trace_id, span_id, flags)
     }
 
     /// The binary form, ids in network order as in the text.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [self.flags; Self::BYTES];
-        bytes[..16].copy_from_slice(&self.trace_id.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.span_id.to_be_bytes());
+        bytes[..16].copy_from_slice(&self.trace_id().to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.span_id().to_be_bytes());
         bytes
     }
 
-    fn is_valid(self) -> bool {
-        self.trace_id != 0 && self.span_id != 0
+    fn of(trace_id: u128, span_id: u64, flags: u8) -> Option<Self> {
+        let halves = [(trace_id >> 64) as u64, trace_id as u64];
+        let span_id = NonZeroU64::new(span_id)?;
+        (trace_id != 0).then_some(Self { trace_id: halves, span_id, flags })
     }
 }
 
@@ -98,7 +103,7 @@ fn hex(text: &str, len: usize) -> Option<u128> {
 /// As a `traceparent` header has it.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id(), self.span_id, self.flags)
     }
 }
 
@@ -114,13 +119,13 @@ thread_local! {
 }
 
 /// A number that is not 0 and will hardly come again: splitmix64. No secret, and none is needed.
-fn random() -> u64 {
+fn random() -> NonZeroU64 {
     STATE.with(|state| {
         let next = state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         state.set(next);
         let mixed = (next ^ (next >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)).max(1)
+        NonZeroU64::new(mixed ^ (mixed >> 31)).unwrap_or(NonZeroU64::MIN)
     })
 }
 

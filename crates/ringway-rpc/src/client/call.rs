@@ -59,6 +59,7 @@ pub struct Response<T> {
 }
 
 impl<T> Call<T> {
+    #[inline]
     pub(super) fn unary(unary: Unary, codec: Codec<T>) -> Self {
         match unary.options.hedges {
             true => Self { way: Way::Hedged(Hedged::new(unary)), codec },

@@ -22,6 +22,7 @@ use super::tally::Tally;
 use crate::carrier::CarrierId;
 use crate::metadata::Metadata;
 use crate::method::Method;
+use crate::packed;
 use crate::status::{Code, Status};
 use crate::stream_table::{Handles, StreamKey, StreamTable, Unread};
 
@@ -433,7 +434,7 @@ impl State {
         match self.kind(stream) {
             Some(Kind::Unary(cell)) => {
                 self.machine.taken(stream, 1);
-                if cells.message(cell, message.into_bytes()) {
+                if cells.message(cell, packed::keep(message)) {
                     return 0;
                 }
                 let status = Status::unimplemented("the reply has more than one message");
@@ -528,7 +529,7 @@ fn end_unary(
             if let Some(trailers) = trailers {
                 cells.meta(cell).trailers = trailers;
             }
-            Ok(message.map(Piece::into_bytes))
+            Ok(message.map(packed::keep))
         }
         Err(status) => Err(status),
     };

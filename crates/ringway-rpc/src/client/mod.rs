@@ -118,6 +118,7 @@ impl Client {
     }
 
     /// One request, one reply.
+    #[inline]
     pub fn unary<Req, Rep>(
         &self,
         method: &'static Method,

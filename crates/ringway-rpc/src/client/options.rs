@@ -34,17 +34,23 @@ pub struct CallOptions {
     idempotent: bool,
     pub(super) hedges: bool,
     pub(super) priority: u8,
-    /// A hash of what the call belongs to.
-    pub(super) key: Option<u64>,
     /// The deadline of the call that is being served, which calls made for it share.
     limit: Option<Instant>,
-    /// The trace that the call being served belongs to.
-    trace: Option<TraceContext>,
     /// The call is made for an attempt that is a repetition itself: attempts must not multiply
     /// from hop to hop.
     pub(super) is_nested_retry: bool,
-    /// Boxed, because most calls have none.
-    metadata: Option<Box<Metadata>>,
+    /// Boxed, because most calls have none of it, and each call is moved a few times.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few calls have.
+#[derive(Clone, Default, Debug)]
+struct Rare {
+    /// A hash of what the call belongs to.
+    key: Option<u64>,
+    /// The trace that the call being served belongs to.
+    trace: Option<TraceContext>,
+    metadata: Metadata,
     /// What was wrong with the options.
     failure: Option<Status>,
 }
@@ -83,9 +89,9 @@ impl CallOptions {
     /// Adds metadata for the server. A key ending in `-bin` takes any bytes, others take text.
     #[must_use]
     pub fn metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
-        let metadata = self.metadata.get_or_insert_default();
-        if let Err(error) = metadata.append(key, value) {
-            self.failure.get_or_insert_with(|| error.into());
+        let rare = self.rare.get_or_insert_default();
+        if let Err(error) = rare.metadata.append(key, value) {
+            rare.failure.get_or_insert_with(|| error.into());
         }
         self
     }
@@ -126,7 +132,7 @@ impl CallOptions {
     /// [`Policy::ConsistentHash`](crate::Policy::ConsistentHash) equal keys meet the same host.
     #[must_use]
     pub fn affinity(mut self, key: impl Hash) -> Self {
-        self.key = Some(hash_of(&key));
+        self.rare.get_or_insert_default().key = Some(hash_of(&key));
         self
     }
 
@@ -136,7 +142,9 @@ impl CallOptions {
         let mut options = self.clone();
         if let Some(inherited) = context::inherited() {
             options.limit = inherited.deadline;
-            options.trace = inherited.trace;
+            if let Some(trace) = inherited.trace {
+                options.rare.get_or_insert_default().trace = Some(trace);
+            }
             options.is_nested_retry = inherited.attempt > 0;
         }
         options
@@ -148,8 +156,15 @@ impl CallOptions {
     }
 
     /// What makes the call impossible, if anything.
+    #[inline]
     pub(super) fn take_failure(&mut self) -> Option<Status> {
-        self.failure.take()
+        self.rare.as_mut()?.failure.take()
+    }
+
+    /// A hash of what the call belongs to.
+    #[inline]
+    pub(super) fn key(&self) -> Option<u64> {
+        self.rare.as_ref()?.key
     }
 
     /// When a call of one reply message that begins now is to be over.
@@ -180,17 +195,15 @@ impl CallOptions {
     /// What a request says beside its message, encoded.
     #[inline]
     pub(super) fn encode_meta(&self, hub: &Hub) -> Vec<u8> {
-        if self.metadata.is_none() && self.trace.is_none() {
+        let Some(rare) = &self.rare else {
             return Vec::new();
-        }
+        };
         let mut meta = hub.take_scratch();
         let mut writer = MetaWriter::new(&mut meta);
-        if let Some(trace) = self.trace {
+        if let Some(trace) = rare.trace {
             writer.traceparent(&trace.child().to_bytes());
         }
-        if let Some(metadata) = &self.metadata {
-            metadata.write(&mut writer);
-        }
+        rare.metadata.write(&mut writer);
         meta
     }
 }

@@ -111,7 +111,7 @@ impl OpenTask {
         let now = runtime::now();
         let deadline = call.options.stream_deadline(call.method, now);
         let waits_for_ready = call.options.waits_for_ready;
-        let key = call.options.key;
+        let key = call.options.key();
         let demand = Demand { now, deadline, waits_for_ready, avoid: None, key, tried: None };
         let meta = call.options.encode_meta(hub);
         let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));

@@ -120,6 +120,7 @@ struct Flying {
 
 impl Unary {
     /// A call that will begin when it is polled.
+    #[inline]
     pub(super) fn new(
         client: ClientId,
         method: &'static Method,
@@ -347,7 +348,7 @@ impl Unary {
             deadline,
             waits_for_ready: self.options.waits_for_ready,
             avoid,
-            key: self.options.key,
+            key: self.options.key(),
             tried: self.tried,
         };
         let meta = self.options.encode_meta(hub);

@@ -45,6 +45,7 @@ pub struct Context(Rc<State>);
 struct State {
     begun: Begun,
     metadata: Metadata,
+    trace: Option<TraceContext>,
     initial: RefCell<Metadata>,
     /// What is set from now on has no effect.
     initial_taken: Cell<bool>,
@@ -54,14 +55,13 @@ struct State {
     cancel: OnceCell<Arc<Cancel>>,
 }
 
-/// What is known of a call when it begins, but for its metadata.
+/// What is known of every call when it begins.
 #[derive(Clone)]
 pub(crate) struct Begun {
     pub(crate) method: &'static Method,
     pub(crate) peer: Rc<Peer>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) attempt: u8,
-    pub(crate) trace: Option<TraceContext>,
 }
 
 /// What a call that is made inside of a handler takes over from the call being served.
@@ -120,7 +120,7 @@ impl Context {
     /// The trace that the call belongs to, if the caller named one. Calls that the handler makes
     /// belong to it as well.
     pub fn trace(&self) -> Option<TraceContext> {
-        self.0.begun.trace
+        self.0.trace
     }
 
     /// Whether the caller has given up, the deadline has passed or the connection is lost.
@@ -179,23 +179,29 @@ impl Context {
     /// The context of a call that begins. Allocates nothing if the last one was
     /// [recycled](Self::recycle).
     #[inline]
-    pub(crate) fn begin(begun: Begun, metadata: Metadata) -> Self {
+    pub(crate) fn begin(begun: Begun) -> Self {
         if let Some(mut spare) = SPARE.take().or_else(|| SPARES.with_borrow_mut(Vec::pop))
             && let Some(state) = Rc::get_mut(&mut spare)
         {
             state.begun = begun;
-            state.metadata = metadata;
             return Self(spare);
         }
         Self(Rc::new(State {
             begun,
-            metadata,
+            metadata: Metadata::new(),
+            trace: None,
             initial: RefCell::default(),
             initial_taken: Cell::new(false),
             trailers: RefCell::default(),
             extensions: RefCell::default(),
             cancel: OnceCell::new(),
         }))
+    }
+
+    /// Adds what the caller said beside its message, before anybody else has the context.
+    pub(crate) fn set_said(&mut self, metadata: Metadata, trace: Option<TraceContext>) {
+        let state = Rc::get_mut(&mut self.0).expect("the call has only begun");
+        (state.metadata, state.trace) = (metadata, trace);
     }
 
     /// Keeps the memory for the next call, if nobody else holds the context.
@@ -256,7 +262,7 @@ impl Context {
             peer: Peer::clone(&begun.peer),
             deadline: begun.deadline,
             attempt: begun.attempt,
-            trace: begun.trace,
+            trace: self.0.trace,
             metadata: self.0.metadata.clone(),
             cancel: Arc::clone(self.cancellation()),
         }
@@ -269,7 +275,10 @@ impl Context {
 
 impl State {
     fn clear(&mut self) {
-        self.metadata = Metadata::new();
+        if !self.metadata.is_empty() {
+            self.metadata = Metadata::new();
+        }
+        self.trace = None;
         if !self.initial.get_mut().is_empty() {
             self.initial.take();
         }
@@ -309,9 +318,9 @@ impl Sendable {
             peer: Rc::new(self.peer),
             deadline: self.deadline,
             attempt: self.attempt,
-            trace: self.trace,
         };
-        let context = Context::begin(begun, self.metadata);
+        let mut context = Context::begin(begun);
+        context.set_said(self.metadata, self.trace);
         _ = context.0.cancel.set(self.cancel); // a new context has none
         context
     }
@@ -321,8 +330,8 @@ impl Sendable {
 #[inline]
 pub(crate) fn inherited() -> Option<Inherited> {
     let of = |context: &Context| {
-        let Begun { deadline, attempt, trace, .. } = context.0.begun;
-        Inherited { deadline, attempt, trace }
+        let Begun { deadline, attempt, .. } = context.0.begun;
+        Inherited { deadline, attempt, trace: context.0.trace }
     };
     CURRENT.try_with(|current| current.borrow().as_ref().map(of)).ok()?
 }
@@ -361,8 +370,9 @@ pub(crate) mod tests {
     fn begun(deadline: Option<Instant>) -> Context {
         let trace = Some(TraceContext::root(true));
         let peer = Rc::new(Peer::unknown());
-        let begun = Begun { method: &QUOTE, peer, deadline, attempt: 2, trace };
-        Context::begin(begun, Metadata::new())
+        let mut context = Context::begin(Begun { method: &QUOTE, peer, deadline, attempt: 2 });
+        context.set_said(Metadata::new(), trace);
+        context
     }
 
     #[test]

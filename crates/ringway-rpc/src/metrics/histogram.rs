@@ -21,9 +21,15 @@ pub(super) struct Histogram {
 impl Histogram {
     #[inline]
     pub(super) fn record(&self, latency: Duration) {
+        self.record_many(latency, 1);
+    }
+
+    /// Records the same latency so many times.
+    #[inline]
+    pub(super) fn record_many(&self, latency: Duration, count: u64) {
         let nanos = latency.as_nanos() as u64;
-        self.buckets[bucket(nanos)].add(1);
-        self.sum_ns.add(nanos);
+        self.buckets[bucket(nanos)].add(count);
+        self.sum_ns.add(nanos * count);
     }
 
     pub(super) fn add_to(&self, sum: &mut Latencies) {

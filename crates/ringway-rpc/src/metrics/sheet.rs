@@ -49,10 +49,22 @@ impl Sheet {
 
     #[inline]
     pub(crate) fn ended(&self, end: CallEnd) {
-        self.by_code[end.code as usize].add(1);
-        self.bytes_out.add(end.bytes_out as u64);
+        self.answered(end.code, end.bytes_out);
         self.service.record(end.service);
         self.total.record(end.queue + end.service);
+    }
+
+    /// A call has ended whose time is [told](Self::timed) later.
+    #[inline]
+    pub(crate) fn answered(&self, code: Code, bytes_out: usize) {
+        self.by_code[code as usize].add(1);
+        self.bytes_out.add(bytes_out as u64);
+    }
+
+    /// So many calls that did not wait have taken so long each.
+    pub(crate) fn timed(&self, service: Duration, calls: u32) {
+        self.service.record_many(service, u64::from(calls));
+        self.total.record_many(service, u64::from(calls));
     }
 
     /// A message of a stream of requests.

@@ -132,16 +132,25 @@ impl NativeConnection {
     fn take_events(self: &Rc<Self>, bytes: &[u8]) -> Result<(), Violation> {
         let now = self.core.now();
         let mut input = bytes;
-        loop {
-            let event = self.machine.borrow_mut().receive(&mut input, now)?;
+        self.core.begin_rows();
+        let taken = loop {
+            let plain = self.machine.borrow_mut().receive_plain(&mut input, now);
+            if let Some(request) = plain {
+                self.on_plain(request, now);
+                continue;
+            }
+            let event = self.machine.borrow_mut().receive(&mut input, now);
             match event {
-                Some(event) => {
+                Ok(Some(event)) => {
                     self.on_event(event, now);
                     self.take_messages(&mut input, now);
                 }
-                None => return Ok(()),
+                Ok(None) => break Ok(()),
+                Err(violation) => break Err(violation),
             }
-        }
+        };
+        self.core.end_rows();
+        taken
     }
 
     /// The messages of streams that come next, with as little ado as possible.

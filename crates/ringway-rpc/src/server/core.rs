@@ -15,6 +15,7 @@ use super::connections::Connections;
 use super::entry::Entry;
 use super::interceptor::Intercept;
 use super::keeper;
+use super::observe::Row;
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
@@ -39,6 +40,7 @@ pub(crate) struct ServerCore {
     origin: Instant,
     /// When the clock was last looked at.
     looked: Cell<Duration>,
+    row: Row,
     /// Until when calls may finish, once the core drains.
     draining: Cell<Option<Duration>>,
     /// Calls that are welcome on each connection, once the core knows.
@@ -66,6 +68,7 @@ impl ServerCore {
             connections: Connections::default(),
             origin: now(),
             looked: Cell::default(),
+            row: Row::default(),
             draining: Cell::new(None),
             lease: Cell::new(None),
         });
@@ -134,6 +137,11 @@ impl ServerCore {
     #[inline]
     pub(super) fn last_look(&self) -> Duration {
         self.looked.get()
+    }
+
+    #[inline]
+    pub(super) fn row(&self) -> &Row {
+        &self.row
     }
 
     pub(super) fn instant(&self, time: Duration) -> Instant {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
+use ringway_wire::native::{Piece, PlainRequest, RequestHead, ServerEvent, StreamId};
 
 use super::calls::{Call, Opened};
 use super::connection::NativeConnection;
@@ -37,6 +37,13 @@ impl NativeConnection {
             return self.on_request(Arrival { stream, head, meta, message, end, at: now });
         }
         self.on_other_event(event, now);
+    }
+
+    #[inline]
+    pub(super) fn on_plain(self: &Rc<Self>, request: PlainRequest<'_>, now: Duration) {
+        let PlainRequest { stream, head, message } = request;
+        let (head, meta, message) = (&head, &Piece::EMPTY, &mut Some(Piece::Borrowed(message)));
+        self.on_request(Arrival { stream, head, meta, message, end: true, at: now });
     }
 
     fn on_other_event(self: &Rc<Self>, event: ServerEvent<'_>, now: Duration) {

@@ -124,6 +124,12 @@ impl Entry {
         ends
     }
 
+    /// Whether it has to learn of each call by itself.
+    #[inline]
+    pub(super) fn is_adaptive(&self) -> bool {
+        matches!(self.limit, Limit::Adaptive(_))
+    }
+
     /// A call has ended or was dropped.
     #[inline]
     pub(super) fn leave(&self) {

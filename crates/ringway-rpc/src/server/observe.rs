@@ -1,5 +1,13 @@
 //! What calls were like: the one place that is told of each.
+//!
+//! A look at the clock costs a good part of what a small call costs. So calls of one method that are
+//! served in place one after another are timed in rows: one look at the end of a row, and each of
+//! its calls counts with an equal share of the time. That is kept honest in two ways. Where a row
+//! took longer than short calls do, all that is unusual about it counts for one call, and the calls
+//! after it are timed one by one until they are short again. And a row never spans two methods, a
+//! handler that waits, or the end of what was received at once.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tracing::Span;
@@ -9,6 +17,7 @@ use super::core::ServerCore;
 use super::entry::Entry;
 use super::waiting::Measures;
 use crate::context::Context;
+use crate::limits;
 use crate::metrics::CallEnd;
 use crate::status::Code;
 
@@ -33,10 +42,23 @@ pub(super) fn close_span(span: &Span, code: Code) {
     }
 }
 
+/// Calls that have ended since the clock was last looked at.
+#[derive(Default)]
+pub(super) struct Row {
+    /// Whether calls that end now follow each other.
+    open: Cell<bool>,
+    /// Their method.
+    place: Cell<usize>,
+    calls: Cell<u32>,
+    began: Cell<Duration>,
+    /// How many there may be, at least one.
+    room: Cell<u32>,
+    /// What a call of the last row of short calls took.
+    usual: Cell<Duration>,
+}
+
 impl ServerCore {
-    /// Counts a call that has ended, and gives back its place. The only look at the clock that a
-    /// call in place costs is here: one call's end is the next one's beginning.
-    #[inline]
+    /// Counts a call that has ended, and gives back its place.
     pub(super) fn end(&self, entry: &Entry, measures: Measures, answered: Answered) {
         let now = self.look_at_clock();
         let service = now.saturating_sub(measures.began);
@@ -53,9 +75,106 @@ impl ServerCore {
         }
     }
 
+    /// Does the same for a call that was done at once.
+    #[inline]
+    pub(super) fn end_in_place(&self, place: usize, measures: Measures, answered: Answered) {
+        let (entry, row) = (self.entry(place), self.row());
+        if !row.open.get() || entry.is_adaptive() || !measures.waited.is_zero() {
+            return self.end(entry, measures, answered);
+        }
+        entry.sheet().answered(answered.code, answered.bytes);
+        entry.leave();
+        let calls = row.calls.get();
+        if calls == 0 {
+            row.place.set(place);
+            row.began.set(measures.began);
+        }
+        row.calls.set(calls + 1);
+        if calls + 1 >= row.room.get() {
+            self.end_row();
+        }
+    }
+
     /// When a call begins to be served that is begun now: calls of one view follow each other.
     #[inline]
-    pub(super) fn begins_at(&self, admitted: Duration) -> Duration {
+    pub(super) fn begins_at(&self, place: usize, admitted: Duration) -> Duration {
+        if self.row().calls.get() > 0 && self.row().place.get() != place {
+            self.end_row();
+        }
         admitted.max(self.last_look())
+    }
+
+    /// Calls that are done in place follow each other from now on.
+    pub(super) fn begin_rows(&self) {
+        self.row().open.set(true);
+    }
+
+    pub(super) fn end_rows(&self) {
+        self.end_row();
+        self.row().open.set(false);
+    }
+
+    /// The last call to begin waits. How long the calls of the row before it took is not known then
+    /// and taken to be the usual.
+    pub(super) fn interrupt_row(&self) {
+        let row = self.row();
+        self.entry(row.place.get()).sheet().timed(row.usual.get(), row.calls.take());
+        self.look_at_clock();
+    }
+
+    fn end_row(&self) {
+        let row = self.row();
+        let calls = row.calls.take();
+        if calls == 0 {
+            return;
+        }
+        let took = self.look_at_clock().saturating_sub(row.began.get());
+        let sheet = self.entry(row.place.get()).sheet();
+        for (service, calls) in row.shares(calls, took) {
+            sheet.timed(service, calls);
+        }
+    }
+}
+
+impl Row {
+    /// What so many calls took that took so long together: so long each of so many, and so long
+    /// each of the others.
+    fn shares(&self, calls: u32, took: Duration) -> [(Duration, u32); 2] {
+        if took <= limits::TIMED_ALONE_FROM * calls {
+            self.room.set((self.room.get() * 2).clamp(1, limits::TIMED_TOGETHER_MAX));
+            self.usual.set(took / calls);
+            return [(self.usual.get(), calls), (Duration::ZERO, 0)];
+        }
+        self.room.set(1);
+        let (usual, others) = (self.usual.get(), calls - 1);
+        [(usual, others), (took.saturating_sub(usual * others), 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn short_calls_share_their_time_in_rows_that_grow_up_to_a_bound() {
+        let row = Row::default();
+        let rooms = std::array::from_fn::<u32, 7, _>(|_| {
+            let calls = row.room.get().max(1);
+            assert_eq!(row.shares(calls, US * calls)[0], (US, calls));
+            row.room.get()
+        });
+        assert_eq!(rooms, [1, 2, 4, 8, 16, 16, 16]);
+    }
+
+    #[test]
+    fn what_is_unusual_about_a_row_counts_for_one_call_and_the_next_are_timed_alone() {
+        let row = Row::default();
+        assert_eq!(row.shares(16, US * 16)[0], (US, 16));
+        assert_eq!(row.shares(16, US * 1_015), [(US, 15), (US * 1_000, 1)]);
+        assert_eq!(row.room.get(), 1);
+        assert_eq!(row.shares(1, US * 1_000)[1], (US * 1_000, 1));
+        assert_eq!(row.room.get(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_wire::native::{MetaReader, RequestHead, Tag};
+use ringway_wire::native::{MetaReader, Tag};
 
 use crate::metadata::Metadata;
 use crate::status::Status;
@@ -12,43 +12,34 @@ use crate::trace::TraceContext;
 #[derive(Debug, Default)]
 pub(super) struct RequestMeta {
     pub(super) metadata: Metadata,
-    /// How long the client waits, counted from the arrival.
+    /// How long the client waits, counted from the arrival, where the head has no room for it.
     pub(super) timeout: Option<Duration>,
     pub(super) trace: Option<TraceContext>,
 }
 
 impl RequestMeta {
-    /// Reads what came with a request; mostly there is nothing.
+    /// Reads what came with a request.
     ///
     /// # Errors
     /// What to answer when it makes no sense.
-    #[inline]
-    pub(super) fn read(head: &RequestHead, meta: &[u8]) -> Result<Self, Status> {
-        let timeout_us = u64::from(head.timeout_us);
-        let timeout = (timeout_us > 0).then(|| Duration::from_micros(timeout_us));
-        let request = Self { timeout, ..Self::default() };
-        match meta.is_empty() {
-            true => Ok(request),
-            false => request.read_pieces(meta),
-        }
-    }
-
-    fn read_pieces(mut self, meta: &[u8]) -> Result<Self, Status> {
+    #[cold]
+    pub(super) fn read(meta: &[u8]) -> Result<Self, Status> {
+        let mut said = Self::default();
         for piece in MetaReader::new(meta) {
             let (tag, value) = piece?;
             match tag {
                 Tag::TimeoutUs => {
-                    self.timeout = Some(Duration::from_micros(MetaReader::timeout_us(value)?));
+                    said.timeout = Some(Duration::from_micros(MetaReader::timeout_us(value)?));
                 }
-                Tag::TraceParent => self.trace = TraceContext::from_bytes(value),
+                Tag::TraceParent => said.trace = TraceContext::from_bytes(value),
                 Tag::Unknown(code) => {
                     let message = format!("the request has metadata of an unknown kind, {code:#x}");
                     return Err(Status::unimplemented(message));
                 }
-                tag => self.metadata.read(tag, value)?,
+                tag => said.metadata.read(tag, value)?,
             }
         }
-        Ok(self)
+        Ok(said)
     }
 }
 
@@ -65,21 +56,10 @@ mod tests {
 
     use super::*;
 
-    fn head(timeout_us: u32) -> RequestHead {
-        RequestHead { timeout_us, ..RequestHead::default() }
-    }
-
     fn written(write: impl FnOnce(&mut MetaWriter<'_>)) -> Vec<u8> {
         let mut meta = Vec::new();
         write(&mut MetaWriter::new(&mut meta));
         meta
-    }
-
-    #[test]
-    fn a_request_without_metadata_has_the_timeout_of_its_head() {
-        let request = RequestMeta::read(&head(250), &[]).expect("nothing to object to");
-        assert_eq!(request.timeout, Some(Duration::from_micros(250)));
-        assert!(RequestMeta::read(&head(0), &[]).expect("as well").timeout.is_none());
     }
 
     #[test]
@@ -90,7 +70,7 @@ mod tests {
             meta.traceparent(&trace.to_bytes()).authorization(b"token");
         });
         assert_eq!(method_name(&meta), Some("a.B/C"));
-        let request = RequestMeta::read(&head(250), &meta).expect("well-formed");
+        let request = RequestMeta::read(&meta).expect("well-formed");
         assert_eq!(request.timeout, Some(Duration::from_micros(1 << 40)));
         assert_eq!(request.trace, Some(trace));
         assert_eq!(request.metadata.get("tenant"), Some("blue"));
@@ -100,12 +80,12 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_a_status() {
-        let torn = RequestMeta::read(&head(0), b"\x04\x09no").expect_err("torn");
+        let torn = RequestMeta::read(b"\x04\x09no").expect_err("torn");
         assert!(!torn.message().is_empty());
-        let unknown = RequestMeta::read(&head(0), b"\x70\x01x").expect_err("unknown");
+        let unknown = RequestMeta::read(b"\x70\x01x").expect_err("unknown");
         assert!(unknown.is_unimplemented());
         let bad = written(|meta| _ = meta.entry("no good", b"x"));
-        assert!(RequestMeta::read(&head(0), &bad).expect_err("a bad key").is_invalid_argument());
+        assert!(RequestMeta::read(&bad).expect_err("a bad key").is_invalid_argument());
         assert_eq!(method_name(b"\x01\x02\xff\xff"), None);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
+use super::answer::Answered;
 use super::calls::Call;
 use super::connection::NativeConnection;
 use super::dispatch::{Arrival, takes_one_message};
@@ -21,7 +22,7 @@ use crate::bridge::StreamAt;
 use crate::context::{Begun, Context};
 use crate::method::Kind;
 use crate::service::{Begin, Encoded, Started};
-use crate::status::{Code, Status};
+use crate::status::Status;
 use crate::stream_table::Handles;
 
 impl NativeConnection {
@@ -32,12 +33,17 @@ impl NativeConnection {
         let entry = core.entry(place);
         let method = entry.method();
         let Arrival { stream, head, meta, message, end, at } = arrival;
-        let measures = Measures { began: core.begins_at(at + waited), waited };
-        let request = match RequestMeta::read(head, meta) {
-            Ok(request) => request,
-            Err(status) => return self.end_unrun(entry, stream, &status),
+        let measures = Measures { began: core.begins_at(place, at + waited), waited };
+        let said = match meta.is_empty() {
+            true => None,
+            false => match RequestMeta::read(meta) {
+                Ok(said) => Some(said),
+                Err(status) => return self.end_unrun(entry, stream, &status),
+            },
         };
-        let timeout = request.timeout.or(method.timeout);
+        let timeout_us = u64::from(head.timeout_us);
+        let timeout = (timeout_us > 0).then(|| Duration::from_micros(timeout_us));
+        let timeout = said.as_ref().and_then(|said| said.timeout).or(timeout).or(method.timeout);
         if timeout.is_some_and(|timeout| timeout <= waited) {
             core.share().count_expired();
             entry.sheet().expired();
@@ -45,14 +51,11 @@ impl NativeConnection {
             return self.end_unrun(entry, stream, &Status::deadline_exceeded(message));
         }
         let deadline = timeout.map(|timeout| core.instant(at + timeout));
-        let begun = Begun {
-            method,
-            peer: Rc::clone(self.peer()),
-            deadline,
-            attempt: head.attempt,
-            trace: request.trace,
-        };
-        let context = Context::begin(begun, request.metadata);
+        let peer = Rc::clone(self.peer());
+        let mut context = Context::begin(Begun { method, peer, deadline, attempt: head.attempt });
+        if let Some(RequestMeta { metadata, trace, .. }) = said {
+            context.set_said(metadata, trace);
+        }
         let (message, carried) = match method.kind {
             Kind::Unary => (message.take(), None),
             Kind::ServerStream => {
@@ -117,11 +120,13 @@ impl NativeConnection {
         let start = || context.enter(|| self.start(admitted.place, begin, &mut scratch));
         match span.in_scope(start) {
             Started::Done(outcome) => {
-                let code = self.finish(&admitted, &context, outcome, &mut scratch);
-                close_span(&span, code);
+                let answered = self.finish(&admitted, &context, outcome, &mut scratch);
+                self.core().end_in_place(admitted.place, admitted.measures, answered);
+                close_span(&span, answered.code);
                 context.recycle();
             }
             Started::Waiting(handler) => {
+                self.core().interrupt_row();
                 spawn_waiting(self, admitted, Running { context, handler, span });
             }
         }
@@ -147,7 +152,7 @@ impl NativeConnection {
         started.unwrap_or_else(|panic| Started::Done(Err(core.on_panic(entry, &*panic))))
     }
 
-    /// Tells the client and the counters how a call ended, and gives back its place.
+    /// Tells the client how a call ended.
     #[inline]
     pub(super) fn finish(
         &self,
@@ -155,16 +160,15 @@ impl NativeConnection {
         context: &Context,
         outcome: Result<Encoded, Status>,
         scratch: &mut Vec<u8>,
-    ) -> Code {
-        let Admitted { place, stream, measures, .. } = *admitted;
+    ) -> Answered {
+        let Admitted { place, stream, .. } = *admitted;
         let entry = self.core().entry(place);
         let answered = self.answer(stream, outcome, scratch, context);
         if entry.method().kind != Kind::Unary {
             self.streams().finish_served(stream);
             self.renew_lease();
         }
-        self.core().end(entry, measures, answered);
-        answered.code
+        answered
     }
 
     fn end_unrun(&self, entry: &Entry, stream: StreamId, status: &Status) {

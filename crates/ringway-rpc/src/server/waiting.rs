@@ -128,13 +128,15 @@ impl WaitingCall {
         let entry = core.entry(self.admitted.place);
         core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
         let call = connection.calls.borrow_mut().remove(self.admitted.stream);
-        match call {
+        let answered = match call {
             Some(_) => {
-                let code = connection.finish(&self.admitted, &context, outcome, scratch);
-                close_span(&span, code);
+                let answered = connection.finish(&self.admitted, &context, outcome, scratch);
+                close_span(&span, answered.code);
+                answered
             }
-            None => core.end(entry, self.admitted.measures, CANCELLED),
-        }
+            None => CANCELLED,
+        };
+        core.end(entry, self.admitted.measures, answered);
         // Destructors of the handler are code of a user, and may use streams of this connection.
         if contain(|| context.enter(|| drop(handler))).is_err() {
             tracing::error!(method = entry.method().name, "a handler panicked when it was dropped");

@@ -172,15 +172,17 @@ impl Client {
         let head = head.encode();
         let flags = if call.end { flags | Flags::END } else { flags };
         let kind = FrameKind::Request;
-        let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
         if let Some(body) = &call.message
             && call.end
             && link.is_direct(body)
         {
-            link.outbox.put_inline(&Parts { payload: body.as_ref(), ..frame });
+            let payload = body.as_ref();
+            let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload };
+            link.outbox.put_inline(&frame);
             Self::note_sent(link, stream);
             return Ok(stream);
         }
+        let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
         self.open_stream(frame, call.message);
         Ok(stream)
     }

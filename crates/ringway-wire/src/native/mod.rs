@@ -60,7 +60,7 @@ pub use piece::Piece;
 pub use preface::{MAGIC, PREFACE, PREFACE_LEN, VERSION_MAJOR, VERSION_MINOR, check_preface};
 pub(crate) use rates::Rate;
 pub use request_head::{REQUEST_HEAD_LEN, RequestHead};
-pub use server::{Server, ServerEvent};
+pub use server::{PlainRequest, Server, ServerEvent};
 pub use settings::Settings;
 pub use stream_id::StreamId;
 pub use tag::Tag;

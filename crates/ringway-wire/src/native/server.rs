@@ -165,6 +165,17 @@ pub enum ServerEvent<'i> {
     },
 }
 
+/// A request that came whole in one frame with nothing beside its message.
+#[derive(Debug)]
+pub struct PlainRequest<'i> {
+    /// Its stream, on which the client sends nothing more.
+    pub stream: StreamId,
+    /// Its fixed part.
+    pub head: RequestHead,
+    /// Its message.
+    pub message: &'i [u8],
+}
+
 impl Server {
     /// A connection that was accepted; nothing is sent before the client has greeted.
     #[must_use]
@@ -183,6 +194,21 @@ impl Server {
         };
         server.note_window();
         server
+    }
+
+    /// As [`receive`](Self::receive), for a [`PlainRequest`] alone, which is most of what a server
+    /// gets: `None` leaves `input` as it is.
+    #[inline(always)]
+    pub fn receive_plain<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Option<PlainRequest<'i>> {
+        self.link.hear(input, now);
+        if !self.link.is_plain() {
+            return None;
+        }
+        self.plain_request(input)
     }
 
     /// Takes frames off the front of `input` until one is an event.

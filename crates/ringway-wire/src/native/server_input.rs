@@ -3,7 +3,7 @@
 use super::frame::{Frame, Parts};
 use super::link::{Pending, Stage, added_credit};
 use super::receive_side::Assembled;
-use super::server::{Server, ServerEvent};
+use super::server::{PlainRequest, Server, ServerEvent};
 use super::slots::{Found, NO_STREAM, Phase};
 use super::splitter::{Form, Peeked};
 use super::{
@@ -24,32 +24,33 @@ const UNARY: Form = Form::new(FrameKind::Request, Flags::END);
 const MESSAGE: Form = Form::new(FrameKind::Data, Flags::NONE);
 
 impl Server {
+    /// The request at the front of `input`, if it is one that needs no closer look.
+    #[inline(always)]
+    pub(super) fn plain_request<'i>(&mut self, input: &mut &'i [u8]) -> Option<PlainRequest<'i>> {
+        let frame = self.link.splitter.peek(UNARY, input)?;
+        let (head, message) = frame.body.split_first_chunk()?;
+        let head = RequestHead::decode(head).ok()?;
+        let stream = frame.stream;
+        let is_plain = (message.len() <= self.plain_len_max)
+            & (stream.slot() < self.slots_max)
+            & (self.link.slots.live() < self.permits);
+        if !is_plain {
+            return None;
+        }
+        let index = self.link.slots.accept(stream, head.initial_credit)?;
+        self.link.slots.at(index).remote_ended = true;
+        self.link.requests = self.link.requests.wrapping_add(1);
+        *input = frame.rest;
+        Some(PlainRequest { stream, head, message })
+    }
+
     /// The event of a frame at the front of `input` that is like most frames. `None`: it needs a
     /// closer look, and nothing was done with it.
     #[inline]
     pub(super) fn plain_event<'i>(&mut self, input: &mut &'i [u8]) -> Option<ServerEvent<'i>> {
-        if let Some(frame) = self.link.splitter.peek(UNARY, input) {
-            let (head, payload) = frame.body.split_first_chunk()?;
-            let head = RequestHead::decode(head).ok()?;
-            let stream = frame.stream;
-            let is_plain = (payload.len() <= self.plain_len_max)
-                & (stream.slot() < self.slots_max)
-                & (self.link.slots.live() < self.permits);
-            if !is_plain {
-                return None;
-            }
-            let index = self.link.slots.accept(stream, head.initial_credit)?;
-            self.link.slots.at(index).remote_ended = true;
-            self.link.requests = self.link.requests.wrapping_add(1);
-            *input = frame.rest;
-            let message = Some(Piece::Borrowed(payload));
-            return Some(ServerEvent::Request {
-                stream,
-                head,
-                meta: Piece::EMPTY,
-                message,
-                end: true,
-            });
+        if let Some(PlainRequest { stream, head, message }) = self.plain_request(input) {
+            let (meta, message) = (Piece::EMPTY, Some(Piece::Borrowed(message)));
+            return Some(ServerEvent::Request { stream, head, meta, message, end: true });
         }
         let (stream, message) = self.plain_message(input)?;
         let message = Piece::Borrowed(message);
