@@ -4,15 +4,15 @@
 //! Calls come straight here and leave a note for the task, which runs after them in the same turn
 //! of the core.
 
+mod events;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_wire::native::{
-    self, Body, ClientEvent, Open, OpenError, Outgoing, Piece, StreamId, Violation,
-};
+use ringway_wire::native::{self, Body, Open, OpenError, Outgoing, StreamId, Violation};
 
 use super::cells::{CellKey, Cells, Flight};
 use super::host::Host;
@@ -20,11 +20,9 @@ use super::hub::{Hub, LinkKey};
 use super::stream_lives::StreamLives;
 use super::tally::Tally;
 use crate::carrier::CarrierId;
-use crate::metadata::Metadata;
 use crate::method::Method;
-use crate::packed;
 use crate::status::{Code, Status};
-use crate::stream_table::{Handles, StreamKey, StreamTable, Unread};
+use crate::stream_table::{Handles, StreamKey, StreamTable};
 
 pub(super) struct Link {
     pub(super) key: LinkKey,
@@ -361,120 +359,6 @@ impl State {
         entry.stream.take_if(|own| *own == stream).map(drop)
     }
 
-    /// How many calls have ended by it.
-    #[inline]
-    fn on_event(
-        &mut self,
-        event: ClientEvent<'_>,
-        cells: &mut Cells,
-        woken: &mut Vec<Waker>,
-    ) -> u32 {
-        match event {
-            ClientEvent::Response { stream, status, meta, message } => {
-                let Some(kind) = self.kind(stream) else {
-                    return 0;
-                };
-                self.entries[stream.slot() as usize].stream = None;
-                let outcome = match status == 0 && meta.is_empty() {
-                    true => Ok(None),
-                    false => Status::of_response(status, &meta).map(Some),
-                };
-                match kind {
-                    Kind::Unary(cell) => {
-                        woken.extend(end_unary(cells, cell, outcome, message));
-                    }
-                    Kind::Stream => self.end_stream(stream, outcome, message),
-                }
-                return 1;
-            }
-            ClientEvent::Message { stream, message } => {
-                return self.message(stream, message, cells, woken);
-            }
-            ClientEvent::Initial { stream, meta } => {
-                // What cannot be read is left out: the reply decides how the call ends.
-                let metadata = Metadata::of_wire(&meta).unwrap_or_default();
-                match self.kind(stream) {
-                    Some(Kind::Unary(cell)) => cells.meta(cell).initial = metadata,
-                    Some(Kind::Stream) => self.streams.initial(stream, metadata),
-                    None => {}
-                }
-            }
-            ClientEvent::Writable { stream } => self.streams.writable(stream),
-            ClientEvent::Leaving { accepted, .. } => self.accepted = Some(accepted),
-            ClientEvent::Capacity => {}
-        }
-        0
-    }
-
-    /// The messages that come next, with as little ado as possible.
-    #[inline]
-    fn take_messages(
-        &mut self,
-        input: &mut &[u8],
-        cells: &mut Cells,
-        woken: &mut Vec<Waker>,
-    ) -> u32 {
-        let mut ended = 0;
-        while let Some((stream, message)) = self.machine.receive_message(input) {
-            let message = Piece::Borrowed(message);
-            if self.streams.push(stream, message.clone()).is_err() {
-                ended += self.message(stream, message, cells, woken);
-            }
-        }
-        ended
-    }
-
-    fn message(
-        &mut self,
-        stream: StreamId,
-        message: Piece<'_>,
-        cells: &mut Cells,
-        woken: &mut Vec<Waker>,
-    ) -> u32 {
-        match self.kind(stream) {
-            Some(Kind::Unary(cell)) => {
-                self.machine.taken(stream, 1);
-                if cells.message(cell, packed::keep(message)) {
-                    return 0;
-                }
-                let status = Status::unimplemented("the reply has more than one message");
-                woken.extend(cells.end(cell, Err(status)));
-                self.leave(stream);
-                self.machine.cancel(stream, Code::Cancelled.number(), "one message was expected");
-                1
-            }
-            Some(Kind::Stream) => match self.streams.push(stream, message) {
-                Ok(()) | Err(Unread::NoReader) => 0,
-                Err(Unread::Full) => {
-                    let why = "too many messages wait for their reader";
-                    self.lives.given_up(stream.slot(), Code::ResourceExhausted);
-                    self.streams.finish(stream, Err(Status::resource_exhausted(why)));
-                    self.leave(stream);
-                    self.machine.cancel(stream, Code::ResourceExhausted.number(), why);
-                    1
-                }
-            },
-            None => 0,
-        }
-    }
-
-    fn end_stream(
-        &mut self,
-        stream: StreamId,
-        outcome: Result<Option<Metadata>, Status>,
-        message: Option<Piece<'_>>,
-    ) {
-        let mut outcome = outcome.map(Option::unwrap_or_default);
-        if let (Ok(_), Some(message)) = (&outcome, message)
-            && self.streams.push(stream, message) == Err(Unread::Full)
-        {
-            let why = "too many messages wait for their reader";
-            outcome = Err(Status::resource_exhausted(why));
-        }
-        self.lives.ended(stream.slot(), outcome.as_ref().err());
-        self.streams.finish(stream, outcome);
-    }
-
     /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
     /// were calls at once, and looked through only when a deadline of one has come: calls that are
     /// answered in time cost nothing here.
@@ -515,25 +399,6 @@ impl State {
         let status = Status::unavailable(why.to_owned());
         if waited || refused { status.not_executed() } else { status }
     }
-}
-
-#[inline]
-fn end_unary(
-    cells: &mut Cells,
-    cell: u32,
-    outcome: Result<Option<Metadata>, Status>,
-    message: Option<Piece<'_>>,
-) -> Option<Waker> {
-    let ended = match outcome {
-        Ok(trailers) => {
-            if let Some(trailers) = trailers {
-                cells.meta(cell).trailers = trailers;
-            }
-            Ok(message.map(packed::keep))
-        }
-        Err(status) => Err(status),
-    };
-    cells.end(cell, ended)
 }
 
 /// A message as the machine wants it: a small one is copied into its output at once, a large one is
