@@ -3,6 +3,7 @@
 //! While nobody listens for them a span is the look at one flag: its fields are not computed, so
 //! there is no allocation and no system call.
 
+use tracing::level_filters::LevelFilter;
 use tracing::{Span, field};
 
 use crate::address::{Address, Endpoint};
@@ -19,8 +20,12 @@ pub(crate) fn of_connect(address: &Address) -> Span {
     tracing::debug_span!("connect", %address)
 }
 
-/// Asks for the peer only when the span is wanted: it costs a system call.
+/// Asks for the peer only when the span is wanted: it costs a system call. The macro alone would
+/// ask in vain as soon as any crate of the program turns on the `log` feature of tracing.
 fn connection_span(id: ConnectionId, peer: impl FnOnce() -> Option<Endpoint>) -> Span {
+    if LevelFilter::current() < LevelFilter::DEBUG {
+        return Span::none();
+    }
     tracing::debug_span!("connection", %id, peer = peer().map(field::display))
 }
 

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tracing::Span;
+use tracing::level_filters::LevelFilter;
 
 use super::answer::Answered;
 use super::core::ServerCore;
@@ -25,6 +26,11 @@ use crate::status::Code;
 /// where nobody listens.
 #[inline]
 pub(super) fn span_of(context: &Context) -> Span {
+    // With the `log` feature of tracing, which any crate of the program may turn on, the macro
+    // computes its fields for nobody.
+    if LevelFilter::current() < LevelFilter::INFO {
+        return Span::none();
+    }
     tracing::info_span!(
         "call",
         method = context.method().name(),
