@@ -117,6 +117,12 @@ impl Tally {
 
 /// The hosts, by their numbers in the plan; nothing is to be learned where there is but one.
 impl Tally {
+    /// Whether it matters how a host does.
+    #[inline]
+    pub(super) fn learns_of_hosts(&self) -> bool {
+        self.spread.is_some()
+    }
+
     /// A call was sent to the host; it is to be told of once more.
     #[inline]
     pub(super) fn host_called(&self, host: usize) {

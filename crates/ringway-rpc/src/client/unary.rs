@@ -86,7 +86,10 @@ impl Life {
         bytes: usize,
         now: Instant,
     ) {
-        let waited = self.sent.unwrap_or(now).saturating_duration_since(self.begun);
+        let waited = match self.sent {
+            Some(sent) if sent == self.begun => Duration::ZERO,
+            sent => sent.unwrap_or(now).saturating_duration_since(self.begun),
+        };
         let service = self.sent.map(|sent| now.saturating_duration_since(sent));
         tally.call_ended(method, Ended { code, bytes, waited, service });
     }
@@ -205,7 +208,7 @@ impl Unary {
             let outcome = ready!(polled);
             let now = hub.last_look(flying.begun);
             let pool = hub.known_pool(self.client);
-            if let Some(pool) = &pool {
+            if let Some(pool) = pool.as_ref().filter(|pool| pool.tally.learns_of_hosts()) {
                 let latency = Some(now.saturating_duration_since(flying.begun));
                 let (failure, now) = (outcome.as_ref().err(), hub.since_origin(now));
                 pool.tally.host_answered(flying.host, failure, latency, now);
