@@ -15,6 +15,10 @@ struct Figure {
     mode: Option<&'static str>,
     size: u64,
     connections: u64,
+    /// The `depth` parameter, of the rpc suite.
+    depth: Option<u64>,
+    /// The `window` parameter, of the stream suite.
+    window: Option<u64>,
     /// The figure, with its unit.
     text: &'static str,
     source: &'static Source,
@@ -46,6 +50,8 @@ impl Figure {
             && text("mode") == self.mode
             && number("size") == Some(self.size)
             && number("connections") == Some(self.connections)
+            && number("depth") == self.depth
+            && number("window") == self.window
     }
 }
 
@@ -63,6 +69,13 @@ const NEWLIFE: Source = Source {
            threads, Windows 10, .NET 10.0.3, both sides in one process",
 };
 
+/// The report of galay-rpc: calls of one frame each way, unverified; its streams are on a server of their own.
+const GALAY: Source = Source {
+    name: "galay-rpc (10 cores)",
+    note: "galay-rpc: 47-byte calls and streams of 16 frames of 128 B as its own report gives them, payloads \
+           not compared, on ten faster cores",
+};
+
 const FIGURES: &[Figure] = &[
     muduo(1, "309 MiB/s"),
     muduo(10, "427 MiB/s"),
@@ -72,14 +85,39 @@ const FIGURES: &[Figure] = &[
     newlife(100, "1.87 M/s"),
     newlife(1000, "1.80 M/s"),
     newlife(10_000, "1.59 M/s"),
+    Figure { depth: Some(4), ..galay("rpc", "unary", 47, 200, "346 k/s") },
+    Figure { window: Some(1), ..galay("stream", "echo", 128, 100, "29.8 k/s") },
+    Figure { window: Some(8), ..galay("stream", "echo", 128, 100, "90.3 k/s") },
 ];
 
+/// What a figure does not say otherwise.
+const BLANK: Figure = Figure {
+    suite: "",
+    mode: None,
+    size: 0,
+    connections: 0,
+    depth: None,
+    window: None,
+    text: "",
+    source: &MUDUO,
+};
+
 const fn muduo(connections: u64, text: &'static str) -> Figure {
-    Figure { suite: "pingpong", mode: None, size: 16384, connections, text, source: &MUDUO }
+    Figure { suite: "pingpong", size: 16384, connections, text, ..BLANK }
 }
 
 /// One send a packet; batches are another workload than the report's and have no figure beside them.
 const fn newlife(connections: u64, text: &'static str) -> Figure {
     let mode = Some("per-packet");
-    Figure { suite: "receive", mode, size: 32, connections, text, source: &NEWLIFE }
+    Figure { suite: "receive", mode, size: 32, connections, text, source: &NEWLIFE, ..BLANK }
+}
+
+const fn galay(
+    suite: &'static str,
+    mode: &'static str,
+    size: u64,
+    connections: u64,
+    text: &'static str,
+) -> Figure {
+    Figure { suite, mode: Some(mode), size, connections, text, source: &GALAY, ..BLANK }
 }
