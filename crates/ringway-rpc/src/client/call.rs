@@ -26,8 +26,7 @@ use crate::status::Status;
 /// # use std::time::Duration;
 /// # use bytes::Bytes;
 /// # use ringway_rpc::{Call, Status};
-/// # fn say() -> Call<Bytes> { unimplemented!() }
-/// # async fn run() -> Result<(), Status> {
+/// # async fn run(say: impl Fn() -> Call<Bytes>) -> Result<(), Status> {
 /// let reply = say().timeout(Duration::from_millis(50)).await?;
 /// # Ok(())
 /// # }
