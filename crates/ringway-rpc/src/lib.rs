@@ -15,6 +15,7 @@ mod method;
 mod metrics;
 mod opening;
 mod packed;
+mod parked;
 mod pipe;
 pub mod reflection;
 mod resilience;

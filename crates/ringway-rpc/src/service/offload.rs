@@ -3,8 +3,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{self, Poll, Wake, Waker, ready};
-use std::thread::{self, Thread};
+use std::task::{self, Poll, ready};
 
 use bytes::Bytes;
 use ringway_runtime::blocking::BlockingTask;
@@ -15,6 +14,7 @@ use super::{Begin, Encoded, Handler, Outcome, Started, Waiting, decode_request};
 use crate::codec::Codec;
 use crate::context::{Context, Sendable};
 use crate::metadata::Metadata;
+use crate::parked;
 use crate::status::{Code, Status};
 
 /// A method whose calls run on the blocking pool, decoding and encoding included.
@@ -117,7 +117,7 @@ where
     }
     let mut future = pin!(handler(context.clone()));
     let mut cancelled = pin!(context.cancelled());
-    let reply = block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
+    let reply = parked::block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
         Poll::Pending => {
             ready!(cancelled.as_mut().poll(cx));
             Poll::Ready(Err(context.cancel_reason().expect("a cancelled call has a reason")))
@@ -127,31 +127,11 @@ where
     Answer { reply, initial: context.take_initial(), trailers: context.take_trailers() }
 }
 
-/// Sleeps until `future` is done.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut cx = task::Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut cx) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
     use std::sync::mpsc;
+    use std::thread;
     use std::time::Duration;
 
     use super::*;
@@ -181,7 +161,7 @@ mod tests {
     }
 
     fn wait(mut waiting: Pin<Box<dyn Waiting>>) -> Outcome {
-        block_on(poll_fn(|cx| waiting.as_mut().poll(cx, &mut Vec::new())))
+        parked::block_on(poll_fn(|cx| waiting.as_mut().poll(cx, &mut Vec::new())))
     }
 
     #[test]

@@ -140,11 +140,6 @@ pub enum Violation {
         /// Bytes announced.
         announced: u32,
     },
-    /// A request without a name, whose method has no number yet.
-    UnknownMethod {
-        /// The number it used.
-        method: u32,
-    },
     /// A number that has a method already, given to another.
     MethodRebound {
         /// The number.
@@ -204,7 +199,6 @@ impl Violation {
             | Self::AfterEnd { .. }
             | Self::OutOfOrder { .. }
             | Self::LongerThanAnnounced { .. }
-            | Self::UnknownMethod { .. }
             | Self::MethodRebound { .. }
             | Self::TooManyMethods { .. } => GoAwayCode::Protocol,
             Self::WrongVersion { .. } => GoAwayCode::Version,
@@ -250,7 +244,6 @@ impl fmt::Display for Violation {
             Self::LongerThanAnnounced { stream, announced } => {
                 write!(f, "message on {stream} longer than the {announced} bytes announced")
             }
-            Self::UnknownMethod { method } => write!(f, "method number {method} has no name"),
             Self::MethodRebound { method } => write!(f, "method number {method} named again"),
             Self::TooManyMethods { max } => write!(f, "more than {max} method numbers"),
             Self::CreditExceeded { stream, by } => {
