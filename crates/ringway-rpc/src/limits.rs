@@ -23,8 +23,12 @@ pub(crate) const HOST_RAMP: Duration = Duration::from_secs(10);
 pub(crate) const LATENCY_MEMORY: Duration = Duration::from_secs(10);
 /// Points of a host of weight 1 on the ring: shares differ by about a tenth.
 pub(crate) const RING_POINTS: usize = 100;
-/// Heaviest weight on the ring, which bounds its memory.
-pub(crate) const RING_WEIGHT_MAX: u32 = 100;
+/// Points on the ring together, about: 4 MiB on each core. Hosts whose weights add up to more get
+/// fewer points for each unit of weight.
+pub(crate) const RING_POINTS_MAX: usize = 1 << 18;
+/// Heaviest weight of a host: shares in percent can be said, and the ring holds some hundred such
+/// hosts before it gets coarse.
+pub(crate) const HOST_WEIGHT_MAX: u32 = 100;
 
 // Retries and hedges.
 

@@ -344,7 +344,7 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
         let client = client.balance(Policy::RoundRobin).build()?;
         // As often as the budget of the client allows: ten times, and a tenth for each call.
         let mut refused = 0;
-        for n in 0..20 {
+        for n in 0..40 {
             match echo(&client, n.to_string()).wait_for_ready(true).await {
                 Ok(reply) => assert_eq!(reply, n.to_string()),
                 Err(status) => {
@@ -354,7 +354,7 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
             }
         }
         assert!(refused > 0, "the budget has an end");
-        assert_eq!(idle.requests(), 20 - refused);
+        assert_eq!(idle.requests(), 40 - refused);
         Ok(())
     });
 }
@@ -569,6 +569,9 @@ fn a_client_needs_addresses_that_are_some() {
         (Client::connect("127.0.0.1:1"), "tcp://"),
         (Client::connect("udp://127.0.0.1:1"), "datagrams"),
         (Client::builder().build(), "needs the address"),
+        (Client::builder().weighted_address("tcp://127.0.0.1:1", 0).build(), "is 0, not 1 to 100"),
+        (Client::builder().weighted_address("tcp://127.0.0.1:1", 101).build(), "is 101, not 1"),
+        (Client::builder().weighted_address("127.0.0.1:1", 1).build(), "tcp://"),
     ] {
         let status = client.expect_err(why);
         assert!(status.is_invalid_argument() && status.message().contains(why), "{status}");

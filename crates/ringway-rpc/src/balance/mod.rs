@@ -1,4 +1,8 @@
 //! Which host a call goes to.
+//!
+//! Every policy honours the weights of the hosts: of two that do equally well, one with three times
+//! the weight of the other gets three times as many calls. Round robin does so exactly, over as many
+//! calls as the weights add up to; the others in the long run.
 
 mod latency;
 mod p2c;
@@ -12,7 +16,8 @@ pub(crate) use latency::PeakEwma;
 use self::ring::Ring;
 use crate::limits;
 
-/// How a client spreads its calls over the hosts of its target.
+/// How a client spreads its calls over its hosts, in proportion to their
+/// [weights](crate::ClientBuilder::weighted_address).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Policy {
@@ -20,17 +25,13 @@ pub enum Policy {
     /// flight, divided by its weight. The latency jumps up with a slow reply and comes down slowly.
     #[default]
     PeakEwma,
-    /// One host after the other.
-    RoundRobin,
     /// One host after the other, each as often as its weight says, evenly mixed.
-    WeightedRoundRobin,
-    /// Any host, each as likely as another.
-    Random,
+    RoundRobin,
     /// Any host, as likely as its weight says.
-    WeightedRandom,
+    Random,
     /// The host that owns the call's key, so that equal keys meet the same host; one that carries
-    /// a quarter more than its share passes a key on to the next. Calls without a key are spread
-    /// at random.
+    /// a quarter more than its share passes a key on to the next. A heavier host owns more keys.
+    /// Calls without a key are spread at random.
     ConsistentHash,
 }
 
@@ -87,8 +88,6 @@ impl Pick<'_> {
 pub(crate) struct Balancer {
     policy: Policy,
     random: fastrand::Rng,
-    /// Where round robin goes on.
-    next: usize,
     ring: Ring,
 }
 
@@ -96,7 +95,7 @@ impl Balancer {
     /// The same seed makes the same choices.
     pub(crate) fn new(policy: Policy, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
-        Self { policy, random, next: 0, ring: Ring::default() }
+        Self { policy, random, ring: Ring::default() }
     }
 
     /// To be told after hosts were added or removed.
@@ -113,33 +112,26 @@ impl Balancer {
         }
         match self.policy {
             Policy::PeakEwma => p2c::pick(hosts, pick, &mut self.random),
-            Policy::RoundRobin => round_robin::plain(hosts, pick, &mut self.next),
-            Policy::WeightedRoundRobin => round_robin::smooth(hosts, pick),
-            Policy::Random => self.any(hosts, pick, |_| 1),
-            Policy::WeightedRandom => self.any(hosts, pick, |host| host.weight),
+            Policy::RoundRobin => round_robin::pick(hosts, pick),
+            Policy::Random => self.any(hosts, pick),
             Policy::ConsistentHash => match pick.key {
                 Some(key) => self.ring.pick(hosts, pick, key),
-                None => self.any(hosts, pick, |_| 1),
+                None => self.any(hosts, pick),
             },
         }
     }
 
-    fn any(
-        &mut self,
-        hosts: &[Load],
-        pick: Pick<'_>,
-        share: impl Fn(&Load) -> u32,
-    ) -> Option<usize> {
+    fn any(&mut self, hosts: &[Load], pick: Pick<'_>) -> Option<usize> {
         let usable = || (0..hosts.len()).filter(|&i| pick.may_use(hosts, i));
-        let total: u64 = usable().map(|i| u64::from(share(&hosts[i]))).sum();
+        let total: u64 = usable().map(|i| u64::from(hosts[i].weight)).sum();
         if total == 0 {
             return None;
         }
         let mut left = self.random.u64(..total);
         usable().find(|&i| {
-            let share = u64::from(share(&hosts[i]));
-            let found = left < share;
-            left = left.saturating_sub(share);
+            let weight = u64::from(hosts[i].weight);
+            let found = left < weight;
+            left = left.saturating_sub(weight);
             found
         })
     }

@@ -3,8 +3,8 @@
 use super::{Load, Pick};
 use crate::limits;
 
-/// Points of all hosts in the order of their hashes. A key belongs to the first point behind it;
-/// when a host leaves, only its own keys move.
+/// Points of all hosts in the order of their hashes, in proportion to their weights. A key belongs to
+/// the first point behind it; when a host leaves, only its own keys move.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
     /// Hash of the point, index of its host.
@@ -13,10 +13,16 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(hosts: &[Load]) -> Self {
-        let mut points = Vec::new();
+        let weights: usize = hosts.iter().map(|host| host.weight as usize).sum();
+        // Halved rather than divided: it seldom changes when a host comes or goes, and keys move
+        // only when it does.
+        let mut of_each = limits::RING_POINTS;
+        while of_each > 1 && weights * of_each > limits::RING_POINTS_MAX {
+            of_each /= 2;
+        }
+        let mut points = Vec::with_capacity(weights * of_each);
         for (index, host) in hosts.iter().enumerate() {
-            let count = u64::from(host.weight.min(limits::RING_WEIGHT_MAX));
-            let count = count * limits::RING_POINTS as u64;
+            let count = u64::from(host.weight) * of_each as u64;
             points.extend((0..count).map(|point| (mix(host.key ^ mix(point)), index)));
         }
         points.sort_unstable();
@@ -58,4 +64,23 @@ fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::balance::PeakEwma;
+
+    #[test]
+    fn many_heavy_hosts_have_fewer_points_each() {
+        let points = |hosts: u64| {
+            let load =
+                |key| Load::new(key, limits::HOST_WEIGHT_MAX, PeakEwma::default(), Duration::ZERO);
+            Ring::new(&(0..hosts).map(load).collect::<Vec<_>>()).points.len()
+        };
+        let of_one = limits::RING_POINTS * limits::HOST_WEIGHT_MAX as usize;
+        assert_eq!([points(1), points(20), points(40)], [of_one, 20 * of_one, 40 * of_one / 2]);
+    }
 }

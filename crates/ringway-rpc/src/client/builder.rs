@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringway_net::{Address, ClientTls, StreamLimits};
 use ringway_wire::native;
 
+use super::hosts::{self, Host, Target, invalid};
 use super::{CallOptions, Client, limits};
 use crate::balance::Policy;
 use crate::metrics::Metrics;
@@ -28,7 +29,7 @@ use crate::status::Status;
 /// ```
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder {
-    addresses: Vec<Address>,
+    hosts: Vec<Host>,
     /// The first address that is none.
     failure: Option<Status>,
     policy: Policy,
@@ -43,9 +44,7 @@ pub struct ClientBuilder {
 /// What the pools of a client are made by, on every core.
 pub(super) struct Plan {
     /// One for each host.
-    pub(super) targets: Vec<ringway_net::Client>,
-    /// What they are called, in the same order.
-    pub(super) names: Vec<String>,
+    pub(super) targets: Vec<Target>,
     pub(super) policy: Policy,
     /// Time to connect, and then for the server's first bytes.
     pub(super) connect_timeout: Duration,
@@ -62,7 +61,7 @@ impl ClientBuilder {
         let mut config = native::Config::default();
         config.settings.initial_credit = limits::REPLY_CREDIT;
         Self {
-            addresses: Vec::new(),
+            hosts: Vec::new(),
             failure: None,
             policy: Policy::default(),
             tls: ClientTls::new(),
@@ -76,16 +75,37 @@ impl ClientBuilder {
 
     /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path`. Calls are spread over
     /// all of them.
-    pub fn address<A>(mut self, address: A) -> Self
+    pub fn address<A>(self, address: A) -> Self
     where
         A: TryInto<Address>,
         ringway_net::Error: From<A::Error>,
     {
-        match address.try_into() {
-            Ok(address) => self.addresses.push(address),
-            Err(error) => {
-                self.failure.get_or_insert_with(|| invalid(ringway_net::Error::from(error)));
-            }
+        self.weighted_address(address, 1)
+    }
+
+    /// Adds a server that gets `weight` times as many calls as one of weight 1, which is what
+    /// [`address`](Self::address) gives; from 1 to 100.
+    ///
+    /// Of a server that is named twice the last weight counts.
+    ///
+    /// ```
+    /// use ringway_rpc::{Client, Policy};
+    ///
+    /// let client = Client::builder()
+    ///     .weighted_address("tcp://10.0.0.1:9000", 3) // three calls of four
+    ///     .weighted_address("tcp://10.0.0.2:9000", 1)
+    ///     .balance(Policy::RoundRobin)
+    ///     .build()?;
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    pub fn weighted_address<A>(mut self, address: A, weight: u32) -> Self
+    where
+        A: TryInto<Address>,
+        ringway_net::Error: From<A::Error>,
+    {
+        match Host::new(address, weight) {
+            Ok(host) => self.hosts.push(host),
+            Err(status) => drop(self.failure.get_or_insert(status)),
         }
         self
     }
@@ -145,18 +165,16 @@ impl ClientBuilder {
     /// Makes the client. It connects when calls are made, on each core that makes some.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when there is no address, or one is malformed.
-    pub fn build(self) -> Result<Client, Status> {
+    /// INVALID_ARGUMENT when there is no address, one is malformed, there are more than 1,024, or a
+    /// weight is not from 1 to 100.
+    pub fn build(mut self) -> Result<Client, Status> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        if self.addresses.is_empty() {
-            return Err(Status::invalid_argument("a client needs the address of a server"));
-        }
-        let targets = self.addresses.iter().map(|address| self.target(address));
+        let hosts = hosts::checked(std::mem::take(&mut self.hosts))?;
+        let targets = hosts.into_iter().map(|host| self.target(host));
         let plan = Plan {
             targets: targets.collect::<Result<_, _>>()?,
-            names: self.addresses.iter().map(Address::to_string).collect(),
             policy: self.policy,
             connect_timeout: self.connect_timeout,
             connections_min: self.connections_min,
@@ -167,27 +185,24 @@ impl ClientBuilder {
         Ok(Client::of_plan(Arc::new(plan), self.options))
     }
 
-    fn target(&self, address: &Address) -> Result<ringway_net::Client, Status> {
+    fn target(&self, host: Host) -> Result<Target, Status> {
         let limits = StreamLimits {
             // The driver gives out no more than it may queue, and goes on at half of that.
             send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
             ..StreamLimits::default()
         };
-        let client = ringway_net::Client::new(address.clone()).map_err(invalid)?;
-        Ok(client
+        let dial = ringway_net::Client::new(host.address.clone()).map_err(invalid)?;
+        let dial = dial
             .tls(self.tls.clone())
             .connect_timeout(self.connect_timeout)
             .attempts_max(1)
-            .stream_limits(limits))
+            .stream_limits(limits);
+        Ok(Target { host, dial })
     }
-}
-
-fn invalid(error: ringway_net::Error) -> Status {
-    Status::invalid_argument(error.to_string()).with_source(error)
 }
 
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder").field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("ClientBuilder").field("hosts", &self.hosts).finish_non_exhaustive()
     }
 }

@@ -35,6 +35,9 @@ pub(super) const OUTPUT_QUEUED_MAX: usize = 256 * 1024;
 /// Connections to one host from one core, if nothing else is said: each carries a thousand calls.
 pub(super) const CONNECTIONS_MAX: usize = 4;
 
+/// Servers of one client: each call looks at all of them, and each core connects to all.
+pub(super) const HOSTS_MAX: usize = 1_024;
+
 /// How long a connection beyond the least number is kept without a call.
 pub(super) const SPARE_CONNECTION_KEPT: Duration = Duration::from_secs(30);
 

@@ -14,6 +14,7 @@ mod driver;
 mod far;
 mod hedged;
 mod host;
+mod hosts;
 mod hub;
 mod limits;
 mod line;

@@ -342,7 +342,7 @@ async fn keep(pool: Rc<Pool>) {
 async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
     let attempt = Attempt { pool, host };
     let target = &attempt.pool.plan.targets[attempt.host.number()];
-    let opened = target.open().await;
+    let opened = target.dial.open().await;
     let Attempt { pool, host } = &attempt;
     let connection = match opened {
         Ok(connection) if !pool.closed.get() => connection,

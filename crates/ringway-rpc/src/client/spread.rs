@@ -4,6 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use super::hosts::Target;
 use crate::balance::{Balancer, Load, PeakEwma, Pick, Policy};
 use crate::resilience::{Evidence, Health, may_eject};
 use crate::status::{Code, Origin, Status};
@@ -15,10 +16,13 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// For hosts with these names, which all join at `now`.
-    pub(super) fn new(policy: Policy, hosts: &[String], now: Duration, seed: u64) -> Self {
-        let load = |host: &String| Load::new(hash_of(host), 1, PeakEwma::default(), now);
-        let loads: Vec<_> = hosts.iter().map(load).collect();
+    /// For these hosts, which all join at `now`.
+    pub(super) fn new(policy: Policy, targets: &[Target], now: Duration, seed: u64) -> Self {
+        let load = |Target { host, .. }: &Target| {
+            let key = hash_of(&host.address.to_string());
+            Load::new(key, host.weight, PeakEwma::default(), now)
+        };
+        let loads: Vec<_> = targets.iter().map(load).collect();
         let mut balancer = Balancer::new(policy, seed);
         balancer.hosts_changed(&loads);
         Self { balancer, health: vec![Health::new(now); loads.len()], loads }

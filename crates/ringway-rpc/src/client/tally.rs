@@ -44,7 +44,7 @@ pub(super) struct Ended {
 impl Tally {
     pub(super) fn new(plan: &Plan, now: Duration) -> Rc<Self> {
         let spread = (plan.targets.len() > 1)
-            .then(|| RefCell::new(Spread::new(plan.policy, &plan.names, now, fastrand::u64(..))));
+            .then(|| RefCell::new(Spread::new(plan.policy, &plan.targets, now, fastrand::u64(..))));
         Rc::new(Self { metrics: plan.metrics.clone(), methods: RefCell::default(), spread })
     }
 
