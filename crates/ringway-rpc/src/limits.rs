@@ -139,6 +139,62 @@ pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
 /// hold much more than a stream's window.
 pub(crate) const BRIDGE_BYTES_MAX: usize = 256 * 1024;
 
+// Clients.
+
+/// Time for a unary call whose method and caller name none: a user has left by then.
+pub(crate) const UNARY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Calls of one pool that wait for room. Each costs about 100 bytes, and waits longer than any
+/// deadline should be where so many are before it.
+pub(crate) const WAITING_CALLS_MAX: usize = 65_536;
+
+/// Bytes of a reply that a server may send before it is granted more: what a server accepts of a
+/// request by default.
+pub(crate) const REPLY_CREDIT: u32 = 1024 * 1024;
+
+/// A request up to this size is copied into the connection's output; a larger one is shared with
+/// it. Copying so much costs about as much as counting references.
+pub(crate) const REQUEST_COPY_BYTES_MAX: usize = 4 * 1024;
+
+/// Memory kept to encode requests and metadata in. More is given back to the allocator.
+pub(crate) const CLIENT_SCRATCH_BYTES_KEPT: usize = 64 * 1024;
+
+/// Encoded requests up to this size are copied out of the memory above, into memory of just their
+/// size; longer ones take that memory with them.
+pub(crate) const SCRATCH_COPY_BYTES_MAX: usize = 4 * 1024;
+
+/// Views that one connection takes in before the other tasks of its core run: some hundred
+/// kilobytes.
+pub(crate) const VIEWS_PER_TURN: usize = 16;
+
+/// Bytes of one connection that may wait for the kernel: enough to keep it busy, and little enough
+/// for a small call not to wait behind them.
+pub(crate) const OUTPUT_QUEUED_MAX: usize = 256 * 1024;
+
+/// Servers of one client: each call looks at all of them, and each core connects to all.
+pub(crate) const HOSTS_MAX: usize = 1_024;
+
+/// Connections to one host from one core, if nothing else is said: each carries a thousand calls.
+pub(crate) const CONNECTIONS_MAX: usize = 4;
+
+/// How long a connection beyond the least number is kept without a call.
+pub(crate) const SPARE_CONNECTION_KEPT: Duration = Duration::from_secs(30);
+
+/// The first wait after a failed attempt to connect: a restarting local server often is back.
+pub(crate) const RECONNECT_DELAY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest wait between attempts to connect.
+pub(crate) const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// Time for one attempt to connect: three SYNs of the kernel (at 0, 1 and 3 s) fit.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Attempts of one call: a third one seldom helps where two have failed.
+pub(crate) const ATTEMPTS_MAX: u8 = 3;
+
+/// Longest request, in bytes, that is sent again: more would double real load.
+pub(crate) const REPLAY_BYTES_MAX: usize = 256 * 1024;
+
 // Servers.
 
 /// How long a connection may take to say which protocol it speaks: many round trips, and short for
@@ -182,7 +238,7 @@ pub(crate) const TIMED_TOGETHER_MAX: u32 = 16;
 /// Replies up to this size are copied behind one another: cheaper than a segment each.
 pub(crate) const REPLY_COPY_MAX: usize = 4 * 1024;
 /// Memory for encoding that a connection keeps from call to call.
-pub(crate) const SCRATCH_BYTES_KEPT: usize = 16 * 1024;
+pub(crate) const SERVER_SCRATCH_BYTES_KEPT: usize = 16 * 1024;
 /// Shortest time for which a connection's alarm is set: the precision of timers.
 pub(crate) const ALARM_STEP: Duration = Duration::from_millis(1);
 /// Services whose health a server keeps: more than any has, and a bound for those who set it by name.

@@ -8,8 +8,9 @@ use ringway_net::{Address, ClientTls, StreamLimits};
 use ringway_wire::native;
 
 use super::hosts::{self, Host, Target, invalid};
-use super::{CallOptions, Client, limits};
+use super::{CallOptions, Client};
 use crate::balance::Policy;
+use crate::limits;
 use crate::metrics::Metrics;
 use crate::status::Status;
 

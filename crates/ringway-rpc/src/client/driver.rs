@@ -12,9 +12,9 @@ use ringway_runtime::{self as runtime, Sleep};
 use ringway_wire::native::Outgoing;
 
 use super::hub::{self, Hub};
-use super::limits;
 use super::link::Link;
 use super::pool::Pool;
+use crate::limits;
 
 pub(super) struct Driver {
     connection: Connection,

@@ -8,8 +8,8 @@ use ringway_runtime as runtime;
 
 use super::builder::Plan;
 use super::hub::LinkKey;
-use super::limits;
 use super::link::Link;
+use crate::limits;
 
 pub(super) struct Host {
     /// Its number in the plan.

@@ -6,7 +6,7 @@
 
 use ringway_net::Address;
 
-use super::limits;
+use crate::limits;
 use crate::limits::HOST_WEIGHT_MAX;
 use crate::status::Status;
 

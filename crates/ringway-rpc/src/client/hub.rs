@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use ringway_runtime::{self as runtime, CoreHandle};
 
 use super::cells::{CellKey, Cells};
-use super::limits;
 use super::link::Link;
 use super::pool::Pool;
 use super::registry::{self, ClientId};
 use crate::desk::{self, Desk};
+use crate::limits;
 use crate::status::{Code, Status};
 
 /// Names a connection of this core; of one that is gone it names nothing.
@@ -209,7 +209,7 @@ impl Hub {
 
     pub(super) fn return_scratch(&self, mut scratch: Vec<u8>) {
         scratch.clear();
-        if (1..=limits::SCRATCH_BYTES_KEPT).contains(&scratch.capacity()) {
+        if (1..=limits::CLIENT_SCRATCH_BYTES_KEPT).contains(&scratch.capacity()) {
             self.scratch.set(scratch);
         }
     }

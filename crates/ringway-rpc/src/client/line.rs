@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::limits;
+use crate::limits;
 
 /// A place in a line. Lower ones are served first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -20,6 +20,7 @@ use super::hub::{Hub, LinkKey};
 use super::stream_lives::StreamLives;
 use super::tally::Tally;
 use crate::carrier::CarrierId;
+use crate::limits;
 use crate::method::Method;
 use crate::status::{Code, Status};
 use crate::stream_table::{Handles, StreamKey, StreamTable};
@@ -405,7 +406,7 @@ impl State {
 /// shared.
 #[inline]
 pub(super) fn body(message: &Bytes) -> Body<'_> {
-    match message.len() > super::limits::REQUEST_COPY_BYTES_MAX {
+    match message.len() > limits::REQUEST_COPY_BYTES_MAX {
         true => Body::Shared(message.clone()),
         false => Body::Copy(message),
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use ringway_wire::native::MetaWriter;
 
 use super::hub::Hub;
-use super::limits;
 use super::spread::hash_of;
 use crate::context;
+use crate::limits;
 use crate::metadata::Metadata;
 use crate::method::Method;
 use crate::status::Status;

@@ -282,7 +282,7 @@ impl NativeConnection {
     /// Takes the memory back for the next reply.
     #[inline]
     pub(super) fn keep_scratch(&self, scratch: Vec<u8>) {
-        if scratch.capacity() <= limits::SCRATCH_BYTES_KEPT {
+        if scratch.capacity() <= limits::SERVER_SCRATCH_BYTES_KEPT {
             self.scratch.set(scratch);
         }
     }
