@@ -188,6 +188,21 @@ fn a_deadline_ends_a_stream() {
 }
 
 #[test]
+fn a_stream_waits_for_a_connection_until_its_deadline() {
+    run(async {
+        let server = HandServer::start(Config::default(), Rc::new(count));
+        let url = server.url();
+        server.kill();
+        let client = Client::connect(&*url)?;
+        let options = CallOptions::new().wait_for_ready(true).timeout(20 * MS);
+        let mut replies = client.with(options).server_stream(&COUNT, RAW, RAW, number(1));
+        let status = replies.next().await.expect_err("nobody listens");
+        assert!(status.is_deadline_exceeded() && status.is_not_executed(), "{status:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_plain_thread_uses_streams() {
     let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
     let (tell, url) = std::sync::mpsc::channel();

@@ -61,4 +61,4 @@ pub use label::PollLabel;
 pub use runtime::{Backend, Builder, CoreHandle, RemoteHandle, Runtime, SpawnError, block_on};
 pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
 pub use task::{JoinError, JoinHandle};
-pub use time::{Elapsed, Interval, Sleep, interval, now, sleep, sleep_until, timeout};
+pub use time::{Elapsed, Interval, Sleep, interval, now, now_exact, sleep, sleep_until, timeout};

@@ -16,6 +16,15 @@ pub fn now() -> Instant {
     with_current(|core| core.now())
 }
 
+/// The time right now, which [`now`] falls behind while a turn lasts; virtual in a simulation. It
+/// costs a look at the system's clock.
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn now_exact() -> Instant {
+    with_current(|core| core.clock())
+}
+
 /// Waits for `duration`, at most one millisecond longer plus what the core is busy.
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep { until: Until::After(duration), timer: None }

@@ -3,6 +3,7 @@
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use ringway_runtime as runtime;
 use ringway_wire::native::MetaWriter;
 
 use super::hub::Hub;
@@ -167,29 +168,34 @@ impl CallOptions {
         self.rare.as_ref()?.key
     }
 
-    /// When a call of one reply message that begins now is to be over.
+    /// When a call of one reply message begins that is made now, and when it is to be over.
     #[inline]
-    pub(super) fn deadline(&self, method: &Method, now: Instant) -> Option<Instant> {
-        self.deadline_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)), now)
+    pub(super) fn span(&self, method: &Method) -> (Instant, Option<Instant>) {
+        self.span_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)))
     }
 
-    /// When a stream of replies that begins now is to be over.
-    pub(super) fn stream_deadline(&self, method: &Method, now: Instant) -> Option<Instant> {
-        self.deadline_or(method.timeout(), now)
+    /// The same of a stream of replies.
+    pub(super) fn stream_span(&self, method: &Method) -> (Instant, Option<Instant>) {
+        self.span_or(method.timeout())
     }
 
     #[inline]
-    fn deadline_or(&self, unsaid: Option<Duration>, now: Instant) -> Option<Instant> {
+    fn span_or(&self, unsaid: Option<Duration>) -> (Instant, Option<Instant>) {
         let after = match self.timeout {
             Timeout::Unsaid => unsaid,
             Timeout::None => None,
             Timeout::After(after) => Some(after),
         };
+        let now = match after.is_some_and(|after| after < limits::TIMEOUT_EXACT_BELOW) {
+            true => runtime::now_exact(),
+            false => runtime::now(),
+        };
         let own = after.and_then(|after| now.checked_add(after));
-        match (own, self.limit) {
+        let deadline = match (own, self.limit) {
             (Some(own), Some(limit)) => Some(own.min(limit)),
             (own, limit) => own.or(limit),
-        }
+        };
+        (now, deadline)
     }
 
     /// What a request says beside its message, encoded.

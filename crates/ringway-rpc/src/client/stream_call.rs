@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -60,7 +61,7 @@ impl StreamCall {
         handles_of: impl FnOnce(StreamAt) -> H,
         promise: impl FnOnce(&Opener) -> H,
     ) -> H {
-        let mut task = OpenTask { call: self, place: None, core: 0, opener: None };
+        let mut task = OpenTask { call: self, place: None, deadline: None, core: 0, opener: None };
         let core = hub::with(|hub| {
             let core = hub.core()?;
             task.core = core;
@@ -96,6 +97,8 @@ impl StreamCall {
 struct OpenTask {
     call: StreamCall,
     place: Option<Ticket>,
+    /// Known from its first poll on.
+    deadline: Option<Option<Instant>>,
     /// Whose line the place is in.
     core: u32,
     /// `None` while it is not known whether one is needed, and at the end.
@@ -109,8 +112,11 @@ impl OpenTask {
             return Poll::Ready(Err(failure));
         }
         let pool = hub.pool(call.client)?;
-        let now = runtime::now();
-        let deadline = call.options.stream_deadline(call.method, now);
+        let (now, deadline) = match self.deadline {
+            Some(deadline) => (runtime::now(), deadline),
+            None => call.options.stream_span(call.method),
+        };
+        self.deadline = Some(deadline);
         let waits_for_ready = call.options.waits_for_ready;
         let key = call.options.key();
         let demand = Demand { now, deadline, waits_for_ready, avoid: None, key, tried: None };

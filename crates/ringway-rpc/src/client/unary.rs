@@ -24,7 +24,7 @@ use super::line::Ticket;
 use super::link::{self, NEVER};
 use super::options::CallOptions;
 use super::outcome::Outcome;
-use super::pool::{Demand, NotSent};
+use super::pool::{Demand, NotSent, Pool};
 use super::registry::{self, ClientId};
 use super::tally::{Ended, Tally};
 use crate::limits;
@@ -338,13 +338,8 @@ impl Unary {
             Ok(pool) => pool,
             Err(status) => return Poll::Ready(status),
         };
-        let now = runtime::now();
-        if place.is_none() && self.attempt == 0 {
-            self.deadline = self.options.deadline(self.method, now);
-            self.life = Some(Life { begun: now, sent: None });
-            pool.tally.call_began(self.method, self.request.len());
-            pool.earn_retry();
-        }
+        let now =
+            if place.is_none() && self.attempt == 0 { self.begin(&pool) } else { runtime::now() };
         let deadline = self.deadline;
         let demand = Demand {
             now,
@@ -375,6 +370,17 @@ impl Unary {
             Err(NotSent::Failed(status)) => return Poll::Ready(status),
         }
         Poll::Pending
+    }
+
+    /// Counts the call as begun, and its time from now on.
+    #[inline]
+    fn begin(&mut self, pool: &Pool) -> Instant {
+        let (now, deadline) = self.options.span(self.method);
+        self.deadline = deadline;
+        self.life = Some(Life { begun: now, sent: None });
+        pool.tally.call_began(self.method, self.request.len());
+        pool.earn_retry();
+        now
     }
 
     #[inline]

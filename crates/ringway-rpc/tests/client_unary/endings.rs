@@ -1,0 +1,184 @@
+//! How calls end before their reply: deadlines, cancellation, loss of the connection.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use ringway_rpc::Code;
+use ringway_runtime::spawn;
+use ringway_wire::native::Config;
+
+use crate::hand_server::{HandServer, Request};
+use crate::{MS, connect, echo, poll_once, run};
+
+#[test]
+fn a_deadline_ends_the_call_here_and_cancels_it_there() {
+    run(async {
+        let server = HandServer::start(Config::default(), Rc::new(|_, _| {}));
+        let client = connect(&server);
+        for limit in [5 * MS, 20 * MS, 5 * MS] {
+            let begun = Instant::now();
+            let status = echo(&client, "?").timeout(limit).await.expect_err("no reply");
+            assert!(status.is_deadline_exceeded() && !status.is_not_executed(), "{status:?}");
+            assert!(begun.elapsed() >= limit, "{:?}", begun.elapsed());
+        }
+        server.until(|server| server.connection(0).cancelled.borrow().len() == 3).await;
+        let codes: Vec<_> =
+            server.connection(0).cancelled.borrow().iter().map(|(_, code, _)| *code).collect();
+        assert_eq!(codes, [4, 4, 4]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_deadline_counts_from_the_call_however_long_its_core_was_busy_before() {
+    run(async {
+        let server = HandServer::echo();
+        let client = connect(&server);
+        echo(&client, "connect").await?;
+        let computing = Instant::now();
+        while computing.elapsed() < 200 * MS {
+            std::hint::spin_loop();
+        }
+        assert_eq!(echo(&client, "short").timeout(150 * MS).await?, "short");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_reply_after_the_deadline_is_dropped_and_the_slot_used_again() {
+    run(async {
+        let late = Rc::new(RefCell::new(Vec::new()));
+        let server = HandServer::start(Config::default(), {
+            let late = Rc::clone(&late);
+            Rc::new(move |connection, request: Request| match &request.message {
+                Some(message) if **message == *b"late" => late.borrow_mut().push(request.stream),
+                _ => {
+                    for stream in late.borrow_mut().drain(..) {
+                        assert!(!connection.answer(stream, Bytes::from_static(b"late reply")));
+                    }
+                    connection.echo(request);
+                }
+            })
+        });
+        let client = connect(&server);
+        for turn in 0..20 {
+            let status = echo(&client, "late").timeout(MS).await.expect_err("late");
+            assert!(status.is_deadline_exceeded(), "{status}");
+            let now = format!("now {turn}");
+            assert_eq!(echo(&client, now.clone()).await?, now);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn dropping_a_call_cancels_it_in_every_state() {
+    run(async {
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let server = HandServer::start(Config::default(), {
+            let held = Rc::clone(&held);
+            Rc::new(move |connection, request: Request| match &request.message {
+                Some(message) if message.starts_with(b"hold") => held.borrow_mut().push(request),
+                _ => connection.echo(request),
+            })
+        });
+        let client = connect(&server);
+        // Before the first poll, and while there is no connection yet: nothing is sent.
+        drop(echo(&client, "never polled"));
+        let mut early = Box::pin(echo(&client, "no connection"));
+        assert!(poll_once(early.as_mut()).await.is_pending());
+        drop(early);
+        assert_eq!(echo(&client, "first").await?, "first");
+        assert_eq!(server.requests(), 1);
+
+        // In flight.
+        let mut flying = Box::pin(echo(&client, "hold 1"));
+        assert!(poll_once(flying.as_mut()).await.is_pending());
+        server.until(|server| server.requests() == 2).await;
+        drop(flying);
+        server.until(|server| server.connection(0).cancelled.borrow().len() == 1).await;
+        assert_eq!(server.connection(0).cancelled.borrow()[0].1, Code::Cancelled.number());
+
+        // In flight and not even given to the socket.
+        let mut unsent = Box::pin(echo(&client, "hold 2"));
+        assert!(poll_once(unsent.as_mut()).await.is_pending());
+        drop(unsent);
+
+        // Answered and not looked at.
+        let mut answered = Box::pin(echo(&client, "unseen"));
+        assert!(poll_once(answered.as_mut()).await.is_pending());
+        assert_eq!(echo(&client, "behind it").await?, "behind it");
+        drop(answered);
+
+        // Its slots and numbers serve others.
+        for turn in 0..1_000_u32 {
+            let mut dropped = Box::pin(echo(&client, "hold"));
+            assert!(poll_once(dropped.as_mut()).await.is_pending());
+            if turn % 2 == 0 {
+                drop(dropped);
+                assert_eq!(echo(&client, turn.to_string()).await?, turn.to_string());
+            } else {
+                assert_eq!(echo(&client, turn.to_string()).await?, turn.to_string());
+                drop(dropped);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_lost_connection_fails_its_calls_and_the_next_call_connects_again() {
+    run(async {
+        let server = HandServer::start(
+            Config::default(),
+            Rc::new(|connection, request: Request| match &request.message {
+                Some(message) if **message == *b"die" => connection.kill(),
+                Some(message) if **message == *b"wait" => {}
+                _ => connection.echo(request),
+            }),
+        );
+        let client = connect(&server);
+        let waiting: Vec<_> = (0..10).map(|_| spawn(echo(&client, "wait"))).collect();
+        server.until(|server| server.requests() == 10).await;
+        let died = echo(&client, "die").await.expect_err("the connection was reset");
+        assert!(died.is_unavailable() && !died.is_not_executed(), "{died:?}");
+        for call in waiting {
+            let status = call.await.expect("no panic").expect_err("the same connection");
+            assert!(status.is_unavailable() && !status.is_not_executed(), "{status:?}");
+        }
+        assert_eq!(echo(&client, "again").await?, "again");
+        assert_eq!(server.connections.borrow().len(), 2);
+        Ok(())
+    });
+}
+
+#[test]
+fn dropping_the_last_client_finishes_its_calls_and_closes_its_connections() {
+    run(async {
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let server = HandServer::start(Config::default(), {
+            let held = Rc::clone(&held);
+            Rc::new(move |connection, request| {
+                held.borrow_mut().push((Rc::clone(connection), request));
+            })
+        });
+        let client = connect(&server);
+        let clone = client.clone();
+        let begun = spawn(echo(&client, "begun"));
+        let late = echo(&client, "late");
+        server.until(|server| server.requests() == 1).await;
+        drop(client);
+        drop(clone);
+        let status = late.await.expect_err("its client is gone");
+        assert!(status.is_cancelled(), "{status}");
+        ringway_runtime::yield_now().await;
+        assert_eq!(server.open_connections(), 1, "it still carries a call");
+        let (connection, request) = held.borrow_mut().pop().expect("one call");
+        connection.echo(request);
+        assert_eq!(begun.await.expect("no panic")?, "begun");
+        server.until(|server| server.open_connections() == 0).await;
+        Ok(())
+    });
+}
