@@ -30,7 +30,7 @@ mod trace;
 pub use balance::Policy;
 pub use client::{Call, CallOptions, Client, ClientBuilder, FullCall, Response};
 pub use codec::{Codec, select};
-pub use context::{Cancelled, Context, Peer};
+pub use context::{Context, Done, Peer};
 pub use health::{Health, Serving};
 pub use metadata::{InvalidMetadata, Metadata};
 pub use method::{Kind, Method};

@@ -21,7 +21,7 @@ trait Probe {
     async fn offloaded(&self, context: Context, request: Bytes) -> Result<String, Status>;
     async fn trace(&self, context: Context, request: Bytes) -> Result<Bytes, Status>;
     async fn relay(&self, request: Bytes) -> Result<Bytes, Status>;
-    async fn hang(&self, context: Context, request: Bytes) -> Result<Bytes, Status>;
+    async fn watched(&self, context: Context, request: Bytes) -> Result<Bytes, Status>;
     async fn core(&self, request: Bytes) -> Result<String, Status>;
 }
 
@@ -31,8 +31,8 @@ struct Prober {
     next: Option<Client>,
     /// What lets an offloaded handler go on.
     gate: Option<Mutex<mpsc::Receiver<()>>>,
-    /// Where handlers that were given up tell why.
-    reasons: Option<Mutex<mpsc::Sender<Status>>>,
+    /// Where tasks that handlers left behind tell how their calls ended.
+    ends: Option<Mutex<mpsc::Sender<Option<Status>>>>,
 }
 
 impl Probe for Prober {
@@ -82,14 +82,24 @@ impl Probe for Prober {
         ProbeClient::new(next).trace(request).await
     }
 
-    async fn hang(&self, context: Context, _: Bytes) -> Result<Bytes, Status> {
-        let reasons = self.reasons.as_ref().expect("it is given one");
-        let reasons = reasons.lock().expect("no panic").clone();
-        spawn(async move {
-            context.cancelled().await;
-            let _test_is_over = reasons.send(context.cancel_reason().expect("a reason"));
-        });
-        std::future::pending().await
+    async fn watched(&self, context: Context, request: Bytes) -> Result<Bytes, Status> {
+        let ends = self.ends.as_ref().expect("it is given one");
+        let ends = ends.lock().expect("no panic").clone();
+        if request == "hold" {
+            // Asks only when it is over.
+            spawn(async move { ends.send(context.done().await) });
+            return Ok(request);
+        }
+        let done = context.done();
+        spawn(async move { ends.send(done.await) });
+        match &request[..] {
+            b"wait" => ringway_runtime::yield_now().await,
+            b"hang" => std::future::pending().await,
+            b"panic" => panic!("as the request wants"),
+            b"fail" => return Err(Status::not_found("as the request wants")),
+            _ => {}
+        }
+        Ok(request)
     }
 
     async fn core(&self, _: Bytes) -> Result<String, Status> {
@@ -205,23 +215,43 @@ fn an_offloaded_handler_blocks_a_thread_and_no_core() {
 }
 
 #[test]
-fn a_handler_learns_why_it_was_given_up() {
-    let (sender, reasons) = mpsc::channel();
-    let server = serve(Prober { reasons: Some(Mutex::new(sender)), ..Prober::default() });
-    let heard = || reasons.recv_timeout(LIMIT).expect("the handler is told");
+fn what_a_handler_leaves_behind_learns_why_it_was_given_up() {
+    let (sender, ends) = mpsc::channel();
+    let server = serve(Prober { ends: Some(Mutex::new(sender)), ..Prober::default() });
+    let heard = || ends.recv_timeout(LIMIT).expect("it is told").expect("why");
     let mut caller = Caller::connect(socket_addr(&server));
-    let stream = caller.open("probe.v1.Probe/Hang", b"");
+    let stream = caller.open("probe.v1.Probe/Watched", b"hang");
     support::eventually("it runs", || server.stats().in_flight == 1);
     caller.cancel(stream, "changed my mind");
     assert_eq!(heard().to_string(), "CANCELLED: changed my mind");
-    caller.open_with("probe.v1.Probe/Hang", Some(b""), true, |open| {
+    caller.open_with("probe.v1.Probe/Watched", Some(b"hang"), true, |open| {
         open.timeout = Some(std::time::Duration::from_millis(20));
     });
     assert_eq!(heard().code(), Code::DeadlineExceeded);
-    caller.open("probe.v1.Probe/Hang", b"");
+    caller.open("probe.v1.Probe/Watched", b"hang");
     support::eventually("it runs", || server.stats().in_flight == 1);
     drop(caller);
     assert_eq!(heard().to_string(), "CANCELLED: the connection was lost");
+    end(server);
+}
+
+#[test]
+fn what_a_handler_leaves_behind_learns_that_its_call_was_answered() {
+    let (sender, ends) = mpsc::channel();
+    let server = serve(Prober { ends: Some(Mutex::new(sender)), ..Prober::default() });
+    let mut caller = Caller::connect(socket_addr(&server));
+    for (request, code) in [
+        ("", Code::Ok),
+        ("wait", Code::Ok),
+        ("hold", Code::Ok),
+        ("fail", Code::NotFound),
+        ("panic", Code::Internal),
+    ] {
+        let answer = caller.call("probe.v1.Probe/Watched", request.as_bytes());
+        assert_eq!(answer.code, code, "{request}");
+        let end = ends.recv_timeout(LIMIT).expect("it is told");
+        assert!(end.is_none(), "{request}: {end:?}");
+    }
     end(server);
 }
 

@@ -1,6 +1,6 @@
 //! What a handler may know of the call that it serves.
 
-mod cancel;
+mod end;
 mod peer;
 
 use std::any::{Any, TypeId};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use ringway_runtime::CoreHandle;
 
-use self::cancel::Cancel;
+use self::end::End;
 use crate::limits;
 use crate::metadata::{InvalidMetadata, Metadata};
 use crate::method::Method;
 use crate::status::{Code, Status};
 use crate::trace::TraceContext;
 
-pub use cancel::Cancelled;
+pub use end::Done;
 pub use peer::Peer;
 
 /// A call as its handler sees it: who calls, with what metadata, until when, and whether the caller
@@ -52,7 +52,7 @@ struct State {
     trailers: RefCell<Metadata>,
     extensions: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     /// Made for the first who asks or cancels.
-    cancel: OnceCell<Arc<Cancel>>,
+    end: OnceCell<Arc<End>>,
 }
 
 /// What is known of every call when it begins.
@@ -128,17 +128,33 @@ impl Context {
     /// A handler that waits is dropped then; this is for blocking work, and for tasks that outlive
     /// their handler.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancel.get().is_some_and(|cancel| cancel.is_cancelled())
+        self.0.end.get().is_some_and(|end| end.is_cancelled())
     }
 
-    /// Waits until the call is cancelled. For a call that ends in another way it waits for ever.
-    pub fn cancelled(&self) -> Cancelled {
-        Cancelled::new(Arc::clone(self.cancellation()))
+    /// Waits until the call is over: `None` when it was answered, the reason when it was cancelled.
+    /// For what a handler leaves behind when it ends.
+    ///
+    /// ```
+    /// use ringway_rpc::{Context, Status};
+    ///
+    /// async fn subscribe(context: Context, topic: String) -> Result<(), Status> {
+    ///     let done = context.done();
+    ///     ringway_runtime::spawn(async move {
+    ///         match done.await {
+    ///             Some(reason) => println!("{topic}: given up, {reason}"),
+    ///             None => println!("{topic}: done"),
+    ///         }
+    ///     });
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn done(&self) -> Done {
+        Done::new(Arc::clone(self.end()))
     }
 
     /// Why the call was cancelled, with the caller's words if it used any.
     pub fn cancel_reason(&self) -> Option<Status> {
-        self.0.cancel.get()?.status()
+        self.0.end.get()?.reason()
     }
 
     /// Sets metadata that the caller gets with the outcome of the call.
@@ -194,7 +210,7 @@ impl Context {
             initial_taken: Cell::new(false),
             trailers: RefCell::default(),
             extensions: RefCell::default(),
-            cancel: OnceCell::new(),
+            end: OnceCell::new(),
         }))
     }
 
@@ -204,18 +220,20 @@ impl Context {
         (state.metadata, state.trace) = (metadata, trace);
     }
 
-    /// Keeps the memory for the next call, if nobody else holds the context.
+    /// The call was answered. Tells whoever waits for that, and keeps the memory for the next call
+    /// if nobody else holds the context.
     #[inline]
     pub(crate) fn recycle(mut self) {
-        if let Some(state) = Rc::get_mut(&mut self.0) {
-            state.clear();
-            if let Some(spare) = SPARE.replace(Some(self.0)) {
-                SPARES.with_borrow_mut(|spares| {
-                    if spares.len() < limits::SPARE_CONTEXTS_MAX {
-                        spares.push(spare);
-                    }
-                });
-            }
+        let Some(state) = Rc::get_mut(&mut self.0) else {
+            return self.end().answer();
+        };
+        state.clear();
+        if let Some(spare) = SPARE.replace(Some(self.0)) {
+            SPARES.with_borrow_mut(|spares| {
+                if spares.len() < limits::SPARE_CONTEXTS_MAX {
+                    spares.push(spare);
+                }
+            });
         }
     }
 
@@ -228,7 +246,7 @@ impl Context {
 
     /// Tells whoever looks. The first reason counts.
     pub(crate) fn cancel(&self, code: Code, reason: &str) {
-        self.cancellation().cancel(code, reason);
+        self.end().cancel(code, reason);
     }
 
     /// Whether there is initial metadata that has not been sent.
@@ -254,7 +272,7 @@ impl Context {
     }
 
     /// What it takes to make a context of the same call on another thread, where the same
-    /// cancellation is seen.
+    /// end is seen.
     pub(crate) fn to_sendable(&self) -> Sendable {
         let begun = &self.0.begun;
         Sendable {
@@ -264,12 +282,12 @@ impl Context {
             attempt: begun.attempt,
             trace: self.0.trace,
             metadata: self.0.metadata.clone(),
-            cancel: Arc::clone(self.cancellation()),
+            end: Arc::clone(self.end()),
         }
     }
 
-    fn cancellation(&self) -> &Arc<Cancel> {
-        self.0.cancel.get_or_init(Arc::default)
+    fn end(&self) -> &Arc<End> {
+        self.0.end.get_or_init(Arc::default)
     }
 }
 
@@ -287,7 +305,9 @@ impl State {
             self.trailers.take();
         }
         self.extensions.get_mut().clear();
-        self.cancel.take();
+        if let Some(end) = self.end.take() {
+            end.answer();
+        }
     }
 }
 
@@ -308,7 +328,7 @@ pub(crate) struct Sendable {
     attempt: u8,
     trace: Option<TraceContext>,
     metadata: Metadata,
-    cancel: Arc<Cancel>,
+    end: Arc<End>,
 }
 
 impl Sendable {
@@ -321,7 +341,7 @@ impl Sendable {
         };
         let mut context = Context::begin(begun);
         context.set_said(self.metadata, self.trace);
-        _ = context.0.cancel.set(self.cancel); // a new context has none
+        _ = context.0.end.set(self.end); // a new context has none
         context
     }
 }
@@ -354,7 +374,7 @@ impl fmt::Debug for Context {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::pin::pin;
+    use std::pin::{Pin, pin};
     use std::task::{self, Poll, Waker};
 
     use super::*;
@@ -419,13 +439,38 @@ pub(crate) mod tests {
     fn cancelling_wakes_who_waits_and_the_first_reason_counts() {
         let context = sample();
         let mut cx = task::Context::from_waker(Waker::noop());
-        let mut cancelled = pin!(context.cancelled());
-        assert!(cancelled.as_mut().poll(&mut cx).is_pending() && !context.is_cancelled());
+        let mut done = pin!(context.done());
+        assert!(done.as_mut().poll(&mut cx).is_pending() && !context.is_cancelled());
         context.cancel(Code::DeadlineExceeded, "too late");
         context.cancel(Code::Cancelled, "and again");
-        assert_eq!(cancelled.as_mut().poll(&mut cx), Poll::Ready(()));
+        let Poll::Ready(Some(told)) = done.as_mut().poll(&mut cx) else {
+            panic!("it was cancelled");
+        };
         let reason = context.cancel_reason().expect("cancelled");
         assert_eq!(reason.to_string(), "DEADLINE_EXCEEDED: too late");
+        assert_eq!(told.to_string(), reason.to_string());
+    }
+
+    #[test]
+    fn the_end_of_a_call_is_told_whether_its_context_is_held_or_not() {
+        let mut cx = task::Context::from_waker(Waker::noop());
+        let mut is_answered = |done: &mut Done| match Pin::new(done).poll(&mut cx) {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(reason)) => panic!("it was not cancelled: {reason}"),
+            Poll::Pending => false,
+        };
+        let context = sample();
+        let mut done = context.done();
+        assert!(!is_answered(&mut done));
+        context.recycle();
+        assert!(is_answered(&mut done));
+
+        let context = sample();
+        let held = context.clone();
+        context.recycle();
+        assert!(is_answered(&mut held.done()), "also for those who ask later");
+        held.cancel(Code::Cancelled, "too late");
+        assert!(!held.is_cancelled() && held.cancel_reason().is_none());
     }
 
     #[test]

@@ -128,8 +128,9 @@ impl WaitingCall {
         let entry = core.entry(self.admitted.place);
         core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
         let call = connection.calls.borrow_mut().remove(self.admitted.stream);
-        let answered = match call {
-            Some(_) => {
+        // What it holds of the context goes, so that its memory is used again.
+        let answered = match call.map(drop) {
+            Some(()) => {
                 let answered = connection.finish(&self.admitted, &context, outcome, scratch);
                 close_span(&span, answered.code);
                 answered
@@ -151,9 +152,10 @@ pub(super) const CANCELLED: Answered = Answered { code: Code::Cancelled, bytes: 
 impl Drop for WaitingCall {
     /// Dropped before it had an answer: the client has given up, or the connection is gone.
     fn drop(&mut self) {
-        if self.running.is_none() {
+        let Some(running) = &self.running else {
             return;
-        }
+        };
+        running.context.cancel(Code::Cancelled, "the handler was dropped");
         let core = self.connection.core();
         core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
         core.end(core.entry(self.admitted.place), self.admitted.measures, CANCELLED);

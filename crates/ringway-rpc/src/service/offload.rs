@@ -116,11 +116,11 @@ where
         return Answer { reply: Err(why), initial: Metadata::new(), trailers: Metadata::new() };
     }
     let mut future = pin!(handler(context.clone()));
-    let mut cancelled = pin!(context.cancelled());
+    let mut done = pin!(context.done());
     let reply = parked::block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
         Poll::Pending => {
-            ready!(cancelled.as_mut().poll(cx));
-            Poll::Ready(Err(context.cancel_reason().expect("a cancelled call has a reason")))
+            let reason = ready!(done.as_mut().poll(cx));
+            Poll::Ready(Err(reason.unwrap_or_else(|| Status::cancelled("the call is over"))))
         }
         ready => ready,
     }));

@@ -1,4 +1,4 @@
-//! The cancellation of a call, which several threads may look at.
+//! The end of a call, which several threads may look at.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,37 +8,53 @@ use std::task::{Context, Poll, Waker};
 
 use crate::status::{Code, Status};
 
-/// Set once.
+/// Whether a call is over, and how. The first end counts.
 #[derive(Default)]
-pub(super) struct Cancel {
+pub(super) struct End {
     cancelled: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    status: Option<Status>,
+    how: Option<How>,
     /// As many as there are futures that wait, which keep the index of theirs.
     waiting: Vec<Option<Waker>>,
 }
 
-impl Cancel {
+enum How {
+    Answered,
+    Cancelled(Status),
+}
+
+impl End {
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    pub(super) fn status(&self) -> Option<Status> {
-        self.lock().status.clone()
+    /// Why it was cancelled, if so.
+    pub(super) fn reason(&self) -> Option<Status> {
+        self.lock().reason()
+    }
+
+    pub(super) fn answer(&self) {
+        let state = self.lock();
+        if state.how.is_none() {
+            Self::end(state, How::Answered);
+        }
     }
 
     pub(super) fn cancel(&self, code: Code, reason: &str) {
-        let mut state = self.lock();
-        if state.status.is_some() {
-            return;
+        let state = self.lock();
+        if state.how.is_none() {
+            self.cancelled.store(true, Ordering::Release);
+            Self::end(state, How::Cancelled(Status::new(code, reason.to_owned())));
         }
-        state.status = Some(Status::new(code, reason.to_owned()));
+    }
+
+    fn end(mut state: MutexGuard<'_, State>, how: How) {
+        state.how = Some(how);
         let waiting = std::mem::take(&mut state.waiting);
-        self.cancelled.store(true, Ordering::Release);
         drop(state);
         waiting.into_iter().flatten().for_each(Waker::wake);
     }
@@ -49,27 +65,36 @@ impl Cancel {
     }
 }
 
-/// Waits for the cancellation of a call; made by [`Context::cancelled`](super::Context::cancelled).
-#[must_use = "a future does nothing until it is awaited"]
-pub struct Cancelled {
-    cancel: Arc<Cancel>,
-    place: Option<usize>,
-}
-
-impl Cancelled {
-    pub(super) fn new(cancel: Arc<Cancel>) -> Self {
-        Self { cancel, place: None }
+impl State {
+    fn reason(&self) -> Option<Status> {
+        match &self.how {
+            Some(How::Cancelled(status)) => Some(status.clone()),
+            Some(How::Answered) | None => None,
+        }
     }
 }
 
-impl Future for Cancelled {
-    type Output = ();
+/// Waits for the end of a call; made by [`Context::done`](super::Context::done).
+#[must_use = "a future does nothing until it is awaited"]
+pub struct Done {
+    end: Arc<End>,
+    place: Option<usize>,
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+impl Done {
+    pub(super) fn new(end: Arc<End>) -> Self {
+        Self { end, place: None }
+    }
+}
+
+impl Future for Done {
+    type Output = Option<Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Status>> {
         let this = &mut *self;
-        let mut state = this.cancel.lock();
-        if state.status.is_some() {
-            return Poll::Ready(());
+        let mut state = this.end.lock();
+        if state.how.is_some() {
+            return Poll::Ready(state.reason());
         }
         let free = || state.waiting.iter().position(Option::is_none);
         let place = match this.place.or_else(free) {
@@ -85,17 +110,17 @@ impl Future for Cancelled {
     }
 }
 
-impl Drop for Cancelled {
+impl Drop for Done {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
-        if let Some(waker) = self.cancel.lock().waiting.get_mut(place) {
+        if let Some(waker) = self.end.lock().waiting.get_mut(place) {
             *waker = None;
         }
     }
 }
 
-impl fmt::Debug for Cancelled {
+impl fmt::Debug for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancelled").field("cancelled", &self.cancel.is_cancelled()).finish()
+        f.debug_struct("Done").field("cancelled", &self.end.is_cancelled()).finish()
     }
 }
