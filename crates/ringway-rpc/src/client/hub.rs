@@ -250,6 +250,11 @@ impl Hub {
         self.link(key).is_none_or(|link| !link.is_open())
     }
 
+    /// Whether the server has lowered its lease on the connection since that was `lease_cuts`.
+    pub(super) fn has_cut_lease(&self, key: LinkKey, lease_cuts: u32) -> bool {
+        self.link(key).is_some_and(|link| link.lease_cuts() != lease_cuts)
+    }
+
     /// Gives a call up, and tells its server.
     pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) {
         let cell = self.cells.borrow_mut().abandon(key);

@@ -123,6 +123,12 @@ impl Link {
         self.state.borrow().machine.capacity()
     }
 
+    /// How often the server has lowered the number of calls that it takes at once.
+    #[inline]
+    pub(super) fn lease_cuts(&self) -> u32 {
+        self.state.borrow().machine.lease_cuts()
+    }
+
     /// Whether new calls may be given to it, now or later.
     #[inline]
     pub(super) fn is_open(&self) -> bool {

@@ -119,6 +119,8 @@ struct Flying {
     /// The number of its host in the pool.
     host: usize,
     begun: Instant,
+    /// Of the connection, when it was sent.
+    lease_cuts: u32,
 }
 
 impl Unary {
@@ -222,7 +224,7 @@ impl Unary {
                 }
                 Err(failure) => {
                     self.tried = Some(flying.host);
-                    if let Some(failure) = self.after(hub, failure, Some(flying.link), cx) {
+                    if let Some(failure) = self.after(hub, failure, Some(flying), cx) {
                         return self.failed(hub, failure);
                     }
                 }
@@ -252,23 +254,29 @@ impl Unary {
         &mut self,
         hub: &Hub,
         failure: Status,
-        link: Option<LinkKey>,
+        flown: Option<Flying>,
         cx: &mut Context<'_>,
     ) -> Option<Status> {
         let Some(pool) = hub.known_pool(self.client).filter(|_| !self.is_hedged) else {
             return Some(failure);
         };
-        // What a connection leaves behind adds nothing to what was under way before it went.
-        let is_free = self.attempt == 0 && link.is_some_and(|link| hub.is_leaving(link));
+        let is_leaving = flown.is_some_and(|flown| hub.is_leaving(flown.link));
+        let has_crossed =
+            flown.is_some_and(|flown| hub.has_cut_lease(flown.link, flown.lease_cuts));
+        // What a connection leaves behind, or refuses because it crossed a smaller lease, adds
+        // nothing to what was under way before.
+        let is_free = self.attempt == 0 && (is_leaving || has_crossed);
         let method = self.method;
         let is_afforded = || is_free || pool.affords(method);
-        let elsewhere = failure.is_not_executed() && failure.is_unavailable() && !self.replaced;
-        if let Some(link) = link.filter(|link| elsewhere && pool.has_other(*link)) {
+        let is_to_move = failure.is_not_executed() && failure.is_unavailable() && !self.replaced;
+        let elsewhere = flown.map(|flown| flown.link);
+        let elsewhere = elsewhere.filter(|link| is_to_move && pool.has_other(*link));
+        if elsewhere.is_some() || is_to_move && has_crossed {
             if !is_afforded() {
                 return Some(failure);
             }
             self.replaced = true;
-            self.stage = Stage::New { avoid: Some(link) };
+            self.stage = Stage::New { avoid: elsewhere };
         } else {
             let Some(wait) = self.wait_before_retry(&failure).filter(|_| is_afforded()) else {
                 return Some(failure);
@@ -364,7 +372,9 @@ impl Unary {
                 if let Some(life) = &mut self.life {
                     life.sent.get_or_insert(now);
                 }
-                self.stage = Stage::Flying(Flying { cell, link: link.key, host, begun: now });
+                let lease_cuts = link.lease_cuts();
+                let (link, begun) = (link.key, now);
+                self.stage = Stage::Flying(Flying { cell, link, host, begun, lease_cuts });
             }
             Err(NotSent::Waits(place)) => self.stage = Stage::Waiting(place),
             Err(NotSent::Failed(status)) => return Poll::Ready(status),

@@ -22,6 +22,8 @@ pub struct Client {
     pub(super) link: Link,
     /// Calls that may be in flight by the server's lease.
     pub(super) permits: usize,
+    /// How often that has become less.
+    pub(super) lease_cuts: u32,
     /// The server takes no more calls.
     pub(super) is_draining: bool,
     /// A call found no room since the last `Capacity`.
@@ -94,6 +96,7 @@ impl Client {
         Self {
             link,
             permits: usize::MAX,
+            lease_cuts: 0,
             is_draining: false,
             is_starved: false,
             announced: Vec::new(),
@@ -265,6 +268,13 @@ impl Client {
         }
         let most = self.permits.min(self.link.peer.max_streams as usize);
         most.saturating_sub(self.link.slots.live())
+    }
+
+    /// How often the server's lease has become smaller, going round. A call that was opened before
+    /// the last time may have been refused because it crossed that on its way (section 8).
+    #[must_use]
+    pub fn lease_cuts(&self) -> u32 {
+        self.lease_cuts
     }
 
     /// Calls that have begun and whose RESPONSE has not come, cancelled ones among them.

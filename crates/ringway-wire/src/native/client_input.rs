@@ -191,7 +191,10 @@ impl Client {
                 }
             }
             FrameKind::Lease => {
-                self.permits = frame.header.aux as usize;
+                let permits = frame.header.aux as usize;
+                let is_less = permits < self.permits;
+                self.lease_cuts = self.lease_cuts.wrapping_add(u32::from(is_less));
+                self.permits = permits;
                 self.note_room();
                 Ok(None)
             }
