@@ -166,6 +166,8 @@ fn a_stream_whose_server_is_not_there_fails() {
         let mut replies = client.server_stream::<Bytes, Bytes>(&COUNT, RAW, RAW, number(1));
         let status = replies.next().await.expect_err("nobody listens");
         assert!(status.is_unavailable(), "{status:?}");
+        let what = format!("test.Test/Count: cannot connect to tcp://{address} ");
+        assert!(status.message().starts_with(&what), "{status}");
         Ok(())
     });
 }
@@ -181,6 +183,8 @@ fn a_deadline_ends_a_stream() {
             let (_sink, mut replies) = hasty.bidi::<Bytes, Bytes>(&TALK, RAW, RAW);
             let status = replies.next().await.expect_err("no message before the deadline");
             assert!(status.is_deadline_exceeded(), "{status:?}");
+            assert!(status.message().starts_with("test.Test/Talk: no "), "{status}");
+            assert!(status.message().contains(&server.url()), "{status}");
         }
         server.until(|server| server.connection(0).cancelled.borrow().len() == 2).await;
         Ok(())

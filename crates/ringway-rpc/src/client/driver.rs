@@ -1,13 +1,12 @@
 //! The task of one connection: brings what arrives to the machine and carries its output away, once
 //! a turn of the core.
 
-use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use ringway_net::Connection;
+use ringway_net::{Address, Connection};
 use ringway_runtime::{self as runtime, Sleep};
 use ringway_wire::native::Outgoing;
 
@@ -53,8 +52,8 @@ impl Driver {
     }
 
     /// Says why it is dropped before its end.
-    pub(super) fn give_up(&mut self, why: &str) {
-        self.why = why.to_owned();
+    pub(super) fn give_up(&mut self, why: String) {
+        self.why = why;
     }
 
     fn turn(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<()> {
@@ -62,7 +61,7 @@ impl Driver {
         hub.set_look(now);
         let mut ended = self.receive(hub, now, cx);
         if let Err(violation) = self.link.on_time(hub, hub.since_origin(now), &mut self.woken) {
-            ended = self.ends(format_args!("the server was given up: {violation}"));
+            ended = self.ends(|address| format!("{address} was given up: {violation}"));
         }
         self.flush(cx);
         if self.link.has_events() {
@@ -86,16 +85,17 @@ impl Driver {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(Some(view))) => view,
                 Poll::Ready(Ok(None)) => {
-                    return self.ends("the server has closed the connection");
+                    return self.ends(|address| format!("{address} has closed the connection"));
                 }
                 Poll::Ready(Err(error)) => {
-                    return self.ends(format_args!("the connection was lost: {error}"));
+                    return self
+                        .ends(|address| format!("the connection to {address} was lost: {error}"));
                 }
             };
             self.heard = true;
             let taken = self.link.take_in(hub, &view, hub.since_origin(now), &mut self.woken);
             if let Err(violation) = taken {
-                return self.ends(format_args!("the server broke the protocol: {violation}"));
+                return self.ends(|address| format!("{address} broke the protocol: {violation}"));
             }
         }
         cx.waker().wake_by_ref();
@@ -132,14 +132,14 @@ impl Driver {
             self.idle_since = None;
             None
         } else if !self.link.is_open() && !self.link.has_output() {
-            return self.ends("the connection was not needed any more");
+            return self.ends(not_needed);
         } else {
             let since = *self.idle_since.get_or_insert(now);
             Some(since + limits::SPARE_CONNECTION_KEPT).filter(|_| self.link.host.has_spare())
         };
         if spare_at.is_some_and(|at| at <= now) {
             self.link.close();
-            return self.ends("the connection was not needed any more");
+            return self.ends(not_needed);
         }
         let next = self.link.next_time().and_then(|next| hub.instant(next));
         let wanted = match (next, spare_at) {
@@ -167,10 +167,14 @@ impl Driver {
         }
     }
 
-    fn ends(&mut self, why: impl fmt::Display) -> Poll<()> {
-        self.why = why.to_string();
+    fn ends(&mut self, why: impl FnOnce(&Address) -> String) -> Poll<()> {
+        self.why = why(self.link.host.address());
         Poll::Ready(())
     }
+}
+
+fn not_needed(address: &Address) -> String {
+    format!("the connection to {address} was not needed any more")
 }
 
 impl Future for Driver {

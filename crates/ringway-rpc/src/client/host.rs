@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use ringway_net::Address;
 use ringway_runtime as runtime;
 
 use super::builder::Plan;
@@ -14,6 +15,7 @@ use crate::limits;
 pub(super) struct Host {
     /// Its number in the plan.
     number: usize,
+    address: Address,
     /// Those that take calls, and those that only finish theirs.
     links: RefCell<Vec<Rc<Link>>>,
     /// Attempts to connect that are under way.
@@ -31,6 +33,7 @@ impl Host {
     pub(super) fn new(number: usize, plan: &Plan) -> Rc<Self> {
         Rc::new(Self {
             number,
+            address: plan.targets[number].host.address.clone(),
             links: RefCell::default(),
             connecting: Cell::new(0),
             failures: Cell::new(0),
@@ -43,6 +46,10 @@ impl Host {
 
     pub(super) fn number(&self) -> usize {
         self.number
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// The connection with the least under way that has room.

@@ -277,7 +277,11 @@ impl Link {
         let state = &mut *self.state.borrow_mut();
         if state.next_deadline <= now {
             state.lives.tell_time(now);
-            let ended = state.expire(now, &mut hub.cells.borrow_mut(), woken);
+            let late = || {
+                let address = self.host.address();
+                Status::deadline_exceeded(format!("no reply from {address} before the deadline"))
+            };
+            let ended = state.expire(now, late, &mut hub.cells.borrow_mut(), woken);
             self.in_flight.set(self.in_flight.get() - ended);
         }
         if state.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -328,6 +332,7 @@ impl Link {
             match state.entries[slot].kind {
                 Kind::Unary(cell) => woken.extend(cells.end(cell, Err(status))),
                 Kind::Stream => {
+                    let status = state.lives.named(stream.slot(), status);
                     state.lives.ended(stream.slot(), Some(&status));
                     state.streams.finish(stream, Err(status));
                 }
@@ -369,7 +374,13 @@ impl State {
     /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
     /// were calls at once, and looked through only when a deadline of one has come: calls that are
     /// answered in time cost nothing here.
-    fn expire(&mut self, now: Duration, cells: &mut Cells, woken: &mut Vec<Waker>) -> u32 {
+    fn expire(
+        &mut self,
+        now: Duration,
+        late: impl Fn() -> Status,
+        cells: &mut Cells,
+        woken: &mut Vec<Waker>,
+    ) -> u32 {
         let mut ended = 0;
         let mut next = NEVER;
         for slot in 0..self.entries.len() {
@@ -380,14 +391,12 @@ impl State {
                 next = next.min(deadline);
                 continue;
             }
-            let why = "no reply before the deadline";
             match kind {
-                Kind::Unary(cell) => {
-                    woken.extend(cells.end(cell, Err(Status::deadline_exceeded(why))));
-                }
+                Kind::Unary(cell) => woken.extend(cells.end(cell, Err(late()))),
                 Kind::Stream => {
+                    let late = self.lives.named(stream.slot(), late());
                     self.lives.given_up(stream.slot(), Code::DeadlineExceeded);
-                    self.streams.finish(stream, Err(Status::deadline_exceeded(why)));
+                    self.streams.finish(stream, Err(late));
                 }
             }
             self.entries[slot].stream = None;

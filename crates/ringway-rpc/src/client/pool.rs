@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use ringway_net::Address;
 use ringway_runtime as runtime;
 use ringway_wire::native::OpenError;
 
@@ -18,6 +19,7 @@ use super::hub::{self, LinkKey};
 use super::line::{Line, Ticket};
 use super::link::Link;
 use super::tally::Tally;
+use crate::limits;
 use crate::method::Method;
 use crate::resilience::RetryBudget;
 use crate::status::Status;
@@ -108,7 +110,8 @@ impl Pool {
                     Err(OpenError::Full | OpenError::Leased) => {}
                     Err(OpenError::TooLarge) => {
                         self.leave(place);
-                        let why = "the metadata is longer than the server takes";
+                        let address = link.host.address();
+                        let why = format!("the metadata is longer than {address} takes");
                         return Err(NotSent::Failed(Status::resource_exhausted(why)));
                     }
                     Err(_) => link.close(), // to be asked no more
@@ -127,9 +130,9 @@ impl Pool {
     fn wait(self: &Rc<Self>, demand: &Demand, place: Option<Ticket>, waker: &Waker) -> NotSent {
         let mut line = self.line.borrow_mut();
         if place.is_none() && line.is_full() {
-            return NotSent::Failed(
-                Status::resource_exhausted("too many calls wait for a connection").not_executed(),
-            );
+            let (most, servers) = (limits::WAITING_CALLS_MAX, self.servers());
+            let why = format!("{most} calls wait for a connection to {servers} already");
+            return NotSent::Failed(Status::resource_exhausted(why).not_executed());
         }
         let ticket = line.wait(place, waker, demand.deadline);
         drop(line);
@@ -196,7 +199,10 @@ impl Pool {
         if demand.deadline.is_some_and(|deadline| deadline <= demand.now) {
             let why = match self.last_failure() {
                 Some(failure) => format!("no connection before the deadline: {failure}"),
-                None => String::from("no connection had room before the deadline"),
+                None => {
+                    let servers = self.servers();
+                    format!("no connection to {servers} had room before the deadline")
+                }
             };
             return Some(Status::deadline_exceeded(why).not_executed());
         }
@@ -205,6 +211,14 @@ impl Pool {
         }
         let why = self.last_failure().unwrap_or_else(|| String::from("no host"));
         Some(Status::unavailable(why).not_executed())
+    }
+
+    /// Where calls go, for people.
+    fn servers(&self) -> String {
+        match &*self.hosts {
+            [host] => host.address().to_string(),
+            hosts => format!("any of {} servers", hosts.len()),
+        }
     }
 
     fn last_failure(&self) -> Option<String> {
@@ -360,7 +374,7 @@ async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
         hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
     });
     let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
-    let Some(driver) = greeted(driver, pool.plan.connect_timeout).await else {
+    let Some(driver) = greeted(driver, pool.plan.connect_timeout, host.address()).await else {
         return;
     };
     if pool.closed.get() {
@@ -375,14 +389,14 @@ async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
 ///
 /// No call is given to it earlier: a server that shuts down closes connections that only its kernel
 /// has accepted, and nobody could tell then that the calls on them were not executed.
-async fn greeted(mut driver: Driver, limit: Duration) -> Option<Driver> {
+async fn greeted(mut driver: Driver, limit: Duration, address: &Address) -> Option<Driver> {
     let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
         Poll::Ready(()) => Poll::Ready(false),
         Poll::Pending if driver.has_heard() => Poll::Ready(true),
         Poll::Pending => Poll::Pending,
     });
     let goes_on = runtime::timeout(limit, greeting).await.unwrap_or_else(|_| {
-        driver.give_up("the server accepts connections, and says nothing");
+        driver.give_up(format!("{address} accepts connections, and says nothing"));
         false
     });
     goes_on.then_some(driver)

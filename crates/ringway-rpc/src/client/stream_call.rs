@@ -74,7 +74,9 @@ impl StreamCall {
         let opener = Opener::new();
         let handles = promise(&opener);
         match core {
-            Some(Poll::Ready(outcome)) => opener.complete(outcome),
+            Some(Poll::Ready(outcome)) => {
+                opener.complete(outcome.map_err(|failure| failure.of_call(task.call.method)));
+            }
             Some(Poll::Pending) => {
                 task.opener = Some(opener);
                 runtime::spawn_named("rpc stream to be opened", task);
@@ -164,7 +166,7 @@ impl Future for OpenTask {
             Poll::Pending => ready!(hub::with(|hub| self.poll_open(hub, cx))),
         };
         if let Some(opener) = self.opener.take() {
-            opener.complete(outcome);
+            opener.complete(outcome.map_err(|failure| failure.of_call(self.call.method)));
         }
         Poll::Ready(())
     }

@@ -60,6 +60,14 @@ impl StreamLives {
         }
     }
 
+    /// The failure of the stream of a slot, which has not ended yet, with its method's name.
+    pub(super) fn named(&self, slot: u32, failure: Status) -> Status {
+        match self.lives.get(slot as usize) {
+            Some(Some(life)) => failure.of_call(life.method),
+            _ => failure,
+        }
+    }
+
     fn end(&mut self, slot: u32, code: Code) -> bool {
         let Some(life) = self.lives.get_mut(slot as usize).and_then(Option::take) else {
             return false;

@@ -315,7 +315,7 @@ impl Unary {
         if let Some(pool) = hub.known_pool(self.client) {
             self.count_end(&pool.tally, failure.code(), 0, runtime::now());
         }
-        self.over(Err(failure))
+        self.over(Err(failure.of_call(self.method)))
     }
 
     /// Counts the call as ended, once.

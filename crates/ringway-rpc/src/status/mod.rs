@@ -15,6 +15,7 @@ use bytes::Bytes;
 pub use code::Code;
 
 use crate::metadata::Metadata;
+use crate::method::Method;
 
 /// Why a call did not succeed: a code, a text for people, and details for programs.
 ///
@@ -124,6 +125,14 @@ impl Status {
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.0.metadata = metadata;
+        self
+    }
+
+    /// Says which call it is about, where this side has made it up.
+    pub(crate) fn of_call(mut self, method: &Method) -> Self {
+        if self.0.origin == Origin::Local {
+            self.0.message = format!("{}: {}", method.name(), self.0.message).into();
+        }
         self
     }
 

@@ -22,6 +22,8 @@ fn a_deadline_ends_the_call_here_and_cancels_it_there() {
             let status = echo(&client, "?").timeout(limit).await.expect_err("no reply");
             assert!(status.is_deadline_exceeded() && !status.is_not_executed(), "{status:?}");
             assert!(begun.elapsed() >= limit, "{:?}", begun.elapsed());
+            let what = format!("no reply from {} before the deadline", server.url());
+            assert_eq!(status.message(), format!("test.Test/Echo: {what}"));
         }
         server.until(|server| server.connection(0).cancelled.borrow().len() == 3).await;
         let codes: Vec<_> =
@@ -144,6 +146,8 @@ fn a_lost_connection_fails_its_calls_and_the_next_call_connects_again() {
         server.until(|server| server.requests() == 10).await;
         let died = echo(&client, "die").await.expect_err("the connection was reset");
         assert!(died.is_unavailable() && !died.is_not_executed(), "{died:?}");
+        let what = format!("test.Test/Echo: the connection to {} was lost: ", server.url());
+        assert!(died.message().starts_with(&what), "{died}");
         for call in waiting {
             let status = call.await.expect("no panic").expect_err("the same connection");
             assert!(status.is_unavailable() && !status.is_not_executed(), "{status:?}");

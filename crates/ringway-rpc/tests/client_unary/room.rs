@@ -56,6 +56,8 @@ fn a_lease_holds_calls_back_until_it_grows() {
         for _ in 0..2 {
             let status = echo(&client, "held").timeout(30 * MS).await.expect_err("no permit");
             assert!(status.is_deadline_exceeded() && status.is_not_executed(), "{status:?}");
+            let what = format!("no connection to {} had room before the deadline", server.url());
+            assert_eq!(status.message(), format!("test.Test/Echo: {what}"));
         }
         let waiting: Vec<_> = (0..5).map(|n| spawn(echo(&client, n.to_string()))).collect();
         ringway_runtime::yield_now().await;
