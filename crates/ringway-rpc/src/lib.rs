@@ -28,7 +28,10 @@ mod streaming;
 mod trace;
 
 pub use balance::Policy;
-pub use client::{Call, CallOptions, Client, ClientBuilder, FullCall, Response};
+pub use client::{
+    Call, CallOptions, Client, ClientBuilder, FullCall, IncomingReply, NextCall, OutgoingCall,
+    Response,
+};
 pub use codec::{Codec, select};
 pub use context::{Context, Done, Peer};
 pub use health::{Health, Serving};

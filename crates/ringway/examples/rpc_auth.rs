@@ -1,12 +1,13 @@
-//! Who may call what: an interceptor checks the token of every call and tells the handlers whose
-//! it is; the client gives all its calls a token.
+//! Who may call what: an interceptor of the client gives all its calls a token; one of the server
+//! checks the token of every call and tells the handlers whose it is.
 //!
 //! Run it: `cargo run --release --example rpc_auth`. It calls itself and ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ringway::rpc::{CallOptions, Client, Context, Next, Reply, Server, Status};
+use ringway::net::Address;
+use ringway::rpc::{Client, Context, Next, NextCall, OutgoingCall, Reply, Server, Status};
 use serde::{Deserialize, Serialize};
 
 /// What travels, as JSON.
@@ -35,7 +36,7 @@ impl Bank for Ledger {
     }
 }
 
-/// What the interceptor leaves for the handlers.
+/// What the server's interceptor leaves for the handlers.
 struct User {
     name: String,
 }
@@ -58,6 +59,15 @@ impl Tokens {
     }
 }
 
+/// A client that shows a token with every call. It could as well wait for a fresh one here.
+fn client_with(token: &'static str, address: &Address) -> Result<BankClient, Status> {
+    let add_token = async move |mut call: OutgoingCall, next: NextCall| {
+        call.metadata_mut().insert("authorization", format!("Bearer {token}"))?;
+        next.run(call).await
+    };
+    Ok(BankClient::new(Client::builder().address(address).intercept(add_token).build()?))
+}
+
 fn main() -> ringway::Result {
     let tokens = Arc::new(Tokens(HashMap::from([("open sesame".into(), "ann".into())])));
     let server = Server::bind("tcp://127.0.0.1:0")?
@@ -66,11 +76,9 @@ fn main() -> ringway::Result {
         .start()?;
     println!("listening on {}", server.addresses()[0]);
 
-    let stranger = BankClient::new(Client::connect(&server.addresses()[0])?);
-    let with_token = |token| {
-        stranger.with(CallOptions::new().metadata("authorization", format!("Bearer {token}")))
-    };
-    let (thief, ann) = (with_token("open simsim"), with_token("open sesame"));
+    let address = &server.addresses()[0];
+    let stranger = BankClient::new(Client::connect(address)?);
+    let (thief, ann) = (client_with("open simsim", address)?, client_with("open sesame", address)?);
     let transfer = |from: &str| Transfer { from: from.into(), to: "carl".into(), cents: 250 };
     for outcome in [
         stranger.transfer(transfer("ann")).wait(),

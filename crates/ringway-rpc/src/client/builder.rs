@@ -8,6 +8,7 @@ use ringway_net::{Address, ClientTls, StreamLimits};
 use ringway_wire::native;
 
 use super::hosts::{self, Host, Target, invalid};
+use super::interceptor::{self, IncomingReply, MakeIntercept, NextCall, OutgoingCall};
 use super::{CallOptions, Client};
 use crate::balance::Policy;
 use crate::limits;
@@ -40,6 +41,7 @@ pub struct ClientBuilder {
     connections_max: usize,
     config: native::Config,
     options: CallOptions,
+    interceptors: Vec<MakeIntercept>,
 }
 
 /// What the pools of a client are made by, on every core.
@@ -53,6 +55,8 @@ pub(super) struct Plan {
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
     pub(super) config: native::Config,
+    /// The outermost first.
+    pub(super) interceptors: Vec<MakeIntercept>,
     /// What its cores count.
     pub(super) metrics: Metrics,
 }
@@ -71,6 +75,7 @@ impl ClientBuilder {
             connections_max: limits::CONNECTIONS_MAX,
             config,
             options: CallOptions::new(),
+            interceptors: Vec::new(),
         }
     }
 
@@ -163,6 +168,42 @@ impl ClientBuilder {
         self
     }
 
+    /// Runs code around every call, in the order of declaration, the first outermost: it sees method,
+    /// metadata and deadline, may add metadata, wait, answer early, and look at or replace what the
+    /// call leads to. Repeated and hedged attempts are inside of it.
+    ///
+    /// It runs on the core of its call, or on one in the background for callers on other threads, and
+    /// must not block. The deadline of the call holds for it as well, and dropping the call drops it.
+    /// Of calls with streams it sees the opening.
+    ///
+    /// ```
+    /// use ringway_rpc::{Client, IncomingReply, NextCall, OutgoingCall, Status};
+    ///
+    /// async fn add_token(mut call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
+    ///     call.metadata_mut().insert("authorization", "Bearer open sesame")?;
+    ///     let name = call.method().name();
+    ///     let outcome = next.run(call).await;
+    ///     if let Err(status) = &outcome {
+    ///         println!("{name}: {status}");
+    ///     }
+    ///     outcome
+    /// }
+    ///
+    /// let client = Client::builder().address("tcp://127.0.0.1:9000").intercept(add_token).build()?;
+    /// # Ok::<(), Status>(())
+    /// ```
+    pub fn intercept<F>(mut self, interceptor: F) -> Self
+    where
+        F: AsyncFn(OutgoingCall, NextCall) -> Result<IncomingReply, Status>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.interceptors.push(interceptor::make(interceptor));
+        self
+    }
+
     /// Makes the client. It connects when calls are made, on each core that makes some.
     ///
     /// # Errors
@@ -181,6 +222,7 @@ impl ClientBuilder {
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
             config: self.config,
+            interceptors: self.interceptors,
             metrics: Metrics::new(),
         };
         Ok(Client::of_plan(Arc::new(plan), self.options))

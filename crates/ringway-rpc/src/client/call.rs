@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringway_wire::native::Piece;
 
 use super::hedged::Hedged;
+use super::intercepted::Intercepted;
 use super::options::CallOptions;
 use super::outcome::Reply;
 use super::stream_call::OneReply;
@@ -41,6 +42,8 @@ enum Way {
     Unary(Unary),
     /// The same, which may get a second attempt beside the first.
     Hedged(Hedged),
+    /// One of those, inside of interceptors.
+    Intercepted(Intercepted),
     /// The one message of a stream of replies; its request is a stream.
     Stream(OneReply),
 }
@@ -64,6 +67,11 @@ impl<T> Call<T> {
             true => Self { way: Way::Hedged(Hedged::new(unary)), codec },
             false => Self { way: Way::Unary(unary), codec },
         }
+    }
+
+    #[cold]
+    pub(super) fn intercepted(unary: Unary, codec: Codec<T>) -> Self {
+        Self { way: Way::Intercepted(Intercepted::new(unary)), codec }
     }
 
     pub(super) fn of_stream(reply: OneReply, codec: Codec<T>) -> Self {
@@ -125,16 +133,18 @@ impl<T> Call<T> {
         match &mut self.way {
             Way::Unary(unary) => unary.change_options(change),
             Way::Hedged(hedged) => hedged.change_options(change),
+            Way::Intercepted(call) => call.change_options(change),
             Way::Stream(reply) => reply.refuse_options(),
         }
         self
     }
 
     #[inline]
-    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
+    pub(super) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
         match &mut self.way {
             Way::Unary(unary) => Pin::new(unary).poll(cx),
             Way::Hedged(hedged) => hedged.poll(cx),
+            Way::Intercepted(call) => Pin::new(call).poll(cx),
             Way::Stream(reply) => reply.poll(cx),
         }
     }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use ringway_runtime::{self as runtime, CoreHandle};
 
 use super::cells::{CellKey, Cells};
+use super::intercepted::Places;
 use super::link::Link;
 use super::pool::Pool;
 use super::registry::{self, ClientId};
@@ -42,6 +43,7 @@ pub(super) struct Hub {
     pools: RefCell<Vec<PoolPlace>>,
     links: RefCell<Vec<LinkPlace>>,
     pub(super) cells: RefCell<Cells>,
+    pub(super) intercepted: RefCell<Places>,
     /// Memory to encode metadata in.
     scratch: Cell<Vec<u8>>,
 }
@@ -62,6 +64,7 @@ thread_local! {
             pools: RefCell::new(Vec::new()),
             links: RefCell::new(Vec::new()),
             cells: RefCell::new(Cells::new()),
+            intercepted: RefCell::new(Places::new()),
             scratch: Cell::new(Vec::new()),
         }
     };
@@ -126,6 +129,7 @@ impl Hub {
             link.fail_all(self, "the core of the call has ended", &mut woken);
         }
         drop(self.cells.replace(Cells::new()));
+        drop(self.intercepted.replace(Places::new()));
         woken.into_iter().for_each(Waker::wake);
     }
 

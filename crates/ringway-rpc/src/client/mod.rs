@@ -16,6 +16,8 @@ mod hedged;
 mod host;
 mod hosts;
 mod hub;
+mod intercepted;
+mod interceptor;
 mod line;
 mod link;
 mod options;
@@ -36,6 +38,7 @@ use ringway_net::Address;
 
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};
+pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
 pub use options::CallOptions;
 
 use self::builder::Plan;
@@ -80,6 +83,8 @@ pub struct Client {
 /// Ends the client when its last handle goes.
 struct Life {
     id: ClientId,
+    /// Whether there are interceptors; most clients have none.
+    is_intercepted: bool,
     metrics: Metrics,
 }
 
@@ -115,7 +120,9 @@ impl Client {
 
     fn of_plan(plan: Arc<Plan>, options: CallOptions) -> Self {
         let metrics = plan.metrics.clone();
-        Self { life: Arc::new(Life { id: registry::register(plan), metrics }), options }
+        let is_intercepted = !plan.interceptors.is_empty();
+        let life = Life { id: registry::register(plan), is_intercepted, metrics };
+        Self { life: Arc::new(life), options }
     }
 
     /// One request, one reply.
@@ -129,7 +136,11 @@ impl Client {
     ) -> Call<Rep> {
         let request = encode(&codec_in, request);
         let options = self.options.for_call();
-        Call::unary(Unary::new(self.life.id, method, codec_in.id, request, options), codec_out)
+        let call = Unary::new(self.life.id, method, codec_in.id, request, options);
+        if self.life.is_intercepted {
+            return Call::intercepted(call, codec_out);
+        }
+        Call::unary(call, codec_out)
     }
 
     /// A stream of requests, one reply. The options of the call are the client's.
@@ -183,7 +194,8 @@ impl Client {
     ) -> StreamCall {
         let handles = if request.is_some() { Handles::Reader } else { Handles::Both };
         let options = self.options.for_call();
-        StreamCall { client: self.life.id, method, codec, options, handles, request }
+        let Life { id: client, is_intercepted, .. } = *self.life;
+        StreamCall { client, is_intercepted, method, codec, options, handles, request }
     }
 }
 

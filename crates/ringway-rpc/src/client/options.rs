@@ -162,6 +162,20 @@ impl CallOptions {
         self.rare.as_mut()?.failure.take()
     }
 
+    /// Takes out what the server is to be told.
+    pub(super) fn take_metadata(&mut self) -> Metadata {
+        self.rare.as_mut().map_or_else(Metadata::new, |rare| std::mem::take(&mut rare.metadata))
+    }
+
+    /// The same with this metadata and just this deadline.
+    pub(super) fn settled(mut self, metadata: Metadata, deadline: Option<Instant>) -> Self {
+        if self.rare.is_some() || !metadata.is_empty() {
+            self.rare.get_or_insert_default().metadata = metadata;
+        }
+        (self.timeout, self.limit) = (Timeout::None, deadline);
+        self
+    }
+
     /// A hash of what the call belongs to.
     #[inline]
     pub(super) fn key(&self) -> Option<u64> {

@@ -16,7 +16,7 @@ pub(super) struct Reply {
 }
 
 /// What a peer says beside its messages.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct ReplyMeta {
     pub(super) initial: Metadata,
     pub(super) trailers: Metadata,

@@ -16,6 +16,7 @@ use super::builder::Plan;
 use super::driver::Driver;
 use super::host::Host;
 use super::hub::{self, LinkKey};
+use super::interceptor::Intercept;
 use super::line::{Line, Ticket};
 use super::link::Link;
 use super::tally::Tally;
@@ -28,6 +29,7 @@ pub(super) struct Pool {
     pub(super) plan: Arc<Plan>,
     hosts: Vec<Rc<Host>>,
     pub(super) tally: Rc<Tally>,
+    pub(super) interceptors: Rc<[Intercept]>,
     /// Calls that wait for room.
     line: RefCell<Line>,
     /// Calls that wait for a moment: between two attempts, or before a hedge.
@@ -64,10 +66,12 @@ impl Pool {
         let hosts = (0..plan.targets.len()).map(|number| Host::new(number, &plan)).collect();
         let now = hub::with(|hub| hub.since_origin(runtime::now()));
         let tally = Tally::new(&plan, now);
+        let interceptors = plan.interceptors.iter().map(|make| make()).collect();
         let pool = Rc::new(Self {
             plan,
             hosts,
             tally,
+            interceptors,
             line: RefCell::default(),
             naps: RefCell::default(),
             budget: RefCell::default(),

@@ -1,7 +1,8 @@
 //! Calls with streams, up to the moment at which they are open.
 
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,6 +12,8 @@ use ringway_wire::native::Open;
 
 use super::carry::stream_at;
 use super::hub::{self, Hub};
+use super::intercepted::Running;
+use super::interceptor::Inner;
 use super::line::Ticket;
 use super::link::{self, NEVER};
 use super::options::CallOptions;
@@ -33,6 +36,7 @@ use crate::streaming::Streaming;
 /// What a stream is opened with.
 pub(super) struct StreamCall {
     pub(super) client: ClientId,
+    pub(super) is_intercepted: bool,
     pub(super) method: &'static Method,
     pub(super) codec: u8,
     pub(super) options: CallOptions,
@@ -61,58 +65,105 @@ impl StreamCall {
         handles_of: impl FnOnce(StreamAt) -> H,
         promise: impl FnOnce(&Opener) -> H,
     ) -> H {
-        let mut task = OpenTask { call: self, place: None, deadline: None, core: 0, opener: None };
-        let core = hub::with(|hub| {
-            let core = hub.core()?;
-            task.core = core;
-            let mut cx = Context::from_waker(std::task::Waker::noop());
-            Some(task.poll_open(hub, &mut cx))
+        if self.is_intercepted {
+            let opener = Opener::new();
+            let handles = promise(&opener);
+            on_a_core(opener, |opener| intercept(opener, self));
+            return handles;
+        }
+        let mut opening = Opening::new(self);
+        let polled = hub::with(|hub| {
+            hub.core()?;
+            Some(opening.poll(hub, &mut Context::from_waker(Waker::noop())))
         });
-        if let Some(Poll::Ready(Ok(at))) = core {
+        if let Some(Poll::Ready(Ok(at))) = polled {
             return handles_of(at);
         }
         let opener = Opener::new();
         let handles = promise(&opener);
-        match core {
-            Some(Poll::Ready(outcome)) => {
-                opener.complete(outcome.map_err(|failure| failure.of_call(task.call.method)));
-            }
-            Some(Poll::Pending) => {
-                task.opener = Some(opener);
-                runtime::spawn_named("rpc stream to be opened", task);
-            }
-            None => match registry::background_core() {
-                Err(status) => opener.complete(Err(status)),
-                Ok(core) => {
-                    task.opener = Some(opener);
-                    task.core = core;
-                    let start = || drop(runtime::spawn_named("rpc stream to be opened", task));
-                    desk::place(core, Box::new(start));
-                }
-            },
+        match polled {
+            Some(Poll::Ready(outcome)) => opener.complete(outcome),
+            _ => on_a_core(opener, |opener| {
+                let method = opening.call.method;
+                fulfil(opener, method, move |cx| hub::with(|hub| opening.poll(hub, cx)))
+            }),
         }
         handles
     }
 }
 
-/// Waits for room on a connection, then opens the stream and tells its handles.
-struct OpenTask {
+/// Has a promise fulfilled by a task of this core, or of the background core if this thread is none.
+fn on_a_core<F>(opener: Opener, fulfil: impl FnOnce(Opener) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let start = |opener| drop(runtime::spawn_named("rpc stream to be opened", fulfil(opener)));
+    if hub::with(Hub::core).is_some() {
+        return start(opener);
+    }
+    match registry::background_core() {
+        Ok(core) => desk::place(core, Box::new(move || start(opener))),
+        Err(status) => opener.complete(Err(status)),
+    }
+}
+
+/// Opens a stream from inside of the client's interceptors.
+fn intercept(opener: Opener, call: StreamCall) -> impl Future<Output = ()> {
+    let method = call.method;
+    let mut running = hub::with(|hub| Running::start(hub, Inner::Stream(Box::new(call))));
+    fulfil(opener, method, move |cx| match &mut running {
+        Ok(running) => running.poll_opened(cx),
+        Err(status) => Poll::Ready(Err(status.clone())),
+    })
+}
+
+/// Tells the handles where their stream is, or why there is none; gives up when they are gone.
+async fn fulfil(
+    opener: Opener,
+    method: &'static Method,
+    mut poll_open: impl FnMut(&mut Context<'_>) -> Poll<Result<StreamAt, Status>>,
+) {
+    let outcome = poll_fn(|cx| match opener.poll_abandoned(cx) {
+        Poll::Ready(reason) => {
+            let cancelled = Status::cancelled(reason.unwrap_or_default());
+            Poll::Ready(Err(cancelled.of_call(method)))
+        }
+        Poll::Pending => poll_open(cx),
+    })
+    .await;
+    opener.complete(outcome);
+}
+
+/// A stream on its way to a connection with room.
+pub(super) struct Opening {
     call: StreamCall,
     place: Option<Ticket>,
     /// Known from its first poll on.
     deadline: Option<Option<Instant>>,
     /// Whose line the place is in.
     core: u32,
-    /// `None` while it is not known whether one is needed, and at the end.
-    opener: Option<Opener>,
 }
 
-impl OpenTask {
+impl Opening {
+    pub(super) fn new(call: StreamCall) -> Self {
+        Self { call, deadline: None, place: None, core: 0 }
+    }
+
+    /// On a core, always the same.
+    pub(super) fn poll(
+        &mut self,
+        hub: &Hub,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<StreamAt, Status>> {
+        self.poll_open(hub, cx).map_err(|failure| failure.of_call(self.call.method))
+    }
+
     fn poll_open(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
         let call = &mut self.call;
         if let Some(failure) = call.options.take_failure() {
             return Poll::Ready(Err(failure));
         }
+        self.core = hub.core().unwrap_or_default();
         let pool = hub.pool(call.client)?;
         let (now, deadline) = match self.deadline {
             Some(deadline) => (runtime::now(), deadline),
@@ -154,25 +205,7 @@ impl OpenTask {
     }
 }
 
-impl Future for OpenTask {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(opener) = &self.opener else {
-            return Poll::Ready(());
-        };
-        let outcome = match opener.poll_abandoned(cx) {
-            Poll::Ready(reason) => Err(Status::cancelled(reason.unwrap_or_default())),
-            Poll::Pending => ready!(hub::with(|hub| self.poll_open(hub, cx))),
-        };
-        if let Some(opener) = self.opener.take() {
-            opener.complete(outcome.map_err(|failure| failure.of_call(self.call.method)));
-        }
-        Poll::Ready(())
-    }
-}
-
-impl Drop for OpenTask {
+impl Drop for Opening {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             unary::leave_line(self.core, self.call.client, place);

@@ -1,0 +1,286 @@
+//! A call that goes through interceptors, polled on any thread.
+//!
+//! What interceptors do is not `Send`, but a call is. So their futures are kept in a table of the
+//! core, and the call holds a place in it. It is polled in place on that core; on any other thread
+//! a task of the core goes on with it, as with every call.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use ringway_runtime::{self as runtime, Sleep};
+
+use super::far::Far;
+use super::hub::{self, Hub};
+use super::interceptor::{self, IncomingReply, Inner, Intercepting, Scope};
+use super::options::CallOptions;
+use super::outcome::Outcome;
+use super::registry;
+use super::unary::Unary;
+use crate::bridge::{Half, Leaving, StreamAt};
+use crate::method::Method;
+use crate::status::Status;
+use crate::stream_table::Handles;
+
+/// It is `Send`, as [`Unary`] is.
+pub(super) struct Intercepted {
+    stage: Stage,
+}
+
+enum Stage {
+    New(Box<Unary>),
+    /// In the table of a core.
+    Here {
+        core: u32,
+        place: Place,
+    },
+    Far(Far),
+    Over,
+}
+
+impl Intercepted {
+    /// A call that will begin when it is polled.
+    pub(super) fn new(call: Unary) -> Self {
+        Self { stage: Stage::New(Box::new(call)) }
+    }
+
+    /// Changes the options of a call that has not begun.
+    pub(super) fn change_options(&mut self, change: impl FnOnce(CallOptions) -> CallOptions) {
+        if let Stage::New(call) = &mut self.stage {
+            call.change_options(change);
+        }
+    }
+
+    /// `None` on another thread than the call's core.
+    fn poll_here(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Option<Poll<Outcome>> {
+        let here = hub.core()?;
+        match self.stage {
+            Stage::New(_) => {
+                let Stage::New(call) = std::mem::replace(&mut self.stage, Stage::Over) else {
+                    unreachable!("it is new");
+                };
+                match Running::start(hub, Inner::Unary(call)) {
+                    Ok(running) => {
+                        let place = hub.intercepted.borrow_mut().insert(running);
+                        self.stage = Stage::Here { core: here, place };
+                    }
+                    Err(status) => return Some(Poll::Ready(Err(status))),
+                }
+            }
+            Stage::Here { core, .. } if core == here => {}
+            _ => return None,
+        }
+        let Stage::Here { place, .. } = self.stage else {
+            return None;
+        };
+        let polled = poll_place(hub, place, cx);
+        if polled.is_ready() {
+            self.stage = Stage::Over;
+        }
+        Some(polled)
+    }
+
+    /// Goes on as a task of the call's core, or of the background core where it has none yet.
+    #[cold]
+    fn go_far(&mut self) -> Result<(), Status> {
+        let core = match self.stage {
+            Stage::New(_) => registry::background_core()?,
+            Stage::Here { core, .. } => core,
+            _ => panic!("a call was polled after it had ended"),
+        };
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        self.stage = Stage::Far(Far::start(core, Self { stage }));
+        Ok(())
+    }
+}
+
+impl Future for Intercepted {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let this = &mut *self;
+        if !matches!(this.stage, Stage::Far(_)) {
+            if let Some(polled) = hub::with(|hub| this.poll_here(hub, cx)) {
+                return polled;
+            }
+            this.go_far()?;
+        }
+        let Stage::Far(far) = &this.stage else {
+            unreachable!("it has just gone there");
+        };
+        let outcome = ready!(far.poll(cx));
+        this.stage = Stage::Over;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Intercepted {
+    /// Gives the call up, on whatever thread.
+    fn drop(&mut self) {
+        if let Stage::Here { core, place } = self.stage {
+            hub::on_core(core, move |hub| {
+                let running = hub.intercepted.borrow_mut().remove(place);
+                drop(running);
+            });
+        }
+    }
+}
+
+/// Polls what is in a place of the table, which is not borrowed meanwhile: interceptors make calls.
+fn poll_place(hub: &Hub, place: Place, cx: &mut Context<'_>) -> Poll<Outcome> {
+    let running = hub.intercepted.borrow_mut().take(place);
+    let Some(mut running) = running else {
+        return Poll::Ready(Err(Status::unavailable("the core of the call has ended")));
+    };
+    let polled = running.poll(cx);
+    match polled {
+        Poll::Pending => hub.intercepted.borrow_mut().put_back(place, running),
+        Poll::Ready(_) => {
+            drop(running);
+            hub.intercepted.borrow_mut().remove(place);
+        }
+    }
+    polled.map(|outcome| outcome.and_then(IncomingReply::into_reply))
+}
+
+/// The interceptors of one call, at work.
+pub(super) struct Running {
+    method: &'static Method,
+    /// Those of its stream, where it has one.
+    handles: Option<Handles>,
+    future: Intercepting,
+    scope: Rc<Scope>,
+    /// Armed when an interceptor waits for something else than the call.
+    timer: Option<Sleep>,
+}
+
+impl Running {
+    /// # Errors
+    /// When the client's last handle is gone.
+    pub(super) fn start(hub: &Hub, inner: Inner) -> Result<Self, Status> {
+        let (client, method, handles, (_, deadline)) = match &inner {
+            Inner::Unary(call) => (call.client, call.method, None, call.options.span(call.method)),
+            Inner::Stream(call) => {
+                let span = call.options.stream_span(call.method);
+                (call.client, call.method, Some(call.handles), span)
+            }
+        };
+        let interceptors = Rc::clone(&hub.pool(client)?.interceptors);
+        let scope = Rc::new(Scope { deadline, ..Scope::default() });
+        let future = interceptor::start(interceptors, inner, Rc::clone(&scope));
+        Ok(Self { method, handles, future, scope, timer: None })
+    }
+
+    /// Lets the interceptors run until they wait.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {
+        match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
+            Ok(Poll::Ready(outcome)) => Poll::Ready(outcome),
+            Ok(Poll::Pending) => self.poll_deadline(cx).map(Err),
+            Err(panic) => Poll::Ready(Err(self.on_panic(&*panic))),
+        }
+    }
+
+    /// As [`poll`](Self::poll), for a call with streams: ready with the open stream.
+    pub(super) fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
+        ready!(self.poll(cx))?;
+        Poll::Ready(self.scope.opened.take().ok_or_else(|| {
+            Status::internal("an interceptor of the client answered a call with streams early")
+        }))
+    }
+
+    /// The call itself minds its deadline while it is under way, and its interceptors are told.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = self.scope.deadline.filter(|_| !self.scope.is_inside.get()) else {
+            return Poll::Pending;
+        };
+        let timer = self.timer.get_or_insert_with(|| runtime::sleep_until(deadline));
+        ready!(Pin::new(timer).poll(cx));
+        let why = "an interceptor of the client was not done before the deadline";
+        Poll::Ready(Status::deadline_exceeded(why))
+    }
+
+    #[cold]
+    fn on_panic(&self, panic: &(dyn Any + Send)) -> Status {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or(panic.downcast_ref::<String>().map(|text| &**text));
+        let (method, text) = (self.method.name(), text.unwrap_or("no text"));
+        tracing::error!(method, panic = text, "an interceptor of a client panicked");
+        Status::internal("an interceptor of the client failed")
+    }
+}
+
+impl Drop for Running {
+    /// A stream that was opened and then refused is closed again.
+    fn drop(&mut self) {
+        let Some(at) = self.scope.opened.take() else {
+            return;
+        };
+        let why = "an interceptor of the client refused the call";
+        at.leave(Half::Reader, Leaving::Cancelled(why.to_owned()));
+        if self.handles == Some(Handles::Both) {
+            at.leave(Half::Writer, Leaving::Dropped);
+        }
+    }
+}
+
+/// Names a place in the table of a core; when its call is over it names nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    index: u32,
+    generation: u32,
+}
+
+/// The calls of a core that are with interceptors, in memory that is used again.
+pub(super) struct Places {
+    table: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+struct Entry {
+    generation: u32,
+    /// `None` while it is being polled.
+    running: Option<Running>,
+}
+
+impl Places {
+    pub(super) const fn new() -> Self {
+        Self { table: Vec::new(), free: Vec::new() }
+    }
+
+    fn insert(&mut self, running: Running) -> Place {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.table.push(Entry { generation: 0, running: None });
+            self.table.len() as u32 - 1
+        });
+        let entry = &mut self.table[index as usize];
+        entry.running = Some(running);
+        Place { index, generation: entry.generation }
+    }
+
+    /// Takes it out for a while.
+    fn take(&mut self, place: Place) -> Option<Running> {
+        self.find(place)?.running.take()
+    }
+
+    fn put_back(&mut self, place: Place, running: Running) {
+        if let Some(entry) = self.find(place) {
+            entry.running = Some(running);
+        }
+    }
+
+    /// Gives the place to others; what was in it is to be dropped when the table is not borrowed.
+    fn remove(&mut self, place: Place) -> Option<Running> {
+        let entry = self.find(place)?;
+        entry.generation = entry.generation.wrapping_add(1);
+        let running = entry.running.take();
+        self.free.push(place.index);
+        running
+    }
+
+    fn find(&mut self, place: Place) -> Option<&mut Entry> {
+        let entry = self.table.get_mut(place.index as usize)?;
+        (entry.generation == place.generation).then_some(entry)
+    }
+}
