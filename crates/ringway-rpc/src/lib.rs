@@ -9,6 +9,7 @@ mod codec;
 mod context;
 mod desk;
 mod health;
+mod kept;
 mod limits;
 mod metadata;
 mod method;

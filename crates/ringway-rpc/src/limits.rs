@@ -247,3 +247,7 @@ pub(crate) const SERVER_SCRATCH_BYTES_KEPT: usize = 16 * 1024;
 pub(crate) const ALARM_STEP: Duration = Duration::from_millis(1);
 /// Services whose health a server keeps: more than any has, and a bound for those who set it by name.
 pub(crate) const HEALTH_SERVICES_MAX: usize = 1_000;
+
+/// Messages from this length on stay in the receive buffer when they are kept: a copy of this many
+/// bytes costs as much as the count of who reads them.
+pub(crate) const KEPT_IN_PLACE_MIN: usize = 4 << 10;

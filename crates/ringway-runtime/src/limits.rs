@@ -26,8 +26,9 @@ pub(crate) const BULK_RING_ENTRIES: u16 = 64;
 /// a pass of the loop receives about forty times (the kernel's cap on deferred work).
 pub(crate) const HOT_BUFFERS: usize = 64;
 
-/// Bulk buffers kept lent: 1 MiB, the size of a second-level cache.
-pub(crate) const HOT_BULK_BUFFERS: usize = 8;
+/// Bulk buffers kept lent. With 8, the size of a second-level cache, a pass of the loop over 100
+/// connections with messages of 64 KiB runs out and arms receives anew: 12 % fewer messages.
+pub(crate) const HOT_BULK_BUFFERS: usize = 32;
 
 /// Submission entries: several turns' worth; a full queue is handed over early.
 pub(crate) const SUBMISSIONS: u32 = 256;
@@ -110,8 +111,13 @@ pub(crate) const COPIED_VIEW_BYTES: usize = 64 * 1024;
 /// Free receive buffers below which received bytes are copied rather than held: an eighth of them.
 pub(crate) const FREE_BUFFERS_LOW: usize = MESSAGE_BUFFERS as usize / 8;
 
-/// Buffers filled in a row after which a stream changes to bulk buffers.
-pub(crate) const FULL_BUFFERS_TO_BULK: u8 = 4;
+/// The part of a receive buffer, one in this many, that a message has to fill to be kept in it: what
+/// is kept pins at most so many times its length, and half of the buffers at most.
+pub(crate) const SHARED_PART_MIN: usize = 4;
+
+/// Buffers filled in a row after which a stream changes to bulk buffers: a message of 64 KiB fills
+/// three, and should lie in one.
+pub(crate) const FULL_BUFFERS_TO_BULK: u8 = 2;
 
 /// Received and untaken bytes of a stream at which its receive pauses.
 pub(crate) const RECV_HIGH_WATER: usize = 256 * 1024;

@@ -127,9 +127,9 @@ pub(crate) const NATIVE_MESSAGE_EAGER: usize = 64 << 10;
 /// page, which takes 3 µs at 10 Gbit/s.
 pub(crate) const NATIVE_SMALL_MAX: usize = 4 << 10;
 
-/// Longest body, in bytes, that is copied although it is not small: up to there copying costs
-/// less than an allocation and the walk through a queue.
-pub(crate) const NATIVE_COPY_MAX: usize = 64 << 10;
+/// Longest body, in bytes, that is written at once although it is not small: one frame before
+/// SETTINGS. Small messages behind it wait as they would for a fragment.
+pub(crate) const NATIVE_DIRECT_MAX: usize = 64 << 10;
 
 /// Small messages after which a fragment is let through, so that long messages always advance.
 pub(crate) const NATIVE_SMALL_TURN: usize = 16;

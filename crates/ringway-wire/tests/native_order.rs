@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pair::{Asked, Cut, Pair, Told, drain, idle};
-use ringway_wire::native::{Body, Config, Open, Reply, ServerEvent, StreamId, UNSENT_MARK};
+use ringway_wire::native::{
+    Body, Config, Open, Outgoing, Reply, ServerEvent, StreamId, UNSENT_MARK,
+};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -146,7 +148,7 @@ fn a_fragment_passes_after_sixteen_short_messages() {
     let (mut pair, long) = running();
     let short = pair.unary(b"other");
     pair.settle(&mut idle);
-    pair.server.send(long, &[], Body::Shared(vec![0; 60_000].into())).expect("open");
+    pair.server.send(long, &[], Body::Shared(vec![0; 100_000].into())).expect("open");
     for _ in 0..200 {
         pair.server.send(short, &[], Body::Copy(&[1; 100])).expect("open");
     }
@@ -155,7 +157,7 @@ fn a_fragment_passes_after_sixteen_short_messages() {
     while pair.server.has_output() {
         let bytes = drain(|out| pair.server.transmit(1_000, out));
         before_long += deliver(&mut pair, &bytes, short);
-        if pair.server.unsent(long) < 60_000 {
+        if pair.server.unsent(long) < 100_000 {
             break;
         }
     }
@@ -223,4 +225,55 @@ fn a_writer_waits_while_much_is_written_and_goes_on_when_it_has_left() {
     let event = pair.server.receive(&mut &[][..], NOW).expect("well-formed");
     assert!(matches!(event, Some(ServerEvent::Writable { stream }) if stream == call), "{event:?}");
     assert!(!pair.server.has_events(), "it is told once");
+}
+
+/// The parts in which `server` hands out what it has, at most `budget` bytes each time.
+fn parts(pair: &mut Pair, budget: usize) -> Vec<Result<Bytes, Vec<u8>>> {
+    let mut parts = Vec::new();
+    while pair.server.has_output() {
+        pair.server.transmit(budget, &mut |out| {
+            parts.push(match out {
+                Outgoing::Shared(bytes) => Ok(bytes),
+                Outgoing::Copy(bytes) => Err(bytes.to_vec()),
+            });
+        });
+    }
+    parts
+}
+
+#[test]
+fn a_reply_of_one_frame_goes_out_in_its_place_and_is_not_copied() {
+    for (with_crc, budget) in [(false, usize::MAX), (true, usize::MAX), (false, 10_000), (true, 7)]
+    {
+        let mut config = Config::default();
+        config.settings.checksum = with_crc;
+        let mut pair = Pair::with(Cut::Nowhere, config, Config::default());
+        pair.settle(&mut idle);
+        let calls: Vec<_> = (0..3).map(|_| pair.unary(b"ask")).collect();
+        pair.settle(&mut idle);
+        let long = Bytes::from((0..60_000u32).map(|at| at as u8).collect::<Vec<_>>());
+        let bodies = [Body::Copy(b"before"), Body::Shared(long.clone()), Body::Copy(b"behind")];
+        for (call, body) in calls.iter().zip(bodies) {
+            assert!(
+                pair.server.respond(*call, Reply { status: 0, meta: &[], message: Some(body) })
+            );
+        }
+        let parts = parts(&mut pair, budget);
+        let shared = parts.iter().filter_map(|part| part.as_ref().ok());
+        let first = shared.clone().next().expect("a shared part");
+        assert_eq!(first.as_ptr(), long.as_ptr(), "the caller's own bytes");
+        assert_eq!(shared.map(Bytes::len).sum::<usize>(), long.len());
+        let wire: Vec<u8> = parts
+            .iter()
+            .flat_map(|part| part.as_ref().map_or_else(|copied| &copied[..], |shared| &shared[..]))
+            .copied()
+            .collect();
+        let mut input = &wire[..];
+        while let Some(event) = pair.client.receive(&mut input, NOW).expect("well-formed") {
+            pair.told.push(Told::from(event));
+        }
+        assert_eq!(arrivals(&pair), calls[..], "in the order in which they were given");
+        let long = |told: &Told| matches!(told, Told::Response { message: Some(message), .. } if *message == long);
+        assert_eq!(pair.told.iter().filter(|told| long(told)).count(), 1);
+    }
 }

@@ -16,7 +16,7 @@ const NEVER_COMPILED: &str = "/tests/ui/";
 
 /// What one person can audit in an afternoon; counts lines with code, tests left out. The table of
 /// sends is among them: it is what makes lending memory to the kernel sound.
-const SYS_CODE_LINES_MAX: usize = 700;
+const SYS_CODE_LINES_MAX: usize = 750;
 
 /// How many lines of code may stand between `unsafe` and its comment, for a statement that
 /// starts above the keyword.

@@ -66,7 +66,7 @@ impl Driver {
         self.flush(cx);
         if self.link.has_events() {
             // Streams that have room again; a failure is told by receiving.
-            let _failed = self.link.take_in(hub, &[], hub.since_origin(now), &mut self.woken);
+            let _failed = self.link.take_in(hub, None, hub.since_origin(now), &mut self.woken);
         }
         self.woken.drain(..).for_each(Waker::wake);
         if self.pool.has_waiting() {
@@ -93,7 +93,7 @@ impl Driver {
                 }
             };
             self.heard = true;
-            let taken = self.link.take_in(hub, &view, hub.since_origin(now), &mut self.woken);
+            let taken = self.link.take_in(hub, Some(&view), hub.since_origin(now), &mut self.woken);
             if let Err(violation) = taken {
                 return self.ends(|address| format!("{address} broke the protocol: {violation}"));
             }

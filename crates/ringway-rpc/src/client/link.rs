@@ -12,7 +12,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_wire::native::{self, Body, Open, OpenError, Outgoing, StreamId, Violation};
+use ringway_net::View;
+use ringway_wire::native::{
+    self, Body, ClientEvent, Open, OpenError, Outgoing, StreamId, Violation,
+};
 
 use super::cells::{CellKey, Cells, Flight};
 use super::host::Host;
@@ -20,6 +23,7 @@ use super::hub::{Hub, LinkKey};
 use super::stream_lives::StreamLives;
 use super::tally::Tally;
 use crate::carrier::CarrierId;
+use crate::kept;
 use crate::limits;
 use crate::method::Method;
 use crate::status::{Code, Status};
@@ -239,19 +243,25 @@ impl Link {
     pub(super) fn take_in(
         &self,
         hub: &Hub,
-        mut input: &[u8],
+        view: Option<&View>,
         now: Duration,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Violation> {
         let state = &mut *self.state.borrow_mut();
         let cells = &mut *hub.cells.borrow_mut();
         state.lives.tell_time(now);
+        let mut input = view.map_or(&[][..], |view| view);
         let mut ended = 0;
         let taken = loop {
             match state.machine.receive(&mut input, now) {
-                Ok(Some(event)) => {
+                Ok(Some(mut event)) => {
+                    if let ClientEvent::Response { message: Some(message), .. }
+                    | ClientEvent::Message { message, .. } = &mut event
+                    {
+                        kept::keep(message, view);
+                    }
                     ended += state.on_event(event, cells, woken);
-                    ended += state.take_messages(&mut input, cells, woken);
+                    ended += state.take_messages(&mut input, view, cells, woken);
                 }
                 Ok(None) => break Ok(()),
                 Err(violation) => break Err(violation),

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use ringway_net::Connection;
-use ringway_wire::native::{self, GoAwayCode, Outgoing, Piece, Reply, StreamId, Violation};
+use ringway_net::{Connection, View};
+use ringway_wire::native::{self, GoAwayCode, Outgoing, Reply, StreamId, Violation};
 
 use super::calls::Calls;
 use super::core::ServerCore;
@@ -14,6 +14,7 @@ use super::numbers::Numbers;
 use super::waiting::Admitted;
 use crate::carrier::{self, CarrierId};
 use crate::context::Peer;
+use crate::kept;
 use crate::limits;
 use crate::service::Begin;
 use crate::status::{Code, Status};
@@ -122,28 +123,29 @@ impl NativeConnection {
         Polling(self)
     }
 
-    /// Takes in received bytes and serves what they ask for.
-    pub(super) fn take_in(self: &Rc<Self>, bytes: &[u8]) -> Result<(), Violation> {
-        let taken = self.take_events(bytes);
+    /// Takes in received bytes, where there are some, and serves what is asked for.
+    pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
+        let taken = self.take_events(view);
         self.begin_deferred();
         taken
     }
 
-    fn take_events(self: &Rc<Self>, bytes: &[u8]) -> Result<(), Violation> {
+    fn take_events(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
         let now = self.core.now();
-        let mut input = bytes;
+        let mut input = view.map_or(&[][..], |view| view);
         self.core.begin_rows();
         let taken = loop {
             let plain = self.machine.borrow_mut().receive_plain(&mut input, now);
             if let Some(request) = plain {
-                self.on_plain(request, now);
+                let message = kept::in_place(request.message, view);
+                self.on_plain(request.stream, &request.head, message, now);
                 continue;
             }
             let event = self.machine.borrow_mut().receive(&mut input, now);
             match event {
                 Ok(Some(event)) => {
-                    self.on_event(event, now);
-                    self.take_messages(&mut input, now);
+                    self.on_event(event, view, now);
+                    self.take_messages(&mut input, view, now);
                 }
                 Ok(None) => break Ok(()),
                 Err(violation) => break Err(violation),
@@ -155,12 +157,12 @@ impl NativeConnection {
 
     /// The messages of streams that come next, with as little ado as possible.
     #[inline]
-    fn take_messages(self: &Rc<Self>, input: &mut &[u8], now: Duration) {
+    fn take_messages(self: &Rc<Self>, input: &mut &[u8], view: Option<&View>, now: Duration) {
         loop {
             let (mut machine, mut streams) = (self.machine(), self.streams());
             let left = loop {
                 let Some((stream, message)) = machine.receive_message(input) else { return };
-                let message = Piece::Borrowed(message);
+                let message = kept::in_place(message, view);
                 if streams.push(stream, message.clone()).is_err() {
                     break (stream, message);
                 }

@@ -4,13 +4,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_wire::native::{Piece, PlainRequest, RequestHead, ServerEvent, StreamId};
+use ringway_net::View;
+use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
 use super::calls::{Call, Opened};
 use super::connection::NativeConnection;
 use super::numbers::Meaning;
 use super::request_meta;
 
+use crate::kept;
 use crate::method::Kind;
 use crate::status::{Code, Status};
 use crate::stream_table::Unread;
@@ -31,7 +33,17 @@ pub(super) struct Arrival<'a, 'i> {
 
 impl NativeConnection {
     #[inline]
-    pub(super) fn on_event(self: &Rc<Self>, mut event: ServerEvent<'_>, now: Duration) {
+    pub(super) fn on_event(
+        self: &Rc<Self>,
+        mut event: ServerEvent<'_>,
+        view: Option<&View>,
+        now: Duration,
+    ) {
+        if let ServerEvent::Request { message: Some(message), .. }
+        | ServerEvent::Message { message, .. } = &mut event
+        {
+            kept::keep(message, view);
+        }
         if let ServerEvent::Request { stream, head, meta, message, end } = &mut event {
             let (stream, end) = (*stream, *end);
             return self.on_request(Arrival { stream, head, meta, message, end, at: now });
@@ -40,9 +52,14 @@ impl NativeConnection {
     }
 
     #[inline]
-    pub(super) fn on_plain(self: &Rc<Self>, request: PlainRequest<'_>, now: Duration) {
-        let PlainRequest { stream, head, message } = request;
-        let (head, meta, message) = (&head, &Piece::EMPTY, &mut Some(Piece::Borrowed(message)));
+    pub(super) fn on_plain(
+        self: &Rc<Self>,
+        stream: StreamId,
+        head: &RequestHead,
+        message: Piece<'_>,
+        now: Duration,
+    ) {
+        let (meta, message) = (&Piece::EMPTY, &mut Some(message));
         self.on_request(Arrival { stream, head, meta, message, end: true, at: now });
     }
 

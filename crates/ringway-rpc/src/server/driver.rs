@@ -112,14 +112,14 @@ impl Driver {
 
     /// Whether the connection goes on.
     fn take_in(&mut self, view: View) -> bool {
-        let outcome = self.native.take_in(&view);
+        let outcome = self.native.take_in(Some(&view));
         drop(view); // its buffer is on top of the pool again before the next receive
         self.judge(outcome)
     }
 
     /// What sending and time have brought about.
     fn take_events(&mut self) -> bool {
-        let outcome = self.native.take_in(&[]);
+        let outcome = self.native.take_in(None);
         self.judge(outcome)
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use crate::limits;
 use crate::sys::Pool;
 
@@ -60,6 +62,19 @@ impl View {
     /// If the range is not within the view.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View {
+        let (start, end) = self.bounds(range);
+        let home = match &self.home {
+            Home::Pool(pool, id) => {
+                pool.retain(*id);
+                Home::Pool(Rc::clone(pool), *id)
+            }
+            Home::Heap(memory) => Home::Heap(Rc::clone(memory)),
+        };
+        View { home, offset: self.offset + start as u32, len: (end - start) as u32 }
+    }
+
+    /// The first byte of `range`, and the one behind its last.
+    fn bounds(&self, range: impl RangeBounds<usize>) -> (usize, usize) {
         let start = match range.start_bound() {
             Bound::Included(&at) => at,
             Bound::Excluded(&at) => at + 1,
@@ -71,14 +86,27 @@ impl View {
             Bound::Unbounded => self.len(),
         };
         assert!(start <= end && end <= self.len(), "range {start}..{end} of {} bytes", self.len);
-        let home = match &self.home {
-            Home::Pool(pool, id) => {
-                pool.retain(*id);
-                Home::Pool(Rc::clone(pool), *id)
-            }
-            Home::Heap(memory) => Home::Heap(Rc::clone(memory)),
-        };
-        View { home, offset: self.offset + start as u32, len: (end - start) as u32 }
+        (start, end)
+    }
+
+    /// The part `range` as bytes to keep, on any thread, without a copy: they pin their receive
+    /// buffer until the last of them ends. `None` where a copy is better: the part is small for its
+    /// buffer, half of the core's buffers are pinned, or the view is of no receive buffer.
+    ///
+    /// ```
+    /// # use ringway_runtime::View;
+    /// let view = View::from(b"not received".to_vec());
+    /// assert!(view.share(4..).is_none());
+    /// ```
+    ///
+    /// # Panics
+    /// If the range is not within the view.
+    #[must_use]
+    pub fn share(&self, range: impl RangeBounds<usize>) -> Option<Bytes> {
+        let (start, end) = self.bounds(range);
+        let Home::Pool(pool, id) = &self.home else { return None };
+        let shared = pool.share(*id, self.offset + start as u32, end - start)?;
+        Some(Bytes::from_owner(shared))
     }
 
     /// Leaves out the first `count` bytes of this view.
@@ -136,3 +164,6 @@ impl fmt::Debug for View {
         write!(f, "View({} bytes)", self.len)
     }
 }
+
+#[cfg(test)]
+mod tests;

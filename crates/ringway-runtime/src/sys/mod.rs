@@ -5,6 +5,7 @@
 //! its send slot until the completion arrives.
 #![allow(unsafe_code)]
 
+mod area;
 mod bufring;
 mod descriptor;
 mod message;

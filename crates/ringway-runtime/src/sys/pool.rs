@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-
-use crate::buf::View;
+use super::area::{Area, SharedBytes};
+use crate::buf::{View, returns};
 use crate::limits;
 
 /// The receive pools of one core.
@@ -35,8 +35,7 @@ impl Pools {
 /// Each buffer is in exactly one state: free (its id is in `free`), lent (a [`RecvBuf`] or the
 /// kernel writes it), or viewed (`views` of it is above zero and nobody writes).
 pub(crate) struct Pool {
-    area: NonNull<u8>,
-    area_bytes: usize,
+    area: Arc<Area>,
     buffer_bytes: usize,
     free: RefCell<Vec<u16>>,
     views: Box<[Cell<u32>]>,
@@ -44,14 +43,14 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(buffer_bytes: usize, count: u16) -> io::Result<Rc<Self>> {
-        let area_bytes = buffer_bytes * usize::from(count.max(1));
-        Ok(Rc::new(Self {
-            area: map_area(area_bytes)?,
-            area_bytes,
+        let pool = Rc::new(Self {
+            area: Area::new(buffer_bytes * usize::from(count.max(1)))?,
             buffer_bytes,
             free: RefCell::new((0..count).rev().collect()),
             views: (0..count).map(|_| Cell::new(0)).collect(),
-        }))
+        });
+        returns::settle(&pool);
+        Ok(pool)
     }
 
     pub(crate) fn buffer_bytes(&self) -> usize {
@@ -71,7 +70,25 @@ impl Pool {
 
     /// Takes a buffer out of the pool to lend it to the kernel by its id.
     pub(crate) fn lend(&self) -> Option<u16> {
+        self.area.returns.take().into_iter().for_each(|id| self.release(id));
         self.free.borrow_mut().pop()
+    }
+
+    /// Whether `area` is this pool's memory.
+    pub(super) fn is_of(&self, area: &Arc<Area>) -> bool {
+        Arc::ptr_eq(&self.area, area)
+    }
+
+    /// Bytes of a viewed buffer for other threads as well; `None` where they had better be copied:
+    /// they are few for the buffer that they would pin, or too many buffers are pinned already.
+    pub(crate) fn share(&self, id: u16, offset: u32, len: usize) -> Option<SharedBytes> {
+        let is_worth_it = len >= self.buffer_bytes / limits::SHARED_PART_MIN;
+        if !is_worth_it || self.free_count() < self.views.len() / 2 {
+            return None;
+        }
+        self.retain(id);
+        let offset = usize::from(id) * self.buffer_bytes + offset as usize;
+        Some(SharedBytes { area: Arc::clone(&self.area), id, offset, len })
     }
 
     /// Where a lent buffer lies, for the kernel.
@@ -122,18 +139,7 @@ impl Pool {
 
     fn pointer(&self, id: u16, offset: usize, len: usize) -> NonNull<u8> {
         assert!(usize::from(id) < self.views.len() && offset + len <= self.buffer_bytes);
-        // SAFETY: the assertion keeps the offset inside the mapping of
-        // `views.len() * buffer_bytes` bytes.
-        unsafe { self.area.add(usize::from(id) * self.buffer_bytes + offset) }
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map_area` with this length; every view and every lent
-        // buffer holds an `Rc` of the pool, or is owned by a driver that does, so none is left.
-        let unmapped = unsafe { munmap(self.area.as_ptr().cast(), self.area_bytes) };
-        debug_assert!(unmapped.is_ok());
+        self.area.pointer(usize::from(id) * self.buffer_bytes + offset, len)
     }
 }
 
@@ -167,17 +173,4 @@ impl Drop for RecvBuf {
             pool.return_lent(self.id);
         }
     }
-}
-
-/// Reserves zero-filled memory that huge pages may back: scattered small pages miss the TLB.
-fn map_area(bytes: usize) -> io::Result<NonNull<u8>> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
-    let area = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
-    };
-    // SAFETY: the range is the mapping made above; the advice changes no contents. A child of
-    // fork must not see memory that the kernel writes.
-    let _advice_is_optional = unsafe { madvise(area, bytes, Advice::LinuxDontFork) };
-    NonNull::new(area.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

@@ -176,9 +176,8 @@ impl Client {
             && call.end
             && link.is_direct(body)
         {
-            let payload = body.as_ref();
-            let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload };
-            link.outbox.put_inline(&frame);
+            let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
+            link.outbox.put_body(&frame, body);
             Self::note_sent(link, stream);
             return Ok(stream);
         }

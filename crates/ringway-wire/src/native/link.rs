@@ -18,8 +18,9 @@ use super::{
     Violation,
 };
 use crate::limits::{
-    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_COPY_MAX, NATIVE_CREDIT_MAX, NATIVE_PING_RATE,
-    NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_CREDIT_MAX, NATIVE_DIRECT_MAX,
+    NATIVE_PING_RATE, NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX,
+    NATIVE_WRITTEN_MARK, UNSENT_MARK,
 };
 
 /// How far the connection has come.
@@ -289,13 +290,13 @@ impl Link {
         }
     }
 
-    /// Whether a body of a stream with an empty queue is written at once. Copying a body that the
-    /// caller keeps is worth it to save an allocation, unless much waits already.
+    /// Whether a body of a stream with an empty queue is written at once, unless much waits already:
+    /// what is not too long to go before others, whole.
     #[inline]
     pub(super) fn is_direct(&self, body: &Body<'_>) -> bool {
         let len = body.len();
-        let is_copied = matches!(body, Body::Copy(_)) && len <= NATIVE_COPY_MAX;
-        len <= NATIVE_SMALL_MAX || is_copied && self.outbox.backlog() <= NATIVE_WRITTEN_MARK
+        len <= NATIVE_SMALL_MAX
+            || len <= NATIVE_DIRECT_MAX && self.outbox.backlog() <= NATIVE_WRITTEN_MARK
     }
 
     /// Sends a message of a stream, now or when its turn and its credit come.
@@ -310,7 +311,7 @@ impl Link {
         let cost = cost(body.len());
         if is_direct && has_room && stream.send.is_empty() && stream.send.credit >= cost {
             stream.send.credit -= cost;
-            self.outbox.put_inline(&Parts { payload: body.as_ref(), ..frame });
+            self.outbox.put_body(&frame, &body);
             if self.outbox.backlog() > NATIVE_WRITTEN_MARK {
                 self.note_crowd(index);
             }

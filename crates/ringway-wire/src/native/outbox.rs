@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::Body;
 use super::frame::Parts;
 use super::send_side::Lane;
 use super::streams::Streams;
-use crate::limits::{NATIVE_OUTPUT_KEPT, NATIVE_SMALL_TURN};
+use crate::limits::{NATIVE_OUTPUT_KEPT, NATIVE_SMALL_MAX, NATIVE_SMALL_TURN};
 
 /// Bytes on their way out.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub enum Outgoing<'a> {
 pub(super) enum Turn {
     /// So many bytes of the written frames.
     Written(usize),
+    /// The body behind the header that was written last.
+    Body,
     /// The stream at this place.
     Stream(u32),
     Nobody,
@@ -37,6 +40,9 @@ pub(super) struct Outbox {
     sent: usize,
     /// Position of `written`'s first byte among all bytes that were ever written.
     base: u64,
+    /// Bodies that are not copied, each to be sent when `written` is sent up to its position.
+    bodies: VecDeque<(u64, Bytes)>,
+    bodies_len: usize,
     /// Positions, between frames, where a fragment is let through.
     marks: VecDeque<u64>,
     small: VecDeque<u32>,
@@ -72,6 +78,29 @@ impl Outbox {
         }
     }
 
+    /// Appends `frame` with `body` as its payload, which is copied only where it is small.
+    #[inline(always)]
+    pub(super) fn put_body(&mut self, frame: &Parts<'_>, body: &Body<'_>) {
+        match body {
+            Body::Shared(bytes) if bytes.len() > NATIVE_SMALL_MAX => self.put_shared(frame, bytes),
+            _ => self.put_inline(&Parts { payload: body.as_ref(), ..*frame }),
+        }
+    }
+
+    #[inline(never)]
+    fn put_shared(&mut self, frame: &Parts<'_>, body: &Bytes) {
+        let crc = frame.append_head(body.len(), self.with_crc, &mut self.written);
+        self.bodies.push_back((self.end(), body.clone()));
+        self.bodies_len += body.len();
+        if let Some(crc) = crc {
+            let crc = crc32c::crc32c_append(crc, body);
+            self.written.extend_from_slice(&crc.to_le_bytes());
+        }
+        if !self.large.is_empty() {
+            self.pass_fragments();
+        }
+    }
+
     /// Appends a frame that the peer has caused, and returns how many of them have not left.
     pub(super) fn put_answer(&mut self, frame: &Parts<'_>) -> usize {
         self.put(frame);
@@ -95,7 +124,7 @@ impl Outbox {
     /// Bytes written and not sent.
     #[inline]
     pub(super) fn backlog(&self) -> usize {
-        self.written.len() - self.sent
+        self.written.len() - self.sent + self.bodies_len
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -132,6 +161,10 @@ impl Outbox {
 
     fn turn_of_written(&mut self, streams: &Streams) -> Turn {
         let here = self.base + self.sent as u64;
+        let body = self.bodies.front().map(|&(at, _)| at);
+        if body == Some(here) {
+            return Turn::Body; // marks at this place are behind it
+        }
         let mut is_marked = false;
         while self.marks.front().is_some_and(|&mark| mark <= here) {
             self.marks.pop_front();
@@ -146,6 +179,7 @@ impl Outbox {
             }
         }
         let stop = self.marks.front().copied().unwrap_or(self.end());
+        let stop = body.map_or(stop, |body| body.min(stop));
         Turn::Written((stop - here) as usize)
     }
 
@@ -170,6 +204,19 @@ impl Outbox {
             self.answers = [self.answers[1], 0];
             self.answers_mark = self.end();
         }
+        len
+    }
+
+    /// Sends up to `len` bytes of the body whose turn it is.
+    pub(super) fn emit_body(&mut self, len: usize, out: &mut dyn FnMut(Outgoing<'_>)) -> usize {
+        let Some((_, body)) = self.bodies.front_mut() else { return 0 };
+        let part = body.split_to(len.min(body.len()));
+        if body.is_empty() {
+            self.bodies.pop_front();
+        }
+        let len = part.len();
+        self.bodies_len -= len;
+        out(Outgoing::Shared(part));
         len
     }
 

@@ -307,15 +307,16 @@ impl Server {
             && link.is_direct(body)
             && link.failed.is_none()
         {
-            link.outbox.put_inline(&Parts {
+            let frame = Parts {
                 kind: FrameKind::Response,
                 flags: Flags::END,
                 stream,
                 aux: u32::from(reply.status),
                 head: &[],
                 meta: &[],
-                payload: body.as_ref(),
-            });
+                payload: &[],
+            };
+            link.outbox.put_body(&frame, body);
             link.slots.end(index);
             return true;
         }

@@ -35,6 +35,7 @@ impl Link {
             let used = match self.outbox.turn(&self.streams) {
                 Turn::Nobody => break,
                 Turn::Written(len) => self.outbox.emit(len.min(left), out),
+                Turn::Body => self.outbox.emit_body(left, out),
                 Turn::Stream(index) => {
                     let (used, served) = self.serve(index, left, out);
                     if served != Served::Gone {

@@ -2,10 +2,12 @@
 
 use std::task::Waker;
 
+use ringway_net::View;
 use ringway_wire::native::{ClientEvent, Piece, StreamId};
 
 use super::{Kind, State};
 use crate::client::cells::Cells;
+use crate::kept;
 use crate::metadata::Metadata;
 use crate::packed;
 use crate::status::{Code, Status};
@@ -62,12 +64,13 @@ impl State {
     pub(super) fn take_messages(
         &mut self,
         input: &mut &[u8],
+        view: Option<&View>,
         cells: &mut Cells,
         woken: &mut Vec<Waker>,
     ) -> u32 {
         let mut ended = 0;
         while let Some((stream, message)) = self.machine.receive_message(input) {
-            let message = Piece::Borrowed(message);
+            let message = kept::in_place(message, view);
             if self.streams.push(stream, message.clone()).is_err() {
                 ended += self.message(stream, message, cells, woken);
             }

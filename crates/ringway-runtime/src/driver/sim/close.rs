@@ -102,8 +102,9 @@ impl Sim {
         let lossy = self.chance(self.config.faults.lossy_resets);
         if let Some(stream) = self.network.stream_mut(to) {
             stream.reset = true;
-            if lossy {
+            if lossy && !stream.inbox.is_empty() {
                 stream.inbox.clear();
+                stream.eof = false; // an end of data must not hide that bytes before it are lost
             }
             self.wake(to);
         }

@@ -1,0 +1,37 @@
+//! Large messages are kept where they were received.
+
+use ringway_net::View;
+use ringway_wire::native::Piece;
+
+use crate::limits;
+
+/// A received message; a large one will not be copied when it is kept.
+#[inline]
+pub(crate) fn in_place<'i>(message: &'i [u8], view: Option<&View>) -> Piece<'i> {
+    if message.len() < limits::KEPT_IN_PLACE_MIN {
+        return Piece::Borrowed(message);
+    }
+    shared(message, view).unwrap_or(Piece::Borrowed(message))
+}
+
+/// Has a large message that is borrowed from `view` outlive it.
+#[inline]
+pub(crate) fn keep(message: &mut Piece<'_>, view: Option<&View>) {
+    if let Piece::Borrowed(bytes) = *message
+        && bytes.len() >= limits::KEPT_IN_PLACE_MIN
+        && let Some(shared) = shared(bytes, view)
+    {
+        *message = shared;
+    }
+}
+
+#[inline(never)]
+fn shared(message: &[u8], view: Option<&View>) -> Option<Piece<'static>> {
+    let view = view?;
+    let start = message.as_ptr().addr().checked_sub(view.as_ptr().addr())?;
+    let end = start + message.len();
+    if end > view.len() {
+        return None;
+    }
+    view.share(start..end).map(Piece::Owned)
+}

@@ -1,0 +1,58 @@
+//! Large messages, which are kept in the buffers that they were received into.
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use bytes::Bytes;
+use ringway_macros::service;
+use ringway_rpc::{Client, Server, Status};
+
+#[service(crate = "ringway_rpc")]
+trait Keeper {
+    /// Keeps a message, and sends it back.
+    async fn keep(&self, message: Bytes) -> Result<Bytes, Status>;
+}
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<Bytes>>>);
+
+impl Keeper for Kept {
+    async fn keep(&self, message: Bytes) -> Result<Bytes, Status> {
+        self.0.lock().expect("no panic").push(message.clone());
+        Ok(message)
+    }
+}
+
+fn message(number: usize, len: usize) -> Bytes {
+    (0..len).map(|at| (at * 7 + number * 13) as u8).collect::<Vec<_>>().into()
+}
+
+fn assert_whole(kept: &[Bytes], len: usize) {
+    for (number, kept) in kept.iter().enumerate() {
+        assert!(*kept == message(number, len), "message {number} of {len} bytes is as it was sent");
+    }
+}
+
+/// More of them than a core has receive buffers, at both ends: nobody writes over one that is read,
+/// and nobody runs out.
+#[test]
+fn messages_may_be_kept_for_as_long_as_they_are_needed() {
+    for (len, count) in [(16 << 10, 600), (64 << 10, 600), ((64 << 10) + 1, 100), (300_000, 60)] {
+        let kept = Kept::default();
+        let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+        let handle = server.service(KeeperServer::new(kept.clone())).start().expect("a server");
+        let client = Client::connect(handle.addresses()[0].clone()).expect("a client");
+        let keeper = KeeperClient::new(client);
+        let replies: Vec<_> = (0..count)
+            .map(|number| keeper.keep(message(number, len)).wait().expect("a reply"))
+            .collect();
+        let requests = std::mem::take(&mut *kept.0.lock().expect("no panic"));
+        assert_eq!(requests.len(), count);
+        let checked = thread::spawn(move || assert_whole(&requests, len)); // and ended there
+        assert_whole(&replies, len);
+        checked.join().expect("all whole");
+        drop(replies);
+        let again = keeper.keep(message(1, len)).wait().expect("a reply");
+        assert!(again == message(1, len));
+    }
+}
