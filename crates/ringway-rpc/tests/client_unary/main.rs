@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_rpc::{Call, CallOptions, Client, Code, Codec, Kind, Metadata, Method, Status};
-use ringway_runtime::{spawn, timeout};
+use ringway_runtime::sim::SimConfig;
+use ringway_runtime::{Builder, spawn, timeout};
 use ringway_wire::native::{Body, Config, MetaWriter, Reply};
 
 use hand_server::{HandServer, Request};
@@ -201,4 +202,16 @@ pub(crate) async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output>
 pub(crate) fn run(test: impl Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static) {
     let ended = ringway_runtime::block_on(timeout(Duration::from_secs(20), test));
     ended.expect("a core").expect("no hang").unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Runs a test on simulated networks with a virtual clock, the same for each seed.
+pub(crate) fn simulate<F>(test: impl Fn() -> F)
+where
+    F: Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static,
+{
+    for seed in 0..5 {
+        let ended = Builder::simulate(SimConfig::new(seed), test());
+        let ended = ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
 }

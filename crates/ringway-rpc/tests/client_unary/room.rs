@@ -2,13 +2,16 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ringway_rpc::{Client, Side};
-use ringway_runtime::spawn;
+use ringway_runtime::{sleep, spawn};
 use ringway_wire::native::Config;
 
-use crate::hand_server::HandServer;
-use crate::{ECHO, MS, connect, echo, poll_once, run};
+use crate::hand_server::{HandServer, Request};
+use crate::{ECHO, MS, connect, echo, poll_once, run, simulate};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn another_connection_is_opened_when_all_are_full() {
@@ -41,6 +44,47 @@ fn another_connection_is_opened_when_all_are_full() {
             assert_eq!(call.await.expect("no panic")?, n.to_string());
         }
         assert_eq!(server.connections.borrow().len(), 4);
+        Ok(())
+    });
+}
+
+#[test]
+fn spare_connections_are_closed_after_half_a_minute() {
+    simulate(|| async {
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let mut config = Config::default();
+        config.settings.max_streams = 128;
+        let server = HandServer::start(config, {
+            let held = Rc::clone(&held);
+            Rc::new(move |connection, request: Request| match &request.message {
+                Some(message) if **message == *b"hold" => {
+                    held.borrow_mut().push((Rc::clone(connection), request));
+                }
+                _ => connection.echo(request),
+            })
+        });
+        let client = connect(&server);
+        let calls: Vec<_> =
+            (0..4 * 128).map(|_| spawn(echo(&client, "hold").no_timeout())).collect();
+        server.until(|_| held.borrow().len() == 4 * 128).await;
+        assert_eq!(server.open_connections(), 4);
+
+        // As long as there are calls, and for a while after the last.
+        sleep(60 * SECOND).await;
+        assert_eq!(server.open_connections(), 4);
+        for (connection, request) in held.borrow_mut().drain(..) {
+            connection.echo(request);
+        }
+        for call in calls {
+            assert_eq!(call.await.expect("no panic")?, "hold");
+        }
+        sleep(29 * SECOND).await;
+        assert_eq!(server.open_connections(), 4);
+        sleep(2 * SECOND).await;
+        assert_eq!(server.open_connections(), 1);
+        assert_eq!(echo(&client, "still there").await?, "still there");
+        sleep(120 * SECOND).await;
+        assert_eq!((server.open_connections(), server.connections.borrow().len()), (1, 4));
         Ok(())
     });
 }
