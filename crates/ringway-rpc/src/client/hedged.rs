@@ -7,13 +7,14 @@ use std::task::{Context, Poll, ready};
 
 use ringway_runtime as runtime;
 
+use super::call_life::Life;
 use super::far::Far;
 use super::hub::{self, Hub};
 use super::line::Ticket;
 use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::registry::{self, ClientId};
-use super::unary::{Life, Unary};
+use super::unary::Unary;
 use crate::method::Method;
 use crate::status::{Code, Status};
 

@@ -8,6 +8,7 @@
 mod blocking;
 mod builder;
 mod call;
+mod call_life;
 mod carry;
 mod cells;
 mod driver;

@@ -15,6 +15,17 @@ pub(super) struct Spread {
     health: Vec<Health>,
 }
 
+/// How a call has ended.
+#[derive(Clone, Copy)]
+pub(super) struct Answered<'a> {
+    pub(super) failure: Option<&'a Status>,
+    /// When it was sent.
+    pub(super) begun: Duration,
+    pub(super) now: Duration,
+    /// Streams have none: they last as long as they are wanted.
+    pub(super) has_latency: bool,
+}
+
 impl Spread {
     /// For these hosts, which all join at `now`.
     pub(super) fn new(policy: Policy, targets: &[Target], now: Duration, seed: u64) -> Self {
@@ -55,41 +66,36 @@ impl Spread {
     }
 
     /// A call was sent to the host.
-    pub(super) fn began(&mut self, host: usize) {
+    pub(super) fn began(&mut self, host: usize, now: Duration) {
         self.loads[host].in_flight += 1;
-        self.health[host].called();
+        self.health[host].called(now);
     }
 
-    /// A call was given up by its caller, which says nothing of the host.
-    pub(super) fn given_up(&mut self, host: usize) {
+    /// A call of that moment was given up by its caller, which says nothing of the host.
+    pub(super) fn given_up(&mut self, host: usize, begun: Duration) {
         self.loads[host].in_flight -= 1;
-        self.health[host].told_nothing();
+        self.health[host].told_nothing(begun);
     }
 
-    /// A call has ended, after so long if that says anything.
-    pub(super) fn ended(
-        &mut self,
-        host: usize,
-        failure: Option<&Status>,
-        latency: Option<Duration>,
-        now: Duration,
-    ) {
+    /// A call has ended.
+    pub(super) fn ended(&mut self, host: usize, answered: Answered<'_>) {
+        let Answered { failure, begun, now, has_latency } = answered;
         let load = &mut self.loads[host];
         load.in_flight -= 1;
         let evidence = failure.map_or(Evidence::Good, evidence_of);
-        if let Some(latency) = latency.filter(|_| evidence == Evidence::Good) {
-            load.latency.observe(latency, now);
+        if has_latency && evidence == Evidence::Good {
+            load.latency.observe(now.saturating_sub(begun), now);
         }
-        self.learn(host, evidence, now);
+        self.learn(host, evidence, Some(begun), now);
     }
 
     /// Connecting to the host has failed.
     pub(super) fn unreachable(&mut self, host: usize, now: Duration) {
-        self.learn(host, Evidence::Silent, now);
+        self.learn(host, Evidence::Silent, None, now);
     }
 
-    fn learn(&mut self, host: usize, evidence: Evidence, now: Duration) {
-        if self.health[host].learn(evidence, now) {
+    fn learn(&mut self, host: usize, evidence: Evidence, begun: Option<Duration>, now: Duration) {
+        if self.health[host].learn(evidence, begun, now) {
             let ejected = self.health.iter().filter(|health| health.is_ejected()).count();
             if may_eject(ejected, self.health.len()) {
                 self.health[host].eject(now);

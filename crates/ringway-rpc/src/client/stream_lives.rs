@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::spread::Answered;
 use super::tally::{Ended, Tally};
 use crate::method::Method;
 use crate::status::{Code, Status};
@@ -42,21 +43,22 @@ impl StreamLives {
         }
         self.lives[slot] = Some(Life { method, begun: self.now });
         self.tally.call_began(method, bytes);
-        self.tally.host_called(self.host);
+        self.tally.host_called(self.host, self.now);
     }
 
     /// Its server has ended the stream of the slot, or was lost.
     pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>) {
-        if self.end(slot, failure.map_or(Code::Ok, Status::code)) {
-            self.tally.host_answered(self.host, failure, None, self.now);
+        if let Some(begun) = self.end(slot, failure.map_or(Code::Ok, Status::code)) {
+            let answered = Answered { failure, begun, now: self.now, has_latency: false };
+            self.tally.host_answered(self.host, answered);
         }
     }
 
     /// This side has ended the stream of the slot, which says nothing of its host. Slots without a
     /// stream are left as they are.
     pub(super) fn given_up(&mut self, slot: u32, code: Code) {
-        if self.end(slot, code) {
-            self.tally.host_left(self.host);
+        if let Some(begun) = self.end(slot, code) {
+            self.tally.host_left(self.host, begun);
         }
     }
 
@@ -68,13 +70,12 @@ impl StreamLives {
         }
     }
 
-    fn end(&mut self, slot: u32, code: Code) -> bool {
-        let Some(life) = self.lives.get_mut(slot as usize).and_then(Option::take) else {
-            return false;
-        };
+    /// When it had begun.
+    fn end(&mut self, slot: u32, code: Code) -> Option<Duration> {
+        let life = self.lives.get_mut(slot as usize)?.take()?;
         let service = Some(self.now.saturating_sub(life.begun));
         let ended = Ended { code, bytes: 0, waited: Duration::ZERO, service };
         self.tally.call_ended(life.method, ended);
-        true
+        Some(life.begun)
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::Plan;
-use super::spread::Spread;
+use super::spread::{Answered, Spread};
 use crate::method::Method;
 use crate::metrics::{CallEnd, Metrics, Sheet, Side};
 use crate::resilience::HedgeDelay;
-use crate::status::{Code, Status};
+use crate::status::Code;
 
 /// Shared by the pool and its connections, so that streams are told of where they end.
 pub(super) struct Tally {
@@ -125,30 +125,24 @@ impl Tally {
 
     /// A call was sent to the host; it is to be told of once more.
     #[inline]
-    pub(super) fn host_called(&self, host: usize) {
+    pub(super) fn host_called(&self, host: usize, now: Duration) {
         if let Some(spread) = &self.spread {
-            spread.borrow_mut().began(host);
+            spread.borrow_mut().began(host, now);
         }
     }
 
     /// Such a call was given up by its caller.
-    pub(super) fn host_left(&self, host: usize) {
+    pub(super) fn host_left(&self, host: usize, begun: Duration) {
         if let Some(spread) = &self.spread {
-            spread.borrow_mut().given_up(host);
+            spread.borrow_mut().given_up(host, begun);
         }
     }
 
-    /// Such a call has ended. Streams have no latency: they last as long as they are wanted.
+    /// Such a call has ended.
     #[inline]
-    pub(super) fn host_answered(
-        &self,
-        host: usize,
-        failure: Option<&Status>,
-        latency: Option<Duration>,
-        now: Duration,
-    ) {
+    pub(super) fn host_answered(&self, host: usize, answered: Answered<'_>) {
         if let Some(spread) = &self.spread {
-            spread.borrow_mut().ended(host, failure, latency, now);
+            spread.borrow_mut().ended(host, answered);
         }
     }
 

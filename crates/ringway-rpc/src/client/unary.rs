@@ -17,6 +17,7 @@ use bytes::Bytes;
 use ringway_runtime as runtime;
 use ringway_wire::native::Open;
 
+use super::call_life::Life;
 use super::cells::CellKey;
 use super::far::Far;
 use super::hub::{self, Hub, LinkKey};
@@ -26,7 +27,8 @@ use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::pool::{Demand, NotSent, Pool};
 use super::registry::{self, ClientId};
-use super::tally::{Ended, Tally};
+use super::spread::Answered;
+use super::tally::Tally;
 use crate::limits;
 use crate::method::Method;
 use crate::resilience::RetryBackoff;
@@ -54,45 +56,6 @@ pub(super) struct Unary {
     /// Attempts made before this one.
     attempt: u8,
     backoff: RetryBackoff,
-}
-
-/// A call that was counted as begun.
-#[derive(Clone, Copy)]
-pub(super) struct Life {
-    begun: Instant,
-    /// When it was first given to a connection.
-    sent: Option<Instant>,
-}
-
-impl Life {
-    /// The call ends, at about the last look at the clock.
-    pub(super) fn count(
-        self,
-        hub: &Hub,
-        tally: &Tally,
-        method: &'static Method,
-        code: Code,
-        bytes: usize,
-    ) {
-        self.count_at(tally, method, code, bytes, hub.last_look(self.begun));
-    }
-
-    #[inline]
-    fn count_at(
-        self,
-        tally: &Tally,
-        method: &'static Method,
-        code: Code,
-        bytes: usize,
-        now: Instant,
-    ) {
-        let waited = match self.sent {
-            Some(sent) if sent == self.begun => Duration::ZERO,
-            sent => sent.unwrap_or(now).saturating_duration_since(self.begun),
-        };
-        let service = self.sent.map(|sent| now.saturating_duration_since(sent));
-        tally.call_ended(method, Ended { code, bytes, waited, service });
-    }
 }
 
 enum Stage {
@@ -211,9 +174,10 @@ impl Unary {
             let now = hub.last_look(flying.begun);
             let pool = hub.known_pool(self.client);
             if let Some(pool) = pool.as_ref().filter(|pool| pool.tally.learns_of_hosts()) {
-                let latency = Some(now.saturating_duration_since(flying.begun));
-                let (failure, now) = (outcome.as_ref().err(), hub.since_origin(now));
-                pool.tally.host_answered(flying.host, failure, latency, now);
+                let failure = outcome.as_ref().err();
+                let (begun, now) = (hub.since_origin(flying.begun), hub.since_origin(now));
+                let answered = Answered { failure, begun, now, has_latency: true };
+                pool.tally.host_answered(flying.host, answered);
             }
             match outcome {
                 Ok(reply) => {
@@ -368,9 +332,11 @@ impl Unary {
         match sent {
             Ok((cell, link)) => {
                 let host = link.host.number();
-                pool.tally.host_called(host);
+                if pool.tally.learns_of_hosts() {
+                    pool.tally.host_called(host, hub.since_origin(now));
+                }
                 if let Some(life) = &mut self.life {
-                    life.sent.get_or_insert(now);
+                    life.sent(now);
                 }
                 let lease_cuts = link.lease_cuts();
                 let (link, begun) = (link.key, now);
@@ -387,7 +353,7 @@ impl Unary {
     fn begin(&mut self, pool: &Pool) -> Instant {
         let (now, deadline) = self.options.span(self.method);
         self.deadline = deadline;
-        self.life = Some(Life { begun: now, sent: None });
+        self.life = Some(Life::begin(now));
         pool.tally.call_began(self.method, self.request.len());
         pool.earn_retry();
         now
@@ -477,7 +443,9 @@ impl Drop for Unary {
                 return;
             };
             match stage {
-                Stage::Flying(Flying { host, .. }) => pool.tally.host_left(host),
+                Stage::Flying(Flying { host, begun, .. }) => {
+                    pool.tally.host_left(host, hub.since_origin(begun));
+                }
                 Stage::Waiting(place) => pool.leave(Some(place)),
                 Stage::Napping { place, .. } => pool.end_nap(place),
                 Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over => {}

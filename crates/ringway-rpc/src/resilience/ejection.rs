@@ -41,9 +41,9 @@ enum State {
     Ejected {
         until: Duration,
     },
-    /// Its time is up; `called` once the one call is on its way that decides.
+    /// Its time is up; `called` is when the one call began that decides.
     OnTrial {
-        called: bool,
+        called: Option<Duration>,
     },
 }
 
@@ -62,11 +62,11 @@ impl Health {
     pub(crate) fn is_available(&mut self, now: Duration) -> bool {
         match self.state {
             State::Ejected { until } if now >= until => {
-                self.state = State::OnTrial { called: false };
+                self.state = State::OnTrial { called: None };
                 true
             }
             State::Ejected { .. } => false,
-            State::OnTrial { called } => !called,
+            State::OnTrial { called } => called.is_none(),
             State::Serving { .. } => true,
         }
     }
@@ -77,26 +77,35 @@ impl Health {
     }
 
     /// A call goes there.
-    pub(crate) fn called(&mut self) {
+    pub(crate) fn called(&mut self, now: Duration) {
         if let State::OnTrial { called } = &mut self.state {
-            *called = true;
+            called.get_or_insert(now);
         }
     }
 
-    /// The call ended without telling anything, such as cancelled by its caller.
-    pub(crate) fn told_nothing(&mut self) {
+    /// A call of that moment ended without telling anything, such as cancelled by its caller.
+    pub(crate) fn told_nothing(&mut self, begun: Duration) {
         if let State::OnTrial { called } = &mut self.state {
-            *called = false;
+            called.take_if(|called| begun >= *called);
         }
     }
 
-    /// Takes in what a call has shown. True when the host ought to be ejected: see [`may_eject`],
-    /// then [`eject`](Self::eject).
+    /// Takes in what a call of the moment `begun` has shown, or an attempt to connect. True when the
+    /// host ought to be ejected: see [`may_eject`], then [`eject`](Self::eject).
     #[must_use]
-    pub(crate) fn learn(&mut self, evidence: Evidence, now: Duration) -> bool {
+    pub(crate) fn learn(
+        &mut self,
+        evidence: Evidence,
+        begun: Option<Duration>,
+        now: Duration,
+    ) -> bool {
         let failed = evidence != Evidence::Good;
+        let is_from_before = |called: Option<Duration>| {
+            begun.is_some_and(|begun| called.is_none_or(|called| begun < called))
+        };
         match self.state {
             State::Ejected { .. } => return false,
+            State::OnTrial { called } if is_from_before(called) => return false,
             State::OnTrial { .. } if failed => {
                 self.eject(now);
                 return false;
@@ -172,7 +181,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn learn(health: &mut Health, evidence: Evidence, count: u32, now: Duration) -> bool {
-        (0..count).fold(false, |wants, _| health.learn(evidence, now) || wants)
+        (0..count).fold(false, |wants, _| health.learn(evidence, Some(now), now) || wants)
     }
 
     #[test]
@@ -221,20 +230,46 @@ mod tests {
             assert!(!health.is_available(now + time - Duration::from_millis(1)));
             now += time;
             assert!(health.is_available(now));
-            health.called();
+            health.called(now);
             assert!(!health.is_available(now), "one call at a time");
-            health.told_nothing();
+            health.told_nothing(now);
             assert!(health.is_available(now), "a cancelled call decides nothing");
-            health.called();
-            assert!(!health.learn(Evidence::Bad, now));
+            health.called(now);
+            assert!(!health.learn(Evidence::Bad, Some(now), now));
             assert!(health.is_ejected());
             time = (time * 2).min(limits::EJECTION_MAX);
         }
         now += time;
         assert!(health.is_available(now));
-        health.called();
-        assert!(!health.learn(Evidence::Good, now));
+        health.called(now);
+        assert!(!health.learn(Evidence::Good, Some(now), now));
         assert!(!health.is_ejected());
+    }
+
+    #[test]
+    fn calls_from_before_an_ejection_decide_nothing_about_a_trial() {
+        let (before, mut now) = (SECOND, SECOND + limits::EJECTION_FIRST);
+        let mut health = Health::new(Duration::ZERO);
+        health.eject(before);
+        assert!(health.is_available(now));
+        for evidence in [Evidence::Good, Evidence::Bad, Evidence::Silent] {
+            assert!(!health.learn(evidence, Some(before), now));
+            assert!(health.is_available(now) && health.is_ejected(), "before the trial");
+        }
+        health.called(now);
+        health.told_nothing(before);
+        for evidence in [Evidence::Good, Evidence::Bad, Evidence::Silent] {
+            assert!(!health.learn(evidence, Some(before), now));
+            assert!(!health.is_available(now) && health.is_ejected(), "while it is under way");
+        }
+        assert!(!health.learn(Evidence::Good, Some(now), now));
+        assert!(!health.is_ejected());
+
+        health.eject(now);
+        now += 2 * limits::EJECTION_FIRST;
+        assert!(health.is_available(now));
+        assert!(!health.learn(Evidence::Silent, None, now), "it cannot be connected to");
+        assert!(!health.is_available(now));
     }
 
     #[test]
@@ -245,7 +280,7 @@ mod tests {
         }
         health.serve_again(SECOND);
         let much_later = SECOND * 2 + limits::EJECTION_MAX;
-        assert!(!health.learn(Evidence::Good, much_later));
+        assert!(!health.learn(Evidence::Good, Some(much_later), much_later));
         health.eject(much_later);
         assert!(health.is_available(much_later + limits::EJECTION_FIRST));
     }

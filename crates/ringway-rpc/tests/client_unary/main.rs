@@ -18,6 +18,7 @@ use hand_server::{HandServer, Request};
 #[path = "../support/hand_server.rs"]
 mod hand_server;
 
+mod ejection;
 mod endings;
 mod hosts;
 mod repeats;
