@@ -86,6 +86,26 @@ pub(crate) const NATIVE_STREAMS: u32 = 1 << 10;
 /// 1 GiB/s flows over a path of one millisecond.
 pub(crate) const NATIVE_INITIAL_CREDIT: u32 = 1 << 20;
 
+/// Most credit that is collected before it is returned: half of the window above. More would only
+/// make large windows less useful.
+pub(crate) const NATIVE_CREDIT_STEP_MAX: u32 = NATIVE_INITIAL_CREDIT / 2;
+
+/// Bytes to which the window of a stream grows, unless told otherwise: 16 MiB, so that 1 Gbit/s
+/// flows over a path of 100 ms. More is beyond what kernels buffer for one connection.
+pub(crate) const NATIVE_WINDOW_MAX: u32 = 16 << 20;
+
+/// Bytes by which all windows of a connection together may have grown: four that are as large as
+/// they can be, or all of sixty-four streams once doubled.
+pub(crate) const NATIVE_GROWN_MAX: usize = 64 << 20;
+
+/// Streams that are measured by one PING; others are by the next ones. Each takes 40 bytes,
+/// and streams that fill their windows are few.
+pub(crate) const NATIVE_MEASURED_MAX: usize = 8;
+
+/// Time between PINGs that measure: ten a second cost nothing, are a sixth of what a peer of ours
+/// bears, and enlarge a window to its most within half a second where round trips are short.
+pub(crate) const NATIVE_MEASURE_PAUSE: Duration = Duration::from_millis(100);
+
 /// Bytes of credit that a frame with a part of a message uses up at least. Messages of no bytes
 /// would be free without it, and a peer could fill our memory with them; 16 is what remembering
 /// one takes.

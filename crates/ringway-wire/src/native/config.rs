@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Settings;
 use crate::limits::{
     NATIVE_INITIAL_CREDIT, NATIVE_PAYLOAD_MAX, NATIVE_PING_AFTER, NATIVE_PING_TIMEOUT,
-    NATIVE_PREFACE_TIMEOUT, NATIVE_RESET_TIMEOUT, NATIVE_STREAMS,
+    NATIVE_PREFACE_TIMEOUT, NATIVE_RESET_TIMEOUT, NATIVE_STREAMS, NATIVE_WINDOW_MAX,
 };
 
 /// Settings and patience of one end of a native connection.
@@ -23,6 +23,9 @@ use crate::limits::{
 pub struct Config {
     /// What this end accepts; it is announced to the peer.
     pub settings: Settings,
+    /// Bytes to which the window of a stream may grow whose reader takes what comes, and whose peer
+    /// would otherwise wait for credit. Windows that begin with as much or more stay as they are.
+    pub window_max: u32,
     /// A connection on which nothing arrived for so long is probed with a PING.
     pub ping_after: Duration,
     /// A probed connection on which nothing arrives for so long is given up.
@@ -44,6 +47,7 @@ impl Default for Config {
         };
         Self {
             settings,
+            window_max: NATIVE_WINDOW_MAX,
             ping_after: NATIVE_PING_AFTER,
             ping_timeout: NATIVE_PING_TIMEOUT,
             reset_timeout: NATIVE_RESET_TIMEOUT,

@@ -47,7 +47,7 @@ impl Link {
         let mut body = Vec::new();
         self.config.settings.encode(&mut body);
         self.outbox.put(&Parts::control(FrameKind::Settings, NONE, 0, &body));
-        self.unacknowledged.push_back(self.config.settings.initial_credit);
+        self.unacknowledged.push_back((self.config.settings.initial_credit, self.now));
     }
 
     /// Takes the peer's preface off `input`; `None` when there is more to come.
@@ -87,10 +87,12 @@ impl Link {
     fn on_settings(&mut self, header: &Header, body: &[u8]) -> Result<(), Violation> {
         let kind = FrameKind::Settings;
         if header.flags.contains(Flags::ACK) {
-            let Some(window) = self.unacknowledged.pop_front() else {
+            let Some((window, sent)) = self.unacknowledged.pop_front() else {
                 return Err(Violation::UnexpectedAck { kind });
             };
             self.set_window(window);
+            self.growth.note_trip(self.now.saturating_sub(sent));
+            self.announce_credit();
             return Ok(());
         }
         if !self.settings_frames.take(self.now) {
@@ -110,6 +112,7 @@ impl Link {
         let kind = FrameKind::Ping;
         if header.flags.contains(Flags::ACK) {
             // Whatever arrives proves that the peer is there.
+            self.on_pong(header.aux);
             return Ok(());
         }
         if !self.pings.take(self.now) {

@@ -92,6 +92,11 @@ impl Pair {
             (10, ..) if amount == 0xff => {
                 self.server.go_away(GoAwayCode::NoError, Duration::from_secs(5), "fuzz");
             }
+            (10, ..) if amount >= 0xfd => self.server.set_tight(amount == 0xfe),
+            (10, ..) if amount == 0xfc => {
+                self.server.end_largest();
+                self.move_up(0);
+            }
             (10, ..) => self.server.lease(u32::from(amount)),
             (11, ..) => return self.wait(Duration::from_millis(u64::from(amount) * 50)),
             _ => {}
@@ -193,7 +198,7 @@ impl Pair {
         }
         assert_eq!(self.calls, [], "every call ends");
         assert_eq!((self.client.in_flight(), self.server.in_flight()), (0, 0));
-        assert_eq!((self.client.incomplete_len(), self.server.incomplete_len()), (0, 0));
+        assert_eq!((self.client.incomplete_len(), self.server.buffered_len()), (0, 0));
     }
 }
 

@@ -103,8 +103,13 @@ impl Keepalive {
             return Due::Nothing;
         }
         self.probed = Some(now);
+        Due::Probe(self.next_nonce())
+    }
+
+    /// A number for the next PING.
+    pub(super) fn next_nonce(&mut self) -> u32 {
         self.nonce = self.nonce.wrapping_add(1);
-        Due::Probe(self.nonce)
+        self.nonce
     }
 
     fn has_overdue_reset(&mut self, now: Duration) -> bool {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::control::ArrivingPreface;
 use super::frame::{Parts, cost};
+use super::growth::Growth;
 use super::keepalive::{Due, Keepalive};
 use super::outbox::Outbox;
 use super::rates::Bucket;
@@ -67,8 +68,11 @@ pub(super) struct Link {
     pub(super) requests: u32,
     /// What a stream opened by the peer may send; the peer knows it since its ACK.
     pub(super) window: u32,
-    /// SETTINGS that the peer has not acknowledged.
-    pub(super) unacknowledged: VecDeque<u32>,
+    /// The same as it was configured.
+    pub(super) initial_credit: u32,
+    /// SETTINGS that the peer has not acknowledged: what they say of that, and when they were sent.
+    pub(super) unacknowledged: VecDeque<(u32, Duration)>,
+    pub(super) growth: Growth,
 }
 
 impl Link {
@@ -91,7 +95,9 @@ impl Link {
             now,
             requests: 0,
             window: Settings::default().initial_credit,
+            initial_credit: config.settings.initial_credit,
             unacknowledged: VecDeque::new(),
+            growth: Growth::new(&config),
             config,
         }
     }
@@ -211,6 +217,12 @@ impl Link {
         self.splitter.buffered() + self.streams.assembled()
     }
 
+    /// These, and the bytes of messages that readers have not taken.
+    #[inline]
+    pub(super) fn buffered(&self) -> usize {
+        self.incomplete() + self.streams.untaken()
+    }
+
     /// Takes a message of one frame without flags or metadata, and returns credit; `false` when
     /// that needs a closer look.
     #[inline]
@@ -220,7 +232,7 @@ impl Link {
         };
         let slot = self.slots.get(index);
         let (place, is_sent) = (slot.stream, slot.is_sent);
-        if place == NO_STREAM || !is_sent || !self.streams.at(place).receive.whole(len) {
+        if place == NO_STREAM || !is_sent || !self.streams.whole(place, cost(len)) {
             return false;
         }
         self.return_credit(place);
@@ -235,7 +247,7 @@ impl Link {
         };
         let place = self.slots.at(index).stream;
         if place != NO_STREAM {
-            self.streams.at(place).receive.taken(messages);
+            self.streams.taken(place, messages);
             self.return_credit(place);
         }
     }
@@ -385,17 +397,6 @@ impl Link {
         stream.send.credit = added_credit(stream.send.credit, granted)?;
         self.schedule(index);
         Ok(())
-    }
-
-    /// Returns credit to the peer when enough has come together.
-    #[inline]
-    pub(super) fn return_credit(&mut self, index: u32) {
-        let stream = self.streams.at(index);
-        if let Some(due) = stream.receive.credit_due() {
-            let stream = stream.id;
-            let frame = Parts { stream, ..Parts::control(FrameKind::Credit, NONE, due, &[]) };
-            self.outbox.put(&frame);
-        }
     }
 
     /// Looks at the clock.

@@ -15,6 +15,7 @@ pub(crate) mod fuzz_codec;
 pub(crate) mod fuzz_machines;
 pub(crate) mod fuzz_pair;
 mod go_away;
+mod growth;
 mod header;
 mod keepalive;
 mod link;
@@ -43,6 +44,7 @@ mod tag;
 mod transmit;
 mod varint;
 mod violation;
+mod window;
 
 pub use checksum::{CHECKSUM_LEN, checksum};
 pub use client::{Client, ClientEvent};

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use super::frame::cost;
+use super::window::Window;
 use super::{FrameKind, Piece, RequestHead, StreamId, Violation};
 use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_EAGER};
 
@@ -43,15 +44,12 @@ pub(super) struct Piecemeal<'i> {
 /// The receiving half of a stream.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveSide {
-    /// Bytes that the peer may send.
-    granted: u32,
-    /// Bytes that it may send when nothing waits here.
-    window: u32,
-    /// Credit to be returned, together with more.
-    owed: u32,
+    pub(super) window: Window,
     /// Messages handed out that the reader has not taken.
     untaken: usize,
-    /// What those behind the first of them cost.
+    /// What the first of them cost.
+    front: u32,
+    /// What those behind it cost.
     costs: VecDeque<u32>,
     assembly: Option<Assembly>,
     /// A REQUEST whose first message is being assembled, and its metadata.
@@ -66,12 +64,8 @@ impl ReceiveSide {
     pub(super) fn reset(&mut self, window: u32) {
         self.costs.clear();
         self.costs.shrink_to(NATIVE_COSTS_KEPT);
-        *self = Self {
-            granted: window,
-            window,
-            costs: std::mem::take(&mut self.costs),
-            ..Self::default()
-        };
+        let (window, costs) = (Window::new(window), std::mem::take(&mut self.costs));
+        *self = Self { window, costs, ..Self::default() };
     }
 
     /// Drops what was assembled; nothing of this stream is delivered any more.
@@ -79,6 +73,23 @@ impl ReceiveSide {
         self.assembly = None;
         self.request = None;
         self.has_ended = true;
+        self.hand_over();
+    }
+
+    /// Nobody will tell that messages were taken.
+    pub(super) fn hand_over(&mut self) {
+        self.untaken = 0;
+        self.front = 0;
+        self.costs.clear();
+    }
+
+    /// Bytes of messages that the reader has not taken.
+    pub(super) fn untaken(&self) -> usize {
+        if self.untaken == 0 {
+            return 0;
+        }
+        let assembling = self.assembly.as_ref().map_or(0, |assembly| assembly.unreturned);
+        self.front as usize + (self.window.waiting() - assembling) as usize
     }
 
     /// Bytes held of a message that is not whole.
@@ -101,13 +112,12 @@ impl ReceiveSide {
         fragment: Piecemeal<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let cost = cost(fragment.payload.len());
-        let Some(granted) = self.granted.checked_sub(cost) else {
-            let by = u64::from(cost - self.granted);
+        if !self.window.spend(cost) {
+            let by = u64::from(cost - self.window.granted());
             return Err(Violation::CreditExceeded { stream: fragment.stream, by });
-        };
-        self.granted = granted;
+        }
         if self.untaken == 0 {
-            self.owed += cost;
+            self.window.owe(cost);
         }
         if self.assembly.is_none() && !fragment.has_more {
             if fragment.payload.len() > fragment.message_max as usize {
@@ -121,14 +131,12 @@ impl ReceiveSide {
 
     /// Takes a message of one frame, if there is credit for it and it is not part of another.
     #[inline]
-    pub(super) fn whole(&mut self, len: usize) -> bool {
-        let cost = cost(len);
-        if self.assembly.is_some() || cost > self.granted || self.has_ended {
+    pub(super) fn whole(&mut self, cost: u32) -> bool {
+        if self.assembly.is_some() || self.has_ended || !self.window.spend(cost) {
             return false;
         }
-        self.granted -= cost;
         if self.untaken == 0 {
-            self.owed += cost;
+            self.window.owe(cost);
         }
         self.deliver(cost);
         true
@@ -160,7 +168,8 @@ impl ReceiveSide {
         let unreturned = assembly.unreturned;
         let bytes = std::mem::take(&mut assembly.bytes).freeze();
         self.assembly = None;
-        self.deliver(unreturned);
+        // The one in front has returned its credit, so this is only what it takes up.
+        self.deliver(if self.untaken > 0 { unreturned } else { self::cost(bytes.len()) });
         Ok(Assembled::Message(Piece::Owned(bytes)))
     }
 
@@ -169,33 +178,31 @@ impl ReceiveSide {
     fn deliver(&mut self, cost: u32) {
         if self.untaken > 0 {
             self.costs.push_back(cost);
+        } else {
+            self.front = cost;
         }
         self.untaken += 1;
     }
 
-    /// The reader took messages: as many behind the first of them return their credit.
+    /// The reader took messages: as many behind the first of them return their credit. What they
+    /// took up is the answer.
     #[inline]
-    pub(super) fn taken(&mut self, messages: usize) {
+    pub(super) fn taken(&mut self, messages: usize) -> u32 {
         let messages = messages.min(self.untaken);
         self.untaken -= messages;
-        let known = messages.min(self.costs.len());
-        self.owed += self.costs.drain(..known).sum::<u32>();
-        if known < messages
+        let (mut gone, mut returned) = (0, 0);
+        for _ in 0..messages {
+            let next = self.costs.pop_front().unwrap_or(0);
+            gone += std::mem::replace(&mut self.front, next);
+            returned += next;
+        }
+        self.window.owe(returned);
+        if self.untaken == 0
             && let Some(assembly) = &mut self.assembly
         {
-            self.owed += std::mem::take(&mut assembly.unreturned);
+            self.window.owe(std::mem::take(&mut assembly.unreturned));
         }
-    }
-
-    /// Credit to send now: half a window at least, so that CREDIT frames are few.
-    #[inline]
-    pub(super) fn credit_due(&mut self) -> Option<u32> {
-        if self.owed < self.window / 2 || self.has_ended {
-            return None;
-        }
-        let due = std::mem::take(&mut self.owed);
-        self.granted += due;
-        Some(due)
+        gone
     }
 }
 

@@ -434,6 +434,18 @@ impl Server {
         self.link.incomplete()
     }
 
+    /// Bytes kept for readers: [those](Self::incomplete_len) of what is not whole, and messages that
+    /// were not [taken](Self::taken). Of a stream that was ended by its request, messages are the
+    /// handler's at once and do not count.
+    ///
+    /// The caller sums this over its connections. When that is more than it can afford, it has two
+    /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
+    #[inline]
+    #[must_use]
+    pub fn buffered_len(&self) -> usize {
+        self.link.buffered()
+    }
+
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
     #[inline]
     #[must_use]

@@ -149,6 +149,43 @@ impl Server {
         }
     }
 
+    /// Asks the client for less, or no longer: while memory is tight, new streams begin with a
+    /// window of 64 KiB, and those of open streams fall to that as their readers take what came.
+    /// What was granted already may still come.
+    ///
+    /// A change is told to the client in SETTINGS. It may be taken back at any time, but since it
+    /// takes a round trip, not with every message.
+    pub fn set_tight(&mut self, is_tight: bool) {
+        self.link.set_tight(is_tight);
+    }
+
+    /// Bytes kept for the stream that has the most, of those that count for
+    /// [`buffered_len`](Self::buffered_len); looks at every stream.
+    #[must_use]
+    pub fn largest_len(&self) -> usize {
+        self.largest().map_or(0, |(_, len)| len)
+    }
+
+    fn largest(&self) -> Option<(StreamId, usize)> {
+        if self.link.failed.is_some() { None } else { self.link.streams.largest() }
+    }
+
+    /// Ends the call with the most bytes kept as RESOURCE_EXHAUSTED, with a
+    /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected. `false`:
+    /// no call keeps any.
+    pub fn end_largest(&mut self) -> bool {
+        let Some((stream, _)) = self.largest() else {
+            return false;
+        };
+        let index = stream.slot() as usize;
+        let is_known = self.link.slots.at(index).phase == Phase::Open && self.is_known(index);
+        let text = "the server has no memory for more that its handlers do not read";
+        if let Err(violation) = self.end_by_limit(index, stream, text, is_known) {
+            self.link.fail(violation);
+        }
+        true
+    }
+
     /// Whether the call in slot `index` was told to the caller.
     pub(super) fn is_known(&mut self, index: usize) -> bool {
         match self.link.slots.at(index).stream {

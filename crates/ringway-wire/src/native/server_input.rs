@@ -154,6 +154,7 @@ impl Server {
             }
             Assembled::Message(message) => {
                 self.note_end(index, place, end);
+                self.note_handed_over(place, end);
                 let message = Some(message);
                 Ok(Some(ServerEvent::Request { stream, head, meta, message, end }))
             }
@@ -164,6 +165,13 @@ impl Server {
         if end {
             self.link.slots.at(index).remote_ended = true;
             self.link.streams.at(place).receive.has_ended = true;
+        }
+    }
+
+    /// Messages of a call that its request has ended are not told to be taken.
+    fn note_handed_over(&mut self, place: u32, end: bool) {
+        if end {
+            self.link.streams.hand_over(place);
         }
     }
 
@@ -229,6 +237,7 @@ impl Server {
         Ok(Some(match request {
             None => ServerEvent::Message { stream, message, end },
             Some((head, meta)) => {
+                self.note_handed_over(place, end);
                 let (meta, message) = (Piece::Owned(meta), Some(message));
                 ServerEvent::Request { stream, head, meta, message, end }
             }
@@ -279,7 +288,7 @@ impl Server {
     }
 
     /// Ends a call that broke a limit; its handler is told if it `is_known` to one.
-    fn end_by_limit(
+    pub(super) fn end_by_limit(
         &mut self,
         index: usize,
         stream: StreamId,

@@ -2,6 +2,7 @@
 
 use super::receive_side::{Assembled, Piecemeal, ReceiveSide};
 use super::send_side::SendSide;
+use super::window::Window;
 use super::{StreamId, Violation};
 
 /// Both halves of a call that has, or may have, more than one frame in a direction.
@@ -22,6 +23,10 @@ pub(super) struct Streams {
     free: Vec<u32>,
     /// Bytes of all messages that are not whole.
     assembled: usize,
+    /// Bytes of all messages that readers have not taken.
+    untaken: usize,
+    /// Bytes by which windows are larger than they were at first.
+    grown: usize,
 }
 
 impl Streams {
@@ -66,17 +71,75 @@ impl Streams {
         fragment: Piecemeal<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let receive = &mut self.places[index as usize].receive;
-        let before = receive.assembled();
-        let assembled = receive.fragment(fragment);
-        self.assembled = self.assembled - before + receive.assembled();
-        assembled
+        let (assembled, untaken) = (receive.assembled(), receive.untaken());
+        let outcome = receive.fragment(fragment);
+        self.assembled = self.assembled - assembled + receive.assembled();
+        self.untaken = self.untaken - untaken + receive.untaken();
+        outcome
+    }
+
+    /// Takes a message of one frame, if that is all there is to it.
+    #[inline]
+    pub(super) fn whole(&mut self, index: u32, cost: u32) -> bool {
+        let is_taken = self.places[index as usize].receive.whole(cost);
+        if is_taken {
+            self.untaken += cost as usize;
+        }
+        is_taken
+    }
+
+    /// The reader of a stream took messages.
+    #[inline]
+    pub(super) fn taken(&mut self, index: u32, messages: usize) {
+        let gone = self.places[index as usize].receive.taken(messages);
+        self.untaken -= gone as usize;
+    }
+
+    /// Nobody will tell that the messages of a stream were taken.
+    pub(super) fn hand_over(&mut self, index: u32) {
+        let receive = &mut self.places[index as usize].receive;
+        self.untaken -= receive.untaken();
+        receive.hand_over();
     }
 
     /// Delivers nothing more of a stream, and drops what was assembled.
     pub(super) fn abandon(&mut self, index: u32) {
         let receive = &mut self.places[index as usize].receive;
         self.assembled -= receive.assembled();
+        self.untaken -= receive.untaken();
         receive.abandon();
+    }
+
+    /// Changes the window of a stream.
+    pub(super) fn with_window<R>(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Window) -> R,
+    ) -> R {
+        let window = &mut self.places[index as usize].receive.window;
+        let before = window.grown() as usize;
+        let outcome = change(window);
+        self.grown = self.grown - before + window.grown() as usize;
+        outcome
+    }
+
+    /// Bytes of all messages that readers have not taken.
+    pub(super) fn untaken(&self) -> usize {
+        self.untaken
+    }
+
+    /// The stream for which most bytes are kept, and how many; `None` if none are.
+    pub(super) fn largest(&self) -> Option<(StreamId, usize)> {
+        let kept = self.places.iter().map(|stream| {
+            let receive = &stream.receive;
+            (stream.id, receive.assembled() + receive.untaken())
+        });
+        kept.max_by_key(|&(_, len)| len).filter(|&(_, len)| len > 0)
+    }
+
+    /// Bytes by which windows are larger than they were at first.
+    pub(super) fn grown(&self) -> usize {
+        self.grown
     }
 
     /// Bytes of all messages that are not whole.
@@ -86,12 +149,12 @@ impl Streams {
 
     /// Gives the place back; one that stands in a line is free when the line has come to it.
     pub(super) fn release(&mut self, index: u32) {
-        let stream = self.at(index);
+        let stream = &mut self.places[index as usize];
         stream.send.clear();
-        let assembled = stream.receive.assembled();
+        self.assembled -= stream.receive.assembled();
+        self.untaken -= stream.receive.untaken();
+        self.grown -= stream.receive.window.grown() as usize;
         stream.receive.reset(0);
-        self.assembled -= assembled;
-        let stream = self.at(index);
         if stream.is_queued {
             stream.is_released = true;
         } else {

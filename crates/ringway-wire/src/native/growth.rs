@@ -1,0 +1,219 @@
+//! Windows that grow with the path: what streams bring within a round trip (section 6).
+
+use std::time::Duration;
+
+use super::frame::Parts;
+use super::link::{Link, NONE};
+use super::slots::{Found, NO_STREAM};
+use super::window::Window;
+use super::{Config, FrameKind, StreamId};
+use crate::limits::{
+    NATIVE_CREDIT_MAX, NATIVE_GROWN_MAX, NATIVE_INITIAL_CREDIT_MIN, NATIVE_MEASURE_PAUSE,
+    NATIVE_MEASURED_MAX,
+};
+
+/// What a connection knows of its path, and what it is measuring.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// Bytes to which a window may grow.
+    size_max: u32,
+    /// Windows fall instead: memory is short.
+    is_tight: bool,
+    /// The shortest round trip, as far as is known.
+    trip: Option<Duration>,
+    round: Option<Round>,
+    samples: Vec<Sample>,
+    /// No PING before.
+    next: Duration,
+}
+
+/// A PING that has not been answered.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    nonce: u32,
+    began: Duration,
+}
+
+/// A stream as it was when credit was returned for it, while a PING was on its way.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    stream: StreamId,
+    /// Credit that the peer had without this.
+    left: u32,
+    /// Bytes that the reader had had, or waited for.
+    delivered: u32,
+    /// How many of them came in which time before.
+    back: u32,
+    since: Duration,
+}
+
+impl Growth {
+    pub(super) fn new(config: &Config) -> Self {
+        let size_max = config.window_max.min(NATIVE_CREDIT_MAX);
+        let (trip, round, samples, next) = (None, None, Vec::new(), Duration::ZERO);
+        Self { size_max, is_tight: false, trip, round, samples, next }
+    }
+
+    /// Notes a round trip. The shortest one counts, since others have waited behind data; it is
+    /// given up slowly, in case the path has become longer.
+    pub(super) fn note_trip(&mut self, trip: Duration) {
+        if !trip.is_zero() {
+            let longest = self.trip.map_or(trip, |known| known + known / 16);
+            self.trip = Some(trip.min(longest));
+        }
+    }
+
+    /// Whether a window may be larger, and its reader keeps up with what comes.
+    fn suits(&self, window: &Window, grown: usize) -> bool {
+        !self.is_tight
+            && window.size() < self.size_max
+            && grown < NATIVE_GROWN_MAX
+            && window.waiting() <= window.size() / 4
+    }
+
+    /// Whether so many bytes in `time` are, within a round trip, more than two thirds of what a peer
+    /// can send while it waits for credit.
+    fn is_fast(&self, window: &Window, bytes: u32, time: Duration) -> bool {
+        self.within_trip(bytes, time) * 3 > u64::from(window.usable()) * 2
+    }
+
+    /// Whether the peer had less than a third of that left when the CREDIT came to it, by what
+    /// arrived until it had answered after `time`.
+    fn is_used_up(&self, window: &Window, sample: &Sample, time: Duration) -> bool {
+        let arrived = window.delivered().wrapping_sub(sample.delivered);
+        let left = u64::from(sample.left).saturating_sub(self.within_trip(arrived, time));
+        left * 3 < u64::from(window.usable())
+    }
+
+    /// How many bytes come within a round trip, if so many come in `time`.
+    fn within_trip(&self, bytes: u32, time: Duration) -> u64 {
+        let trip = self.trip.unwrap_or(time).as_nanos();
+        let scaled = u128::from(bytes) * trip / time.as_nanos().max(1);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
+    fn watch(&mut self, sample: Sample) {
+        let is_watched = self.samples.iter().any(|known| known.stream == sample.stream);
+        if !is_watched && self.samples.len() < NATIVE_MEASURED_MAX {
+            self.samples.push(sample);
+        }
+    }
+}
+
+impl Link {
+    /// Returns credit to the peer when enough has come together.
+    #[inline]
+    pub(super) fn return_credit(&mut self, index: u32) {
+        let receive = &self.streams.get(index).receive;
+        if receive.window.is_due() && !receive.has_ended {
+            self.give_back(index);
+        }
+    }
+
+    #[cold]
+    fn give_back(&mut self, index: u32) {
+        let (now, is_tight) = (self.now, self.growth.is_tight);
+        let stream = self.streams.get(index);
+        let (id, window) = (stream.id, &stream.receive.window);
+        let (left, since) = (window.granted(), now.saturating_sub(window.returned_at()));
+        let (granted, back) = self.streams.with_window(index, |window| {
+            if is_tight {
+                window.shrink_to(NATIVE_INITIAL_CREDIT_MIN);
+            }
+            window.give_back(now)
+        });
+        self.put_credit(index, granted);
+        let delivered = self.streams.get(index).receive.window.delivered();
+        self.measure(index, Sample { stream: id, left, delivered, back, since });
+    }
+
+    fn put_credit(&mut self, index: u32, granted: u32) {
+        if granted > 0 {
+            let stream = self.streams.get(index).id;
+            let frame = Parts { stream, ..Parts::control(FrameKind::Credit, NONE, granted, &[]) };
+            self.outbox.put(&frame);
+        }
+    }
+
+    /// Watches a stream whose window may hold it up: a PING behind the CREDIT tells when that has
+    /// come to the peer.
+    fn measure(&mut self, index: u32, sample: Sample) {
+        let window = &self.streams.get(index).receive.window;
+        let growth = &mut self.growth;
+        if !growth.suits(window, self.streams.grown()) {
+            return;
+        }
+        if growth.round.is_some() {
+            growth.watch(sample);
+        } else if self.now >= growth.next && growth.is_fast(window, sample.back, sample.since) {
+            let nonce = self.keepalive.next_nonce();
+            self.outbox.put(&Parts::control(FrameKind::Ping, NONE, nonce, &[]));
+            growth.round = Some(Round { nonce, began: self.now });
+            growth.samples.clear();
+            growth.watch(sample);
+        }
+    }
+
+    /// The peer has answered a PING.
+    pub(super) fn on_pong(&mut self, nonce: u32) {
+        let growth = &mut self.growth;
+        let Some(round) = growth.round.take_if(|round| round.nonce == nonce) else {
+            return;
+        };
+        growth.next = round.began.saturating_add(NATIVE_MEASURE_PAUSE);
+        let time = self.now.saturating_sub(round.began);
+        if time.is_zero() {
+            return;
+        }
+        growth.note_trip(time);
+        let samples = std::mem::take(&mut growth.samples);
+        samples.iter().for_each(|sample| self.grow(sample, time));
+        self.growth.samples = samples;
+    }
+
+    /// Doubles the window of a stream whose peer has waited for credit, or nearly.
+    fn grow(&mut self, sample: &Sample, time: Duration) {
+        let Found::Live(slot) = self.slots.find(sample.stream) else {
+            return;
+        };
+        let index = self.slots.get(slot).stream;
+        if index == NO_STREAM {
+            return;
+        }
+        let (growth, grown) = (&self.growth, self.streams.grown());
+        let receive = &self.streams.get(index).receive;
+        let window = &receive.window;
+        let is_held_up = !receive.has_ended
+            && growth.suits(window, grown)
+            && growth.is_fast(window, sample.back, sample.since)
+            && growth.is_used_up(window, sample, time);
+        if is_held_up {
+            let room = (growth.size_max - window.size()).min((NATIVE_GROWN_MAX - grown) as u32);
+            let by = window.size().min(room);
+            let granted = self.streams.with_window(index, |window| window.grow(by));
+            self.put_credit(index, granted);
+        }
+    }
+
+    /// Whether windows fall to the least size, as what waits in them is read, and those of new
+    /// streams begin with it. A peer that has not acknowledged the last change is told when it has.
+    pub(super) fn set_tight(&mut self, is_tight: bool) {
+        self.growth.is_tight = is_tight;
+        self.config.settings.initial_credit =
+            if is_tight { NATIVE_INITIAL_CREDIT_MIN } else { self.initial_credit };
+        self.announce_credit();
+    }
+
+    /// Announces the credit of new streams if the peer knows another one, and nothing of this is on
+    /// its way.
+    pub(super) fn announce_credit(&mut self) {
+        let has_changed = self.window != self.config.settings.initial_credit;
+        if self.has_greeted
+            && self.failed.is_none()
+            && self.unacknowledged.is_empty()
+            && has_changed
+        {
+            self.put_settings();
+        }
+    }
+}

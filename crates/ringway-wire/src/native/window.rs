@@ -1,0 +1,174 @@
+//! The window of one stream, as its receiver keeps it (section 6).
+
+use std::time::Duration;
+
+use crate::limits::NATIVE_CREDIT_STEP_MAX;
+
+/// How much the peer may send on one stream.
+///
+/// What it may send, what is owed to it and what waits behind a message that the reader has not
+/// taken are always the size and the excess together.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Window {
+    /// Bytes that the peer may send.
+    granted: u32,
+    /// Credit to be returned, together with more.
+    owed: u32,
+    /// Owed credit that is worth a frame: half the size, so that CREDITs are few, up to a bound.
+    step: u32,
+    /// Bytes that the peer may send when nothing waits here.
+    size: u32,
+    /// The size that the stream began with.
+    start: u32,
+    /// Bytes by which more was granted before the size fell; they are not returned.
+    excess: u32,
+    /// Credit that came back so far, modulo 2³².
+    returned: u32,
+    /// When some was returned last.
+    returned_at: Duration,
+}
+
+impl Window {
+    pub(super) fn new(size: u32) -> Self {
+        let step = step(size);
+        Self { granted: size, step, size, start: size, ..Self::default() }
+    }
+
+    pub(super) fn granted(&self) -> u32 {
+        self.granted
+    }
+
+    /// Takes what a frame costs; `false` when the peer may not send so much.
+    #[inline]
+    pub(super) fn spend(&mut self, cost: u32) -> bool {
+        let is_enough = cost <= self.granted;
+        if is_enough {
+            self.granted -= cost;
+        }
+        is_enough
+    }
+
+    /// Bytes have gone to the reader, or are those that it waits for.
+    #[inline]
+    pub(super) fn owe(&mut self, cost: u32) {
+        self.owed += cost;
+    }
+
+    /// Whether enough is owed to be returned.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.owed >= self.step
+    }
+
+    /// Returns what is owed: how much of it the peer is granted, and how much has come back.
+    pub(super) fn give_back(&mut self, now: Duration) -> (u32, u32) {
+        let back = std::mem::take(&mut self.owed);
+        let kept = back.min(self.excess);
+        self.excess -= kept;
+        self.granted += back - kept;
+        self.returned = self.returned.wrapping_add(back);
+        self.returned_at = now;
+        (back - kept, back)
+    }
+
+    /// When credit was returned last.
+    pub(super) fn returned_at(&self) -> Duration {
+        self.returned_at
+    }
+
+    /// Bytes that the reader has had or waits for since the beginning, modulo 2³².
+    pub(super) fn delivered(&self) -> u32 {
+        self.returned.wrapping_add(self.owed)
+    }
+
+    /// Bytes that wait behind the message in front of the reader.
+    pub(super) fn waiting(&self) -> u32 {
+        self.size + self.excess - self.granted - self.owed
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Bytes that the peer may still send while a CREDIT is on its way to it.
+    pub(super) fn usable(&self) -> u32 {
+        self.size - self.step
+    }
+
+    /// Bytes that the peer may hold above what the stream began with.
+    pub(super) fn grown(&self) -> u32 {
+        (self.size + self.excess).saturating_sub(self.start)
+    }
+
+    /// Enlarges the window: how much more the peer is granted.
+    pub(super) fn grow(&mut self, by: u32) -> u32 {
+        let kept = by.min(self.excess);
+        self.excess -= kept;
+        self.size += by;
+        self.granted += by - kept;
+        self.step = step(self.size);
+        by - kept
+    }
+
+    /// Makes the window smaller. What was granted stays so, and is not granted again.
+    pub(super) fn shrink_to(&mut self, size: u32) {
+        if size < self.size {
+            self.excess += self.size - size;
+            self.size = size;
+            self.step = step(size);
+        }
+    }
+}
+
+fn step(size: u32) -> u32 {
+    (size / 2).min(NATIVE_CREDIT_STEP_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    #[test]
+    fn credit_comes_back_by_halves_of_a_small_window_and_by_steps_of_a_large_one() {
+        for (size, step) in [(65_536, 32_768), (1 << 20, 1 << 19), (16 << 20, 1 << 19)] {
+            let mut window = Window::new(size);
+            assert!(window.spend(step));
+            window.owe(step - 1);
+            assert!(!window.is_due());
+            window.owe(1);
+            assert!(window.is_due());
+            assert_eq!(window.give_back(NOW), (step, step));
+            assert_eq!((window.granted(), window.delivered()), (size, step));
+        }
+    }
+
+    #[test]
+    fn what_was_granted_before_a_window_fell_is_not_granted_again() {
+        let mut window = Window::new(1 << 20);
+        assert_eq!(window.grow(1 << 20), 1 << 20);
+        assert_eq!(window.grown(), 1 << 20);
+        window.shrink_to(65_536);
+        assert_eq!((window.size(), window.granted()), (65_536, 2 << 20));
+        assert!(window.spend(2 << 20) && !window.spend(1), "as the peer was told");
+        assert_eq!(window.waiting(), 2 << 20);
+        let mut granted = 0;
+        for _ in 0..32 {
+            window.owe(65_536);
+            granted += window.give_back(NOW).0;
+        }
+        assert_eq!((granted, window.granted(), window.waiting()), (65_536, 65_536, 0));
+        assert_eq!(window.grown(), 0);
+    }
+
+    #[test]
+    fn a_window_that_grows_again_takes_the_excess_first() {
+        let mut window = Window::new(1 << 20);
+        window.shrink_to(65_536);
+        let back = (1 << 20) - 65_536;
+        assert_eq!(window.grow(back), 0, "the peer has all of it");
+        assert_eq!(window.grow(1 << 20), 1 << 20);
+        assert_eq!((window.granted(), window.grown()), (2 << 20, 1 << 20));
+    }
+}
