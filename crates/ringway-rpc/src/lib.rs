@@ -30,8 +30,8 @@ mod trace;
 
 pub use balance::Policy;
 pub use client::{
-    Call, CallOptions, Client, ClientBuilder, FullCall, IncomingReply, NextCall, OutgoingCall,
-    Response,
+    Call, CallOptions, Client, ClientBuilder, FullCall, Host, IncomingReply, NextCall,
+    OutgoingCall, Response,
 };
 pub use codec::{Codec, select};
 pub use context::{Context, Done, Peer};

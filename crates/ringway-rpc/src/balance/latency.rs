@@ -21,6 +21,18 @@ impl PeakEwma {
         Self { micros: latency.as_secs_f64() * 1e6, stamp: now }
     }
 
+    /// What is to be believed of a host that joins these.
+    pub(crate) fn mean<'a>(others: impl Iterator<Item = &'a Self>, now: Duration) -> Self {
+        let (mut count, mut micros) = (0.0, 0.0);
+        for other in others.filter(|other| other.micros > 0.0) {
+            (count, micros) = (count + 1.0, micros + other.micros(now));
+        }
+        match count > 0.0 {
+            true => Self { micros: micros / count, stamp: now },
+            false => Self::default(),
+        }
+    }
+
     pub(crate) fn observe(&mut self, latency: Duration, now: Duration) {
         let sample = latency.as_secs_f64() * 1e6;
         let kept = self.kept(now);

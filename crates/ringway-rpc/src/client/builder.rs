@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Address, ClientTls, StreamLimits};
+use ringway_net::{Address, ClientTls};
 use ringway_wire::native;
 
-use super::hosts::{self, Host, Target, invalid};
+use super::hosts::{Dialling, Host};
 use super::interceptor::{self, IncomingReply, MakeIntercept, NextCall, OutgoingCall};
 use super::{CallOptions, Client};
 use crate::balance::Policy;
@@ -35,8 +35,7 @@ pub struct ClientBuilder {
     /// The first address that is none.
     failure: Option<Status>,
     policy: Policy,
-    tls: ClientTls,
-    connect_timeout: Duration,
+    dialling: Dialling,
     connections_min: usize,
     connections_max: usize,
     config: native::Config,
@@ -46,11 +45,8 @@ pub struct ClientBuilder {
 
 /// What the pools of a client are made by, on every core.
 pub(super) struct Plan {
-    /// One for each host.
-    pub(super) targets: Vec<Target>,
+    pub(super) dialling: Dialling,
     pub(super) policy: Policy,
-    /// Time to connect, and then for the server's first bytes.
-    pub(super) connect_timeout: Duration,
     /// Connections to keep to each host from each core that uses it.
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
@@ -69,8 +65,7 @@ impl ClientBuilder {
             hosts: Vec::new(),
             failure: None,
             policy: Policy::default(),
-            tls: ClientTls::new(),
-            connect_timeout: limits::CONNECT_TIMEOUT,
+            dialling: Dialling { tls: ClientTls::new(), connect_timeout: limits::CONNECT_TIMEOUT },
             connections_min: 1,
             connections_max: limits::CONNECTIONS_MAX,
             config,
@@ -109,8 +104,8 @@ impl ClientBuilder {
         A: TryInto<Address>,
         ringway_net::Error: From<A::Error>,
     {
-        match Host::new(address, weight) {
-            Ok(host) => self.hosts.push(host),
+        match Host::new(address) {
+            Ok(host) => self.hosts.push(host.weight(weight)),
             Err(status) => drop(self.failure.get_or_insert(status)),
         }
         self
@@ -125,13 +120,13 @@ impl ClientBuilder {
     /// For `tls://`: whom to trust and what to show; verified against the machine's roots if not
     /// set.
     pub fn tls(mut self, tls: ClientTls) -> Self {
-        self.tls = tls;
+        self.dialling.tls = tls;
         self
     }
 
     /// How long one attempt to connect may take; 5 seconds if not set.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = limit;
+        self.dialling.connect_timeout = limit;
         self
     }
 
@@ -209,38 +204,21 @@ impl ClientBuilder {
     /// # Errors
     /// INVALID_ARGUMENT when there is no address, one is malformed, there are more than 1,024, or a
     /// weight is not from 1 to 100.
-    pub fn build(mut self) -> Result<Client, Status> {
+    pub fn build(self) -> Result<Client, Status> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let hosts = hosts::checked(std::mem::take(&mut self.hosts))?;
-        let targets = hosts.into_iter().map(|host| self.target(host));
+        let list = self.dialling.list(self.hosts)?;
         let plan = Plan {
-            targets: targets.collect::<Result<_, _>>()?,
+            dialling: self.dialling,
             policy: self.policy,
-            connect_timeout: self.connect_timeout,
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
             config: self.config,
             interceptors: self.interceptors,
             metrics: Metrics::new(),
         };
-        Ok(Client::of_plan(Arc::new(plan), self.options))
-    }
-
-    fn target(&self, host: Host) -> Result<Target, Status> {
-        let limits = StreamLimits {
-            // The driver gives out no more than it may queue, and goes on at half of that.
-            send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
-            ..StreamLimits::default()
-        };
-        let dial = ringway_net::Client::new(host.address.clone()).map_err(invalid)?;
-        let dial = dial
-            .tls(self.tls.clone())
-            .connect_timeout(self.connect_timeout)
-            .attempts_max(1)
-            .stream_limits(limits);
-        Ok(Target { host, dial })
+        Ok(Client::new(Arc::new(plan), list, self.options))
     }
 }
 

@@ -1,70 +1,139 @@
-//! The servers of a client: what users say of them, and what pools make of it.
+//! The servers of a client: what users say of them, and how the list is changed.
 //!
-//! A host is known by its address. It has a weight from 1 to [`limits::HOST_WEIGHT_MAX`], 1 if
-//! nothing is said; policies give it calls in that proportion. A client has at least one host and at
-//! most [`limits::HOSTS_MAX`]. An address that is named twice is one host, with the weight said last.
+//! A host is known by its address. It has a weight from 1 to 100, 1 if nothing is said; policies give
+//! it calls in that proportion. A client has at least one host, and 1,024 at most. An address that is
+//! named twice is one host, with the weight said last.
+//!
+//! The list of a client that runs may be changed from any thread. The new one is put into the
+//! [registry](super::registry) and every core that has a pool of the client is told; a core that
+//! makes one later finds the new list. Calls take no lock for that, and none fails by it:
+//!
+//! - A host that stays keeps its connections, its latency, its failures and its turn.
+//! - A new host is connected to by the next call, and believed to be as fast as the mean of the
+//!   others; by the default policy it is given its share by and by.
+//! - A host that leaves gets no new call, retries included. Calls and streams under way there are
+//!   finished, then its connections are closed.
+//! - An empty list is refused and changes nothing: a source that has lost its data must not disarm
+//!   its clients. Whether a list that has shrunk is to be believed is for the source to know.
 
-use ringway_net::Address;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_net::{Address, ClientTls, StreamLimits};
 
 use crate::limits;
-use crate::limits::HOST_WEIGHT_MAX;
 use crate::status::Status;
 
 /// A server of a client, and how much of the load it takes.
-#[derive(Clone, Debug)]
-pub(super) struct Host {
-    pub(super) address: Address,
-    pub(super) weight: u32,
-}
-
-/// A host, and how to connect to it.
-pub(super) struct Target {
-    pub(super) host: Host,
-    pub(super) dial: ringway_net::Client,
+///
+/// ```
+/// use ringway_rpc::Host;
+///
+/// let host = Host::new("tcp://10.0.0.1:9000")?.weight(3);
+/// assert_eq!(host.address().to_string(), "tcp://10.0.0.1:9000");
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    address: Address,
+    weight: u32,
 }
 
 impl Host {
+    /// A server of weight 1: `tcp://host:port`, `tls://host:port` or `unix:///path`.
+    ///
     /// # Errors
     /// INVALID_ARGUMENT when the address is malformed.
-    pub(super) fn new<A>(address: A, weight: u32) -> Result<Self, Status>
+    pub fn new<A>(address: A) -> Result<Self, Status>
     where
         A: TryInto<Address>,
         ringway_net::Error: From<A::Error>,
     {
         match address.try_into() {
-            Ok(address) => Ok(Self { address, weight }),
+            Ok(address) => Ok(Self { address, weight: 1 }),
             Err(error) => Err(invalid(error.into())),
         }
     }
+
+    /// It gets `weight` times as many calls as a server of weight 1; from 1 to 100, which is checked
+    /// where the host is given to a client.
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
 }
 
-/// The hosts of a list, each once.
-///
-/// # Errors
-/// INVALID_ARGUMENT when there is none, when there are too many, or when a weight is out of bounds.
-pub(super) fn checked(list: impl IntoIterator<Item = Host>) -> Result<Vec<Host>, Status> {
-    let mut hosts = Vec::<Host>::new();
-    for host in list {
-        let Host { address, weight } = &host;
-        if !(1..=HOST_WEIGHT_MAX).contains(weight) {
-            let why = format!("the weight of {address} is {weight}, not 1 to {HOST_WEIGHT_MAX}");
-            return Err(Status::invalid_argument(why));
-        }
-        match hosts.iter().position(|known| known.address == *address) {
-            Some(known) => hosts[known] = host,
-            None if hosts.len() == limits::HOSTS_MAX => {
+/// The list of a client, each host once, in the order in which it was given.
+pub(super) type HostList = Arc<[Listed]>;
+
+/// A host as pools use it.
+#[derive(Clone)]
+pub(super) struct Listed {
+    pub(super) address: Address,
+    pub(super) weight: u32,
+    /// How to connect to it.
+    pub(super) dial: ringway_net::Client,
+}
+
+/// How the hosts of a client are connected to.
+#[derive(Clone)]
+pub(super) struct Dialling {
+    pub(super) tls: ClientTls,
+    /// Time to connect, and then for the server's first bytes.
+    pub(super) connect_timeout: Duration,
+}
+
+impl Dialling {
+    /// The list of these hosts.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when there is none, when there are too many, when a weight is out of bounds,
+    /// or when an address is none to connect to.
+    pub(super) fn list(&self, hosts: impl IntoIterator<Item = Host>) -> Result<HostList, Status> {
+        let mut list = Vec::new();
+        let mut places = HashMap::new();
+        for Host { address, weight } in hosts {
+            let most = limits::HOST_WEIGHT_MAX;
+            if !(1..=most).contains(&weight) {
+                let why = format!("the weight of {address} is {weight}, not 1 to {most}");
+                return Err(Status::invalid_argument(why));
+            }
+            let place = *places.entry(address.clone()).or_insert(list.len());
+            let listed = Listed { dial: self.dial(address.clone())?, address, weight };
+            match list.get_mut(place) {
+                Some(known) => *known = listed,
+                None => list.push(listed),
+            }
+            if list.len() > limits::HOSTS_MAX {
                 let why = format!("a client has {} servers at most", limits::HOSTS_MAX);
                 return Err(Status::invalid_argument(why));
             }
-            None => hosts.push(host),
+        }
+        match list.is_empty() {
+            true => Err(Status::invalid_argument("a client needs the address of a server")),
+            false => Ok(list.into()),
         }
     }
-    if hosts.is_empty() {
-        return Err(Status::invalid_argument("a client needs the address of a server"));
+
+    fn dial(&self, address: Address) -> Result<ringway_net::Client, Status> {
+        let limits = StreamLimits {
+            // The driver gives out no more than it may queue, and goes on at half of that.
+            send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
+            ..StreamLimits::default()
+        };
+        let dial = ringway_net::Client::new(address).map_err(invalid)?;
+        let dial = dial.tls(self.tls.clone()).connect_timeout(self.connect_timeout);
+        Ok(dial.attempts_max(1).stream_limits(limits))
     }
-    Ok(hosts)
 }
 
-pub(super) fn invalid(error: ringway_net::Error) -> Status {
+fn invalid(error: ringway_net::Error) -> Status {
     Status::invalid_argument(error.to_string()).with_source(error)
 }

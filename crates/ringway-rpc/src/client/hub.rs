@@ -15,7 +15,7 @@ use super::cells::{CellKey, Cells};
 use super::intercepted::Places;
 use super::link::Link;
 use super::pool::Pool;
-use super::registry::{self, ClientId};
+use super::registry::{self, ClientId, Recipe};
 use crate::desk::{self, Desk};
 use crate::limits;
 use crate::status::{Code, Status};
@@ -180,10 +180,10 @@ impl Hub {
     #[cold]
     fn make_pool(&self, client: ClientId) -> Result<Rc<Pool>, Status> {
         let core = self.core.get().expect("pools are made on cores");
-        let Some(plan) = registry::join(client, core) else {
+        let Some(Recipe { plan, hosts }) = registry::join(client, core) else {
             return Err(Status::cancelled("the client was dropped before its call began"));
         };
-        let pool = Pool::start(plan);
+        let pool = Pool::start(plan, &hosts);
         let mut pools = self.pools.borrow_mut();
         if pools.len() <= client.index() {
             pools.resize_with(client.index() + 1, || None);
@@ -192,6 +192,13 @@ impl Hub {
         drop(pools);
         drop(former);
         Ok(pool)
+    }
+
+    /// The client has another list of hosts.
+    pub(super) fn set_hosts(&self, client: ClientId) {
+        if let (Some(pool), Some(hosts)) = (self.known_pool(client), registry::hosts(client)) {
+            pool.set_hosts(&hosts);
+        }
     }
 
     /// The client's last handle is gone.

@@ -18,8 +18,8 @@ use ringway_wire::native::{
 };
 
 use super::cells::{CellKey, Cells, Flight};
-use super::host::Host;
 use super::hub::{Hub, LinkKey};
+use super::pool_host::PoolHost;
 use super::stream_lives::StreamLives;
 use super::tally::Tally;
 use crate::carrier::CarrierId;
@@ -31,7 +31,7 @@ use crate::stream_table::{Handles, StreamKey, StreamTable};
 
 pub(super) struct Link {
     pub(super) key: LinkKey,
-    pub(super) host: Rc<Host>,
+    pub(super) host: Rc<PoolHost>,
     pub(super) state: RefCell<State>,
     /// The task, and whether it was asked to run since it last did.
     task: RefCell<Waker>,
@@ -85,7 +85,7 @@ pub(super) const NEVER: Duration = Duration::MAX;
 impl Link {
     pub(super) fn new(
         key: LinkKey,
-        host: Rc<Host>,
+        host: Rc<PoolHost>,
         tally: Rc<Tally>,
         config: native::Config,
         now: Duration,
@@ -94,7 +94,7 @@ impl Link {
             machine: native::Client::new(config, now),
             entries: Vec::new(),
             streams: StreamTable::default(),
-            lives: StreamLives::new(tally, host.number(), now),
+            lives: StreamLives::new(tally, Rc::clone(&host), now),
             opened: 0,
             given_out: 0,
             next_deadline: NEVER,

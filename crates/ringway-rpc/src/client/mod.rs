@@ -14,7 +14,6 @@ mod cells;
 mod driver;
 mod far;
 mod hedged;
-mod host;
 mod hosts;
 mod hub;
 mod intercepted;
@@ -24,6 +23,7 @@ mod link;
 mod options;
 mod outcome;
 mod pool;
+mod pool_host;
 mod registry;
 mod spread;
 mod stream_call;
@@ -39,17 +39,19 @@ use ringway_net::Address;
 
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};
+pub use hosts::Host;
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
 pub use options::CallOptions;
 
 use self::builder::Plan;
-use self::registry::ClientId;
+use self::hosts::HostList;
+use self::registry::{ClientId, Recipe};
 use self::stream_call::{OneReply, StreamCall};
 use self::unary::Unary;
 use crate::codec::Codec;
 use crate::limits;
 use crate::method::Method;
-use crate::metrics::{Metrics, Snapshot};
+use crate::metrics::Snapshot;
 use crate::opening::Opener;
 use crate::sink::Sink;
 use crate::status::Status;
@@ -86,7 +88,7 @@ struct Life {
     id: ClientId,
     /// Whether there are interceptors; most clients have none.
     is_intercepted: bool,
-    metrics: Metrics,
+    plan: Arc<Plan>,
 }
 
 impl Client {
@@ -113,17 +115,44 @@ impl Client {
         Self { life: Arc::clone(&self.life), options }
     }
 
+    /// Changes the servers of this client and its clones, from any thread.
+    ///
+    /// Each core that makes calls takes the new list within a turn. Servers that stay keep their
+    /// connections and what is known of them; one that leaves gets no new call, and its connections
+    /// are closed when the calls and streams under way there are over. A call that waits, or is
+    /// repeated, goes to one of the new list.
+    ///
+    /// ```
+    /// use ringway_rpc::{Client, Host};
+    ///
+    /// let client = Client::connect("tcp://10.0.0.1:9000")?;
+    /// client.set_hosts([
+    ///     Host::new("tcp://10.0.0.1:9000")?,
+    ///     Host::new("tcp://10.0.0.2:9000")?.weight(3),
+    /// ])?;
+    /// assert!(client.set_hosts([]).is_err(), "there is somewhere to call, always");
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the list is empty or longer than 1,024, an address is none to connect
+    /// to, or a weight is not from 1 to 100. The client keeps the list that it had.
+    pub fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
+        let hosts = self.life.plan.dialling.list(hosts)?;
+        registry::set_hosts(self.life.id, hosts);
+        Ok(())
+    }
+
     /// Counts and latencies of the methods called, on all threads. Calls that outlive the client's
     /// last handle are counted as begun only.
     pub fn metrics(&self) -> Snapshot {
-        self.life.metrics.snapshot()
+        self.life.plan.metrics.snapshot()
     }
 
-    fn of_plan(plan: Arc<Plan>, options: CallOptions) -> Self {
-        let metrics = plan.metrics.clone();
+    fn new(plan: Arc<Plan>, hosts: HostList, options: CallOptions) -> Self {
         let is_intercepted = !plan.interceptors.is_empty();
-        let life = Life { id: registry::register(plan), is_intercepted, metrics };
-        Self { life: Arc::new(life), options }
+        let id = registry::register(Recipe { plan: Arc::clone(&plan), hosts });
+        Self { life: Arc::new(Life { id, is_intercepted, plan }), options }
     }
 
     /// One request, one reply.

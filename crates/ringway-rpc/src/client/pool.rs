@@ -1,6 +1,7 @@
 //! The connections of one client on one core, and the calls that wait for room on them.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -14,11 +15,13 @@ use ringway_wire::native::OpenError;
 
 use super::builder::Plan;
 use super::driver::Driver;
-use super::host::Host;
+use super::hosts::{HostList, Listed};
 use super::hub::{self, LinkKey};
 use super::interceptor::Intercept;
 use super::line::{Line, Ticket};
 use super::link::Link;
+use super::pool_host::PoolHost;
+use super::spread::HostId;
 use super::tally::Tally;
 use crate::limits;
 use crate::method::Method;
@@ -27,7 +30,8 @@ use crate::status::Status;
 
 pub(super) struct Pool {
     pub(super) plan: Arc<Plan>,
-    hosts: Vec<Rc<Host>>,
+    /// Those of the list; the spread has them in the same order.
+    hosts: RefCell<Vec<Rc<PoolHost>>>,
     pub(super) tally: Rc<Tally>,
     pub(super) interceptors: Rc<[Intercept]>,
     /// Calls that wait for room.
@@ -51,7 +55,7 @@ pub(super) struct Demand {
     /// What a consistent hash goes by.
     pub(super) key: Option<u64>,
     /// A host that had an attempt of the call; another one is better.
-    pub(super) tried: Option<usize>,
+    pub(super) tried: Option<HostId>,
 }
 
 /// Why a call was not sent.
@@ -62,14 +66,12 @@ pub(super) enum NotSent {
 }
 
 impl Pool {
-    pub(super) fn start(plan: Arc<Plan>) -> Rc<Self> {
-        let hosts = (0..plan.targets.len()).map(|number| Host::new(number, &plan)).collect();
-        let now = hub::with(|hub| hub.since_origin(runtime::now()));
-        let tally = Tally::new(&plan, now);
+    pub(super) fn start(plan: Arc<Plan>, list: &HostList) -> Rc<Self> {
+        let tally = Tally::new(&plan);
         let interceptors = plan.interceptors.iter().map(|make| make()).collect();
         let pool = Rc::new(Self {
             plan,
-            hosts,
+            hosts: RefCell::default(),
             tally,
             interceptors,
             line: RefCell::default(),
@@ -78,16 +80,36 @@ impl Pool {
             keeper: RefCell::new(Waker::noop().clone()),
             closed: Cell::new(false),
         });
+        pool.set_hosts(list);
         runtime::spawn_named("rpc client pool", keep(Rc::clone(&pool)));
         pool
+    }
+
+    /// Takes the hosts of the list in place of those that it had. Those that leave finish their
+    /// calls; those that stay notice nothing.
+    pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
+        let at = runtime::now();
+        let now = hub::with(|hub| hub.since_origin(at));
+        let mut former: HashMap<_, _> = self.hosts.take().into_iter().map(by_address).collect();
+        let stays_or_joins = |listed: &Listed| {
+            let stays = former.remove(&listed.address);
+            stays.unwrap_or_else(|| PoolHost::new(listed, &self.plan, now))
+        };
+        let hosts: Vec<_> = list.iter().map(stays_or_joins).collect();
+        let weighted = hosts.iter().zip(&**list).map(|(host, listed)| (&**host, listed.weight));
+        self.tally.set_hosts(&self.plan, weighted, now);
+        self.hosts.replace(hosts);
+        former.values().for_each(|host| host.close());
+        if self.has_waiting() {
+            self.hosts.borrow().iter().for_each(|host| self.fill(host, at));
+        }
+        self.reconsider();
     }
 
     /// No more calls: what is under way is finished, what waits fails.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        for host in &self.hosts {
-            host.close();
-        }
+        self.hosts.borrow().iter().for_each(|host| host.close());
         let mut woken = Vec::new();
         self.naps.borrow().everybody(&mut woken);
         woken.into_iter().for_each(Waker::wake);
@@ -140,7 +162,7 @@ impl Pool {
         }
         let ticket = line.wait(place, waker, demand.deadline);
         drop(line);
-        for host in &self.hosts {
+        for host in &*self.hosts.borrow() {
             if host.best(None).is_none() {
                 self.fill(host, demand.now);
             }
@@ -168,27 +190,28 @@ impl Pool {
         if self.closed.get() {
             return None;
         }
-        let Some(spread) = &self.tally.spread else {
-            let host = &self.hosts[0];
+        let hosts = self.hosts.borrow();
+        let Some(spread) = self.tally.spread() else {
+            let host = &hosts[0];
             let best = host.best(demand.avoid);
             if best.is_none() {
                 self.fill(host, demand.now);
             }
             return best;
         };
-        for host in &self.hosts {
+        for host in &*hosts {
             if host.best(None).is_none() {
                 self.fill(host, demand.now);
             }
         }
         let now = hub::with(|hub| hub.since_origin(demand.now));
-        let reachable = |host: usize| self.hosts[host].best(demand.avoid).is_some();
-        let host = spread.borrow_mut().pick(now, demand.key, demand.tried.as_slice(), reachable)?;
-        self.hosts[host].best(demand.avoid)
+        let reachable = |host: usize| hosts[host].best(demand.avoid).is_some();
+        let host = spread.borrow_mut().pick(now, demand.key, demand.tried, reachable)?;
+        hosts[host].best(demand.avoid)
     }
 
     /// Opens the connections that a host lacks, if it may be tried now.
-    fn fill(self: &Rc<Self>, host: &Rc<Host>, now: Instant) {
+    fn fill(self: &Rc<Self>, host: &Rc<PoolHost>, now: Instant) {
         for _ in 0..host.missing(now) {
             host.connecting(1);
             runtime::spawn_named("rpc connection", connect(Rc::clone(self), Rc::clone(host)));
@@ -210,7 +233,7 @@ impl Pool {
             };
             return Some(Status::deadline_exceeded(why).not_executed());
         }
-        if demand.waits_for_ready || self.hosts.iter().any(|host| host.is_hopeful()) {
+        if demand.waits_for_ready || self.hosts.borrow().iter().any(|host| host.is_hopeful()) {
             return None;
         }
         let why = self.last_failure().unwrap_or_else(|| String::from("no host"));
@@ -219,20 +242,24 @@ impl Pool {
 
     /// Where calls go, for people.
     fn servers(&self) -> String {
-        match &*self.hosts {
+        match &**self.hosts.borrow() {
             [host] => host.address().to_string(),
             hosts => format!("any of {} servers", hosts.len()),
         }
     }
 
     fn last_failure(&self) -> Option<String> {
-        self.hosts.iter().map(|host| host.last_failure()).find(|failure| !failure.is_empty())
+        self.hosts
+            .borrow()
+            .iter()
+            .map(|host| host.last_failure())
+            .find(|failure| !failure.is_empty())
     }
 
     /// Whether another connection than this one has room, or this one takes no calls any more.
     pub(super) fn has_other(&self, key: LinkKey) -> bool {
         hub::with(|hub| hub.is_leaving(key))
-            || self.hosts.iter().any(|host| host.best(Some(key)).is_some())
+            || self.hosts.borrow().iter().any(|host| host.best(Some(key)).is_some())
     }
 
     /// Has `waker` woken at `until`.
@@ -307,7 +334,7 @@ impl Pool {
     }
 
     fn capacity(&self) -> usize {
-        self.hosts.iter().map(|host| host.capacity()).sum()
+        self.hosts.borrow().iter().map(|host| host.capacity()).sum()
     }
 
     /// Has the keeper look at the time again.
@@ -324,7 +351,7 @@ impl Pool {
             line.expire(now, &mut woken);
             next = next.into_iter().chain(line.earliest()).min();
         }
-        for host in &self.hosts {
+        for host in &*self.hosts.borrow() {
             // A host that nobody needs now is connected to by the call that does.
             if !self.closed.get() && (host.is_in_use() || self.has_waiting()) {
                 self.fill(host, now);
@@ -334,6 +361,10 @@ impl Pool {
         woken.into_iter().for_each(Waker::wake);
         next
     }
+}
+
+fn by_address(host: Rc<PoolHost>) -> (Address, Rc<PoolHost>) {
+    (host.address().clone(), host)
 }
 
 /// The pool's own task: wakes calls at their deadlines, and when a host may be tried again.
@@ -357,18 +388,17 @@ async fn keep(pool: Rc<Pool>) {
 }
 
 /// Makes one connection of a host and serves it to its end.
-async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
+async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
     let attempt = Attempt { pool, host };
-    let target = &attempt.pool.plan.targets[attempt.host.number()];
-    let opened = target.dial.open().await;
+    let opened = attempt.host.dial().open().await;
     let Attempt { pool, host } = &attempt;
     let connection = match opened {
-        Ok(connection) if !pool.closed.get() => connection,
+        Ok(connection) if !host.is_closed() => connection,
         Ok(_not_needed_any_more) => return,
         Err(error) => {
             host.failed(error.to_string());
             let now = hub::with(|hub| hub.since_origin(runtime::now()));
-            pool.tally.host_unreachable(host.number(), now);
+            pool.tally.host_unreachable(host.id(), now);
             return;
         }
     };
@@ -378,10 +408,11 @@ async fn connect(pool: Rc<Pool>, host: Rc<Host>) {
         hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
     });
     let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
-    let Some(driver) = greeted(driver, pool.plan.connect_timeout, host.address()).await else {
+    let Some(driver) = greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
+    else {
         return;
     };
-    if pool.closed.get() {
+    if host.is_closed() {
         link.close();
     }
     host.connected(link);
@@ -409,7 +440,7 @@ async fn greeted(mut driver: Driver, limit: Duration, address: &Address) -> Opti
 /// Counts an attempt to connect, and tells the pool when it is over, whatever its end.
 struct Attempt {
     pool: Rc<Pool>,
-    host: Rc<Host>,
+    host: Rc<PoolHost>,
 }
 
 impl Drop for Attempt {

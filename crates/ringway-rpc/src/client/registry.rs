@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ringway_runtime::Runtime;
 
 use super::builder::Plan;
+use super::hosts::HostList;
 use super::hub;
 use crate::status::Status;
 
@@ -21,25 +22,32 @@ impl ClientId {
     }
 }
 
+/// What the pools of a client are made by.
+#[derive(Clone)]
+pub(super) struct Recipe {
+    pub(super) plan: Arc<Plan>,
+    pub(super) hosts: HostList,
+}
+
 /// One client, as the process knows it.
 #[derive(Default)]
 struct Entry {
     generation: u32,
-    plan: Option<Arc<Plan>>,
+    recipe: Option<Recipe>,
     /// Those that have a pool of it.
     cores: Vec<u32>,
 }
 
 static CLIENTS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-pub(super) fn register(plan: Arc<Plan>) -> ClientId {
+pub(super) fn register(recipe: Recipe) -> ClientId {
     let mut clients = lock(&CLIENTS);
-    let free = clients.iter().position(|entry| entry.plan.is_none());
+    let free = clients.iter().position(|entry| entry.recipe.is_none());
     let index = free.unwrap_or_else(|| {
         clients.push(Entry::default());
         clients.len() - 1
     });
-    clients[index].plan = Some(plan);
+    clients[index].recipe = Some(recipe);
     ClientId { index: index as u32, generation: clients[index].generation }
 }
 
@@ -49,23 +57,47 @@ pub(super) fn remove(client: ClientId) {
     let entry = &mut clients[client.index()];
     debug_assert_eq!(entry.generation, client.generation, "a client is removed once");
     entry.generation = entry.generation.wrapping_add(1);
-    let plan = entry.plan.take();
+    let recipe = entry.recipe.take();
     let cores = std::mem::take(&mut entry.cores);
     drop(clients);
-    drop(plan);
+    drop(recipe);
     for core in cores {
         hub::on_core(core, move |hub| hub.close_pool(client));
     }
 }
 
+/// The client has these hosts from now on: its pools are told, on every core.
+///
+/// They are told to look here, so that the last list counts whatever the order in which they are.
+pub(super) fn set_hosts(client: ClientId, hosts: HostList) {
+    let mut clients = lock(&CLIENTS);
+    let entry = &mut clients[client.index()];
+    debug_assert_eq!(entry.generation, client.generation, "the caller holds the client");
+    let former = entry.recipe.as_mut().map(|recipe| std::mem::replace(&mut recipe.hosts, hosts));
+    let cores = entry.cores.clone();
+    drop(clients);
+    drop(former);
+    for core in cores {
+        hub::on_core(core, move |hub| hub.set_hosts(client));
+    }
+}
+
+/// The hosts of a client; `None` if it is gone.
+pub(super) fn hosts(client: ClientId) -> Option<HostList> {
+    let clients = lock(&CLIENTS);
+    let entry = clients.get(client.index())?;
+    let recipe = entry.recipe.as_ref().filter(|_| entry.generation == client.generation)?;
+    Some(Arc::clone(&recipe.hosts))
+}
+
 /// Notes that a core has a pool of the client, and tells how to make one; `None` if the client is
 /// gone.
-pub(super) fn join(client: ClientId, core: u32) -> Option<Arc<Plan>> {
+pub(super) fn join(client: ClientId, core: u32) -> Option<Recipe> {
     let mut clients = lock(&CLIENTS);
     let entry = clients.get_mut(client.index())?;
-    let plan = entry.plan.clone().filter(|_| entry.generation == client.generation)?;
+    let recipe = entry.recipe.clone().filter(|_| entry.generation == client.generation)?;
     entry.cores.push(core);
-    Some(plan)
+    Some(recipe)
 }
 
 /// The core that makes calls for threads that are none.

@@ -4,15 +4,23 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use super::hosts::Target;
+use super::pool_host::PoolHost;
 use crate::balance::{Balancer, Load, PeakEwma, Pick, Policy};
 use crate::resilience::{Evidence, Health, may_eject};
 use crate::status::{Code, Origin, Status};
 
+/// Names a host of a spread for calls under way, which may outlast its place in the list; it is not
+/// used again. The first one names none: it is that of hosts that belong to no spread.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct HostId(u32);
+
 pub(super) struct Spread {
     balancer: Balancer,
+    /// Of each host, in the order of the pool's.
     loads: Vec<Load>,
     health: Vec<Health>,
+    ids: Vec<HostId>,
+    last_id: HostId,
 }
 
 /// How a call has ended.
@@ -27,58 +35,96 @@ pub(super) struct Answered<'a> {
 }
 
 impl Spread {
-    /// For these hosts, which all join at `now`.
-    pub(super) fn new(policy: Policy, targets: &[Target], now: Duration, seed: u64) -> Self {
-        let load = |Target { host, .. }: &Target| {
-            let key = hash_of(&host.address.to_string());
-            Load::new(key, host.weight, PeakEwma::default(), now)
-        };
-        let loads: Vec<_> = targets.iter().map(load).collect();
-        let mut balancer = Balancer::new(policy, seed);
-        balancer.hosts_changed(&loads);
-        Self { balancer, health: vec![Health::new(now); loads.len()], loads }
+    pub(super) fn new(policy: Policy, seed: u64) -> Self {
+        Self {
+            balancer: Balancer::new(policy, seed),
+            loads: Vec::new(),
+            health: Vec::new(),
+            ids: Vec::new(),
+            last_id: HostId::default(),
+        }
     }
 
-    /// The host for the next call, of those that are `reachable`: if possible none of those `tried`.
-    /// Where all of them are ejected, ejection counts for nothing.
+    /// Takes these hosts, with their weights, in place of those that it had. Of hosts that stay
+    /// nothing is forgotten.
+    pub(super) fn set_hosts<'a>(
+        &mut self,
+        hosts: impl Iterator<Item = (&'a PoolHost, u32)>,
+        now: Duration,
+    ) {
+        let mean = PeakEwma::mean(self.loads.iter().map(|load| &load.latency), now);
+        let (mut loads, mut health, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        for (host, weight) in hosts {
+            if let Some(at) = self.at(host.id()) {
+                let mut load = self.loads[at].clone();
+                load.weight = weight;
+                loads.push(load);
+                health.push(self.health[at].clone());
+            } else {
+                self.last_id.0 += 1;
+                host.set_id(self.last_id);
+                let key = hash_of(&host.address().to_string());
+                loads.push(Load::new(key, weight, mean, host.joined()));
+                health.push(Health::new(now));
+            }
+            ids.push(host.id());
+        }
+        (self.loads, self.health, self.ids) = (loads, health, ids);
+        self.balancer.hosts_changed(&self.loads);
+    }
+
+    fn at(&self, host: HostId) -> Option<usize> {
+        self.ids.iter().position(|id| *id == host)
+    }
+
+    /// The place of the host for the next call, of those that are `reachable`: if possible not the
+    /// one `tried`. Where all of them are ejected, ejection counts for nothing.
     pub(super) fn pick(
         &mut self,
         now: Duration,
         key: Option<u64>,
-        tried: &[usize],
+        tried: Option<HostId>,
         reachable: impl Fn(usize) -> bool,
     ) -> Option<usize> {
+        let tried = tried.and_then(|host| self.at(host));
         for ignores_ejection in [false, true] {
             for (host, load) in self.loads.iter_mut().enumerate() {
                 let usable = ignores_ejection || self.health[host].is_available(now);
                 load.available = usable && reachable(host);
             }
-            let pick = Pick { now, key, tried };
+            let pick = Pick { now, key, tried: tried.as_slice() };
             if let Some(host) = self.balancer.pick(&mut self.loads, pick) {
                 return Some(host);
             }
         }
         // All that are left were tried.
         match tried {
-            [] => None,
-            _ => self.pick(now, key, &[], reachable),
+            None => None,
+            Some(_) => self.pick(now, key, None, reachable),
         }
     }
 
     /// A call was sent to the host.
-    pub(super) fn began(&mut self, host: usize, now: Duration) {
-        self.loads[host].in_flight += 1;
-        self.health[host].called(now);
+    pub(super) fn began(&mut self, host: HostId, now: Duration) {
+        if let Some(host) = self.at(host) {
+            self.loads[host].in_flight += 1;
+            self.health[host].called(now);
+        }
     }
 
     /// A call of that moment was given up by its caller, which says nothing of the host.
-    pub(super) fn given_up(&mut self, host: usize, begun: Duration) {
-        self.loads[host].in_flight -= 1;
-        self.health[host].told_nothing(begun);
+    pub(super) fn given_up(&mut self, host: HostId, begun: Duration) {
+        if let Some(host) = self.at(host) {
+            self.loads[host].in_flight -= 1;
+            self.health[host].told_nothing(begun);
+        }
     }
 
     /// A call has ended.
-    pub(super) fn ended(&mut self, host: usize, answered: Answered<'_>) {
+    pub(super) fn ended(&mut self, host: HostId, answered: Answered<'_>) {
+        let Some(host) = self.at(host) else {
+            return;
+        };
         let Answered { failure, begun, now, has_latency } = answered;
         let load = &mut self.loads[host];
         load.in_flight -= 1;
@@ -90,8 +136,10 @@ impl Spread {
     }
 
     /// Connecting to the host has failed.
-    pub(super) fn unreachable(&mut self, host: usize, now: Duration) {
-        self.learn(host, Evidence::Silent, None, now);
+    pub(super) fn unreachable(&mut self, host: HostId, now: Duration) {
+        if let Some(host) = self.at(host) {
+            self.learn(host, Evidence::Silent, None, now);
+        }
     }
 
     fn learn(&mut self, host: usize, evidence: Evidence, begun: Option<Duration>, now: Duration) {

@@ -4,14 +4,15 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::spread::Answered;
+use super::pool_host::PoolHost;
+use super::spread::{Answered, HostId};
 use super::tally::{Ended, Tally};
 use crate::method::Method;
 use crate::status::{Code, Status};
 
 pub(super) struct StreamLives {
     tally: Rc<Tally>,
-    host: usize,
+    host: Rc<PoolHost>,
     /// By the machine's slots, as long as a connection ever had streams at once.
     lives: Vec<Option<Life>>,
     /// The last moment that the connection was told.
@@ -21,11 +22,13 @@ pub(super) struct StreamLives {
 #[derive(Clone, Copy)]
 struct Life {
     method: &'static Method,
+    /// Who is counted to have it.
+    host: HostId,
     begun: Duration,
 }
 
 impl StreamLives {
-    pub(super) fn new(tally: Rc<Tally>, host: usize, now: Duration) -> Self {
+    pub(super) fn new(tally: Rc<Tally>, host: Rc<PoolHost>, now: Duration) -> Self {
         Self { tally, host, lives: Vec::new(), now }
     }
 
@@ -41,24 +44,27 @@ impl StreamLives {
         if self.lives.len() <= slot {
             self.lives.resize(slot + 1, None);
         }
-        self.lives[slot] = Some(Life { method, begun: self.now });
+        let host = self.host.id();
+        self.lives[slot] = Some(Life { method, host, begun: self.now });
         self.tally.call_began(method, bytes);
-        self.tally.host_called(self.host, self.now);
+        self.tally.host_called(host, self.now);
     }
 
     /// Its server has ended the stream of the slot, or was lost.
     pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>) {
-        if let Some(begun) = self.end(slot, failure.map_or(Code::Ok, Status::code)) {
+        if let Some(Life { host, begun, .. }) =
+            self.end(slot, failure.map_or(Code::Ok, Status::code))
+        {
             let answered = Answered { failure, begun, now: self.now, has_latency: false };
-            self.tally.host_answered(self.host, answered);
+            self.tally.host_answered(host, answered);
         }
     }
 
     /// This side has ended the stream of the slot, which says nothing of its host. Slots without a
     /// stream are left as they are.
     pub(super) fn given_up(&mut self, slot: u32, code: Code) {
-        if let Some(begun) = self.end(slot, code) {
-            self.tally.host_left(self.host, begun);
+        if let Some(Life { host, begun, .. }) = self.end(slot, code) {
+            self.tally.host_left(host, begun);
         }
     }
 
@@ -70,12 +76,12 @@ impl StreamLives {
         }
     }
 
-    /// When it had begun.
-    fn end(&mut self, slot: u32, code: Code) -> Option<Duration> {
+    /// What was known of it.
+    fn end(&mut self, slot: u32, code: Code) -> Option<Life> {
         let life = self.lives.get_mut(slot as usize)?.take()?;
         let service = Some(self.now.saturating_sub(life.begun));
         let ended = Ended { code, bytes: 0, waited: Duration::ZERO, service };
         self.tally.call_ended(life.method, ended);
-        Some(life.begun)
+        Some(life)
     }
 }

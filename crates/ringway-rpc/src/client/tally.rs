@@ -1,13 +1,14 @@
 //! What one core's pool of a client learns from how its calls go: counts by method, and how the
 //! hosts do.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::Plan;
-use super::spread::{Answered, Spread};
+use super::pool_host::PoolHost;
+use super::spread::{Answered, HostId, Spread};
 use crate::method::Method;
 use crate::metrics::{CallEnd, Metrics, Sheet, Side};
 use crate::resilience::HedgeDelay;
@@ -18,8 +19,8 @@ pub(super) struct Tally {
     metrics: Metrics,
     /// By the methods' numbers, which are dense: as long as the program has methods.
     methods: RefCell<Vec<Option<MethodTally>>>,
-    /// `None` where there is one host.
-    pub(super) spread: Option<RefCell<Spread>>,
+    /// From the moment that there is more than one host.
+    spread: OnceCell<RefCell<Spread>>,
 }
 
 /// One method on one core.
@@ -42,10 +43,9 @@ pub(super) struct Ended {
 }
 
 impl Tally {
-    pub(super) fn new(plan: &Plan, now: Duration) -> Rc<Self> {
-        let spread = (plan.targets.len() > 1)
-            .then(|| RefCell::new(Spread::new(plan.policy, &plan.targets, now, fastrand::u64(..))));
-        Rc::new(Self { metrics: plan.metrics.clone(), methods: RefCell::default(), spread })
+    pub(super) fn new(plan: &Plan) -> Rc<Self> {
+        let (methods, spread) = (RefCell::default(), OnceCell::new());
+        Rc::new(Self { metrics: plan.metrics.clone(), methods, spread })
     }
 
     /// A call begins, with so many bytes of request.
@@ -115,40 +115,58 @@ impl Tally {
     }
 }
 
-/// The hosts, by their numbers in the plan; nothing is to be learned where there is but one.
+/// The hosts, by their ids; nothing is to be learned where there has never been but one.
 impl Tally {
+    /// These are the hosts from now on, with their weights.
+    pub(super) fn set_hosts<'a>(
+        &self,
+        plan: &Plan,
+        hosts: impl ExactSizeIterator<Item = (&'a PoolHost, u32)>,
+        now: Duration,
+    ) {
+        if self.learns_of_hosts() || hosts.len() > 1 {
+            let spread = || RefCell::new(Spread::new(plan.policy, fastrand::u64(..)));
+            self.spread.get_or_init(spread).borrow_mut().set_hosts(hosts, now);
+        }
+    }
+
+    #[inline]
+    pub(super) fn spread(&self) -> Option<&RefCell<Spread>> {
+        self.spread.get()
+    }
+
     /// Whether it matters how a host does.
     #[inline]
     pub(super) fn learns_of_hosts(&self) -> bool {
-        self.spread.is_some()
+        self.spread.get().is_some()
     }
 
     /// A call was sent to the host; it is to be told of once more.
     #[inline]
-    pub(super) fn host_called(&self, host: usize, now: Duration) {
-        if let Some(spread) = &self.spread {
+    pub(super) fn host_called(&self, host: HostId, now: Duration) {
+        if let Some(spread) = self.spread.get() {
             spread.borrow_mut().began(host, now);
         }
     }
 
     /// Such a call was given up by its caller.
-    pub(super) fn host_left(&self, host: usize, begun: Duration) {
-        if let Some(spread) = &self.spread {
+    pub(super) fn host_left(&self, host: HostId, begun: Duration) {
+        if let Some(spread) = self.spread.get() {
             spread.borrow_mut().given_up(host, begun);
         }
     }
 
     /// Such a call has ended.
     #[inline]
-    pub(super) fn host_answered(&self, host: usize, answered: Answered<'_>) {
-        if let Some(spread) = &self.spread {
+    pub(super) fn host_answered(&self, host: HostId, answered: Answered<'_>) {
+        if let Some(spread) = self.spread.get() {
             spread.borrow_mut().ended(host, answered);
         }
     }
 
     /// Connecting to the host has failed.
-    pub(super) fn host_unreachable(&self, host: usize, now: Duration) {
-        if let Some(spread) = &self.spread {
+    pub(super) fn host_unreachable(&self, host: HostId, now: Duration) {
+        if let Some(spread) = self.spread.get() {
             spread.borrow_mut().unreachable(host, now);
         }
     }

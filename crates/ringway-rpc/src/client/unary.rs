@@ -27,7 +27,7 @@ use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::pool::{Demand, NotSent, Pool};
 use super::registry::{self, ClientId};
-use super::spread::Answered;
+use super::spread::{Answered, HostId};
 use super::tally::Tally;
 use crate::limits;
 use crate::method::Method;
@@ -52,7 +52,7 @@ pub(super) struct Unary {
     /// There is another attempt beside this one, so this one is not repeated.
     is_hedged: bool,
     /// The host of the attempt before.
-    tried: Option<usize>,
+    tried: Option<HostId>,
     /// Attempts made before this one.
     attempt: u8,
     backoff: RetryBackoff,
@@ -79,8 +79,7 @@ enum Stage {
 struct Flying {
     cell: CellKey,
     link: LinkKey,
-    /// The number of its host in the pool.
-    host: usize,
+    host: HostId,
     begun: Instant,
     /// Of the connection, when it was sent.
     lease_cuts: u32,
@@ -128,7 +127,7 @@ impl Unary {
     }
 
     /// Since when and on which host an attempt is under way.
-    pub(super) fn under_way(&self) -> Option<(Instant, usize)> {
+    pub(super) fn under_way(&self) -> Option<(Instant, HostId)> {
         match &self.stage {
             Stage::Flying(flying) => Some((flying.begun, flying.host)),
             _ => None,
@@ -136,7 +135,7 @@ impl Unary {
     }
 
     /// A second attempt beside the one on `host`, and what the call is counted by from now on.
-    pub(super) fn hedge(&mut self, host: usize) -> (Self, Option<Life>) {
+    pub(super) fn hedge(&mut self, host: HostId) -> (Self, Option<Life>) {
         self.is_hedged = true;
         let second = Self {
             request: self.request.clone(),
@@ -331,7 +330,7 @@ impl Unary {
         hub.return_scratch(meta);
         match sent {
             Ok((cell, link)) => {
-                let host = link.host.number();
+                let host = link.host.id();
                 if pool.tally.learns_of_hosts() {
                     pool.tally.host_called(host, hub.since_origin(now));
                 }

@@ -8,14 +8,21 @@ use ringway_net::Address;
 use ringway_runtime as runtime;
 
 use super::builder::Plan;
+use super::hosts::Listed;
 use super::hub::LinkKey;
 use super::link::Link;
+use super::spread::HostId;
 use crate::limits;
 
-pub(super) struct Host {
-    /// Its number in the plan.
-    number: usize,
+pub(super) struct PoolHost {
     address: Address,
+    dial: ringway_net::Client,
+    /// By which the pool's spread knows it, once there is one.
+    id: Cell<HostId>,
+    /// When the pool got it.
+    joined: Duration,
+    /// No more connections: it is not in the list any more, or the pool is closed.
+    closed: Cell<bool>,
     /// Those that take calls, and those that only finish theirs.
     links: RefCell<Vec<Rc<Link>>>,
     /// Attempts to connect that are under way.
@@ -29,11 +36,14 @@ pub(super) struct Host {
     connections_max: usize,
 }
 
-impl Host {
-    pub(super) fn new(number: usize, plan: &Plan) -> Rc<Self> {
+impl PoolHost {
+    pub(super) fn new(listed: &Listed, plan: &Plan, now: Duration) -> Rc<Self> {
         Rc::new(Self {
-            number,
-            address: plan.targets[number].host.address.clone(),
+            address: listed.address.clone(),
+            dial: listed.dial.clone(),
+            id: Cell::default(),
+            joined: now,
+            closed: Cell::new(false),
             links: RefCell::default(),
             connecting: Cell::new(0),
             failures: Cell::new(0),
@@ -44,12 +54,26 @@ impl Host {
         })
     }
 
-    pub(super) fn number(&self) -> usize {
-        self.number
+    #[inline]
+    pub(super) fn id(&self) -> HostId {
+        self.id.get()
+    }
+
+    /// It belongs to a spread from now on.
+    pub(super) fn set_id(&self, id: HostId) {
+        self.id.set(id);
+    }
+
+    pub(super) fn joined(&self) -> Duration {
+        self.joined
     }
 
     pub(super) fn address(&self) -> &Address {
         &self.address
+    }
+
+    pub(super) fn dial(&self) -> &ringway_net::Client {
+        &self.dial
     }
 
     /// The connection with the least under way that has room.
@@ -101,9 +125,14 @@ impl Host {
         self.links.borrow().iter().filter(|link| link.is_open()).count()
     }
 
-    /// Closes its connections once their calls are over.
+    /// Closes its connections once their calls are over, also those that are being made.
     pub(super) fn close(&self) {
+        self.closed.set(true);
         self.links.borrow().iter().for_each(|link| link.close());
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     /// When it may be tried again after a failure.
