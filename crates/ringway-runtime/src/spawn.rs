@@ -40,7 +40,7 @@ where
     with_current(|core| core.tasks.spawn(future, name))
 }
 
-/// Lets the other tasks of this core run before going on.
+/// Lets the other tasks of this core run, and the core look at its sockets and timers, before going on.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {

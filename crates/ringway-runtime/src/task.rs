@@ -54,6 +54,8 @@ pub(crate) struct Tasks {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     queue: RefCell<VecDeque<TaskToken>>,
+    /// Those that woke themselves while they were polled: they run in the next turn.
+    yielded: RefCell<Vec<TaskToken>>,
 }
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -72,7 +74,7 @@ enum State {
     Idle,
     Queued,
     Polled,
-    /// Woken while being polled: runs again.
+    /// Woken while being polled: runs again in the next turn.
     PolledAgain,
     /// Aborted while being polled: dropped afterwards.
     Aborted,
@@ -85,11 +87,17 @@ impl Tasks {
             slots: RefCell::default(),
             free: RefCell::default(),
             queue: RefCell::default(),
+            yielded: RefCell::default(),
         }
     }
 
     pub(crate) fn runnable(&self) -> usize {
-        self.queue.borrow().len()
+        self.queue.borrow().len() + self.yielded.borrow().len()
+    }
+
+    /// A turn begins: what yielded in the last one is behind what has been woken since.
+    pub(crate) fn queue_yielded(&self) {
+        self.queue.borrow_mut().extend(self.yielded.borrow_mut().drain(..));
     }
 
     /// Takes in a task and queues it.
@@ -177,7 +185,7 @@ impl Tasks {
         slot.state = if again { State::Queued } else { State::Idle };
         slot.future = Some(runnable.future);
         if again {
-            self.queue.borrow_mut().push_back(runnable.token);
+            self.yielded.borrow_mut().push(runnable.token);
         }
     }
 
@@ -217,6 +225,7 @@ impl Tasks {
             }
         }
         self.queue.borrow_mut().clear();
+        self.yielded.borrow_mut().clear();
     }
 
     /// Whether there was any task to drop.

@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 use common::{Driver, echo, exchange, pair};
 use ringway_runtime::sync::{Notify, oneshot};
-use ringway_runtime::{JoinHandle, spawn, yield_now};
+use ringway_runtime::{CoreHandle, JoinHandle, spawn, yield_now};
 
 on_every_driver!(
     a_task_gives_its_result,
@@ -22,6 +22,7 @@ on_every_driver!(
     a_panic_in_the_destructor_after_a_self_abort_is_contained,
     a_panic_in_a_destructor_at_the_cores_end_is_contained,
     yielding_tasks_take_turns,
+    a_task_that_yields_lets_the_core_look_at_its_sockets,
     a_stale_waker_reaches_no_later_task,
     a_hundred_thousand_tasks_at_once,
 );
@@ -213,6 +214,15 @@ async fn input_beside_restless_tasks(_: Driver) {
     }
     drop(client);
     server.await.expect("no panic").expect("no error");
+}
+
+async fn a_task_that_yields_lets_the_core_look_at_its_sockets(_: Driver) {
+    let turns = || CoreHandle::current().counters().turns;
+    let before = turns();
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    assert_eq!(turns() - before, 100);
 }
 
 async fn a_stale_waker_reaches_no_later_task(_: Driver) {

@@ -49,6 +49,7 @@ impl Core {
     }
 
     fn poll_tasks(&self) {
+        self.tasks.queue_yielded();
         for _ in 0..limits::POLLS_PER_TURN {
             let Some(runnable) = self.tasks.next() else {
                 break;
