@@ -27,9 +27,14 @@ pub(crate) const BATCH_PACKETS_MAX: u32 = 1 << 16;
 /// Calls in flight on one connection: a hundred times what the server announces as its limit.
 pub(crate) const DEPTH_MAX: u32 = 1 << 17;
 
-/// Calls of an open loop that wait for their replies, on one core; beyond them the server is hopelessly
-/// behind, and memory is better kept.
-pub(crate) const OPEN_CALLS_MAX: u32 = 1 << 20;
+/// Calls of an open loop begin together that are due within this: each is late by half of it on average,
+/// which counts as its latency. Shorter ones make a turn of the core, and a send, for each call.
+pub(crate) const OPEN_TICK: Duration = Duration::from_micros(20);
+
+/// Calls of an open loop that may be under way on one core, beside those that are meant to be slow; further
+/// ones wait, which counts as their latency. A client that has fallen behind with more than a second-level
+/// cache holds is slowed down by itself, and never catches up.
+pub(crate) const OPEN_LANES: usize = 2048;
 
 /// Calls a second of an open loop: far more than a machine can do, so that a typing error is found.
 pub(crate) const RATE_MAX: u64 = 100_000_000;

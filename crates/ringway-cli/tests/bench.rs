@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use common::{Ringway, run};
@@ -82,6 +83,11 @@ fn calls_of_every_kind_and_pace() {
         let open = rows(&format!("rpc --rate 500 --slow 10 -c 2 -s 47 {flags}"));
         let rate = open[0]["rate"].as_f64().expect("a number");
         assert!((400.0..600.0).contains(&rate), "as fast as was asked for: {rate}");
+        assert_eq!(open[0]["open_loop"]["due"], 500.0);
+        assert!(closed[0]["open_loop"].is_null());
+        let busy = rows(&format!("rpc --rate 20000 -c 2 -s 47 {flags}"));
+        let allocations = busy[0]["client"]["allocations_per_op"].as_f64().expect("a number");
+        assert!(allocations < 0.5, "a call of the open loop allocates: {allocations}");
     }
 }
 
@@ -128,6 +134,40 @@ fn a_wrong_or_failed_reply_fails_the_run() {
     assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&2.into(), &1.into()));
     let warning = row["warnings"][0].as_str().expect("what was wrong");
     assert!(warning.contains("is wrong from byte"), "{warning}");
+}
+
+/// Takes its time, and so cannot keep up.
+struct Slow;
+
+impl Liar for Slow {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
+        if !request.is_empty() {
+            ringway_runtime::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(request)
+    }
+}
+
+/// A connection has at most 1,024 calls under way, so at most 20,480 a second are answered. Half of 8,000
+/// are due in the first 50 ms; when the 4,000th is answered, 200 ms have passed. Counted from its beginning it
+/// would have taken 100 ms: 2,048 are begun at once.
+#[test]
+fn an_open_loop_counts_what_calls_have_waited_for_their_turn() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(LiarServer::new(Slow)).start().expect("starts");
+    let address = &server.addresses()[0];
+    let ended = run(&format!(
+        "bench rpc --addr {address} --rate 80000 -c 1 -s 47 -d 0.1 --repeat 1 --warmup 0 --format json"
+    ));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let row = &report["rows"][0];
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{row}"));
+    assert!(number(&row["verified"]) >= 8000.0, "each call that was due is made: {row}");
+    assert!(number(&row["p50_us"]) > 130_000.0, "{row}");
+    assert!(number(&row["open_loop"]["achieved"]) < 0.99, "{row}");
+    let warning = row["warnings"][0].as_str().expect("that it was too much");
+    assert!(warning.starts_with("1 of 1 runs did not achieve the 80000 a second"), "{warning}");
 }
 
 #[test]

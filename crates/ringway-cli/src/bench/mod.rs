@@ -205,6 +205,7 @@ fn outcome_of_peer(result: &PeerResult) -> Outcome {
     let client = Cost { cpu_us_per_op: result.client_cpu_us_per_op, ..Cost::default() };
     Outcome {
         rate: result.rate,
+        begun: 0.0,
         latency: Latency::Percentiles(Percentiles {
             p50_us: result.p50_us,
             p90_us: result.p90_us,

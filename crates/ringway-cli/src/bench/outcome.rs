@@ -11,6 +11,8 @@ use crate::report::{Cost, Errors};
 pub(super) struct Outcome {
     /// Operations per second.
     pub(super) rate: f64,
+    /// Those that were begun, a second; zero where that is not told.
+    pub(super) begun: f64,
     pub(super) latency: Latency,
     pub(super) errors: Errors,
     /// Payloads compared.
@@ -35,6 +37,8 @@ pub(super) enum Latency {
 pub(super) struct CoreOutcome {
     /// Within the measured interval.
     pub(super) operations: u64,
+    /// Begun within it, where that is told.
+    pub(super) begun: u64,
     /// Among which the costs are divided: those of the drain cost something too.
     pub(super) charged: u64,
     /// Elapsed, not requested.
@@ -51,9 +55,12 @@ impl CoreOutcome {
     /// The cores' outcomes as one. `server` is what each operation has cost the server.
     pub(super) fn merge(cores: Vec<Self>, server: impl FnOnce(u64) -> Cost) -> Outcome {
         let charged: u64 = cores.iter().map(|core| core.charged).sum();
-        let rate = |core: &Self| core.operations as f64 / core.elapsed.as_secs_f64();
+        let rate = |count: fn(&Self) -> u64| -> f64 {
+            cores.iter().map(|core| count(core) as f64 / core.elapsed.as_secs_f64()).sum()
+        };
         let mut outcome = Outcome {
-            rate: cores.iter().map(rate).sum(),
+            rate: rate(|core| core.operations),
+            begun: rate(|core| core.begun),
             latency: Latency::None,
             errors: Errors::default(),
             verified: 0,

@@ -40,6 +40,7 @@ pub(super) async fn play(part: Part, pattern: Pattern, size: usize) -> io::Resul
     let (operations, charged) = (game.replies.get(), game.replies.get() + game.late_replies.get());
     Ok(CoreOutcome {
         operations,
+        begun: 0,
         charged,
         elapsed,
         latencies: Some(game.latencies.borrow().clone()),

@@ -185,6 +185,14 @@ impl Setting {
         }
     }
 
+    /// Operations per second that are to be begun, whatever becomes of them.
+    pub(super) fn due(&self) -> Option<f64> {
+        match self.workload {
+            Workload::Rpc(RpcLoad { pace: Pace::Open { rate, .. }, .. }) => Some(rate as f64),
+            _ => None,
+        }
+    }
+
     /// What the progress bar calls a run.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {

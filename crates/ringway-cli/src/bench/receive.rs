@@ -72,6 +72,7 @@ async fn round(
     part.read_server_after()?;
     Ok(CoreOutcome {
         operations: outcome.packets,
+        begun: 0,
         charged: outcome.packets,
         elapsed,
         latencies: None,

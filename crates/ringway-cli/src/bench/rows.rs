@@ -4,7 +4,7 @@ use super::outcome::{self, Outcome};
 use super::plan::{Client, Contender, Program, Setting};
 use crate::histogram::Latencies;
 use crate::repeats;
-use crate::report::{Errors, Row, Versus};
+use crate::report::{Errors, OpenLoop, Row, Versus};
 
 /// One row for each contender of `setting`; `runs` are theirs, in the same order.
 pub(super) fn rows(setting: &Setting, runs: &[Vec<Outcome>]) -> Vec<Row> {
@@ -18,12 +18,19 @@ fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Out
     own.iter().for_each(|run| errors.add(&run.errors));
     let mut warnings: Vec<String> = own.iter().flat_map(|run| run.warnings.clone()).collect();
     warnings.dedup();
+    let open_loop = setting.due().map(|due| OpenLoop {
+        due,
+        begun: repeats::median(own.iter().map(|run| Some(run.begun))).unwrap_or(0.0),
+        achieved: rate.median / due,
+    });
+    warnings.extend(setting.due().and_then(|due| check_rate(due, own)));
     Row {
         suite: setting.suite(),
         parameters: setting.parameters(contender),
         rate,
         repeat: own.len() as u32,
         unit: setting.unit(),
+        open_loop,
         goodput_mib_s: Some(rate.median * f64::from(setting.size) / f64::from(1 << 20)),
         latency: outcome::percentiles(own),
         errors,
@@ -59,6 +66,22 @@ fn versus_epoll(
         rate_both_sides: ratio(both, rate),
     }
 }
+
+/// Warns if there are runs of an open loop that did not come to the rate `due`.
+fn check_rate(due: f64, runs: &[Outcome]) -> Option<String> {
+    let short = runs.iter().filter(|run| run.rate < due * (1.0 - SHORTFALL_MAX));
+    let least = short.clone().map(|run| run.rate).reduce(f64::min)?;
+    let begun = runs.iter().map(|run| run.begun).reduce(f64::min)?;
+    Some(format!(
+        "{} of {} runs did not achieve the {due:.0} a second that were due: at the least {begun:.0} were begun \
+         and {least:.0} answered; latencies count from when each was due",
+        short.count(),
+        runs.len(),
+    ))
+}
+
+/// The share of what was due that may be missing: a little is under way when the clock stops.
+const SHORTFALL_MAX: f64 = 0.01;
 
 /// Warns of a run whose rate, latencies and connections contradict each other.
 pub(super) fn check_littles_law(

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringway_rpc::{Code, Status};
 use ringway_runtime::{JoinHandle, sleep, timeout};
@@ -22,6 +22,8 @@ pub(super) struct Score {
     began: Cell<Instant>,
     /// Operations within the measured interval.
     counted: Cell<u64>,
+    /// Those that were begun within it, where that is told.
+    begun: Cell<u64>,
     /// Those after its end, begun before.
     late: Cell<u64>,
     verified: Cell<u64>,
@@ -43,6 +45,7 @@ impl Score {
             phase: Cell::new(Phase::WarmUp),
             began: Cell::new(Instant::now()),
             counted: Cell::new(0),
+            begun: Cell::new(0),
             late: Cell::new(0),
             verified: Cell::new(0),
             latencies: RefCell::new(Latencies::new()),
@@ -55,6 +58,14 @@ impl Score {
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.phase.get() == Phase::Drain
+    }
+
+    /// So many operations are begun, whether or not there are replies to others.
+    #[inline]
+    pub(super) fn begin(&self, operations: u64) {
+        if self.phase.get() == Phase::Measured {
+            self.begun.set(self.begun.get() + operations);
+        }
     }
 
     /// So many operations have ended well.
@@ -137,6 +148,7 @@ impl Score {
         let charged = self.counted.get() + self.late.get();
         Ok(CoreOutcome {
             operations: self.counted.get(),
+            begun: self.begun.get(),
             charged,
             elapsed,
             latencies: Some(self.latencies.borrow().clone()),
@@ -151,7 +163,7 @@ impl Score {
         let deadline = Instant::now() + limits::DRAIN_MAX;
         for lane in lanes {
             let left = deadline.saturating_duration_since(Instant::now());
-            if timeout(left.max(Duration::from_millis(1)), lane).await.is_err() {
+            if timeout(left, lane).await.is_err() {
                 self.give_up(1);
             }
         }

@@ -8,7 +8,7 @@ use super::table::{self, Column, Grid};
 
 pub(super) fn render(report: &Report) -> String {
     let mut out = String::new();
-    for rows in Rows(&report.rows).by_suite() {
+    for rows in Rows(&report.rows).by_table() {
         let grid = table::grid(rows);
         writeln!(out, "### {}\n", grid.title).expect("writing to a string");
         write_grid(&mut out, &grid);

@@ -10,7 +10,7 @@ mod table;
 use crate::args::Format;
 use crate::environment::Environment;
 
-pub(crate) use row::{Cost, Errors, Row, Versus};
+pub(crate) use row::{Cost, Errors, OpenLoop, Row, Versus};
 
 /// Everything one invocation of the bench measured.
 #[derive(Debug, Clone)]

@@ -20,6 +20,8 @@ pub(crate) struct Row {
     pub(crate) repeat: u32,
     /// What an operation is, e.g. `messages/s`.
     pub(crate) unit: &'static str,
+    /// Only where operations begin when they are due.
+    pub(crate) open_loop: Option<OpenLoop>,
     /// Payload one way, headers of the transport excluded, in 2^20 bytes a second.
     pub(crate) goodput_mib_s: Option<f64>,
     /// Latencies of all runs together, successes only.
@@ -33,6 +35,17 @@ pub(crate) struct Row {
     pub(crate) versus_epoll: Versus,
     /// What a reader should know before quoting the row.
     pub(crate) warnings: Vec<String>,
+}
+
+/// How an open loop kept up with what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct OpenLoop {
+    /// Operations per second that were asked for.
+    pub(crate) due: f64,
+    /// Those that were begun, answered or not; the median of the runs.
+    pub(crate) begun: f64,
+    /// The row's rate as a share of `due`.
+    pub(crate) achieved: f64,
 }
 
 /// Medians of the ratios of paired runs: the runs of a setting alternate, so each has a partner of the same
@@ -72,7 +85,7 @@ pub(crate) struct Errors {
     pub(crate) other: u64,
 }
 
-/// The rows of a report as the forms of output walk them: suite by suite.
+/// The rows of a report as the forms of output walk them: table by table.
 pub(crate) struct Rows<'a>(pub(crate) &'a [Row]);
 
 impl Errors {
@@ -125,16 +138,17 @@ impl Cost {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of each suite, in the order of the report.
-    pub(crate) fn by_suite(&self) -> impl Iterator<Item = &'a [Row]> {
-        self.0.chunk_by(|one, next| one.suite == next.suite)
+    /// The rows that have a table in common, in the order of the report: those of one suite that count the
+    /// same.
+    pub(crate) fn by_table(&self) -> impl Iterator<Item = &'a [Row]> {
+        self.0.chunk_by(|one, next| (one.suite, one.unit) == (next.suite, next.unit))
     }
 }
 
 /// The names that every suite's rows share; readers of the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 21)?;
+        let mut out = serializer.serialize_struct("Row", 22)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -143,6 +157,7 @@ impl Serialize for Row {
         out.serialize_field("rate_max", &self.rate.max)?;
         out.serialize_field("rate_cv", &self.rate.cv)?;
         out.serialize_field("repeat", &self.repeat)?;
+        out.serialize_field("open_loop", &self.open_loop)?;
         out.serialize_field("goodput_mib_s", &self.goodput_mib_s)?;
         out.serialize_field("p50_us", &self.latency.p50_us)?;
         out.serialize_field("p90_us", &self.latency.p90_us)?;

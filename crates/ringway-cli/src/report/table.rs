@@ -1,4 +1,4 @@
-//! The report for people: one aligned table a suite, and notes below.
+//! The report for people: one aligned table a suite and unit, and notes below.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::row::{Row, Rows};
 use super::{Report, humane, reference};
 
-/// The cells of one suite, its columns decided: those that no row fills are left out.
+/// The cells of one table, its columns decided: those that no row fills are left out.
 pub(super) struct Grid {
     /// The suite, and the parameters that all its rows share.
     pub(super) title: String,
@@ -26,7 +26,7 @@ pub(super) struct Column {
 
 pub(super) fn render(report: &Report) -> String {
     let mut out = String::new();
-    for rows in Rows(&report.rows).by_suite() {
+    for rows in Rows(&report.rows).by_table() {
         let grid = grid(rows);
         writeln!(out, "{}", grid.title).expect("writing to a string");
         write_grid(&mut out, &grid);
@@ -38,7 +38,7 @@ pub(super) fn render(report: &Report) -> String {
     out
 }
 
-/// Lays out the rows of one suite; there is at least one.
+/// Lays out rows that count the same; there is at least one.
 pub(super) fn grid(rows: &[Row]) -> Grid {
     let (shared, distinct) = parameter_names(rows);
     let mut columns: Vec<Column> =
@@ -48,6 +48,8 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     };
     number("rate", rows[0].unit, &|row| humane::count(Some(row.rate.median)));
     number("±", "cv", &|row| humane::percent(row.rate.cv));
+    number("begun", rows[0].unit, &|row| humane::count(row.open_loop.map(|open| open.begun)));
+    number("achieved", "of due", &|row| humane::percent(row.open_loop.map(|open| open.achieved)));
     number("goodput", "MiB/s", &|row| humane::plain(row.goodput_mib_s));
     number("p50", "µs", &|row| humane::plain(row.latency.p50_us));
     number("p99", "µs", &|row| humane::plain(row.latency.p99_us));

@@ -17,6 +17,7 @@ fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row
         rate,
         repeat: rates.len() as u32,
         unit: if suite == "receive" { "packets/s" } else { "messages/s" },
+        open_loop: None,
         goodput_mib_s: Some(rate.median * size / f64::from(1 << 20)),
         latency: Percentiles::default(),
         errors: Errors::default(),
@@ -90,6 +91,23 @@ fn errors_and_warnings_stand_below_the_table() {
     report.rows.truncate(1);
     report.rows[0].errors = Errors { refused: 2, mismatched: 1, ..Errors::default() };
     report.rows[0].warnings.push("server and client shared a core".to_owned());
+    insta::assert_snapshot!(report.render(Format::Table));
+}
+
+#[test]
+fn rows_that_count_differently_have_tables_of_their_own() {
+    let calls = |mode: &str, unit: &'static str, rate: f64, due: Option<f64>| {
+        let parameters = json!({"server": "ringway", "mode": mode, "connections": 8, "size": 47});
+        let open_loop = due.map(|due| OpenLoop { due, begun: rate + 400.0, achieved: rate / due });
+        Row { unit, open_loop, ..row("rpc", parameters, &[rate]) }
+    };
+    let mut report = report();
+    report.rows = vec![
+        calls("unary", "calls/s", 2e6, None),
+        calls("unary", "calls/s", 498_000.0, Some(500_000.0)),
+        calls("bidi", "streams/s", 3e5, None),
+        calls("client_stream", "streams/s", 4e5, None),
+    ];
     insta::assert_snapshot!(report.render(Format::Table));
 }
 
