@@ -15,6 +15,9 @@
 //! use market::{Market, MarketClient, MarketServer, Quote};
 //! ```
 //!
+//! The crate needs `ringway` and `prost`, with its feature `derive`. One with all of this is in the
+//! directory `example` beside this crate's `src`.
+//!
 //! Each service becomes a trait with `#[ringway::rpc::service]` on it, each message a struct of prost.
 //! A method whose `idempotency_level` is set becomes `#[method(idempotent)]`.
 
@@ -29,7 +32,7 @@ use self::services::Services;
 
 /// Generates code for `protos`, found in `includes` as their imports are, into cargo's `OUT_DIR`.
 ///
-/// Cargo is told to run the build script again when one of the files changes.
+/// Cargo is told to run the build script again when one of the files or of their imports changes.
 ///
 /// # Errors
 /// As [`Builder::compile`].
@@ -80,15 +83,10 @@ impl Builder {
             (None, Some(directory)) => directory.into(),
             (None, None) => return Err(Error::new("no OUT_DIR: call this from a build script")),
         };
-        for proto in protos {
-            for directory in includes {
-                let path = directory.as_ref().join(proto);
-                if path.exists() {
-                    println!("cargo::rerun-if-changed={}", path.display());
-                }
-            }
-        }
         let descriptors = protox::compile(protos, includes).map_err(Error::new)?;
+        for path in sources(descriptors.file.iter().map(|file| file.name()), includes) {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
         let file = directory.join(services::DESCRIPTORS_FILE);
         std::fs::write(&file, descriptors.encode_to_vec())
             .map_err(|error| Error::new(format!("cannot write {}: {error}", file.display())))?;
@@ -100,6 +98,18 @@ impl Builder {
             .compile_fds(descriptors)
             .map_err(Error::new)
     }
+}
+
+/// Where the files of these names are, imports included; those built into the compiler are nowhere.
+fn sources<'a>(
+    names: impl Iterator<Item = &'a str>,
+    includes: &[impl AsRef<Path>],
+) -> Vec<PathBuf> {
+    let place = |name| {
+        let mut places = includes.iter().map(|directory| directory.as_ref().join(name));
+        places.find(|path| path.exists())
+    };
+    names.filter_map(place).collect()
 }
 
 impl Default for Builder {
@@ -133,3 +143,17 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_watches_files_and_imports_wherever_they_are_included_from() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let includes = [root.join("tests/broken"), root.join("example/proto")];
+        let names = ["google/protobuf/empty.proto", "market.proto", "broken.proto"];
+        let expected = [includes[1].join("market.proto"), includes[0].join("broken.proto")];
+        assert_eq!(sources(names.into_iter(), &includes), expected);
+    }
+}

@@ -21,7 +21,7 @@ fn squeezed(text: &str) -> String {
 
 #[test]
 fn a_service_becomes_a_trait() {
-    let (out, text) = generate(&["market.proto"], "tests/proto").expect("a good file");
+    let (out, text) = generate(&["market.proto"], "example/proto").expect("a good file");
     let text = squeezed(&text);
     for expected in [
         "/// A small market. #[::ringway_rpc::service(",
@@ -42,7 +42,7 @@ fn a_service_becomes_a_trait() {
 
 #[test]
 fn errors_name_the_file_and_the_fault() {
-    let error = generate(&["missing.proto"], "tests/proto").expect_err("there is no such file");
+    let error = generate(&["missing.proto"], "example/proto").expect_err("there is no such file");
     assert!(error.contains("missing.proto"), "{error}");
     let error = generate(&["broken.proto"], "tests/broken").expect_err("it is not protobuf");
     assert!(error.contains("Nowhere"), "{error}");
