@@ -392,14 +392,16 @@ async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
     let attempt = Attempt { pool, host };
     let opened = attempt.host.dial().open().await;
     let Attempt { pool, host } = &attempt;
+    let tell_unreachable = || {
+        let now = hub::with(|hub| hub.since_origin(runtime::now()));
+        pool.tally.host_unreachable(host.id(), now);
+    };
     let connection = match opened {
         Ok(connection) if !host.is_closed() => connection,
         Ok(_not_needed_any_more) => return,
         Err(error) => {
             host.failed(error.to_string());
-            let now = hub::with(|hub| hub.since_origin(runtime::now()));
-            pool.tally.host_unreachable(host.id(), now);
-            return;
+            return tell_unreachable();
         }
     };
     let link = hub::with(|hub| {
@@ -410,7 +412,7 @@ async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
     let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
     let Some(driver) = greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
     else {
-        return;
+        return tell_unreachable();
     };
     if host.is_closed() {
         link.close();

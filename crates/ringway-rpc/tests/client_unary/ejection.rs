@@ -2,17 +2,22 @@
 //! On the virtual clock of a simulation.
 
 use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_rpc::{Call, Client, Policy, Status};
+use ringway_runtime::io::{ListenOptions, Listener};
 use ringway_runtime::{now, sleep, spawn};
 use ringway_wire::native::{Config, Reply};
 
 use crate::hand_server::{HandServer, Request};
 use crate::{MS, echo, poll_once, simulate};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What the first of three servers does with its calls; the others answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,9 +40,10 @@ impl Lab {
     /// All three are connected and have answered.
     async fn start() -> Result<Self, Status> {
         let mood = Rc::new(Cell::new(Mood::Answers));
-        let moody = serve_moodily("127.0.0.1:7000", &mood);
+        let moody = serve_moodily(&mood);
         let others = [HandServer::echo(), HandServer::echo()];
-        let mut builder = Client::builder().address(&*moody.url()).balance(Policy::RoundRobin);
+        let mut builder = Client::builder().balance(Policy::RoundRobin).connect_timeout(SECOND);
+        builder = builder.address(&*moody.url());
         for other in &others {
             builder = builder.address(&*other.url());
         }
@@ -110,10 +116,14 @@ impl Lab {
     }
 }
 
-fn serve_moodily(address: &str, mood: &Rc<Cell<Mood>>) -> HandServer {
+fn address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7_000))
+}
+
+fn serve_moodily(mood: &Rc<Cell<Mood>>) -> HandServer {
     let mood = Rc::clone(mood);
     let behave = move |connection: &Rc<_>, request: Request| answer(&mood, connection, request);
-    HandServer::at(address.parse().expect("an address"), Config::default(), Rc::new(behave))
+    HandServer::at(address(), Config::default(), Rc::new(behave))
 }
 
 fn answer(mood: &Cell<Mood>, connection: &crate::hand_server::HandConnection, request: Request) {
@@ -160,33 +170,58 @@ fn a_host_that_refuses_connections_is_tried_once_when_it_is_back() {
     simulate(|| async {
         let lab = Lab::start().await?;
         lab.moody.borrow().kill();
-        let mut failed = 0;
-        // Enough to try five times to connect, with growing waits.
-        let until = now() + Duration::from_secs(10);
-        while now() < until {
-            failed += usize::from(lab.call().await.is_err());
-            sleep(10 * MS).await;
-        }
-        assert!(failed <= 1, "{failed} calls went to a host that is not there");
-
-        lab.mood.set(Mood::Holds);
-        lab.moody.replace(serve_moodily("127.0.0.1:7000", &lab.mood));
-        let mut failed = 0;
-        let until = now() + Duration::from_secs(60);
-        while lab.seen() == 0 && now() < until {
-            failed += lab.burst().await;
-            sleep(10 * MS).await;
-        }
-        assert_eq!((lab.seen(), failed), (1, 1), "one trial");
-        lab.mood.set(Mood::Answers);
-        let until = now() + Duration::from_secs(60);
-        while lab.seen() < 10 && now() < until {
-            lab.call().await?;
-            sleep(10 * MS).await;
-        }
-        assert_eq!(lab.seen(), 10, "it is used again");
-        Ok(())
+        is_avoided_and_tried_once_when_it_is_back(&lab, || {}).await
     });
+}
+
+#[test]
+fn a_host_that_accepts_connections_and_says_nothing_is_tried_once_when_it_is_back() {
+    simulate(|| async {
+        let lab = Lab::start().await?;
+        lab.moody.borrow().kill();
+        sleep(MS).await;
+        let listener = Listener::bind(&address().into(), ListenOptions::default())?;
+        let mute = spawn(async move {
+            let mut accepted = Vec::new();
+            while let Ok(connection) = listener.accept().await {
+                accepted.push(connection);
+            }
+        });
+        is_avoided_and_tried_once_when_it_is_back(&lab, || mute.abort()).await
+    });
+}
+
+async fn is_avoided_and_tried_once_when_it_is_back(
+    lab: &Lab,
+    make_way: impl FnOnce(),
+) -> Result<(), Box<dyn Error>> {
+    // Enough to try five times to connect, with growing waits.
+    let (mut failed, until) = (0, now() + 15 * SECOND);
+    while now() < until {
+        failed += usize::from(lab.call().await.is_err());
+        sleep(10 * MS).await;
+    }
+    assert!(failed <= 1, "{failed} calls went to a host that is not there");
+
+    make_way();
+    sleep(MS).await;
+    lab.mood.set(Mood::Holds);
+    lab.moody.replace(serve_moodily(&lab.mood));
+    let (mut failed, until) = (0, now() + 60 * SECOND);
+    while lab.seen() == 0 && now() < until {
+        failed += lab.burst().await;
+        sleep(10 * MS).await;
+    }
+    assert_eq!((lab.seen(), failed), (1, 1), "one trial");
+
+    lab.mood.set(Mood::Answers);
+    let until = now() + 60 * SECOND;
+    while lab.seen() < 10 && now() < until {
+        lab.call().await?;
+        sleep(10 * MS).await;
+    }
+    assert_eq!(lab.seen(), 10, "it is used again");
+    Ok(())
 }
 
 #[test]
