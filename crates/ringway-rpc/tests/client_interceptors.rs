@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_rpc::{
-    Call, Client, ClientBuilder, Code, Codec, IncomingReply, Kind, Method, NextCall, OutgoingCall,
-    Status,
+    Call, CallOptions, Client, ClientBuilder, Code, Codec, IncomingReply, Kind, Method, NextCall,
+    OutgoingCall, Status,
 };
 use ringway_runtime::{Runtime, spawn, timeout};
 use ringway_wire::native::{Config, MetaReader, MetaWriter, Reply, Tag};
@@ -47,6 +47,17 @@ impl Log {
 
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().expect("no panic"))
+    }
+
+    /// Waits for what comes next, which is one thing.
+    async fn next(&self) -> String {
+        loop {
+            match &self.take()[..] {
+                [] => ringway_runtime::yield_now().await,
+                [one] => return one.clone(),
+                more => panic!("{more:?}"),
+            }
+        }
     }
 }
 
@@ -288,35 +299,31 @@ fn they_may_make_calls_of_their_own() {
 }
 
 #[test]
-fn streams_are_opened_inside_of_them() {
+fn streams_are_refused_or_opened_inside_of_them() {
     run(async {
         let (server, seen) = recording();
         let client = with_one(&server, async |mut call: OutgoingCall, next: NextCall| {
-            let what = call.metadata().get("do").unwrap_or_default().to_owned();
-            match &*what {
-                "refuse" => return Err(Status::permission_denied("not you")),
-                "answer" => return Ok(IncomingReply::new("early")),
+            match call.metadata().get("do") {
+                Some("refuse") => return Err(Status::permission_denied("not you")),
+                Some("answer") => return Ok(IncomingReply::new("early")),
+                Some("panic") => panic!("before it is open"),
                 _ => {}
             }
             call.metadata_mut().insert("added", "1")?;
-            let is_unary = call.method().kind() == Kind::Unary;
-            let reply = next.run(call).await?;
-            assert_eq!(reply.message().is_some(), is_unary);
-            match &*what {
-                "regret" => Err(Status::aborted("after all")),
-                _ => Ok(reply),
-            }
+            next.run(call).await
         })?;
-        let options = |what| ringway_rpc::CallOptions::new().metadata("do", what);
-        let refused = client.with(options("refuse"));
-        let status = refused.server_stream(&COUNT, RAW, RAW, Bytes::new()).next().await;
-        assert!(status.expect_err("refused").is_permission_denied());
-        let (sink, reply) = refused.client_stream::<Bytes, Bytes>(&SUM, RAW, RAW);
-        assert!(reply.await.expect_err("refused").is_permission_denied());
-        drop(sink);
-        let early = client.with(options("answer"));
-        let status = early.server_stream(&COUNT, RAW, RAW, Bytes::new()).next().await;
-        assert!(status.expect_err("there is no stream").is_internal());
+        let doing = |what| client.with(CallOptions::new().metadata("do", what));
+        for (what, code) in [
+            ("refuse", Code::PermissionDenied),
+            ("answer", Code::Internal),
+            ("panic", Code::Internal),
+        ] {
+            let mut replies = doing(what).server_stream(&COUNT, RAW, RAW, Bytes::new());
+            assert_eq!(replies.next().await.expect_err(what).code(), code);
+            let (mut sink, reply) = doing(what).client_stream::<Bytes, Bytes>(&SUM, RAW, RAW);
+            assert_eq!(reply.await.expect_err(what).code(), code);
+            assert_eq!(sink.send(Bytes::new()).await.expect_err(what).code(), code);
+        }
         assert_eq!(server.requests(), 0);
 
         let mut replies = client.server_stream(&COUNT, RAW, RAW, Bytes::from_static(b"3"));
@@ -331,17 +338,53 @@ fn streams_are_opened_inside_of_them() {
             assert_eq!(replies.next().await?, Some(Bytes::from(n.to_string())));
         }
         assert_eq!(seen.take(), ["added", "added"]);
+        Ok(())
+    });
+}
 
-        let regretted = client.with(options("regret"));
-        let (mut sink, mut replies) = regretted.bidi::<Bytes, Bytes>(&TALK, RAW, RAW);
-        assert!(replies.next().await.expect_err("regretted").is_aborted());
-        assert!(sink.send(Bytes::new()).await.is_err());
-        let mut replies = regretted.server_stream(&COUNT, RAW, RAW, Bytes::from_static(b"1"));
-        assert!(replies.next().await.expect_err("regretted").is_aborted());
-        assert_eq!(echo(&client, "behind").await?, "behind");
-        let cancelled = &server.connection(0).cancelled;
-        server.until(|_| !cancelled.borrow().is_empty()).await;
-        assert!(cancelled.borrow()[0].2.contains("refused"), "{:?}", cancelled.borrow());
+#[test]
+fn they_are_told_how_streams_end_and_change_nothing_then() {
+    run(async {
+        let (server, _) = recording();
+        let log = Log::default();
+        let client = with_one(&server, {
+            let log = log.clone();
+            async move |call: OutgoingCall, next: NextCall| {
+                let name = call.method().short_name();
+                let outcome = next.run(call).await.map(drop).map_err(|status| status.code());
+                log.add(format!("{name} {outcome:?}"));
+                Err(Status::aborted("after the end"))
+            }
+        })?;
+        let mut replies = client.server_stream(&COUNT, RAW, RAW, Bytes::from_static(b"2"));
+        for n in ["0", "1"] {
+            assert_eq!(replies.next().await?, Some(Bytes::from(n)));
+        }
+        assert_eq!(replies.next().await?, None);
+        assert_eq!(log.next().await, "Count Ok(())");
+
+        let mut replies = client.server_stream(&COUNT, RAW, RAW, Bytes::from_static(b"missing"));
+        assert!(replies.next().await.expect_err("none").is_not_found());
+        assert_eq!(log.next().await, "Count Err(NotFound)");
+
+        let (mut sink, reply) = client.client_stream::<Bytes, Bytes>(&SUM, RAW, RAW);
+        sink.send(Bytes::new()).await?;
+        assert!(log.take().is_empty(), "it goes on");
+        drop(reply);
+        assert_eq!(log.next().await, "Sum Err(Cancelled)");
+
+        let hasty = client.with(CallOptions::new().timeout(30 * MS));
+        let (sink, mut replies) = hasty.bidi::<Bytes, Bytes>(&TALK, RAW, RAW);
+        assert!(replies.next().await.expect_err("silence").is_deadline_exceeded());
+        assert_eq!(log.next().await, "Talk Err(DeadlineExceeded)");
+        drop(sink);
+
+        let (mut sink, mut replies) = client.bidi(&TALK, RAW, RAW);
+        sink.send(Bytes::from_static(b"1")).await?;
+        assert_eq!(replies.next().await?, Some(Bytes::from_static(b"1")));
+        server.connection(0).kill();
+        assert!(replies.next().await.expect_err("lost").is_unavailable());
+        assert_eq!(log.next().await, "Talk Err(Unavailable)");
         Ok(())
     });
 }
@@ -468,7 +511,9 @@ fn behave(connection: &Rc<HandConnection>, request: Request) {
     let message = request.message.clone().unwrap_or_default();
     match request.method.as_str() {
         "test.Test/Hold" | "test.Test/Talk" => {}
-        "test.Test/Echo" if message == "missing" => fail(connection, &request, Code::NotFound),
+        "test.Test/Echo" | "test.Test/Count" if message == "missing" => {
+            fail(connection, &request, Code::NotFound)
+        }
         "test.Test/Count" => {
             let count: usize =
                 str::from_utf8(&message).ok().and_then(|n| n.parse().ok()).unwrap_or(0);

@@ -169,7 +169,8 @@ impl ClientBuilder {
     ///
     /// It runs on the core of its call, or on one in the background for callers on other threads, and
     /// must not block. The deadline of the call holds for it as well, and dropping the call drops it.
-    /// Of calls with streams it sees the opening.
+    /// A call with streams goes on until these are over; once they are open, what it returns changes
+    /// nothing.
     ///
     /// ```
     /// use ringway_rpc::{Client, IncomingReply, NextCall, OutgoingCall, Status};

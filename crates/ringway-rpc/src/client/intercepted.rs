@@ -5,6 +5,7 @@
 //! a task of the core goes on with it, as with every call.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,10 +20,9 @@ use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::registry;
 use super::unary::Unary;
-use crate::bridge::{Half, Leaving, StreamAt};
 use crate::method::Method;
+use crate::opening::Opener;
 use crate::status::Status;
-use crate::stream_table::Handles;
 
 /// It is `Send`, as [`Unary`] is.
 pub(super) struct Intercepted {
@@ -148,8 +148,6 @@ fn poll_place(hub: &Hub, place: Place, cx: &mut Context<'_>) -> Poll<Outcome> {
 /// The interceptors of one call, at work.
 pub(super) struct Running {
     method: &'static Method,
-    /// Those of its stream, where it has one.
-    handles: Option<Handles>,
     future: Intercepting,
     scope: Rc<Scope>,
     /// Armed when an interceptor waits for something else than the call.
@@ -160,17 +158,40 @@ impl Running {
     /// # Errors
     /// When the client's last handle is gone.
     pub(super) fn start(hub: &Hub, inner: Inner) -> Result<Self, Status> {
-        let (client, method, handles, (_, deadline)) = match &inner {
-            Inner::Unary(call) => (call.client, call.method, None, call.options.span(call.method)),
+        let (client, method, (_, deadline)) = match &inner {
+            Inner::Unary(call) => (call.client, call.method, call.options.span(call.method)),
             Inner::Stream(call) => {
-                let span = call.options.stream_span(call.method);
-                (call.client, call.method, Some(call.handles), span)
+                (call.client, call.method, call.options.stream_span(call.method))
             }
         };
         let interceptors = Rc::clone(&hub.pool(client)?.interceptors);
         let scope = Rc::new(Scope { deadline, ..Scope::default() });
         let future = interceptor::start(interceptors, inner, Rc::clone(&scope));
-        Ok(Self { method, handles, future, scope, timer: None })
+        Ok(Self { method, future, scope, timer: None })
+    }
+
+    /// Sees a stream opened, and waits for its end.
+    pub(super) async fn see_stream(mut self, opener: Opener) {
+        self.scope.opener.replace(Some(opener));
+        let outcome = poll_fn(|cx| match self.poll_abandoned(cx) {
+            Poll::Ready(cancelled) => Poll::Ready(Err(cancelled)),
+            Poll::Pending => self.poll(cx),
+        })
+        .await;
+        if let Some(opener) = self.scope.opener.take() {
+            let why = "an interceptor of the client answered a call with streams early";
+            opener.complete(Err(outcome.err().unwrap_or_else(|| Status::internal(why))));
+        }
+    }
+
+    /// Ready when nobody wants the stream any more that is not open.
+    fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Status> {
+        let opener = self.scope.opener.borrow();
+        let Some(opener) = &*opener else {
+            return Poll::Pending;
+        };
+        let reason = ready!(opener.poll_abandoned(cx)).unwrap_or_default();
+        Poll::Ready(Status::cancelled(reason).of_call(self.method))
     }
 
     /// Lets the interceptors run until they wait.
@@ -180,14 +201,6 @@ impl Running {
             Ok(Poll::Pending) => self.poll_deadline(cx).map(Err),
             Err(panic) => Poll::Ready(Err(self.on_panic(&*panic))),
         }
-    }
-
-    /// As [`poll`](Self::poll), for a call with streams: ready with the open stream.
-    pub(super) fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
-        ready!(self.poll(cx))?;
-        Poll::Ready(self.scope.opened.take().ok_or_else(|| {
-            Status::internal("an interceptor of the client answered a call with streams early")
-        }))
     }
 
     /// The call itself minds its deadline while it is under way, and its interceptors are told.
@@ -208,20 +221,6 @@ impl Running {
         let (method, text) = (self.method.name(), text.unwrap_or("no text"));
         tracing::error!(method, panic = text, "an interceptor of a client panicked");
         Status::internal("an interceptor of the client failed")
-    }
-}
-
-impl Drop for Running {
-    /// A stream that was opened and then refused is closed again.
-    fn drop(&mut self) {
-        let Some(at) = self.scope.opened.take() else {
-            return;
-        };
-        let why = "an interceptor of the client refused the call";
-        at.leave(Half::Reader, Leaving::Cancelled(why.to_owned()));
-        if self.handles == Some(Handles::Both) {
-            at.leave(Half::Writer, Leaving::Dropped);
-        }
     }
 }
 

@@ -11,11 +11,12 @@
 //!   dropped.
 //! - A caller who drops the call drops the interceptors where they wait.
 //! - A panic is the end of its call, INTERNAL, and of nothing else.
-//! - Of a call with streams they see the opening: the outcome is that it is open, or why not. An
-//!   interceptor that returns an error then closes it again.
+//! - Of a call with streams they see the beginning, which they may refuse, and the end: it goes on
+//!   until the stream is over, whoever has ended it. The stream belongs to its handles as soon as it
+//!   is open, so how it ends can be looked at and not replaced.
 //! - Calls that are answered early, or before they are sent, are not in the client's metrics.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,17 +24,18 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_runtime as runtime;
+use ringway_runtime::{self as runtime, sync::oneshot};
 
 use super::call::Call;
 use super::hub;
 use super::outcome::{Reply, ReplyMeta};
 use super::stream_call::{Opening, StreamCall};
 use super::unary::Unary;
-use crate::bridge::StreamAt;
+use crate::bridge;
 use crate::codec::Codec;
 use crate::metadata::Metadata;
 use crate::method::Method;
+use crate::opening::Opener;
 use crate::status::Status;
 
 /// A call on its way out through the interceptors of a client.
@@ -134,8 +136,8 @@ pub(super) struct Scope {
     pub(super) deadline: Option<Instant>,
     /// The call itself is under way.
     pub(super) is_inside: Cell<bool>,
-    /// The stream that was opened.
-    pub(super) opened: Cell<Option<StreamAt>>,
+    /// Whom to tell where the stream is, until it is open.
+    pub(super) opener: RefCell<Option<Opener>>,
 }
 
 pub(super) type Intercepting = Pin<Box<dyn Future<Output = Result<IncomingReply, Status>>>>;
@@ -183,7 +185,8 @@ impl NextCall {
     /// Makes the rest of the call.
     ///
     /// # Errors
-    /// How the call has failed, after all its attempts, or the status of an interceptor further in.
+    /// How the call has failed, after all its attempts, or its stream; or the status of an interceptor
+    /// further in.
     pub async fn run(mut self, call: OutgoingCall) -> Result<IncomingReply, Status> {
         if let Some(intercept) = self.interceptors.get(self.passed).map(Rc::clone) {
             self.passed += 1;
@@ -200,9 +203,14 @@ impl NextCall {
             }
             Inner::Stream(mut stream) => {
                 stream.options = stream.options.settled(call.metadata, scope.deadline);
-                let mut opening = Opening::new(*stream);
-                let at = poll_fn(|cx| hub::with(|hub| opening.poll(hub, cx))).await?;
-                scope.opened.set(Some(at));
+                let (tell_end, end) = oneshot::channel();
+                let (mut opening, mut watcher) = (Opening::new(*stream), Some(tell_end));
+                let at = poll_fn(|cx| hub::with(|hub| opening.poll(hub, cx, &mut watcher)));
+                let at = at.await?;
+                if let Some(opener) = scope.opener.take() {
+                    opener.complete(Ok(at));
+                }
+                end.await.unwrap_or_else(|_| Err(bridge::unreachable()))?;
                 Ok(IncomingReply { message: None, meta: None })
             }
         }

@@ -20,7 +20,7 @@ use ringway_wire::native::{
 use super::cells::{CellKey, Cells, Flight};
 use super::hub::{Hub, LinkKey};
 use super::pool_host::PoolHost;
-use super::stream_lives::StreamLives;
+use super::stream_lives::{StreamLives, Watcher};
 use super::tally::Tally;
 use crate::carrier::CarrierId;
 use crate::kept;
@@ -196,6 +196,14 @@ impl Link {
         self.in_flight.set(self.in_flight.get() + 1);
         self.stir();
         Ok(key)
+    }
+
+    /// Has `watcher` told how a stream ends.
+    pub(super) fn watch_stream(&self, key: StreamKey, watcher: Watcher) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(stream) = state.streams.stream(key) {
+            state.lives.watch(stream.slot(), watcher);
+        }
     }
 
     /// Ends a call from this side; its cell or its handles are the caller's to end.

@@ -20,6 +20,7 @@ use super::options::CallOptions;
 use super::outcome::{Reply, ReplyMeta};
 use super::pool::{Demand, NotSent};
 use super::registry::{self, ClientId};
+use super::stream_lives::Watcher;
 use super::unary;
 use crate::bridge::StreamAt;
 use crate::codec::Codec;
@@ -74,7 +75,7 @@ impl StreamCall {
         let mut opening = Opening::new(self);
         let polled = hub::with(|hub| {
             hub.core()?;
-            Some(opening.poll(hub, &mut Context::from_waker(Waker::noop())))
+            Some(opening.poll(hub, &mut Context::from_waker(Waker::noop()), &mut None))
         });
         if let Some(Poll::Ready(Ok(at))) = polled {
             return handles_of(at);
@@ -85,7 +86,7 @@ impl StreamCall {
             Some(Poll::Ready(outcome)) => opener.complete(outcome),
             _ => on_a_core(opener, |opener| {
                 let method = opening.call.method;
-                fulfil(opener, method, move |cx| hub::with(|hub| opening.poll(hub, cx)))
+                fulfil(opener, method, move |cx| hub::with(|hub| opening.poll(hub, cx, &mut None)))
             }),
         }
         handles
@@ -108,13 +109,11 @@ where
 }
 
 /// Opens a stream from inside of the client's interceptors.
-fn intercept(opener: Opener, call: StreamCall) -> impl Future<Output = ()> {
-    let method = call.method;
-    let mut running = hub::with(|hub| Running::start(hub, Inner::Stream(Box::new(call))));
-    fulfil(opener, method, move |cx| match &mut running {
-        Ok(running) => running.poll_opened(cx),
-        Err(status) => Poll::Ready(Err(status.clone())),
-    })
+async fn intercept(opener: Opener, call: StreamCall) {
+    match hub::with(|hub| Running::start(hub, Inner::Stream(Box::new(call)))) {
+        Ok(running) => running.see_stream(opener).await,
+        Err(status) => opener.complete(Err(status)),
+    }
 }
 
 /// Tells the handles where their stream is, or why there is none; gives up when they are gone.
@@ -149,16 +148,22 @@ impl Opening {
         Self { call, deadline: None, place: None, core: 0 }
     }
 
-    /// On a core, always the same.
+    /// On a core, always the same. Once it is open, the watcher is taken and told how it ends.
     pub(super) fn poll(
         &mut self,
         hub: &Hub,
         cx: &mut Context<'_>,
+        watcher: &mut Option<Watcher>,
     ) -> Poll<Result<StreamAt, Status>> {
-        self.poll_open(hub, cx).map_err(|failure| failure.of_call(self.call.method))
+        self.poll_open(hub, cx, watcher).map_err(|failure| failure.of_call(self.call.method))
     }
 
-    fn poll_open(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
+    fn poll_open(
+        &mut self,
+        hub: &Hub,
+        cx: &mut Context<'_>,
+        watcher: &mut Option<Watcher>,
+    ) -> Poll<Result<StreamAt, Status>> {
         let call = &mut self.call;
         if let Some(failure) = call.options.take_failure() {
             return Poll::Ready(Err(failure));
@@ -191,6 +196,9 @@ impl Opening {
             };
             let opened =
                 link.open_stream(call.method, open, until, call.handles, hub.since_origin(now))?;
+            if let Some(watcher) = watcher.take() {
+                link.watch_stream(opened, watcher);
+            }
             Ok(stream_at(link, opened))
         });
         hub.return_scratch(meta);

@@ -4,6 +4,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use ringway_runtime::sync::oneshot;
+
 use super::pool_host::PoolHost;
 use super::spread::{Answered, HostId};
 use super::tally::{Ended, Tally};
@@ -19,13 +21,16 @@ pub(super) struct StreamLives {
     now: Duration,
 }
 
-#[derive(Clone, Copy)]
 struct Life {
     method: &'static Method,
     /// Who is counted to have it.
     host: HostId,
     begun: Duration,
+    watcher: Option<Watcher>,
 }
+
+/// Who waits for the end of a stream, as a task of the core.
+pub(super) type Watcher = oneshot::Sender<Result<(), Status>>;
 
 impl StreamLives {
     pub(super) fn new(tally: Rc<Tally>, host: Rc<PoolHost>, now: Duration) -> Self {
@@ -42,29 +47,38 @@ impl StreamLives {
     pub(super) fn began(&mut self, slot: u32, method: &'static Method, bytes: usize) {
         let slot = slot as usize;
         if self.lives.len() <= slot {
-            self.lives.resize(slot + 1, None);
+            self.lives.resize_with(slot + 1, || None);
         }
         let host = self.host.id();
-        self.lives[slot] = Some(Life { method, host, begun: self.now });
+        self.lives[slot] = Some(Life { method, host, begun: self.now, watcher: None });
         self.tally.call_began(method, bytes);
         self.tally.host_called(host, self.now);
     }
 
+    /// Has `watcher` told how the stream of the slot ends.
+    pub(super) fn watch(&mut self, slot: u32, watcher: Watcher) {
+        if let Some(Some(life)) = self.lives.get_mut(slot as usize) {
+            life.watcher = Some(watcher);
+        }
+    }
+
     /// Its server has ended the stream of the slot, or was lost.
     pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>) {
-        if let Some(Life { host, begun, .. }) =
+        if let Some(Life { host, begun, watcher, .. }) =
             self.end(slot, failure.map_or(Code::Ok, Status::code))
         {
             let answered = Answered { failure, begun, now: self.now, has_latency: false };
             self.tally.host_answered(host, answered);
+            tell(watcher, || failure.map_or(Ok(()), |failure| Err(failure.clone())));
         }
     }
 
     /// This side has ended the stream of the slot, which says nothing of its host. Slots without a
     /// stream are left as they are.
     pub(super) fn given_up(&mut self, slot: u32, code: Code) {
-        if let Some(Life { host, begun, .. }) = self.end(slot, code) {
+        if let Some(Life { host, begun, watcher, .. }) = self.end(slot, code) {
             self.tally.host_left(host, begun);
+            tell(watcher, || Err(Status::new(code, "the stream was ended from this side")));
         }
     }
 
@@ -83,5 +97,12 @@ impl StreamLives {
         let ended = Ended { code, bytes: 0, waited: Duration::ZERO, service };
         self.tally.call_ended(life.method, ended);
         Some(life)
+    }
+}
+
+/// Wakes a task of this core, as streams do that have something for their readers.
+fn tell(watcher: Option<Watcher>, outcome: impl FnOnce() -> Result<(), Status>) {
+    if let Some(watcher) = watcher {
+        let _nobody_asks = watcher.send(outcome());
     }
 }
