@@ -207,6 +207,13 @@ pub(crate) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(3);
 /// Calls that wait on all connections of a server, unless the user says otherwise: each holds a task
 /// and its request, together about a gigabyte at 10 KiB each.
 pub(crate) const IN_FLIGHT_MAX: usize = 100_000;
+/// Received bytes that each core keeps for handlers that have not read them, unless the user says
+/// otherwise: the windows of 256 streams whose readers stand still, and little beside the memory of
+/// servers that have so many.
+pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long clients are asked for less at least: they are told twice in this time, and bear four
+/// times a second.
+pub(crate) const TIGHT_AT_LEAST: Duration = Duration::from_secs(1);
 /// Calls of one method that wait for room to run, on each core: some milliseconds of work.
 pub(crate) const QUEUE_ROOM: usize = 256;
 /// How long a queue may stand, and a call wait in it, before the server counts as overloaded.

@@ -183,6 +183,13 @@ impl StreamTable {
         Ok(())
     }
 
+    /// Forgets what a stream's reader has not read.
+    pub(crate) fn discard(&mut self, stream: StreamId) {
+        if let Some(entry) = self.live(stream) {
+            entry.inbox.messages = Batch::default();
+        }
+    }
+
     /// Keeps what the peer said before its first message.
     pub(crate) fn initial(&mut self, stream: StreamId, metadata: Metadata) {
         if let Some(entry) = self.live(stream).filter(|entry| entry.reader) {

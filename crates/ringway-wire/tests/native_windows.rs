@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use pair::{Asked, Cut, Pair, drain, idle};
 use path::{Line, Path, Reader};
-use ringway_wire::native::{Body, Config, FrameKind, Header, Open, Server, ServerEvent, StreamId};
+use ringway_wire::native::{
+    Body, Config, FrameKind, Header, Open, Reply, Server, ServerEvent, StreamId,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -368,4 +370,32 @@ fn the_stream_with_most_bytes_is_ended_alone() {
     assert_eq!(pair.response(long), Some((8, None)));
     assert_eq!(pair.asked, [], "no handler knew it");
     assert_eq!((pair.server.buffered_len(), pair.server.in_flight()), (0, 0));
+}
+
+#[test]
+fn a_stream_that_nobody_reads_keeps_nothing() {
+    let mut pair = settled(Config::default());
+    let [ignored, long] = std::array::from_fn(|_| pair.stream());
+    pair.client.send(ignored, Body::Copy(b"unread"), false).expect("open");
+    pair.settle(&mut idle);
+    assert_eq!(pair.server.buffered_len(), 16);
+    pair.server.ignore(ignored);
+    assert_eq!(pair.server.buffered_len(), 0);
+    let told = pair.asked.len();
+    assert_eq!(pair.fill(ignored), 0);
+    assert_eq!(pair.asked.len(), told, "nobody is told of what nobody reads");
+    assert!(pair.client.unsent(ignored) > 1_000_000, "and no credit comes back");
+    // In the middle of a message as well; the end is still told.
+    pair.client.send(long, Body::Shared(vec![7; 200_000].into()), true).expect("open");
+    let bytes = drain(|out| pair.client.transmit(100_000, out));
+    assert!(pair.server.receive(&mut &bytes[..], pair.now).expect("good").is_none());
+    pair.server.ignore(long);
+    pair.settle(&mut idle);
+    assert_eq!(pair.asked.last(), Some(&Asked::End(long)));
+    assert_eq!(pair.server.buffered_len(), 0);
+    for stream in [ignored, long] {
+        assert!(pair.server.respond(stream, Reply { status: 0, meta: &[], message: None }));
+        pair.settle(&mut idle);
+        assert_eq!(pair.response(stream), Some((0, None)));
+    }
 }

@@ -43,6 +43,8 @@ pub(crate) struct NativeConnection {
     closed: Cell<bool>,
     /// In the core's list.
     place: Cell<usize>,
+    /// Bytes for readers, as the core has last heard.
+    pub(super) kept: Cell<usize>,
     /// Calls that the client was told to be welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -65,12 +67,16 @@ impl NativeConnection {
             awake: Cell::new(false),
             closed: Cell::new(false),
             place: Cell::new(0),
+            kept: Cell::new(0),
             leased: Cell::new(None),
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),
             core,
         });
         native.core.connections().insert(&native);
         native.renew_lease();
+        if native.core.budget().is_tight() {
+            native.machine().set_tight(true);
+        }
         if let Some(drain) = native.core.draining() {
             native.go_away(drain);
         }
@@ -83,6 +89,10 @@ impl NativeConnection {
 
     pub(crate) fn peer(&self) -> &Rc<Peer> {
         &self.peer
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     pub(super) fn place(&self) -> usize {
@@ -127,6 +137,8 @@ impl NativeConnection {
     pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
         let taken = self.take_events(view);
         self.begin_deferred();
+        self.account();
+        self.core.watch_budget();
         taken
     }
 
@@ -180,9 +192,11 @@ impl NativeConnection {
         self.machine.borrow().has_output()
     }
 
-    /// Whether so much is queued for a peer that does not read that its requests have to wait.
+    /// Whether requests have to wait: so much is queued for a peer that does not read, or kept for
+    /// handlers.
     pub(super) fn is_full(&self) -> bool {
-        self.machine.borrow().output_len() >= limits::UNSENT_REPLIES_MAX
+        let is_unread = self.machine.borrow().output_len() >= limits::UNSENT_REPLIES_MAX;
+        is_unread || self.core.budget().is_strained()
     }
 
     /// Whether the machine has something to tell that no received bytes bring.
@@ -234,6 +248,7 @@ impl NativeConnection {
     /// The connection has ended, and all its calls with it.
     pub(super) fn close(&self) {
         self.closed.set(true);
+        self.account();
         let lost = self.calls.borrow_mut().take_all();
         for call in lost {
             call.cancel(Code::Cancelled, "the connection was lost");

@@ -11,6 +11,7 @@ use ringway_net::Connection;
 use ringway_runtime::{Sleep, now, sleep_until, spawn_named};
 use ringway_wire::native::Config;
 
+use super::budget::Budget;
 use super::connections::Connections;
 use super::entry::Entry;
 use super::interceptor::Intercept;
@@ -36,6 +37,7 @@ pub(crate) struct ServerCore {
     places: HashMap<&'static str, usize>,
     interceptors: Vec<Intercept>,
     connections: Connections,
+    budget: Budget,
     /// Times are counted from here.
     origin: Instant,
     /// When the clock was last looked at.
@@ -66,6 +68,7 @@ impl ServerCore {
             places,
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
+            budget: Budget::new(shared.settings.unread_bytes_max),
             origin: now(),
             looked: Cell::default(),
             row: Row::default(),
@@ -117,6 +120,11 @@ impl ServerCore {
 
     pub(super) fn connections(&self) -> &Connections {
         &self.connections
+    }
+
+    #[inline]
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// The time at which this turn's events were found.

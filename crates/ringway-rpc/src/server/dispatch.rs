@@ -190,7 +190,10 @@ impl NativeConnection {
                 self.core().share().count_cut_off();
                 self.on_gone(stream, code, "the server has shut down before the call was done");
             }
-            false => self.on_gone(stream, code, "a message of the client broke a limit"),
+            false => {
+                self.streams().discard(stream);
+                self.on_gone(stream, code, "what the client sent broke a limit");
+            }
         }
     }
 

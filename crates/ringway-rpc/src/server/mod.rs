@@ -8,6 +8,7 @@
 
 mod admit;
 mod answer;
+mod budget;
 mod calls;
 mod connection;
 mod connections;
@@ -204,6 +205,16 @@ impl Server {
     /// executed. The default is 100,000.
     pub fn in_flight_max(mut self, calls: usize) -> Self {
         self.settings.in_flight_max = calls;
+        self
+    }
+
+    /// Bytes that each core may have received and keep for handlers that do not read them yet. Above
+    /// half of it clients are asked to send less; above it, the stream with most unread bytes fails
+    /// with RESOURCE_EXHAUSTED. The default is 256 MiB.
+    ///
+    /// It should be several times the longest message.
+    pub fn unread_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.unread_bytes_max = bytes;
         self
     }
 

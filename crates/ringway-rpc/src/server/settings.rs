@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) in_flight_per_connection_max: usize,
     /// Calls that wait, on all connections.
     pub(crate) in_flight_max: usize,
+    /// Received bytes that a core keeps for readers.
+    pub(crate) unread_bytes_max: usize,
     /// Places in the queue of each method with a limit, on each core.
     pub(crate) queue_room: usize,
     /// Whether methods without a limit of their own find one.
@@ -29,6 +31,7 @@ impl Default for Settings {
             in_flight_per_connection_max: native.settings.max_streams as usize,
             native,
             in_flight_max: limits::IN_FLIGHT_MAX,
+            unread_bytes_max: limits::UNREAD_BYTES_MAX,
             queue_room: limits::QUEUE_ROOM,
             adaptive: false,
             drain_deadline: limits::DRAIN_DEADLINE,

@@ -10,10 +10,16 @@ macro_rules! counters {
         #[derive(Default, Debug)]
         #[repr(align(128))] // cores do not disturb each other by counting
         pub(crate) struct CoreShare {
+            unread_bytes: AtomicU64,
             $($name: AtomicU64,)*
         }
 
         impl CoreShare {
+            /// Says how many received bytes the core keeps for readers.
+            pub(crate) fn set_unread_bytes(&self, bytes: usize) {
+                self.unread_bytes.store(bytes as u64, Ordering::Relaxed);
+            }
+
             $(
                 #[cold]
                 pub(crate) fn $count(&self) {
@@ -28,6 +34,8 @@ macro_rules! counters {
         pub struct ServerStats {
             /// Calls that have begun and not ended, but for those that never wait.
             pub in_flight: usize,
+            /// Bytes that were received and that no handler has read yet.
+            pub unread_bytes: u64,
             $(
                 #[doc = $what]
                 pub $name: u64,
@@ -38,6 +46,7 @@ macro_rules! counters {
             pub(crate) fn sum(in_flight: usize, shares: &[Arc<CoreShare>]) -> Self {
                 let mut stats = Self { in_flight, ..Self::default() };
                 for share in shares {
+                    stats.unread_bytes += share.unread_bytes.load(Ordering::Relaxed);
                     $(stats.$name += share.$name.load(Ordering::Relaxed);)*
                 }
                 stats
@@ -65,6 +74,8 @@ counters! {
         "Calls that clients have cancelled while they ran.";
     panicked, count_panicked,
         "Handlers that panicked.";
+    exhausted, count_exhausted,
+        "Calls that were ended since more bytes waited for handlers than a core may keep.";
     cut_off, count_cut_off,
         "Calls that were ended by the deadline of the drain.";
 }

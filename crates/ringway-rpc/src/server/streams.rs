@@ -27,8 +27,10 @@ impl Carrier for NativeConnection {
         let Some(stream) = self.streams().stream(key) else { return };
         let mut machine = self.machine();
         machine.taken(stream, messages);
-        if machine.has_output() {
-            drop(machine);
+        let has_output = machine.has_output();
+        drop(machine);
+        self.account();
+        if has_output {
             self.wake();
         }
     }
@@ -78,6 +80,10 @@ impl Carrier for NativeConnection {
     }
 
     fn drop_reader(&self, key: StreamKey) {
+        let stream = self.streams().stream(key);
+        if let Some(stream) = stream {
+            self.machine().ignore(stream);
+        }
         self.streams().drop_reader(key);
         self.leave_registry();
     }

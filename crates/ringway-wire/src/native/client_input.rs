@@ -130,7 +130,7 @@ impl Client {
             let place = self.receiving_place(index);
             match self.link.fragment(place, header, payload)? {
                 Assembled::Message(whole) => message = Some(whole),
-                Assembled::Partial => {
+                Assembled::Partial | Assembled::Ignored => {
                     return Err(Violation::OutOfOrder { kind: header.kind, stream });
                 }
                 Assembled::TooLarge => {
@@ -244,7 +244,7 @@ impl Client {
         }
         drop(frame.body.split_to(meta_len));
         match self.link.fragment(place, &header, frame.body)? {
-            Assembled::Partial => Ok(None),
+            Assembled::Partial | Assembled::Ignored => Ok(None),
             Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
             Assembled::TooLarge => Ok(Some(self.give_up(stream, MESSAGE_TOO_LARGE))),
         }

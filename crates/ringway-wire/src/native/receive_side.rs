@@ -27,6 +27,8 @@ pub(super) enum Assembled<'i> {
     Message(Piece<'i>),
     /// The message is longer than this end takes.
     TooLarge,
+    /// Nobody reads it.
+    Ignored,
 }
 
 /// A fragment, as its header describes it.
@@ -57,6 +59,8 @@ pub(super) struct ReceiveSide {
     /// Its metadata was handed out already.
     pub(super) initial_seen: bool,
     pub(super) has_ended: bool,
+    /// Nobody reads what comes.
+    is_ignored: bool,
 }
 
 impl ReceiveSide {
@@ -73,6 +77,13 @@ impl ReceiveSide {
         self.assembly = None;
         self.request = None;
         self.has_ended = true;
+        self.hand_over();
+    }
+
+    /// What comes from now on is dropped, and returns no credit.
+    pub(super) fn ignore(&mut self) {
+        self.assembly = None;
+        self.is_ignored = true;
         self.hand_over();
     }
 
@@ -116,6 +127,9 @@ impl ReceiveSide {
             let by = u64::from(cost - self.window.granted());
             return Err(Violation::CreditExceeded { stream: fragment.stream, by });
         }
+        if self.is_ignored {
+            return Ok(Assembled::Ignored);
+        }
         if self.untaken == 0 {
             self.window.owe(cost);
         }
@@ -132,7 +146,8 @@ impl ReceiveSide {
     /// Takes a message of one frame, if there is credit for it and it is not part of another.
     #[inline]
     pub(super) fn whole(&mut self, cost: u32) -> bool {
-        if self.assembly.is_some() || self.has_ended || !self.window.spend(cost) {
+        let is_closed = self.has_ended | self.is_ignored;
+        if self.assembly.is_some() || is_closed || !self.window.spend(cost) {
             return false;
         }
         if self.untaken == 0 {

@@ -159,6 +159,17 @@ impl Server {
         self.link.set_tight(is_tight);
     }
 
+    /// Tells that nobody reads the messages of a call any more, though it goes on. Those that come
+    /// are dropped here, and their client gets no credit for more.
+    pub fn ignore(&mut self, stream: StreamId) {
+        if let Some(index) = self.link.slots.find_open(stream)
+            && let place = self.link.slots.get(index).stream
+            && place != NO_STREAM
+        {
+            self.link.streams.ignore(place);
+        }
+    }
+
     /// Bytes kept for the stream that has the most, of those that count for
     /// [`buffered_len`](Self::buffered_len); looks at every stream.
     #[must_use]

@@ -152,6 +152,7 @@ impl Server {
                 self.link.streams.at(place).receive.request = Some((head, meta.into_bytes()));
                 Ok(named)
             }
+            Assembled::Ignored => Ok(None),
             Assembled::Message(message) => {
                 self.note_end(index, place, end);
                 self.note_handed_over(place, end);
@@ -226,6 +227,10 @@ impl Server {
         let request = &mut self.link.streams.at(place).receive.request;
         let message = match assembled {
             Assembled::Partial => return Ok(None),
+            Assembled::Ignored => {
+                self.note_end(index, place, end);
+                return Ok(end.then_some(ServerEvent::End { stream }));
+            }
             Assembled::TooLarge => {
                 let is_known = request.is_none();
                 return self.end_by_limit(index, stream, TOO_LARGE, is_known).map(|()| None);

@@ -102,6 +102,14 @@ impl Streams {
         receive.hand_over();
     }
 
+    /// Delivers nothing more of a stream that nobody reads.
+    pub(super) fn ignore(&mut self, index: u32) {
+        let receive = &mut self.places[index as usize].receive;
+        self.assembled -= receive.assembled();
+        self.untaken -= receive.untaken();
+        receive.ignore();
+    }
+
     /// Delivers nothing more of a stream, and drops what was assembled.
     pub(super) fn abandon(&mut self, index: u32) {
         let receive = &mut self.places[index as usize].receive;
