@@ -7,7 +7,7 @@ use ringway_runtime::spawn;
 use ringway_wire::native::Config;
 
 use crate::hand_server::{HandConnection, HandServer};
-use crate::{MS, echo, run};
+use crate::{MS, echo, run, simulate};
 
 #[test]
 fn nobody_there_fails_fast_or_is_waited_for() {
@@ -61,7 +61,7 @@ fn calls_are_spread_over_all_hosts() {
 
 #[test]
 fn a_slow_host_gets_fewer_calls() {
-    run(async {
+    simulate(|| async {
         let fast = HandServer::echo();
         let slow = HandServer::start(
             Config::default(),
