@@ -22,15 +22,18 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Reserves zero-filled memory; it is touched only as buffers are used.
+    /// Reserves zero-filled memory, which the kernel gives in huge pages as buffers are used.
     pub(super) fn new(bytes: usize) -> io::Result<Arc<Self>> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
-        // SAFETY: the range is the mapping made above; the advice changes no contents. A child of
-        // fork must not see memory that the kernel writes.
-        let _advice_is_optional = unsafe { madvise(start, bytes, Advice::LinuxDontFork) };
+        // A child of fork must not see memory that the kernel writes; and copies to buffers far
+        // apart would miss the TLB in small pages.
+        for advice in [Advice::LinuxDontFork, Advice::LinuxHugepage] {
+            // SAFETY: the range is the mapping made above; neither advice changes its contents.
+            let _advice_is_optional = unsafe { madvise(start, bytes, advice) };
+        }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Arc::new(Self { start, bytes, returns: Returns::default() }))
     }
