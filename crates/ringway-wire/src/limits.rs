@@ -106,6 +106,13 @@ pub(crate) const NATIVE_MEASURED_MAX: usize = 8;
 /// bears, and enlarge a window to its most within half a second where round trips are short.
 pub(crate) const NATIVE_MEASURE_PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes a second of one stream above which its window is not enlarged: 1 GiB, about what a core
+/// makes use of. So windows of 1 MiB stay as they are where round trips take less than 1 ms.
+pub(crate) const NATIVE_RATE_ENOUGH: u128 = 1 << 30;
+
+/// Time between PINGs where windows are large enough for that, in case the path becomes longer.
+pub(crate) const NATIVE_REMEASURE_PAUSE: Duration = Duration::from_secs(10);
+
 /// Bytes of credit that a frame with a part of a message uses up at least. Messages of no bytes
 /// would be free without it, and a peer could fill our memory with them; 16 is what remembering
 /// one takes.

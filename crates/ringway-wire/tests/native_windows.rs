@@ -91,7 +91,8 @@ fn a_window_is_no_larger_than_its_path_needs() {
         let line = line(rate, Duration::from_micros(delay));
         let mut path = Path::new(&Config::default(), line, true, &[Reader::All], 65_536);
         path.run(3 * SECOND);
-        assert!(path.pings <= 31, "{} PINGs in three seconds", path.pings);
+        let pings_max = if delay < 100 { 1 } else { 31 };
+        assert!(path.pings <= pings_max, "{} PINGs in three seconds", path.pings);
         let window = window(&mut path);
         let expected = least * MIB - STEP..=most * MIB + 65_536;
         assert!(expected.contains(&window), "{window} bytes at {rate} B/s and {delay} µs");

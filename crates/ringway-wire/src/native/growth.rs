@@ -9,7 +9,7 @@ use super::window::Window;
 use super::{Config, FrameKind, StreamId};
 use crate::limits::{
     NATIVE_CREDIT_MAX, NATIVE_GROWN_MAX, NATIVE_INITIAL_CREDIT_MIN, NATIVE_MEASURE_PAUSE,
-    NATIVE_MEASURED_MAX,
+    NATIVE_MEASURED_MAX, NATIVE_RATE_ENOUGH, NATIVE_REMEASURE_PAUSE,
 };
 
 /// What a connection knows of its path, and what it is measuring.
@@ -43,8 +43,7 @@ struct Sample {
     /// Bytes that the reader had had, or waited for.
     delivered: u32,
     /// How many of them came in which time before.
-    back: u32,
-    since: Duration,
+    pace: (u32, Duration),
 }
 
 impl Growth {
@@ -71,9 +70,21 @@ impl Growth {
             && window.waiting() <= window.size() / 4
     }
 
-    /// Whether so many bytes in `time` are, within a round trip, more than two thirds of what a peer
-    /// can send while it waits for credit.
-    fn is_fast(&self, window: &Window, bytes: u32, time: Duration) -> bool {
+    /// Whether a window lets through as much as makes a larger one useless.
+    fn is_ample(&self, window: &Window) -> bool {
+        let enough = |trip: Duration| trip.as_micros() * NATIVE_RATE_ENOUGH / 1_000_000;
+        self.trip.is_some_and(|trip| u128::from(window.size()) >= enough(trip))
+    }
+
+    /// Whether it is time for a PING.
+    fn is_due(&self, window: &Window, now: Duration) -> bool {
+        let pause = if self.is_ample(window) { NATIVE_REMEASURE_PAUSE } else { Duration::ZERO };
+        now >= self.next.saturating_add(pause)
+    }
+
+    /// Whether so many bytes in such a time are, within a round trip, more than two thirds of what
+    /// a peer can send while it waits for credit.
+    fn is_fast(&self, window: &Window, (bytes, time): (u32, Duration)) -> bool {
         self.within_trip(bytes, time) * 3 > u64::from(window.usable()) * 2
     }
 
@@ -115,16 +126,17 @@ impl Link {
         let (now, is_tight) = (self.now, self.growth.is_tight);
         let stream = self.streams.get(index);
         let (id, window) = (stream.id, &stream.receive.window);
-        let (left, since) = (window.granted(), now.saturating_sub(window.returned_at()));
-        let (granted, back) = self.streams.with_window(index, |window| {
+        let left = window.granted();
+        let granted = self.streams.with_window(index, |window| {
             if is_tight {
                 window.shrink_to(NATIVE_INITIAL_CREDIT_MIN);
             }
             window.give_back(now)
         });
         self.put_credit(index, granted);
-        let delivered = self.streams.get(index).receive.window.delivered();
-        self.measure(index, Sample { stream: id, left, delivered, back, since });
+        let window = &self.streams.get(index).receive.window;
+        let (delivered, pace) = (window.delivered(), window.pace());
+        self.measure(index, Sample { stream: id, left, delivered, pace });
     }
 
     fn put_credit(&mut self, index: u32, granted: u32) {
@@ -145,7 +157,7 @@ impl Link {
         }
         if growth.round.is_some() {
             growth.watch(sample);
-        } else if self.now >= growth.next && growth.is_fast(window, sample.back, sample.since) {
+        } else if growth.is_due(window, self.now) && growth.is_fast(window, sample.pace) {
             let nonce = self.keepalive.next_nonce();
             self.outbox.put(&Parts::control(FrameKind::Ping, NONE, nonce, &[]));
             growth.round = Some(Round { nonce, began: self.now });
@@ -185,7 +197,8 @@ impl Link {
         let window = &receive.window;
         let is_held_up = !receive.has_ended
             && growth.suits(window, grown)
-            && growth.is_fast(window, sample.back, sample.since)
+            && !growth.is_ample(window)
+            && growth.is_fast(window, sample.pace)
             && growth.is_used_up(window, sample, time);
         if is_held_up {
             let room = (growth.size_max - window.size()).min((NATIVE_GROWN_MAX - grown) as u32);

@@ -24,8 +24,9 @@ pub(super) struct Window {
     excess: u32,
     /// Credit that came back so far, modulo 2³².
     returned: u32,
-    /// When some was returned last.
+    /// When some was returned last; how much then, and how long after the time before.
     returned_at: Duration,
+    pace: (u32, Duration),
 }
 
 impl Window {
@@ -60,20 +61,26 @@ impl Window {
         self.owed >= self.step
     }
 
-    /// Returns what is owed: how much of it the peer is granted, and how much has come back.
-    pub(super) fn give_back(&mut self, now: Duration) -> (u32, u32) {
+    /// Returns what is owed: how much of it the peer is granted.
+    pub(super) fn give_back(&mut self, now: Duration) -> u32 {
         let back = std::mem::take(&mut self.owed);
         let kept = back.min(self.excess);
         self.excess -= kept;
         self.granted += back - kept;
         self.returned = self.returned.wrapping_add(back);
+        // What comes in one turn of a caller has come since the turn before.
+        let since = now.saturating_sub(self.returned_at);
+        self.pace = match since.is_zero() {
+            true => (self.pace.0.saturating_add(back), self.pace.1),
+            false => (back, since),
+        };
         self.returned_at = now;
-        (back - kept, back)
+        back - kept
     }
 
-    /// When credit was returned last.
-    pub(super) fn returned_at(&self) -> Duration {
-        self.returned_at
+    /// How many bytes were returned last, and in which time they came.
+    pub(super) fn pace(&self) -> (u32, Duration) {
+        self.pace
     }
 
     /// Bytes that the reader has had or waits for since the beginning, modulo 2³².
@@ -139,7 +146,7 @@ mod tests {
             assert!(!window.is_due());
             window.owe(1);
             assert!(window.is_due());
-            assert_eq!(window.give_back(NOW), (step, step));
+            assert_eq!(window.give_back(NOW), step);
             assert_eq!((window.granted(), window.delivered()), (size, step));
         }
     }
@@ -156,10 +163,22 @@ mod tests {
         let mut granted = 0;
         for _ in 0..32 {
             window.owe(65_536);
-            granted += window.give_back(NOW).0;
+            granted += window.give_back(NOW);
         }
         assert_eq!((granted, window.granted(), window.waiting()), (65_536, 65_536, 0));
         assert_eq!(window.grown(), 0);
+    }
+
+    #[test]
+    fn what_comes_in_one_turn_has_come_since_the_one_before() {
+        let mut window = Window::new(1 << 20);
+        let at = Duration::from_millis;
+        for (now, pace) in [(5, (10, at(5))), (7, (10, at(2))), (7, (20, at(2))), (8, (10, at(1)))]
+        {
+            window.owe(10);
+            window.give_back(at(now));
+            assert_eq!(window.pace(), pace);
+        }
     }
 
     #[test]
