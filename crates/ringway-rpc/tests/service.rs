@@ -194,6 +194,21 @@ fn bidi() {
 }
 
 #[test]
+fn a_stream_outlives_the_client_that_opened_it() {
+    run(async |market: MarketClient| {
+        let (mut ticks, mut doubled) = market.double();
+        drop(market); // before there is a connection
+        for cents in 0..100 {
+            ticks.send(Tick { cents }).await?;
+            assert_eq!(doubled.next().await?, Some(Tick { cents: cents * 2 }));
+        }
+        ticks.finish();
+        assert_eq!(doubled.next().await?, None);
+        Ok(())
+    });
+}
+
+#[test]
 fn a_thread_that_may_block_waits() {
     let (server, market) = serve(MarketServer::per_core(Exchange::default));
     assert_eq!(market.quote(Bytes::from_static(b"ab")).wait().expect("a reply"), "ba");

@@ -181,7 +181,7 @@ impl Client {
         codec_out: Codec<Rep>,
     ) -> (Sink<Req>, Call<Rep>) {
         let call = self.stream_call(method, codec_in.id, None);
-        let (sink, replies) = call.open_both(codec_in, Codec::raw());
+        let (sink, replies) = call.open_both(&self.life, codec_in, Codec::raw());
         (sink, Call::of_stream(OneReply::new(replies), codec_out))
     }
 
@@ -194,9 +194,9 @@ impl Client {
         request: Req,
     ) -> Streaming<Rep> {
         match encode(&codec_in, request) {
-            Ok(request) => {
-                self.stream_call(method, codec_in.id, Some(request)).open_reader(codec_out)
-            }
+            Ok(request) => self
+                .stream_call(method, codec_in.id, Some(request))
+                .open_reader(&self.life, codec_out),
             Err(status) => {
                 let opener = Opener::new();
                 let replies = opener.streaming(codec_out);
@@ -213,7 +213,7 @@ impl Client {
         codec_in: Codec<Req>,
         codec_out: Codec<Rep>,
     ) -> (Sink<Req>, Streaming<Rep>) {
-        self.stream_call(method, codec_in.id, None).open_both(codec_in, codec_out)
+        self.stream_call(method, codec_in.id, None).open_both(&self.life, codec_in, codec_out)
     }
 
     fn stream_call(

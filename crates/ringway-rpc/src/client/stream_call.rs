@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use futures_core::Stream;
 use ringway_runtime as runtime;
 use ringway_wire::native::Open;
 
+use super::Life;
 use super::carry::stream_at;
 use super::hub::{self, Hub};
 use super::intercepted::Running;
@@ -48,28 +50,37 @@ pub(super) struct StreamCall {
 
 impl StreamCall {
     /// Opens a stream of replies.
-    pub(super) fn open_reader<T>(self, codec: Codec<T>) -> Streaming<T> {
-        self.open(|at| Streaming::replies(at, codec), |opener| opener.streaming(codec))
+    pub(super) fn open_reader<T>(self, life: &Arc<Life>, codec: Codec<T>) -> Streaming<T> {
+        self.open(life, |at| Streaming::replies(at, codec), |opener| opener.streaming(codec))
     }
 
     /// Opens a stream of requests and one of replies.
-    pub(super) fn open_both<Q, P>(self, out: Codec<Q>, back: Codec<P>) -> (Sink<Q>, Streaming<P>) {
+    pub(super) fn open_both<Q, P>(
+        self,
+        life: &Arc<Life>,
+        out: Codec<Q>,
+        back: Codec<P>,
+    ) -> (Sink<Q>, Streaming<P>) {
         self.open(
+            life,
             |at| (Sink::new(at, out), Streaming::replies(at, back)),
             |opener| (opener.sink(out), opener.streaming(back)),
         )
     }
 
-    /// Opens the stream at once if a connection of this core has room, else promises it.
+    /// Opens the stream at once if a connection of this core has room, else promises it; the client
+    /// then lives until the promise is kept.
     fn open<H>(
         self,
+        life: &Arc<Life>,
         handles_of: impl FnOnce(StreamAt) -> H,
         promise: impl FnOnce(&Opener) -> H,
     ) -> H {
         if self.is_intercepted {
             let opener = Opener::new();
             let handles = promise(&opener);
-            on_a_core(opener, |opener| intercept(opener, self));
+            let life = Arc::clone(life);
+            on_a_core(opener, |opener| keeping(life, intercept(opener, self)));
             return handles;
         }
         let mut opening = Opening::new(self);
@@ -84,10 +95,12 @@ impl StreamCall {
         let handles = promise(&opener);
         match polled {
             Some(Poll::Ready(outcome)) => opener.complete(outcome),
-            _ => on_a_core(opener, |opener| {
-                let method = opening.call.method;
-                fulfil(opener, method, move |cx| hub::with(|hub| opening.poll(hub, cx, &mut None)))
-            }),
+            _ => {
+                let (life, method) = (Arc::clone(life), opening.call.method);
+                let open =
+                    move |cx: &mut Context<'_>| hub::with(|hub| opening.poll(hub, cx, &mut None));
+                on_a_core(opener, |opener| keeping(life, fulfil(opener, method, open)));
+            }
         }
         handles
     }
@@ -106,6 +119,12 @@ where
         Ok(core) => desk::place(core, Box::new(move || start(opener))),
         Err(status) => opener.complete(Err(status)),
     }
+}
+
+/// Whoever drops the client meanwhile does not end it.
+async fn keeping(life: Arc<Life>, opening: impl Future<Output = ()>) {
+    opening.await;
+    drop(life);
 }
 
 /// Opens a stream from inside of the client's interceptors.
