@@ -9,15 +9,20 @@ use ringway_rpc::Code;
 use ringway_runtime::spawn;
 use ringway_wire::native::Config;
 
-use crate::hand_server::{HandServer, Request};
+use crate::hand_server::{HandConnection, HandServer, Request};
 use crate::{MS, connect, echo, poll_once, run};
 
 #[test]
 fn a_deadline_ends_the_call_here_and_cancels_it_there() {
     run(async {
-        let server = HandServer::start(Config::default(), Rc::new(|_, _| {}));
+        let silent = |connection: &Rc<HandConnection>, request: Request| match &request.message {
+            Some(message) if **message == *b"connect" => connection.echo(request),
+            _ => {}
+        };
+        let server = HandServer::start(Config::default(), Rc::new(silent));
         let client = connect(&server);
-        for limit in [5 * MS, 20 * MS, 5 * MS] {
+        echo(&client, "connect").await?;
+        for limit in [30 * MS, 60 * MS, 30 * MS] {
             let begun = Instant::now();
             let status = echo(&client, "?").timeout(limit).await.expect_err("no reply");
             assert!(status.is_deadline_exceeded() && !status.is_not_executed(), "{status:?}");
