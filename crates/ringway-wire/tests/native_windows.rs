@@ -81,6 +81,7 @@ fn a_window_is_no_larger_than_its_path_needs() {
     // A fast line in a data centre, a slow one far away, and what lies between.
     for (rate, delay, least, most) in [
         (10 * GIGABIT, 25, 1, 1),
+        (10 * GIGABIT, 200, 1, 1),
         (GIGABIT, 500, 1, 1),
         (GIGABIT / 10, 50_000, 2, 4),
         (GIGABIT / 10, 5_000, 1, 1),
@@ -91,7 +92,7 @@ fn a_window_is_no_larger_than_its_path_needs() {
         let line = line(rate, Duration::from_micros(delay));
         let mut path = Path::new(&Config::default(), line, true, &[Reader::All], 65_536);
         path.run(3 * SECOND);
-        let pings_max = if delay < 100 { 1 } else { 31 };
+        let pings_max = if delay < 400 { 1 } else { 31 };
         assert!(path.pings <= pings_max, "{} PINGs in three seconds", path.pings);
         let window = window(&mut path);
         let expected = least * MIB - STEP..=most * MIB + 65_536;
@@ -101,17 +102,30 @@ fn a_window_is_no_larger_than_its_path_needs() {
 
 #[test]
 fn a_queue_on_the_way_does_not_pass_for_a_long_path() {
-    // All that credit allows waits in front of a line of 100 Mbit/s, so that PINGs take longer.
+    // All that credit allows waits in front of a line of 100 Mbit/s, so that PINGs take longer than
+    // the 10 ms in which 125 KB come.
     let line = Line { queue_max: u64::MAX / 2, ..line(GIGABIT / 10, 5 * MS) };
-    let mut path = Path::new(&Config::default(), line, true, &[Reader::All], 65_536);
+    let mut path = Path::new(&config(65_536), line, true, &[Reader::All], 10_000);
     path.run(5 * SECOND);
+    assert!(path.pings > 0, "the window was too small at first");
     let window = window(&mut path);
-    assert!(window <= MIB + 65_536, "{window} bytes");
+    assert!(window <= MIB / 2 + 10_000, "{window} bytes");
+}
+
+#[test]
+fn pings_are_a_tenth_of_a_second_apart() {
+    let line = line(10 * GIGABIT, 4 * MS);
+    let mut path = Path::new(&Config::default(), line, true, &[Reader::All], 65_536);
+    path.run(80 * MS);
+    assert_eq!(path.pings, 1);
+    path.run(220 * MS);
+    assert!((2..=4).contains(&path.pings), "{} PINGs", path.pings);
 }
 
 #[test]
 fn readers_that_do_not_read_or_not_fast_enough_get_no_larger_window() {
-    for reader in [Reader::Stalled, Reader::Slow(2_000_000), Reader::Slow(20_000_000)] {
+    let slow = [2_000_000, 5_000_000, 20_000_000].map(Reader::Slow);
+    for reader in [Reader::Stalled].into_iter().chain(slow) {
         let line = line(GIGABIT, 50 * MS);
         let mut path = Path::new(&Config::default(), line, true, &[reader, Reader::All], 20_000);
         path.run(3 * SECOND);
@@ -153,6 +167,8 @@ enum Answers {
     Never,
     /// At once, each with every number that might be asked for.
     Guessed,
+    /// At once, with another number.
+    Wrong,
 }
 
 /// A peer by hand that sends on some streams whatever it may.
@@ -225,6 +241,10 @@ impl Peer {
                     self.owed.push_back((self.now, raw::frame(raw::PING, raw::ACK, 0, nonce, &[])));
                 }
             }
+            FrameKind::Ping if self.answers == Answers::Wrong => {
+                let wrong = raw::frame(raw::PING, raw::ACK, 0, header.aux + 1_000, &[]);
+                self.owed.push_back((self.now + MS, wrong));
+            }
             FrameKind::Ping => {
                 let Answers::Late(delay) = self.answers else { return };
                 let ack = raw::frame(raw::PING, raw::ACK, 0, header.aux, &[]);
@@ -248,7 +268,9 @@ fn whatever_a_peer_answers_it_gets_no_more_than_the_bound() {
     peer.run(SECOND);
     let kept = peer.server.buffered_len();
     assert!((60 << 20..=(40 + 64) << 20).contains(&kept), "{kept} bytes");
-    for (answers, most) in [(Answers::Never, 1 << 20), (Answers::Guessed, 16 << 20)] {
+    let others =
+        [(Answers::Never, 1 << 20), (Answers::Wrong, 1 << 20), (Answers::Guessed, 16 << 20)];
+    for (answers, most) in others {
         let mut peer = Peer::new(answers, &[true]);
         peer.run(2 * SECOND);
         assert!(peer.most <= most, "{} bytes by {answers:?}", peer.most);

@@ -132,7 +132,6 @@ impl Path {
             });
         }
         path.run(2 * line.delay + 8 * TICK);
-        path.pings = 0;
         path
     }
 
