@@ -205,14 +205,16 @@ impl ReceiveSide {
     pub(super) fn taken(&mut self, messages: usize) -> u32 {
         let messages = messages.min(self.untaken);
         self.untaken -= messages;
-        let (mut gone, mut returned) = (0, 0);
-        for _ in 0..messages {
-            let next = self.costs.pop_front().unwrap_or(0);
-            gone += std::mem::replace(&mut self.front, next);
-            returned += next;
+        if messages == 0 {
+            return 0;
         }
+        // The last that returns its credit is in front now, unless all are gone.
+        let known = messages.min(self.costs.len());
+        let front = if known == messages { self.costs[known - 1] } else { 0 };
+        let returned = self.costs.drain(..known).sum::<u32>();
+        let gone = std::mem::replace(&mut self.front, front) + returned - front;
         self.window.owe(returned);
-        if self.untaken == 0
+        if known < messages
             && let Some(assembly) = &mut self.assembly
         {
             self.window.owe(std::mem::take(&mut assembly.unreturned));
