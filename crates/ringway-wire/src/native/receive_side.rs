@@ -205,21 +205,27 @@ impl ReceiveSide {
     pub(super) fn taken(&mut self, messages: usize) -> u32 {
         let messages = messages.min(self.untaken);
         self.untaken -= messages;
-        if messages == 0 {
-            return 0;
-        }
         // The last that returns its credit is in front now, unless all are gone.
-        let known = messages.min(self.costs.len());
-        let front = if known == messages { self.costs[known - 1] } else { 0 };
-        let returned = self.costs.drain(..known).sum::<u32>();
+        let (front, returned) = match messages {
+            0 => return 0,
+            1 => self.costs.pop_front().map_or((0, 0), |next| (next, next)),
+            _ => self.pop_costs(messages),
+        };
         let gone = std::mem::replace(&mut self.front, front) + returned - front;
         self.window.owe(returned);
-        if known < messages
+        if self.untaken == 0
             && let Some(assembly) = &mut self.assembly
         {
             self.window.owe(std::mem::take(&mut assembly.unreturned));
         }
         gone
+    }
+
+    /// The cost of the message that comes in front, and all costs up to it.
+    fn pop_costs(&mut self, messages: usize) -> (u32, u32) {
+        let known = messages.min(self.costs.len());
+        let front = if known == messages { self.costs[known - 1] } else { 0 };
+        (front, self.costs.drain(..known).sum())
     }
 }
 
