@@ -98,10 +98,11 @@ impl NativeConnection {
         let mut deferred = self.deferred.take();
         for (admitted, begin) in deferred.drain(..) {
             self.core().shared().in_flight.fetch_sub(1, Ordering::Relaxed);
-            // It is gone if the client has cancelled it meanwhile.
+            // It is gone if the client has cancelled it meanwhile. Nothing but the handler is to hold
+            // the context, or its memory is not used again.
             let call = self.calls.borrow_mut().remove(admitted.stream);
-            match call {
-                Some(_) => self.begin(admitted, begin),
+            match call.map(drop) {
+                Some(()) => self.begin(admitted, begin),
                 None => {
                     let core = self.core();
                     core.end(core.entry(admitted.place), admitted.measures, CANCELLED);
