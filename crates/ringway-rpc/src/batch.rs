@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
@@ -119,7 +120,11 @@ impl Batch {
 
     /// Takes the next message, which has `len` bytes, and decodes it.
     #[inline]
-    pub(crate) fn decode_next<T>(&mut self, len: usize, codec: &Codec<T>) -> Result<T, Status> {
+    pub(crate) fn decode_next<T: 'static>(
+        &mut self,
+        len: usize,
+        codec: &Codec<T>,
+    ) -> Result<T, Status> {
         self.bytes -= len;
         if self.lengths.pop_front() == Some(WHOLE) {
             let message = self.whole.pop_front().expect("one for each mark");
@@ -127,7 +132,8 @@ impl Batch {
         }
         if codec.id == codec::RAW {
             // These bytes may outlive the batch, so they share its memory.
-            return (codec.decode)(Piece::Owned(self.chunk.split_to(len).freeze()));
+            let message = self.chunk.split_to(len).freeze();
+            return as_they_are(message).or_else(|message| (codec.decode)(Piece::Owned(message)));
         }
         let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
         self.chunk.advance(len);
@@ -143,5 +149,15 @@ impl Batch {
         }
         self.is_burst = self.chunk.len() > limits::STREAM_CHUNK_BYTES_KEPT;
         std::mem::swap(self, used_up);
+    }
+}
+
+/// The message itself where that is what its reader wants, which is known when this is compiled.
+#[inline(always)]
+fn as_they_are<T: 'static>(message: Bytes) -> Result<T, Bytes> {
+    let mut message = Some(message);
+    match (&mut message as &mut dyn Any).downcast_mut::<Option<T>>().and_then(Option::take) {
+        Some(message) => Ok(message),
+        None => Err(message.expect("it was not taken")),
     }
 }

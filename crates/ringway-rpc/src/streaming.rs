@@ -72,20 +72,6 @@ impl<T> Streaming<T> {
         Self { place, codec, undecodable, batch, taken, trailers: None }
     }
 
-    /// Waits for the next message; `None` when the peer is done.
-    ///
-    /// A call of `next` that is dropped while it waits loses nothing.
-    ///
-    /// # Errors
-    /// How the call failed: the peer's status, a cancellation, the loss of the connection. Asked
-    /// again, it fails the same way. A message that cannot be decoded is an error as well, after
-    /// which the next one may be asked for.
-    #[expect(clippy::should_implement_trait, reason = "it waits, as every stream's `next` does")]
-    #[inline]
-    pub fn next(&mut self) -> impl Future<Output = Result<Option<T>, Status>> {
-        poll_fn(|cx| self.poll_message(cx))
-    }
-
     /// Waits for what the peer says before its first message. Empty the second time, where the
     /// peer said nothing, and on the server, where the [context](crate::Context) has the request's.
     ///
@@ -104,30 +90,6 @@ impl<T> Streaming<T> {
     /// Ends the call in both directions, with a reason that the peer can read.
     pub fn cancel(mut self, reason: impl Into<String>) {
         self.leave(Leaving::Cancelled(reason.into()));
-    }
-
-    #[inline]
-    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
-        loop {
-            if let Some(len) = self.batch.next_len() {
-                let decoded = self.batch.decode_next(len, &self.codec);
-                self.took(len);
-                return Poll::Ready(decoded.map(Some).map_err(self.undecodable));
-            }
-            match ready!(self.poll_batch(cx)) {
-                Received::Messages => {}
-                Received::End(trailers) => {
-                    self.leave(Leaving::Dropped);
-                    self.trailers.get_or_insert(trailers);
-                    return Poll::Ready(Ok(None));
-                }
-                Received::Failed(status) => {
-                    self.leave(Leaving::Dropped);
-                    self.place = Place::Over(Err(status.clone()));
-                    return Poll::Ready(Err(status));
-                }
-            }
-        }
     }
 
     /// Tells the connection at the end of a batch, and before that once for many small messages.
@@ -199,6 +161,46 @@ impl<T> Streaming<T> {
     }
 }
 
+impl<T: 'static> Streaming<T> {
+    /// Waits for the next message; `None` when the peer is done.
+    ///
+    /// A call of `next` that is dropped while it waits loses nothing.
+    ///
+    /// # Errors
+    /// How the call failed: the peer's status, a cancellation, the loss of the connection. Asked
+    /// again, it fails the same way. A message that cannot be decoded is an error as well, after
+    /// which the next one may be asked for.
+    #[expect(clippy::should_implement_trait, reason = "it waits, as every stream's `next` does")]
+    #[inline]
+    pub fn next(&mut self) -> impl Future<Output = Result<Option<T>, Status>> {
+        poll_fn(|cx| self.poll_message(cx))
+    }
+
+    #[inline]
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
+        loop {
+            if let Some(len) = self.batch.next_len() {
+                let decoded = self.batch.decode_next(len, &self.codec);
+                self.took(len);
+                return Poll::Ready(decoded.map(Some).map_err(self.undecodable));
+            }
+            match ready!(self.poll_batch(cx)) {
+                Received::Messages => {}
+                Received::End(trailers) => {
+                    self.leave(Leaving::Dropped);
+                    self.trailers.get_or_insert(trailers);
+                    return Poll::Ready(Ok(None));
+                }
+                Received::Failed(status) => {
+                    self.leave(Leaving::Dropped);
+                    self.place = Place::Over(Err(status.clone()));
+                    return Poll::Ready(Err(status));
+                }
+            }
+        }
+    }
+}
+
 impl Place {
     /// Where to go on when the carrier is not found on this thread.
     #[cold]
@@ -219,7 +221,7 @@ impl<T> Drop for Streaming<T> {
 }
 
 /// Messages until the peer is done, or up to and including the failure.
-impl<T> Stream for Streaming<T> {
+impl<T: 'static> Stream for Streaming<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
