@@ -16,16 +16,36 @@ pub(crate) fn assert_errors(output: &Output) {
     assert!(number(&json, "errors") > 0.0, "{json}");
 }
 
+/// The report of a run without an error that measured something under `key`; `run` is given seconds.
+///
+/// A loaded machine may not echo a single large message in a short time, so it gets more until it does.
+pub(crate) fn measured(case: &str, key: &str, run: impl Fn(&str) -> Output) -> String {
+    for seconds in ["0.2", "1", "5", "20"] {
+        let output = run(seconds);
+        let json = stdout(&output);
+        assert!(output.status.success(), "{case}: {json}");
+        if member(&json, key).parse().is_ok_and(|value: f64| value > 0.0) {
+            assert!(number(&json, "rate") > 0.0, "{case}: {json}");
+            return json;
+        }
+    }
+    panic!("{case}: nothing under {key} within 20 s");
+}
+
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("JSON is UTF-8")
 }
 
 /// The number under `key` in a flat JSON object.
 pub(crate) fn number(json: &str, key: &str) -> f64 {
+    member(json, key).parse().expect("a number")
+}
+
+fn member<'a>(json: &'a str, key: &str) -> &'a str {
     let key = format!("\"{key}\":");
     let start = json.find(&key).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len();
     let end = start + json[start..].find([',', '}']).expect("an object ends");
-    json[start..end].parse().expect("a number")
+    &json[start..end]
 }
 
 /// A server process; killed if a test fails before `stop`.
