@@ -6,6 +6,7 @@ mod handle;
 mod receive;
 mod turn;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -40,12 +41,10 @@ mod kind {
 /// Fields drop in order: the ring is closed before the memory that it uses is given back.
 pub(crate) struct Uring {
     ring: Ring,
-    message: BufRing,
-    bulk: BufRing,
+    message: Group,
+    bulk: Group,
     sends: SendTable,
     handles: Vec<Handle>,
-    /// Receives waiting for a free buffer.
-    parked: Vec<Key>,
     /// Receives to be submitted with the next enter.
     receives_queued: usize,
     /// Somebody waits to hear of a send of the next enter.
@@ -58,6 +57,19 @@ pub(crate) struct Uring {
     early: Vec<Event>,
     eventfd: OwnedFd,
     counters: DriverCounters,
+}
+
+/// Buffers of one size.
+struct Group {
+    buffers: BufRing,
+    /// Receives waiting for one of them, the longest first.
+    parked: VecDeque<Key>,
+}
+
+impl Group {
+    fn new(buffers: BufRing) -> Self {
+        Self { buffers, parked: VecDeque::new() }
+    }
 }
 
 impl Uring {
@@ -76,11 +88,10 @@ impl Uring {
         ring.register_buffers(GROUP_BULK, &bulk)?;
         let mut driver = Self {
             ring,
-            message,
-            bulk,
+            message: Group::new(message),
+            bulk: Group::new(bulk),
             sends: SendTable::default(),
             handles: Vec::new(),
-            parked: Vec::new(),
             receives_queued: 0,
             urgent: false,
             gather: Gather::new(),
@@ -182,7 +193,7 @@ impl Driver for Uring {
                 self.ring.cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
             }
             Recv::Parked => {
-                handle.recv = Recv::Off;
+                self.unpark(key);
                 self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
             }
             Recv::Off | Recv::Stopping => {}
@@ -214,11 +225,12 @@ impl Driver for Uring {
         let handle = self.handle(key, fd);
         handle.closing = true;
         handle.accepting = false;
-        if handle.recv == Recv::Parked {
+        let (recv, in_flight) = (handle.recv, handle.in_flight);
+        if recv == Recv::Parked {
             // Arming it again now would keep the key from closing.
-            handle.recv = Recv::Off;
+            self.unpark(key);
         }
-        if handle.in_flight > 0 {
+        if in_flight > 0 {
             self.ring.cancel_fd(fd, tag(kind::CANCEL, 0));
         } else {
             let mut events = std::mem::take(&mut self.early);
@@ -239,9 +251,10 @@ impl Driver for Uring {
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         events.append(&mut self.early);
         self.top_up();
+        let idle = events.is_empty() && !self.has_receives_to_arm();
         match wait {
-            Wait::AtMost(limit) if events.is_empty() => self.wait(Some(limit), events),
-            Wait::Forever if events.is_empty() => self.wait(None, events),
+            Wait::AtMost(limit) if idle => self.wait(Some(limit), events),
+            Wait::Forever if idle => self.wait(None, events),
             _ if self.ring.queued() == 0 && !self.ring.peek() => Ok(()),
             _ => self.enter(0, None, events),
         }
@@ -290,8 +303,8 @@ impl Drop for Uring {
         }
         if open(self) {
             tracing::error!("io_uring operations outlive their core; its buffers are leaked");
-            self.message.leak();
-            self.bulk.leak();
+            self.message.buffers.leak();
+            self.bulk.buffers.leak();
             std::mem::forget(std::mem::take(&mut self.sends));
         }
     }

@@ -1,7 +1,7 @@
 //! Receives: armed once, fed with hot buffers, parked while there is none.
 
 use super::handle::Recv;
-use super::{GROUP_BULK, GROUP_MESSAGE, Uring, kind, tag};
+use super::{GROUP_BULK, GROUP_MESSAGE, Group, Uring, kind, tag};
 use crate::buf::View;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::limits;
@@ -24,33 +24,45 @@ impl Uring {
 
     /// Lends buffers for what one enter is going to receive, and arms what waited for one.
     pub(super) fn top_up(&mut self) {
-        let goal = limits::HOT_BUFFERS + self.receives_queued + self.parked.len();
-        self.message.top_up(goal);
-        self.bulk.top_up(limits::HOT_BULK_BUFFERS);
-        if !self.parked.is_empty() {
-            self.rearm_parked();
-        }
+        let goal = limits::HOT_BUFFERS + self.receives_queued + self.message.parked.len();
+        self.message.buffers.top_up(goal);
+        self.bulk.buffers.top_up(limits::HOT_BULK_BUFFERS);
         self.receives_queued = 0;
+        self.rearm_parked(RecvClass::Message);
+        self.rearm_parked(RecvClass::Bulk);
     }
 
-    /// A multishot on an empty group fails at once, so none is armed before a buffer is there.
-    pub(super) fn rearm_parked(&mut self) {
-        let mut waiting = std::mem::take(&mut self.parked);
-        waiting.retain(|&key| {
-            let handle = self.handles[key.index()];
-            if handle.key != key || handle.recv != Recv::Parked {
-                return false;
-            }
-            let group = if handle.class.is_bulk() { &self.bulk } else { &self.message };
-            if group.provided() == 0 {
-                return true;
-            }
+    /// Arms no more receives than there are buffers: the others would fail again at once, and each
+    /// turn of thousands of busy connections would be spent on arming all of them.
+    fn rearm_parked(&mut self, class: RecvClass) {
+        for _ in 0..self.group(class).buffers.provided() {
+            let Some(key) = self.group(class).parked.pop_front() else { break };
+            debug_assert_eq!(self.handles[key.index()].recv, Recv::Parked);
             self.arm_recv(key);
-            false
-        });
-        waiting.append(&mut self.parked);
-        self.parked = waiting;
+        }
     }
+
+    /// A parked receive waits no longer.
+    pub(super) fn unpark(&mut self, key: Key) {
+        let handle = &mut self.handles[key.index()];
+        handle.recv = Recv::Off;
+        let class = handle.class;
+        let parked = &mut self.group(class).parked;
+        if let Some(at) = parked.iter().position(|&waiting| waiting == key) {
+            parked.remove(at);
+        }
+    }
+
+    fn group(&mut self, class: RecvClass) -> &mut Group {
+        if class.is_bulk() { &mut self.bulk } else { &mut self.message }
+    }
+
+    /// Whether parked receives have buffers, so that nothing may sleep before they are armed.
+    pub(super) fn has_receives_to_arm(&self) -> bool {
+        let waits = |group: &Group| !group.parked.is_empty() && group.buffers.provided() > 0;
+        waits(&self.message) || waits(&self.bulk)
+    }
+
     #[inline]
     pub(super) fn on_recv(&mut self, key: Key, completion: Completion, events: &mut Vec<Event>) {
         let handle = &mut self.handles[key.index()];
@@ -59,6 +71,7 @@ impl Uring {
         let closing = handle.closing;
         if let Some(id) = completion.buffer() {
             let group = if class.is_bulk() { &mut self.bulk } else { &mut self.message };
+            let group = &mut group.buffers;
             if completion.result > 0 && !closing {
                 self.gather.received(&mut handle.epoch);
                 self.receives += 1;
@@ -94,7 +107,8 @@ impl Uring {
             errno if errno == -libc::ENOBUFS => {
                 handle.recv = Recv::Parked;
                 self.counters.starved += 1;
-                return self.parked.push(key);
+                let class = handle.class;
+                return self.group(class).parked.push_back(key);
             }
             _ => {
                 self.counters.rearms += 1;
