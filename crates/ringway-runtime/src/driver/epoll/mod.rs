@@ -54,9 +54,12 @@ impl Epoll {
     /// Makes an epoll instance. `eventfd` is what other threads wake the driver by.
     ///
     /// # Errors
-    /// What `epoll_create1` and `epoll_ctl` answer: `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC`.
+    /// What `epoll_create1` and `epoll_ctl` answer: `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC`. Where
+    /// `epoll_pwait2` is missing or refused, that is `Unsupported`.
     pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut fetched = Vec::with_capacity(limits::EPOLL_EVENTS);
+        try_wait(&epoll, &mut fetched)?;
         let data = epoll::EventData::new_u64(EVENTFD);
         epoll::add(&epoll, &eventfd, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Self {
@@ -68,7 +71,7 @@ impl Epoll {
             served: 0,
             next: Vec::new(),
             parked: Vec::new(),
-            fetched: Vec::with_capacity(limits::EPOLL_EVENTS),
+            fetched,
             early: Vec::new(),
             signalled: false,
             skipped: false,
@@ -390,6 +393,18 @@ impl Drop for Epoll {
                 sockets::close(handle.fd);
             }
         }
+    }
+}
+
+/// Finds out whether waits of nanoseconds are to be had.
+fn try_wait(epoll: &OwnedFd, fetched: &mut Vec<epoll::Event>) -> io::Result<()> {
+    match epoll::wait(epoll, spare_capacity(fetched), Some(&Timespec::default())) {
+        Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "epoll_pwait2 is missing or refused by a seccomp profile; it needs Linux 5.11 or later",
+        )),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
