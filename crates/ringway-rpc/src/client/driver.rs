@@ -59,14 +59,17 @@ impl Driver {
     fn turn(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<()> {
         let now = runtime::now();
         hub.set_look(now);
-        let mut ended = self.receive(hub, now, cx);
-        if let Err(violation) = self.link.on_time(hub, hub.since_origin(now), &mut self.woken) {
+        let since_origin = hub.since_origin(now);
+        let mut ended = self.receive(hub, since_origin, cx);
+        if self.may_be_due(now)
+            && let Err(violation) = self.link.on_time(hub, since_origin, &mut self.woken)
+        {
             ended = self.ends(|address| format!("{address} was given up: {violation}"));
         }
         self.flush(cx);
         if self.link.has_events() {
             // Streams that have room again; a failure is told by receiving.
-            let _failed = self.link.take_in(hub, None, hub.since_origin(now), &mut self.woken);
+            let _failed = self.link.take_in(hub, None, since_origin, &mut self.woken);
         }
         self.woken.drain(..).for_each(Waker::wake);
         if self.pool.has_waiting() {
@@ -79,7 +82,7 @@ impl Driver {
     }
 
     /// Takes in what has arrived. Ready when nothing more can come.
-    fn receive(&mut self, hub: &Hub, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    fn receive(&mut self, hub: &Hub, now: Duration, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..limits::VIEWS_PER_TURN {
             let view = match self.connection.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -93,7 +96,7 @@ impl Driver {
                 }
             };
             self.heard = true;
-            let taken = self.link.take_in(hub, Some(&view), hub.since_origin(now), &mut self.woken);
+            let taken = self.link.take_in(hub, Some(&view), now, &mut self.woken);
             if let Err(violation) = taken {
                 return self.ends(|address| format!("{address} broke the protocol: {violation}"));
             }
@@ -148,6 +151,12 @@ impl Driver {
         };
         self.arm(wanted, now, cx);
         Poll::Pending
+    }
+
+    /// Whether a deadline may have passed. What is due before the timer fires is of calls that were
+    /// opened since it was armed, and it is armed anew after them.
+    fn may_be_due(&self, now: Instant) -> bool {
+        self.armed.is_none_or(|armed| armed <= now)
     }
 
     /// Lets the timer fire at `wanted` or before. It is moved only to fire earlier or anew: one that

@@ -133,15 +133,16 @@ impl Driver {
     /// Fires the machine's timers when they are due, and sets the alarm for the next.
     fn keep_time(&mut self, cx: &mut Context<'_>) {
         let now = self.native.core().now();
-        if self.native.next_timeout().is_some_and(|due| due <= now) && !self.leaving {
+        let mut next = self.native.next_timeout();
+        if next.is_some_and(|due| due <= now) && !self.leaving {
             let outcome = self.native.handle_timeout(now);
             self.leaving = !self.judge(outcome);
+            next = self.native.next_timeout();
         }
         if self.farewell.is_none() && self.native.is_drained() {
             self.farewell = Some(now + limits::DRAIN_LINGER);
         }
-        let due = self.native.next_timeout().into_iter().chain(self.farewell).min();
-        let Some(due) = due else { return };
+        let Some(due) = next.into_iter().chain(self.farewell).min() else { return };
         // Deadlines mostly move away, so an alarm that rings too early is set anew and costs less
         // than one that follows them. Polling it once is enough: the task's waker stays the same.
         if self.alarm.as_ref().is_some_and(|alarm| alarm.at <= due && alarm.at > now) {
@@ -172,8 +173,8 @@ impl Driver {
     /// Calls that have crossed the announcement of the drain are still refused for a while. Closing
     /// while they arrive would reset the connection, and the client might lose what it has not read.
     fn is_done(&self) -> bool {
-        let now = self.native.core().now();
-        let has_said_farewell = self.farewell.is_some_and(|until| until <= now);
-        !self.native.has_output() && (self.leaving || has_said_farewell)
+        let has_said_farewell =
+            || self.farewell.is_some_and(|until| until <= self.native.core().now());
+        (self.leaving || has_said_farewell()) && !self.native.has_output()
     }
 }

@@ -38,6 +38,20 @@ impl View {
         Self::from(bytes.to_vec())
     }
 
+    /// How many bytes these are.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is no byte.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Appends a copy of `bytes` where this view has memory of its own that nobody else sees and
     /// that stays within a copy's bound.
     pub(crate) fn extend_copy(&mut self, bytes: &[u8]) -> bool {
