@@ -40,10 +40,11 @@ thread_local! {
 const WHOLE: u32 = u32::MAX;
 
 impl Batch {
-    /// An empty one, in the memory of a stream that has ended if there is some.
-    pub(crate) fn reused() -> Self {
+    /// Takes the memory of a stream that has ended, if there is some, for a batch without any.
+    #[cold]
+    fn take_spare(&mut self) {
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
-        spare.unwrap_or_default()
+        *self = spare.unwrap_or_default();
     }
 
     /// Drops what was not read, and keeps the memory for another stream where that is small.
@@ -81,6 +82,9 @@ impl Batch {
 
     #[inline]
     pub(crate) fn push(&mut self, message: Piece<'_>) {
+        if self.lengths.capacity() == 0 {
+            self.take_spare();
+        }
         self.bytes += message.len();
         let copied_max = match &message {
             Piece::Borrowed(_) => limits::STREAM_BORROWED_COPIED_MAX,

@@ -117,9 +117,6 @@ impl StreamTable {
         let entry = &mut self.entries[index as usize];
         entry.stream = Some(stream);
         entry.reader = handles != Handles::Writer;
-        if entry.reader {
-            entry.inbox.messages = Batch::reused();
-        }
         entry.writer = handles != Handles::Reader;
         let key = StreamKey { index, generation: entry.generation };
         let slot = stream.slot() as usize;

@@ -1,13 +1,15 @@
-//! Allocations of a stream of small messages, server and client together.
+//! Allocations of streams of small messages, server and client together.
 
 mod support;
 
 use std::alloc::System;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use ringway_rpc::{
-    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink, Status,
+    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink,
+    Status, Streaming,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use support::{LIMIT, end, socket_addr};
@@ -15,7 +17,13 @@ use support::{LIMIT, end, socket_addr};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-static METHODS: [Method; 1] = [Method::new("flood.Flood/Watch", Kind::ServerStream)];
+/// Both tests count what the whole process allocates.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+static METHODS: [Method; 2] = [
+    Method::new("flood.Flood/Watch", Kind::ServerStream),
+    Method::new("flood.Flood/Echo", Kind::Bidi),
+];
 
 static DESCRIPTOR: ServiceDescriptor =
     ServiceDescriptor { name: "flood.Flood", methods: &METHODS, file_descriptor_set: None };
@@ -34,6 +42,7 @@ impl Service for Flood {
     fn register(&self, methods: &mut Methods) {
         let raw = Codec::raw();
         methods.server_stream(&METHODS[0], raw, raw, watch);
+        methods.bidi(&METHODS[1], raw, raw, echo);
     }
 }
 
@@ -44,8 +53,20 @@ async fn watch(_: Context, _: Bytes, mut out: Sink<Bytes>) -> Result<(), Status>
     }
 }
 
+async fn echo(
+    _: Context,
+    mut messages: Streaming<Bytes>,
+    mut out: Sink<Bytes>,
+) -> Result<(), Status> {
+    while let Some(message) = messages.next().await? {
+        out.send(message).await?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_message_of_a_stream_costs_no_allocation() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(Flood).start().expect("the server starts");
     let url = format!("tcp://{}", socket_addr(&server));
@@ -70,4 +91,42 @@ fn a_message_of_a_stream_costs_no_allocation() {
     end(server);
     println!("{allocations} allocations of {MESSAGES} messages");
     assert!(allocations < MESSAGES / 50, "{allocations} allocations of {MESSAGES} messages");
+}
+
+const STREAMS: u64 = 1_000;
+/// Messages of each.
+const ROUNDS: u64 = 16;
+
+/// The server's handler waits for each message, so it becomes a task: its future, the task and
+/// what tells of its end. The client and the messages cost nothing.
+#[test]
+fn a_stream_whose_handler_waits_costs_its_task() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(Flood).start().expect("the server starts");
+    let url = format!("tcp://{}", socket_addr(&server));
+    let ran = ringway_runtime::block_on(async move {
+        let client = Client::connect(&*url).expect("an address");
+        let talk = async |count| {
+            for _ in 0..count {
+                let (mut out, mut replies) = client.bidi(&METHODS[1], Codec::raw(), Codec::raw());
+                for _ in 0..ROUNDS {
+                    out.send(Bytes::from_static(&MESSAGE)).await.expect("it is sent");
+                    let reply: Bytes = replies.next().await.expect("it goes on").expect("no end");
+                    assert_eq!(reply, MESSAGE[..]);
+                }
+                out.finish();
+                assert!(replies.next().await.expect("it ends well").is_none());
+            }
+        };
+        talk(STREAMS).await; // buffers grow to what streams need
+        let region = Region::new(ALLOCATOR);
+        ringway_runtime::timeout(LIMIT, talk(STREAMS)).await.expect("no hang");
+        let stats = region.change();
+        (stats.allocations + stats.reallocations) as u64
+    });
+    let allocations = ran.expect("a core");
+    end(server);
+    println!("{allocations} allocations of {STREAMS} streams");
+    assert!(allocations < 3 * STREAMS + STREAMS / 2, "{allocations} of {STREAMS} streams");
 }

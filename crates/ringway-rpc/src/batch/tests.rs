@@ -118,13 +118,35 @@ fn the_memory_of_a_small_batch_is_used_again_and_nothing_is_left_in_it() {
     first.push(Piece::Borrowed(b"not read"));
     let place = first.chunk.as_ptr();
     first.recycle();
-    let mut second = Batch::reused();
-    assert_eq!((second.len(), second.bytes()), (0, 0));
+    let mut second = Batch::default();
     second.push(Piece::Borrowed(b"another"));
+    assert_eq!((second.len(), second.bytes()), (1, 7));
     assert_eq!(second.chunk.as_ptr(), place);
     assert_eq!(drain(&mut second), ["another"]);
     second.push(Piece::Borrowed(&[0; limits::STREAM_BORROWED_COPIED_MAX]));
     second.push(Piece::Borrowed(&[0; limits::STREAM_BORROWED_COPIED_MAX]));
     second.recycle();
-    assert_eq!(Batch::reused().chunk.capacity(), 0, "a large one is not kept");
+    let mut third = Batch::default();
+    third.push(Piece::Borrowed(b"small"));
+    assert_eq!(third.chunk.capacity(), limits::STREAM_CHUNK_BYTES_MIN, "a large one is not kept");
+}
+
+#[test]
+fn both_batches_of_a_stream_have_the_memory_of_one_that_has_ended() {
+    let stream = || {
+        let (mut filled, mut used) = (Batch::default(), Batch::default());
+        let places = [0, 1].map(|round| {
+            filled.push(Piece::Borrowed(&numbered(round, 100)));
+            filled.exchange(&mut used);
+            drain(&mut used)[0].as_ptr() as usize
+        });
+        filled.recycle();
+        used.recycle();
+        places
+    };
+    let chunks = stream().map(|start| start..start + limits::STREAM_CHUNK_BYTES_MIN);
+    assert_ne!(chunks[0], chunks[1]);
+    for place in (0..50).flat_map(|_| stream()) {
+        assert!(chunks.iter().any(|chunk| chunk.contains(&place)), "{place} is new memory");
+    }
 }
