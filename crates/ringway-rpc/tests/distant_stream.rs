@@ -1,0 +1,122 @@
+//! A stream from a server that is far away: its window grows until the path is full.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ringway_rpc::{
+    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink, Status,
+};
+use support::{end, socket_addr};
+
+static METHODS: [Method; 1] = [Method::new("flood.Flood/Watch", Kind::ServerStream)];
+
+static DESCRIPTOR: ServiceDescriptor =
+    ServiceDescriptor { name: "flood.Flood", methods: &METHODS, file_descriptor_set: None };
+
+const MESSAGE_BYTES: usize = 60_000;
+/// Each way.
+const DISTANCE: Duration = Duration::from_millis(20);
+/// More than any window at the beginning of a stream.
+const ON_THE_WAY: usize = 4 << 20;
+/// The window has grown long before so much has come; without growing it never gets there.
+const MESSAGES_MAX: usize = (128 << 20) / MESSAGE_BYTES;
+
+#[derive(Clone)]
+struct Flood;
+
+impl Service for Flood {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        methods.server_stream(&METHODS[0], Codec::raw(), Codec::raw(), watch);
+    }
+}
+
+/// Sends numbered messages for ever; ends when the client cancels.
+async fn watch(_: Context, _: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
+    for number in 0_u64.. {
+        let mut message = vec![number as u8; MESSAGE_BYTES];
+        message[..8].copy_from_slice(&number.to_le_bytes());
+        out.send(message.into()).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_window_of_a_distant_stream_grows_until_the_path_is_full() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(Flood).start().expect("the server starts");
+    let most = Arc::new(AtomicUsize::new(0));
+    let url = format!("tcp://{}", distant(socket_addr(&server), Arc::clone(&most)));
+    let seen = Arc::clone(&most);
+    ringway_runtime::block_on(async move {
+        let client = Client::connect(&*url).expect("an address");
+        let raw = Codec::raw();
+        let mut messages = client.server_stream(&METHODS[0], raw, raw, Bytes::new());
+        for number in 0..MESSAGES_MAX {
+            let message: Bytes = messages.next().await.expect("it goes on").expect("no end");
+            assert_eq!(message.len(), MESSAGE_BYTES);
+            assert_eq!(message[..8], (number as u64).to_le_bytes());
+            if seen.load(Ordering::Relaxed) > ON_THE_WAY {
+                return;
+            }
+        }
+    })
+    .expect("a core");
+    let most = most.load(Ordering::Relaxed);
+    assert!(most > ON_THE_WAY, "no more than {most} bytes were on the way");
+    end(server);
+}
+
+/// Where one connection to `server` may be made over a distance; what of the server's bytes is on
+/// the way is told in `most`.
+fn distant(server: SocketAddr, most: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        let (client, _) = listener.accept().expect("the client connects");
+        let server = TcpStream::connect(server).expect("the server listens");
+        let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor is left");
+        carry(clone(&client), clone(&server), Arc::default());
+        carry(server, client, most);
+    });
+    address
+}
+
+/// Every byte arrives, `DISTANCE` later. The most that was on the way at a time is kept in `most`.
+fn carry(mut from: TcpStream, mut to: TcpStream, most: Arc<AtomicUsize>) {
+    let (road, arrivals) = mpsc::channel::<(Instant, Vec<u8>)>();
+    let on_the_way = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&on_the_way);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 256 << 10];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            most.fetch_max(
+                on_the_way.fetch_add(count, Ordering::Relaxed) + count,
+                Ordering::Relaxed,
+            );
+            let _ended = road.send((Instant::now() + DISTANCE, buffer[..count].to_vec()));
+        }
+    });
+    thread::spawn(move || {
+        for (due, bytes) in arrivals {
+            // The distance itself: there is no event to wait for.
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            left.fetch_sub(bytes.len(), Ordering::Relaxed);
+            if to.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        let _gone = to.shutdown(Shutdown::Both);
+    });
+}
