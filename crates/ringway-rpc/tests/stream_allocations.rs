@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use ringway_rpc::{
-    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink,
-    Status, Streaming,
+    Client, Codec, Context, Kind, Method, Methods, Server, ServerHandle, Service,
+    ServiceDescriptor, Sink, Status, Streaming,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use support::{LIMIT, end, socket_addr};
@@ -64,12 +64,17 @@ async fn echo(
     Ok(())
 }
 
-#[test]
-fn a_message_of_a_stream_costs_no_allocation() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+fn serve() -> (ServerHandle, String) {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(Flood).start().expect("the server starts");
     let url = format!("tcp://{}", socket_addr(&server));
+    (server, url)
+}
+
+#[test]
+fn a_message_of_a_stream_costs_no_allocation() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (server, url) = serve();
     let ran = ringway_runtime::block_on(async move {
         let client = Client::connect(&*url).expect("an address");
         let raw = Codec::raw();
@@ -102,9 +107,7 @@ const ROUNDS: u64 = 16;
 #[test]
 fn a_stream_whose_handler_waits_costs_its_task() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
-    let server = server.service(Flood).start().expect("the server starts");
-    let url = format!("tcp://{}", socket_addr(&server));
+    let (server, url) = serve();
     let ran = ringway_runtime::block_on(async move {
         let client = Client::connect(&*url).expect("an address");
         let talk = async |count| {

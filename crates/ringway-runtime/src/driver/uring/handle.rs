@@ -34,18 +34,7 @@ pub(super) enum Recv {
 
 impl Handle {
     pub(super) fn new(key: Key, fd: RawFd) -> Self {
-        Self {
-            key,
-            fd,
-            recv: Recv::Off,
-            class: RecvClass::Message,
-            accepting: false,
-            sending: false,
-            shutdown_after: false,
-            in_flight: 0,
-            closing: false,
-            epoch: 0,
-        }
+        Self { key, fd, ..Self::FREE }
     }
 
     pub(super) const FREE: Handle = Handle {
