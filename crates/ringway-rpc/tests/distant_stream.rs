@@ -2,11 +2,12 @@
 
 mod support;
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use ringway_rpc::{
     Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink, Status,
 };
-use support::{end, socket_addr};
+use support::{LIMIT, end, socket_addr};
 
 static METHODS: [Method; 1] = [Method::new("flood.Flood/Watch", Kind::ServerStream)];
 
@@ -93,28 +94,37 @@ fn distant(server: SocketAddr, most: Arc<AtomicUsize>) -> SocketAddr {
     address
 }
 
-/// Every byte arrives, `DISTANCE` later. The most that was on the way at a time is kept in `most`.
+/// What comes of one end reaches the other `DISTANCE` later, until one of them is gone. The most that
+/// was on the way at a time is kept in `most`.
 fn carry(mut from: TcpStream, mut to: TcpStream, most: Arc<AtomicUsize>) {
-    let (road, arrivals) = mpsc::channel::<(Instant, Vec<u8>)>();
+    let (departures, arrivals) = mpsc::channel::<(Instant, Vec<u8>)>();
     let on_the_way = Arc::new(AtomicUsize::new(0));
     let left = Arc::clone(&on_the_way);
     thread::spawn(move || {
         let mut buffer = vec![0; 256 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            most.fetch_max(
-                on_the_way.fetch_add(count, Ordering::Relaxed) + count,
-                Ordering::Relaxed,
-            );
-            let _ended = road.send((Instant::now() + DISTANCE, buffer[..count].to_vec()));
+            let now = on_the_way.fetch_add(count, Ordering::Relaxed) + count;
+            most.fetch_max(now, Ordering::Relaxed);
+            if departures.send((Instant::now() + DISTANCE, buffer[..count].to_vec())).is_err() {
+                break;
+            }
         }
     });
     thread::spawn(move || {
-        for (due, bytes) in arrivals {
-            // The distance itself: there is no event to wait for.
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            left.fetch_sub(bytes.len(), Ordering::Relaxed);
-            if to.write_all(&bytes).is_err() {
-                break;
+        let mut road = VecDeque::new();
+        loop {
+            let due = road.front().map(|(due, _): &(Instant, Vec<u8>)| *due);
+            let left_until = |due: Instant| due.saturating_duration_since(Instant::now());
+            match arrivals.recv_timeout(due.map_or(LIMIT, left_until)) {
+                Ok(piece) => road.push_back(piece),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let Some((_, bytes)) = road.pop_front() else { continue };
+                    left.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    if to.write_all(&bytes).is_err() {
+                        break;
+                    }
+                }
             }
         }
         let _gone = to.shutdown(Shutdown::Both);
