@@ -39,6 +39,14 @@ fn has_enough(row: &Value) -> bool {
         && (row["p50_us"].is_f64() || row["max_us"].is_null())
 }
 
+/// The first row of one short run that exits with `code`.
+fn single_row(words: &str, code: i32) -> Value {
+    let ended = run(&format!("bench {words} -d 0.1 --repeat 1 --format json"));
+    assert_eq!(ended.status.code(), Some(code), "{words}: {}{}", ended.out, ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    report["rows"][0].clone()
+}
+
 fn check(words: &str, row: &Value) {
     let number =
         |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{words}: {name}: {row}"));
@@ -140,12 +148,7 @@ fn a_wrong_or_failed_reply_fails_the_run() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(LiarServer::new(Lying(AtomicU32::new(0)))).start().expect("starts");
     let address = &server.addresses()[0];
-    let ended = run(&format!(
-        "bench rpc --addr {address} -c 1 -s 47 -d 0.1 --repeat 1 --warmup 0 --format json"
-    ));
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
-    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
-    let row = &report["rows"][0];
+    let row = single_row(&format!("rpc --addr {address} -c 1 -s 47 --warmup 0"), 1);
     assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&2.into(), &1.into()));
     let warning = row["warnings"][0].as_str().expect("what was wrong");
     assert!(warning.contains("is wrong from byte"), "{warning}");
@@ -171,12 +174,7 @@ fn an_open_loop_counts_what_calls_have_waited_for_their_turn() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(LiarServer::new(Slow)).start().expect("starts");
     let address = &server.addresses()[0];
-    let ended = run(&format!(
-        "bench rpc --addr {address} --rate 80000 -c 1 -s 47 -d 0.1 --repeat 1 --warmup 0 --format json"
-    ));
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
-    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
-    let row = &report["rows"][0];
+    let row = single_row(&format!("rpc --addr {address} --rate 80000 -c 1 -s 47 --warmup 0"), 0);
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{row}"));
     assert!(number(&row["verified"]) >= 8000.0, "each call that was due is made: {row}");
     assert!(number(&row["p50_us"]) > 130_000.0, "{row}");
@@ -189,11 +187,7 @@ fn an_open_loop_counts_what_calls_have_waited_for_their_turn() {
 fn a_running_server_is_measured_without_its_costs() {
     let server = Ringway::start("serve echo --listen tcp://127.0.0.1:0 --cores 0");
     let uri = server.line().replace("listening on ", "");
-    let ended =
-        run(&format!("bench pingpong --addr {uri} -c 2 -s 64 -d 0.1 --repeat 1 --format json"));
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
-    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
-    let row = &report["rows"][0];
+    let row = single_row(&format!("pingpong --addr {uri} -c 2 -s 64"), 0);
     assert_eq!(row["parameters"]["server"], uri.as_str());
     assert!(row["server"]["cpu_us_per_op"].is_null() && row["client"]["cpu_us_per_op"].is_f64());
 }
@@ -203,13 +197,8 @@ fn a_corrupted_reply_fails_the_run() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let server = thread::spawn(move || flip_a_byte_of_the_tenth_message(&listener));
-    let ended = run(&format!(
-        "bench pingpong --addr tcp://{address} -c 1 -s 64 -d 0.1 --repeat 1 --format json"
-    ));
+    let row = single_row(&format!("pingpong --addr tcp://{address} -c 1 -s 64"), 1);
     server.join().expect("the server does not panic");
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
-    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
-    let row = &report["rows"][0];
     assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&1.into(), &1.into()));
     let warning = row["warnings"][0].as_str().expect("what was wrong");
     assert!(warning.contains("payload 9 of connection 0 is wrong at byte 40"), "{warning}");
@@ -243,12 +232,8 @@ fn nobody_listening_is_an_error_that_is_counted() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free.local_addr().expect("bound");
     drop(free);
-    let ended = run(&format!(
-        "bench pingpong --addr tcp://{address} -c 2 -s 64 -d 0.1 --repeat 1 --format json"
-    ));
-    assert_eq!(ended.status.code(), Some(1));
-    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
-    assert_eq!(report["rows"][0]["errors_by_kind"]["refused"], 2);
+    let row = single_row(&format!("pingpong --addr tcp://{address} -c 2 -s 64"), 1);
+    assert_eq!(row["errors_by_kind"]["refused"], 2);
 }
 
 #[test]

@@ -218,16 +218,7 @@ fn servers_that_stay_keep_connections_turns_and_what_is_known_of_them() {
 fn a_slow_server_that_stays_is_still_known_as_slow() {
     run(async {
         let fast = HandServer::echo();
-        let slow = HandServer::start(
-            Config::default(),
-            Rc::new(|connection, request| {
-                let connection = Rc::clone(connection);
-                spawn(async move {
-                    ringway_runtime::sleep(Duration::from_millis(50)).await;
-                    connection.echo(request);
-                });
-            }),
-        );
+        let slow = HandServer::slow_echo(Duration::from_millis(50));
         let joins = HandServer::echo();
         let client = Client::builder().address(fast.url()).address(slow.url()).build()?;
         while slow.requests() == 0 {

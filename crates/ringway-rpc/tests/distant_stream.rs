@@ -12,15 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_rpc::{
-    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Sink, Status,
-};
+use ringway_rpc::{Client, Server, Sink, Status, service};
 use support::{LIMIT, end, socket_addr};
-
-static METHODS: [Method; 1] = [Method::new("flood.Flood/Watch", Kind::ServerStream)];
-
-static DESCRIPTOR: ServiceDescriptor =
-    ServiceDescriptor { name: "flood.Flood", methods: &METHODS, file_descriptor_set: None };
 
 const MESSAGE_BYTES: usize = 60_000;
 /// Each way.
@@ -30,40 +23,35 @@ const ON_THE_WAY: usize = 4 << 20;
 /// The window has grown long before so much has come; without growing it never gets there.
 const MESSAGES_MAX: usize = (128 << 20) / MESSAGE_BYTES;
 
-#[derive(Clone)]
-struct Flood;
-
-impl Service for Flood {
-    fn descriptor(&self) -> &'static ServiceDescriptor {
-        &DESCRIPTOR
-    }
-
-    fn register(&self, methods: &mut Methods) {
-        methods.server_stream(&METHODS[0], Codec::raw(), Codec::raw(), watch);
-    }
+#[service(crate = "ringway_rpc")]
+trait Flood {
+    /// Numbered messages for ever, until the client cancels.
+    async fn watch(&self, request: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
 }
 
-/// Sends numbered messages for ever; ends when the client cancels.
-async fn watch(_: Context, _: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
-    for number in 0_u64.. {
-        let mut message = vec![number as u8; MESSAGE_BYTES];
-        message[..8].copy_from_slice(&number.to_le_bytes());
-        out.send(message.into()).await?;
+struct Numbers;
+
+impl Flood for Numbers {
+    async fn watch(&self, _: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
+        for number in 0_u64.. {
+            let mut message = vec![number as u8; MESSAGE_BYTES];
+            message[..8].copy_from_slice(&number.to_le_bytes());
+            out.send(message.into()).await?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[test]
 fn the_window_of_a_distant_stream_grows_until_the_path_is_full() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
-    let server = server.service(Flood).start().expect("the server starts");
+    let server = server.service(FloodServer::new(Numbers)).start().expect("the server starts");
     let most = Arc::new(AtomicUsize::new(0));
     let url = format!("tcp://{}", distant(socket_addr(&server), Arc::clone(&most)));
     let seen = Arc::clone(&most);
     ringway_runtime::block_on(async move {
         let client = Client::connect(&*url).expect("an address");
-        let raw = Codec::raw();
-        let mut messages = client.server_stream(&METHODS[0], raw, raw, Bytes::new());
+        let mut messages = FloodClient::new(client).watch(Bytes::new());
         for number in 0..MESSAGES_MAX {
             let message: Bytes = messages.next().await.expect("it goes on").expect("no end");
             assert_eq!(message.len(), MESSAGE_BYTES);

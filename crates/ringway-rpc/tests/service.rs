@@ -181,30 +181,25 @@ fn server_stream() {
 
 #[test]
 fn bidi() {
-    run(async |market: MarketClient| {
-        let (mut ticks, mut doubled) = market.double();
-        for cents in 0..100 {
-            ticks.send(Tick { cents }).await?;
-            assert_eq!(doubled.next().await?, Some(Tick { cents: cents * 2 }));
-        }
-        ticks.finish();
-        assert_eq!(doubled.next().await?, None);
-        Ok(())
-    });
+    run(async |market: MarketClient| talk(market.double()).await);
+}
+
+async fn talk((mut ticks, mut doubled): (Sink<Tick>, Streaming<Tick>)) -> Result<(), Status> {
+    for cents in 0..100 {
+        ticks.send(Tick { cents }).await?;
+        assert_eq!(doubled.next().await?, Some(Tick { cents: cents * 2 }));
+    }
+    ticks.finish();
+    assert_eq!(doubled.next().await?, None);
+    Ok(())
 }
 
 #[test]
 fn a_stream_outlives_the_client_that_opened_it() {
     run(async |market: MarketClient| {
-        let (mut ticks, mut doubled) = market.double();
+        let streams = market.double();
         drop(market); // before there is a connection
-        for cents in 0..100 {
-            ticks.send(Tick { cents }).await?;
-            assert_eq!(doubled.next().await?, Some(Tick { cents: cents * 2 }));
-        }
-        ticks.finish();
-        assert_eq!(doubled.next().await?, None);
-        Ok(())
+        talk(streams).await
     });
 }
 

@@ -61,9 +61,7 @@ impl Driver {
         hub.set_look(now);
         let since_origin = hub.since_origin(now);
         let mut ended = self.receive(hub, since_origin, cx);
-        if self.may_be_due(now)
-            && let Err(violation) = self.link.on_time(hub, since_origin, &mut self.woken)
-        {
+        if let Err(violation) = self.link.on_time(hub, since_origin, &mut self.woken) {
             ended = self.ends(|address| format!("{address} was given up: {violation}"));
         }
         self.flush(cx);
@@ -151,12 +149,6 @@ impl Driver {
         };
         self.arm(wanted, now, cx);
         Poll::Pending
-    }
-
-    /// Whether a deadline may have passed. What is due before the timer fires is of calls that were
-    /// opened since it was armed, and it is armed anew after them.
-    fn may_be_due(&self, now: Instant) -> bool {
-        self.armed.is_none_or(|armed| armed <= now)
     }
 
     /// Lets the timer fire at `wanted` or before. It is moved only to fire earlier or anew: one that

@@ -63,16 +63,7 @@ fn calls_are_spread_over_all_hosts() {
 fn a_slow_host_gets_fewer_calls() {
     simulate(|| async {
         let fast = HandServer::echo();
-        let slow = HandServer::start(
-            Config::default(),
-            Rc::new(|connection, request| {
-                let connection = Rc::clone(connection);
-                spawn(async move {
-                    ringway_runtime::sleep(10 * MS).await;
-                    connection.echo(request);
-                });
-            }),
-        );
+        let slow = HandServer::slow_echo(10 * MS);
         let client = Client::builder().address(&*fast.url()).address(&*slow.url()).build()?;
         for n in 0..200 {
             assert_eq!(echo(&client, n.to_string()).await?, n.to_string());

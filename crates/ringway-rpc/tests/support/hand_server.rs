@@ -62,6 +62,20 @@ impl HandServer {
         Self::start(Config::default(), Rc::new(|connection, request| connection.echo(request)))
     }
 
+    /// As an echo that takes so long.
+    pub(crate) fn slow_echo(delay: Duration) -> Self {
+        Self::start(
+            Config::default(),
+            Rc::new(move |connection, request| {
+                let connection = Rc::clone(connection);
+                spawn(async move {
+                    ringway_runtime::sleep(delay).await;
+                    connection.echo(request);
+                });
+            }),
+        )
+    }
+
     pub(crate) fn at(address: SocketAddr, config: Config, behave: Behave) -> Self {
         let listener = Listener::bind(&address.into(), ListenOptions::default());
         let listener = listener.expect("loopback has a free port");

@@ -27,9 +27,9 @@ impl Uring {
         let goal = limits::HOT_BUFFERS + self.receives_queued + self.message.parked.len();
         self.message.buffers.top_up(goal);
         self.bulk.buffers.top_up(limits::HOT_BULK_BUFFERS);
-        self.receives_queued = 0;
         self.rearm_parked(RecvClass::Message);
         self.rearm_parked(RecvClass::Bulk);
+        self.receives_queued = 0;
     }
 
     /// Arms no more receives than there are buffers: the others would fail again at once, and each
@@ -71,14 +71,14 @@ impl Uring {
         let closing = handle.closing;
         if let Some(id) = completion.buffer() {
             let group = if class.is_bulk() { &mut self.bulk } else { &mut self.message };
-            let group = &mut group.buffers;
+            let buffers = &mut group.buffers;
             if completion.result > 0 && !closing {
                 self.gather.received(&mut handle.epoch);
                 self.receives += 1;
-                let data = group.filled(id, completion.result as usize);
+                let data = buffers.filled(id, completion.result as usize);
                 events.push(received(key, class, data));
             } else {
-                group.unfilled(id);
+                buffers.unfilled(id);
             }
         }
         if !completion.more() {
