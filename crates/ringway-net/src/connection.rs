@@ -83,8 +83,9 @@ impl Connection {
 
     /// The next received bytes; `None` once the peer has finished sending, or the server drains.
     ///
-    /// Dropping the future loses nothing. While the send queue is above its high-water mark this
-    /// waits, so that a peer who does not read cannot make us queue without bound.
+    /// Dropping the future loses nothing. On a connection that a server hands out this waits while
+    /// the send queue is above its high-water mark, so that a peer who does not read the answers
+    /// cannot make us queue without bound. Elsewhere sending and receiving are independent.
     ///
     /// # Errors
     /// [`is_closed`](Error::is_closed) when the peer has reset the connection,

@@ -140,6 +140,10 @@ pub(crate) const LINGER: Duration = Duration::from_secs(10);
 /// Connections that the kernel completes before we accept them; it caps this by `somaxconn`.
 pub(crate) const BACKLOG: i32 = 4_096;
 
+/// Tasks that may wait for one stream in one way, more than any program splits a connection into. Of more,
+/// some are woken in vain, so that wakers of tasks which have given up do not gather.
+pub(crate) const STREAM_WAITERS_MAX: usize = 1_024;
+
 /// Accepted connections that wait for the acceptor; beyond, the kernel's backlog holds them.
 pub(crate) const ACCEPTED_MAX: usize = 1_024;
 

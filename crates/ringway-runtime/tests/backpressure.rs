@@ -17,10 +17,14 @@ use ringway_runtime::{spawn, yield_now};
 on_every_driver!(
     a_peer_that_does_not_read_brings_pressure,
     a_queue_over_its_bound_resets_the_stream,
-    reading_pauses_while_the_send_queue_is_congested,
+    reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested,
+    pacing_that_ends_wakes_the_reader,
+    two_ends_that_both_send_wait_for_neither,
+    every_task_that_waits_for_room_is_woken,
+    every_task_that_waits_for_bytes_is_woken,
     a_reader_who_is_behind_pauses_the_peer,
     a_callback_echoes_and_hears_the_end,
-    a_callback_is_paused_and_told_when_its_queue_has_drained,
+    a_paced_callback_waits_and_is_told_when_its_queue_has_drained,
     a_callback_whose_queue_overflows_is_told_and_dropped,
     a_callback_that_aborts_its_stream_is_told_and_dropped,
     a_panic_in_a_callback_closes_only_its_stream,
@@ -115,7 +119,7 @@ async fn a_queue_over_its_bound_resets_the_stream(_: Driver) {
     assert!(end.is_err(), "an incomplete stream must not look finished");
 }
 
-async fn reading_pauses_while_the_send_queue_is_congested(_: Driver) {
+async fn reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested(_: Driver) {
     const TOTAL: usize = 12 << 20;
     let limits = StreamLimits {
         send_high_water: 512 * 1024,
@@ -125,6 +129,7 @@ async fn reading_pauses_while_the_send_queue_is_congested(_: Driver) {
     // A view that arrives just below the mark, and what one bulk buffer holds.
     let bound = limits.send_high_water + 256 * 1024;
     let (client, server) = narrow_pair(limits).await;
+    server.set_paced(true);
     let congested = Rc::new(Notify::new());
     let most = Rc::new(Cell::new(0));
     let server = spawn(careless_echo(server, congested.clone(), most.clone()));
@@ -159,8 +164,81 @@ async fn send_all(client: Rc<Stream>, total: usize) {
         let len = left.min(run.len());
         client.send(run[..len].to_vec());
         left -= len;
-        // The client does not read while its own queue is congested: it must not wait for that.
         client.drained().await.expect("no error");
+    }
+}
+
+async fn pacing_that_ends_wakes_the_reader(_: Driver) {
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    server.set_paced(true);
+    fill(&server, 1);
+    client.write(b"a question");
+    client.flushed().await.expect("sent");
+    let server = Rc::new(server);
+    let reader = spawn({
+        let server = server.clone();
+        async move { read(&server, 10).await }
+    });
+    busy_turns().await;
+    assert!(!reader.is_finished(), "it reads a peer that does not read");
+    server.set_paced(false);
+    assert_eq!(reader.await.expect("no panic"), b"a question");
+}
+
+/// More than both queues and the kernel's buffers hold.
+const EACH_WAY: usize = 64 << 20;
+
+async fn two_ends_that_both_send_wait_for_neither(driver: Driver) {
+    let total = if driver == Driver::Sim { EACH_WAY / 8 } else { EACH_WAY };
+    let (one, other) = pair().await;
+    let mut halves = Vec::new();
+    for stream in [Rc::new(one), Rc::new(other)] {
+        halves.push(spawn(send_all(stream.clone(), total)));
+        halves.push(spawn(async move {
+            let mut verifier = Verifier::new(6);
+            while verifier.bytes < total {
+                verifier.check(&stream.recv().await.expect("no error").expect("bytes"));
+            }
+        }));
+    }
+    for half in halves {
+        half.await.expect("no panic");
+    }
+}
+
+async fn every_task_that_waits_for_room_is_woken(_: Driver) {
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    let total = fill(&server, 4) * common::PATTERN_BYTES;
+    let server = Rc::new(server);
+    let mut waiting = Vec::new();
+    for number in 0..5 {
+        let server = server.clone();
+        waiting.push(spawn(async move {
+            match number {
+                0 => server.flushed().await,
+                _ => server.drained().await,
+            }
+        }));
+    }
+    yield_now().await;
+    assert!(read(&client, total).await.len() == total);
+    for task in waiting {
+        task.await.expect("no panic").expect("there is room");
+    }
+}
+
+async fn every_task_that_waits_for_bytes_is_woken(_: Driver) {
+    let (client, server) = pair().await;
+    let server = Rc::new(server);
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let server = server.clone();
+        waiting.push(spawn(async move { server.recv().await.expect("no error").is_none() }));
+    }
+    yield_now().await;
+    client.shutdown();
+    for task in waiting {
+        assert!(task.await.expect("no panic"), "bytes nobody sent");
     }
 }
 
@@ -238,7 +316,7 @@ async fn a_callback_echoes_and_hears_the_end(_: Driver) {
     assert_eq!(*told.0.borrow(), ["eof"]);
 }
 
-async fn a_callback_is_paused_and_told_when_its_queue_has_drained(_: Driver) {
+async fn a_paced_callback_waits_and_is_told_when_its_queue_has_drained(_: Driver) {
     const TOTAL: usize = 12 << 20;
     let limits = StreamLimits {
         send_high_water: 512 * 1024,
@@ -246,6 +324,7 @@ async fn a_callback_is_paused_and_told_when_its_queue_has_drained(_: Driver) {
         ..StreamLimits::default()
     };
     let (client, server) = narrow_pair(limits).await;
+    server.set_paced(true);
     let told = Told::default();
     let dropped = echoing(server, told.clone());
     let client = Rc::new(client);

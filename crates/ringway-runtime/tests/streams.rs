@@ -13,6 +13,7 @@ use common::{
     poll_once, read, read_to_end,
 };
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::sync::oneshot;
 use ringway_runtime::{now, sleep_until, spawn, timeout, yield_now};
 
 on_every_driver!(
@@ -24,6 +25,7 @@ on_every_driver!(
     a_finished_sender_still_receives,
     an_abort_resets_the_peer,
     a_dropped_stream_sends_what_is_queued,
+    guards_are_dropped_when_the_descriptor_is_closed,
     a_stream_dropped_unread_ends_its_peer,
     receiving_can_be_ended_from_our_side,
     a_quiet_stream_reaches_its_idle_timeout,
@@ -46,7 +48,7 @@ async fn an_echo_returns_every_byte(_: Driver) {
     let sizes = [1, 2, 63, 1_000, 16_384, 17 * 1_024 + 1, 100_000, 1 << 20, 4 << 20];
     for (seed, len) in sizes.into_iter().enumerate() {
         let payload = pattern(len, seed);
-        // Beside the reading: a stream whose own queue is congested does not read its peer.
+        // Beside the reading: more than the buffers between the ends hold comes back meanwhile.
         let sender = spawn(send_in_pieces(client.clone(), payload.clone()));
         assert!(read(&client, len).await == payload, "{len} bytes came back changed");
         sender.await.expect("no panic");
@@ -188,6 +190,29 @@ async fn a_dropped_stream_sends_what_is_queued(_: Driver) {
     client.send(payload.clone());
     drop(client);
     assert!(read_to_end(&server).await == payload);
+}
+
+async fn guards_are_dropped_when_the_descriptor_is_closed(_: Driver) {
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    let mut closed = Vec::new();
+    for _ in 0..2 {
+        let (guard, dropped) = oneshot::channel::<()>();
+        server.hold_until_closed(guard);
+        closed.push(dropped);
+    }
+    let payload = pattern(3 << 20, 9);
+    server.send(payload.clone());
+    drop(server);
+    for _ in 0..20 {
+        yield_now().await;
+    }
+    let mut first = pin!(&mut closed[0]);
+    assert!(poll_once(first.as_mut()).await.is_pending(), "closed with a full queue");
+    assert!(read_to_end(&client).await == payload);
+    drop(client);
+    for closed in closed {
+        assert!(closed.await.is_err(), "nobody sends on it");
+    }
 }
 
 async fn a_stream_dropped_unread_ends_its_peer(_: Driver) {

@@ -48,6 +48,8 @@ pub struct IoStream {
 impl IoStream {
     /// A byte stream over `connection`.
     pub(crate) fn new(connection: Connection) -> Self {
+        // Its halves may be used by two tasks, of which neither waits for the other.
+        connection.link().stream().set_paced(false);
         Self { connection, unread: None, is_congested: false, is_shut_down: false }
     }
 

@@ -97,6 +97,8 @@ impl CoreContext {
                 limits::SLOTS_MAX
             );
         };
+        // Whoever answers reads no further while its answers are not taken.
+        transport.stream().set_paced(true);
         let place = Place { context: Rc::clone(self), _permit: permit };
         let policy = self.shared.settings.slow_reader;
         let link = Link::new(transport, id, Rc::clone(&self.limits), Some(place), policy);

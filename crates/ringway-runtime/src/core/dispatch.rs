@@ -11,7 +11,7 @@ use super::{Core, Timer};
 use crate::buf::View;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::io::{Callback, End, Incoming, Next, Owner, RecvState, Shutdown, Socket};
-use crate::io::{Stream, StreamLimits, StreamState};
+use crate::io::{Stream, StreamLimits, StreamState, Waiters};
 use crate::limits;
 
 impl Core {
@@ -56,7 +56,7 @@ impl Core {
             state.class = RecvClass::Bulk;
             self.stop_recv(key, state);
         }
-        if state.callback.is_some() && state.inbox.is_empty() && !state.is_congested() {
+        if state.callback.is_some() && state.inbox.is_empty() && !state.waits_for_room() {
             drop(sockets);
             return self.call_back(key, Incoming::Data(data));
         }
@@ -65,9 +65,9 @@ impl Core {
         if state.recv == RecvState::Armed && state.inbox.is_full(state.limits.recv_high_water) {
             self.stop_recv(key, state);
         }
-        let reader = state.reader.take();
+        let readers = state.readers.take();
         drop(sockets);
-        wake(reader);
+        readers.wake();
     }
 
     fn on_sent(&self, key: Key, bytes: usize, errno: i32) {
@@ -88,12 +88,13 @@ impl Core {
                     return;
                 }
                 let was_congested = std::mem::take(&mut state.congested);
-                let (writer, reader) =
-                    (state.writer.take(), state.reader.take_if(|_| was_congested || errno != 0));
+                let writers = state.writers.take();
+                let goes_on = was_congested && state.paced || errno != 0;
+                let readers = if goes_on { state.readers.take() } else { Waiters::default() };
                 let called = state.callback.is_some() && was_congested;
                 drop(sockets);
-                wake(writer);
-                wake(reader);
+                writers.wake();
+                readers.wake();
                 if called {
                     self.call_back(key, Incoming::Drained);
                     self.deliver_held(key);
@@ -173,14 +174,14 @@ impl Core {
     }
 
     fn on_connected(&self, key: Key, errno: i32) {
-        let writer = self.with_stream(key, |state| {
+        let writers = self.with_stream(key, |state| {
             state.connecting = false;
             if errno != 0 {
                 state.fail(End::Errno(errno));
             }
-            state.writer.take()
+            state.writers.take()
         });
-        wake(writer.flatten());
+        writers.unwrap_or_default().wake();
     }
 
     fn on_datagram(&self, key: Key, data: View, from: Option<Box<SockAddr>>) {
@@ -215,15 +216,11 @@ impl Core {
 
     /// Wakes or calls everyone who waits for a stream that has ended.
     fn tell_end(&self, key: Key) {
-        let told = self.with_stream(key, |state| {
-            (state.reader.take(), state.writer.take(), state.callback.is_some())
-        });
-        let Some((reader, writer, called)) = told else { return };
-        wake(reader);
-        wake(writer);
-        if called {
-            self.deliver_held(key);
-        }
+        let told = self.with_stream(key, |state| (state.readers.take(), state.writers.take()));
+        let Some((readers, writers)) = told else { return };
+        readers.wake();
+        writers.wake();
+        self.deliver_held(key);
     }
 
     /// Gives a callback what was held back for it, and the end when all is delivered.
@@ -231,7 +228,7 @@ impl Core {
         loop {
             let next = self.with_stream(key, |state| {
                 state.callback.as_ref()?;
-                if state.is_congested() {
+                if state.waits_for_room() {
                     return None;
                 }
                 if let Some(view) = state.inbox.pop() {
@@ -291,18 +288,17 @@ impl Core {
     pub(crate) fn release_stream(&self, key: Key) {
         let released = self.with_stream(key, |state| {
             state.inbox.clear();
-            state.reader = None;
-            state.writer = None;
             state.owner = Owner::Lingering(self.now() + limits::LINGER);
             if !std::mem::replace(&mut state.dirty, true) {
                 self.mark_dirty(key);
             }
-            (!state.outbox.is_idle(), state.callback.take())
+            let waiters = (state.readers.take(), state.writers.take());
+            (!state.outbox.is_idle(), state.callback.take(), waiters)
         });
-        let Some((lingers, callback)) = released else {
+        let Some((lingers, callback, waiters)) = released else {
             return;
         };
-        drop(callback);
+        drop((callback, waiters));
         if lingers {
             self.schedule_socket_timer(key);
         }

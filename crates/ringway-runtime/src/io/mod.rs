@@ -6,6 +6,7 @@ mod listener;
 mod outbox;
 mod stream;
 mod stream_state;
+mod waiters;
 
 pub use datagram::DatagramSocket;
 pub(crate) use datagram::DatagramState;
@@ -13,6 +14,7 @@ pub(crate) use listener::ListenerState;
 pub use listener::{Accepted, ListenOptions, Listener};
 pub use stream::{Drained, Incoming, Next, Pressure, Recv, Stream, StreamLimits};
 pub(crate) use stream_state::{Callback, End, Owner, RecvState, Shutdown, StreamState};
+pub(crate) use waiters::Waiters;
 
 /// A registered descriptor of a core.
 pub(crate) enum Socket {

@@ -1,5 +1,6 @@
 //! The owner's side of a stream.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,6 +13,7 @@ use socket2::{SockAddr, SockRef};
 
 use super::Socket;
 use super::stream_state::{End, Shutdown, StreamState};
+use super::waiters::Waiters;
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
@@ -32,7 +34,7 @@ pub struct Stream {
 pub struct StreamLimits {
     /// Received and untaken bytes at which receiving pauses; it goes on at half of that.
     pub recv_high_water: usize,
-    /// Queued bytes at which [`Pressure::High`] begins and the stream stops reading its peer.
+    /// Queued bytes at which [`Pressure::High`] begins; a paced stream stops reading its peer.
     pub send_high_water: usize,
     /// Queued bytes below which it ends.
     pub send_low_water: usize,
@@ -138,20 +140,42 @@ impl Stream {
     }
 
     fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|state| match (state.end, state.connecting) {
+        let connected = |state: &mut StreamState| match (state.end, state.connecting) {
             (Some(end), _) => Poll::Ready(Err(end.to_error())),
             (None, false) => Poll::Ready(Ok(())),
-            (None, true) => {
-                state.writer = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        })
+            (None, true) => Poll::Pending,
+        };
+        self.poll_or_wait(cx, |state| &mut state.writers, connected)
+    }
+
+    /// Asks `poll`, and puts the task on a list of the stream while the answer is not there. The
+    /// waker is cloned, and whoever leaves a full list is woken, while nothing is borrowed.
+    #[inline]
+    fn poll_or_wait<T>(
+        &self,
+        cx: &mut Context<'_>,
+        list: impl Fn(&mut StreamState) -> &mut Waiters,
+        mut poll: impl FnMut(&mut StreamState) -> Poll<T>,
+    ) -> Poll<T> {
+        let polled = self.with(|state| match poll(state) {
+            Poll::Pending if !list(state).contains(cx.waker()) => None,
+            polled => Some(polled),
+        });
+        if let Some(polled) = polled {
+            return polled;
+        }
+        let waker = cx.waker().clone();
+        let longest = self.with(|state| list(state).add(waker));
+        if let Some(longest) = longest {
+            longest.wake();
+        }
+        Poll::Pending
     }
 
     /// The next received bytes; `None` once the peer has finished sending.
     ///
-    /// Dropping the future loses nothing. While the send queue is above its high-water mark this
-    /// waits, so that a peer who does not read cannot make us queue without bound.
+    /// Dropping the future loses nothing. Whether this waits while the send queue is full is up to
+    /// [`set_paced`](Self::set_paced).
     ///
     /// # Errors
     /// Reset by the peer, or one of the stream's own timeouts; repeated by every later call.
@@ -160,30 +184,26 @@ impl Stream {
     }
 
     /// As [`recv`](Self::recv), for hand-written futures.
+    #[inline]
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
-        let mut sockets = self.core.sockets.borrow_mut();
-        let Some(Socket::Stream(state)) = sockets.at(self.key) else {
-            unreachable!("a stream's slot lives as long as its handle");
+        self.poll_or_wait(cx, |state| &mut state.readers, |state| self.next_received(state))
+    }
+
+    #[inline]
+    fn next_received(&self, state: &mut StreamState) -> Poll<io::Result<Option<View>>> {
+        if state.waits_for_room() {
+            return Poll::Pending;
+        }
+        let next = match (state.inbox.pop(), state.end) {
+            (Some(view), _) => Poll::Ready(Ok(Some(view))),
+            (None, Some(End::Eof)) => return Poll::Ready(Ok(None)),
+            (None, Some(end)) => return Poll::Ready(Err(end.to_error())),
+            (None, None) => Poll::Pending,
         };
-        if !state.is_congested() {
-            if let Some(view) = state.inbox.pop() {
-                if state.wants_recv() {
-                    self.core.start_recv(self.key, state);
-                }
-                return Poll::Ready(Ok(Some(view)));
-            }
-            match state.end {
-                Some(End::Eof) => return Poll::Ready(Ok(None)),
-                Some(end) => return Poll::Ready(Err(end.to_error())),
-                None if state.wants_recv() => self.core.start_recv(self.key, state),
-                None => {}
-            }
+        if state.wants_recv() {
+            self.core.start_recv(self.key, state);
         }
-        match &state.reader {
-            Some(reader) if reader.will_wake(cx.waker()) => {}
-            _ => state.reader = Some(cx.waker().clone()),
-        }
-        Poll::Pending
+        next
     }
 
     /// Queues bytes without copying them; they leave at the end of the turn.
@@ -245,17 +265,14 @@ impl Stream {
     }
 
     fn poll_below(&self, low: Option<usize>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|state| {
-            if state.is_broken() {
-                let end = state.end.expect("a broken stream has an end");
-                return Poll::Ready(Err(end.to_error()));
+        let below = |state: &mut StreamState| match state.end {
+            Some(end) if state.is_broken() => Poll::Ready(Err(end.to_error())),
+            _ if state.outbox.bytes() <= low.unwrap_or(state.limits.send_low_water) => {
+                Poll::Ready(Ok(()))
             }
-            if state.outbox.bytes() <= low.unwrap_or(state.limits.send_low_water) {
-                return Poll::Ready(Ok(()));
-            }
-            state.writer = Some(cx.waker().clone());
-            Poll::Pending
-        })
+            _ => Poll::Pending,
+        };
+        self.poll_or_wait(cx, |state| &mut state.writers, below)
     }
 
     /// Bytes queued that the kernel has not accepted yet.
@@ -278,36 +295,59 @@ impl Stream {
     /// Resets the connection: what is queued is dropped, whoever waits gets an error, and the peer
     /// sees one too. The descriptor is closed when the stream is dropped.
     pub fn abort(&self) {
-        let callback = self.with(|state| {
+        self.with(|state| {
             state.fail(End::Errno(libc::ECONNABORTED));
             if !std::mem::replace(&mut state.dirty, true) {
                 self.core.mark_dirty(self.key);
             }
-            state.callback.is_some()
         });
-        if callback {
-            self.core.deliver_held(self.key);
-        }
+        self.core.deliver_held(self.key);
     }
 
     /// Ends receiving as though the peer had finished: what has arrived is still delivered, then the
     /// end. Sending stays possible.
     pub fn end_receiving(&self) {
-        let (reader, callback) = self.with(|state| {
+        let readers = self.with(|state| {
             state.end = state.end.or(Some(End::Eof));
-            (state.reader.take(), state.callback.is_some())
+            state.readers.take()
         });
-        if let Some(reader) = reader {
-            reader.wake();
-        }
-        if callback {
-            self.core.deliver_held(self.key);
-        }
+        readers.wake();
+        self.core.deliver_held(self.key);
+    }
+
+    /// Whether receiving waits while the send queue is full: from its high-water mark on until it is
+    /// below the low one, [`recv`](Self::recv) has nothing and a callback is not called. That suits
+    /// whoever answers what it receives: a peer that does not read the answers is not read either,
+    /// and cannot make us queue without bound. Two ends that both send on their own account must
+    /// not do it, or each waits for the other. Off at first.
+    pub fn set_paced(&self, paced: bool) {
+        let readers = self.with(|state| {
+            state.paced = paced;
+            if state.waits_for_room() { Waiters::default() } else { state.readers.take() }
+        });
+        readers.wake();
+        self.core.deliver_held(self.key);
+    }
+
+    /// Keeps `guard` until the descriptor is closed, which may be long after the stream was dropped:
+    /// what is queued is sent first. For a permit that counts open connections. It is dropped on
+    /// the stream's core, between other things.
+    pub fn hold_until_closed(&self, guard: impl Any) {
+        let guard: Box<dyn Any> = Box::new(guard);
+        self.with(|state| {
+            state.held = Some(match state.held.take() {
+                Some(others) => Box::new((others, guard)),
+                None => guard,
+            });
+        });
     }
 
     /// Replaces the bounds and timeouts.
     pub fn set_limits(&self, limits: Rc<StreamLimits>) {
-        self.with(|state| state.limits = limits);
+        let (former, writers) =
+            self.with(|state| (std::mem::replace(&mut state.limits, limits), state.writers.take()));
+        drop(former);
+        writers.wake();
         self.core.schedule_socket_timer(self.key);
     }
 

@@ -9,15 +9,16 @@
 //!                        Ended
 //! ```
 
+use std::any::Any;
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::stream::{Incoming, Next, StreamLimits};
+use super::waiters::Waiters;
 use crate::driver::RecvClass;
 use crate::limits;
 use crate::timer::wheel::TimerKey;
@@ -33,12 +34,18 @@ pub(crate) struct StreamState {
     pub(crate) outbox: Outbox,
     /// Why nothing more arrives or can be sent.
     pub(crate) end: Option<End>,
-    pub(crate) reader: Option<Waker>,
-    pub(crate) writer: Option<Waker>,
+    /// Tasks that wait for bytes or the end.
+    pub(crate) readers: Waiters,
+    /// Tasks that wait for room in the outbox, or for the connection.
+    pub(crate) writers: Waiters,
     pub(crate) callback: Option<Callback>,
+    /// What is to be dropped when the descriptor has been closed.
+    pub(crate) held: Option<Box<dyn Any>>,
     pub(crate) connecting: bool,
     /// The send queue has reached its high-water mark and not yet been at the low one since.
     pub(crate) congested: bool,
+    /// Receiving waits while the stream is congested.
+    pub(crate) paced: bool,
     /// The callback knows that the stream has ended.
     pub(crate) end_told: bool,
     /// On the core's dirty list.
@@ -108,11 +115,13 @@ impl StreamState {
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             end: None,
-            reader: None,
-            writer: None,
+            readers: Waiters::default(),
+            writers: Waiters::default(),
             callback: None,
+            held: None,
             connecting: false,
             congested: false,
+            paced: false,
             end_told: false,
             dirty: false,
             shutdown: Shutdown::Open,
@@ -147,15 +156,16 @@ impl StreamState {
 
     /// Whether something goes on only when what is being sent was accepted.
     pub(crate) fn awaits_send(&self) -> bool {
-        self.writer.is_some()
+        !self.writers.is_empty()
             || self.owner != Owner::Handle
             || self.shutdown == Shutdown::Wanted
-            || self.is_congested()
+            || self.congested
     }
 
     /// Whether the reader has to wait until the peer takes what is queued for it.
-    pub(crate) fn is_congested(&self) -> bool {
-        self.congested && !self.is_broken()
+    #[inline]
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.paced && self.congested && !self.is_broken()
     }
 
     /// Whether bytes should be flowing in.
@@ -164,7 +174,7 @@ impl StreamState {
             && !self.connecting
             && self.end.is_none()
             && self.recv == RecvState::Off
-            && !self.is_congested()
+            && !self.waits_for_room()
             && self.inbox.bytes() <= self.limits.recv_high_water / 2
     }
 

@@ -1,0 +1,151 @@
+//! Who waits for something to happen to a stream.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use crate::limits;
+
+/// Wakers of tasks, each once. Nearly always empty or of one.
+///
+/// Nothing here wakes or drops a waker while the list is borrowed: both may run foreign code.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    first: Option<Waker>,
+    others: Option<Box<Others>>,
+}
+
+#[derive(Default)]
+struct Others(VecDeque<Waker>);
+
+impl Waiters {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Whether this waker's task is waiting already.
+    #[inline]
+    pub(crate) fn contains(&self, waker: &Waker) -> bool {
+        match (&self.first, &self.others) {
+            (Some(first), _) if first.will_wake(waker) => true,
+            (_, Some(others)) => others.0.iter().any(|other| other.will_wake(waker)),
+            _ => false,
+        }
+    }
+
+    /// Adds a waker that is not on the list. Of a full list the one that has waited longest leaves,
+    /// and the caller wakes it: a task that still waits comes back, and one that has given up makes
+    /// room.
+    #[must_use]
+    pub(crate) fn add(&mut self, waker: Waker) -> Option<Waker> {
+        if self.first.is_none() {
+            self.first = Some(waker);
+            return None;
+        }
+        let others = &mut self.others.get_or_insert_default().0;
+        others.push_back(waker);
+        if others.len() < limits::STREAM_WAITERS_MAX {
+            return None;
+        }
+        let second = others.pop_front();
+        std::mem::replace(&mut self.first, second)
+    }
+
+    /// Empties the list; what it held is woken or dropped when nothing is borrowed any more.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Waiters {
+        std::mem::take(self)
+    }
+
+    /// Wakes everyone. A panic of one waker keeps no other from being woken.
+    #[inline]
+    pub(crate) fn wake(self) {
+        let Some(others) = self.others else {
+            return self.first.into_iter().for_each(Waker::wake);
+        };
+        let mut panicked = None;
+        for waker in self.first.into_iter().chain(others.0) {
+            let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            panicked = panicked.or(woken.err());
+        }
+        if let Some(panic) = panicked {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counts(count: usize) -> Vec<Arc<Count>> {
+        (0..count).map(|_| Arc::default()).collect()
+    }
+
+    fn woken(counts: &[Arc<Count>]) -> usize {
+        counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+    }
+
+    #[test]
+    fn everyone_is_woken_once() {
+        let counts = counts(3);
+        let mut waiters = Waiters::default();
+        for count in &counts {
+            let waker = Waker::from(count.clone());
+            assert!(!waiters.contains(&waker));
+            assert!(waiters.add(waker.clone()).is_none());
+            assert!(waiters.contains(&waker));
+        }
+        waiters.take().wake();
+        assert!(waiters.is_empty());
+        assert!(counts.iter().all(|count| count.0.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn a_full_list_gives_up_the_one_that_has_waited_longest() {
+        let counts = counts(limits::STREAM_WAITERS_MAX + 2);
+        let mut waiters = Waiters::default();
+        let mut left = 0;
+        for count in &counts {
+            if let Some(longest) = waiters.add(count.clone().into()) {
+                longest.wake();
+                left += 1;
+                assert_eq!(woken(&counts[..left]), left);
+            }
+        }
+        assert_eq!((left, woken(&counts)), (2, 2));
+        waiters.take().wake();
+        assert_eq!(woken(&counts), counts.len());
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_else_waiting() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("on purpose");
+            }
+        }
+        let counts = counts(2);
+        let mut waiters = Waiters::default();
+        for waker in [counts[0].clone().into(), Arc::new(Panics).into(), counts[1].clone().into()] {
+            assert!(waiters.add(waker).is_none());
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| waiters.take().wake())).is_err());
+        assert_eq!(woken(&counts), 2);
+    }
+}
