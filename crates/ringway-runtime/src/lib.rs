@@ -36,6 +36,7 @@
 pub mod affinity;
 pub mod blocking;
 mod buf;
+mod contain;
 mod core;
 mod counters;
 mod driver;
@@ -56,9 +57,13 @@ mod timer;
 mod watchdog;
 
 pub use buf::{Segment, View};
+#[doc(hidden)] // for the crates above this one, which run foreign code too
+pub use contain::{contain, drop_contained, drop_each, panic_message};
 pub use counters::CoreCounters;
 pub use label::PollLabel;
 pub use runtime::{Backend, Builder, CoreHandle, RemoteHandle, Runtime, SpawnError, block_on};
 pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
 pub use task::{JoinError, JoinHandle};
-pub use time::{Elapsed, Interval, Sleep, interval, now, now_exact, sleep, sleep_until, timeout};
+pub use time::{
+    Deadline, Elapsed, Interval, Sleep, interval, now, now_exact, sleep, sleep_until, timeout,
+};

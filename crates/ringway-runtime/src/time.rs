@@ -5,6 +5,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+mod deadline;
+
+pub use deadline::Deadline;
+
 use crate::core::{Timer, try_with_current, with_current};
 use crate::timer::wheel::TimerKey;
 
@@ -25,14 +29,15 @@ pub fn now_exact() -> Instant {
     with_current(|core| core.clock())
 }
 
-/// Waits for `duration`, at most one millisecond longer plus what the core is busy.
+/// Waits for `duration`, at most one millisecond longer plus what the core is busy;
+/// `Duration::MAX` never ends.
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep { until: Until::After(duration), timer: None }
 }
 
-/// Waits until `deadline`.
-pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { until: Until::At(deadline), timer: None }
+/// Waits until `deadline`, an [`Instant`] or a [`Deadline`].
+pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
+    Sleep { until: Until::At(deadline.into()), timer: None }
 }
 
 /// Future of [`sleep`] and [`sleep_until`]; dropping it stops the timer.
@@ -47,14 +52,14 @@ pub struct Sleep {
 enum Until {
     /// Counted from the first poll.
     After(Duration),
-    At(Instant),
+    At(Deadline),
 }
 
 impl Sleep {
     /// Moves the end of the wait.
-    pub fn reset(&mut self, deadline: Instant) {
+    pub fn reset(&mut self, deadline: impl Into<Deadline>) {
         self.stop();
-        self.until = Until::At(deadline);
+        self.until = Until::At(deadline.into());
     }
 
     fn stop(&mut self) {
@@ -71,14 +76,17 @@ impl Future for Sleep {
         with_current(|core| {
             let deadline = match self.until {
                 Until::At(deadline) => deadline,
-                Until::After(duration) => core.clock() + duration,
+                Until::After(duration) => Deadline::after(core.clock(), duration),
             };
             self.until = Until::At(deadline);
             self.stop();
-            if core.clock() >= deadline {
+            let Some(instant) = deadline.instant() else {
+                return Poll::Pending; // nothing will ever have to wake this
+            };
+            if core.clock() >= instant {
                 return Poll::Ready(());
             }
-            self.timer = Some(core.start_timer(deadline, Timer::Wake(cx.waker().clone())));
+            self.timer = Some(core.start_timer(instant, Timer::Wake(cx.waker().clone())));
             Poll::Pending
         })
     }
@@ -90,7 +98,7 @@ impl Drop for Sleep {
     }
 }
 
-/// Waits for a future, but not longer than `limit`.
+/// Waits for a future, but not longer than `limit`; `Duration::MAX` is no limit.
 ///
 /// # Errors
 /// [`Elapsed`] when the limit comes first; the future is then dropped.
@@ -140,18 +148,20 @@ pub fn interval(period: Duration) -> Interval {
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
-    next: Option<Instant>,
+    next: Option<Deadline>,
 }
 
 impl Interval {
     /// The next tick: when it was due.
     pub async fn tick(&mut self) -> Instant {
-        let due = self.next.unwrap_or_else(|| with_current(|core| core.clock()) + self.period);
+        let due = self.next.unwrap_or_else(|| Deadline::after(now_exact(), self.period));
         self.next = Some(due);
         sleep_until(due).await;
-        let now = now();
-        let missed = now.saturating_duration_since(due).as_nanos() / self.period.as_nanos();
-        self.next = Some(due + self.period * u32::try_from(missed + 1).unwrap_or(u32::MAX));
+        let due = due.instant().expect("a wait for never does not end");
+        let missed = now().saturating_duration_since(due).as_nanos() / self.period.as_nanos();
+        let missed = u32::try_from(missed).unwrap_or(u32::MAX);
+        let late = self.period.saturating_mul(missed).saturating_add(self.period);
+        self.next = Some(Deadline::after(due, late));
         due
     }
 }

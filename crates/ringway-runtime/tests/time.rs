@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use common::{Driver, poll_once};
 use ringway_runtime::sync::oneshot;
-use ringway_runtime::{interval, now, now_exact, sleep, sleep_until, spawn, timeout, yield_now};
+use ringway_runtime::{
+    Deadline, interval, now, now_exact, sleep, sleep_until, spawn, timeout, yield_now,
+};
 
 on_every_driver!(
     sleepers_wake_in_the_order_of_their_deadlines,
@@ -22,6 +24,7 @@ on_every_driver!(
     an_interval_does_not_drift,
     an_interval_leaves_out_missed_ticks,
     ten_thousand_sleepers,
+    what_is_longer_than_the_clock_never_ends,
 );
 
 /// The wheel's tick: no timer of an idle core may be later than this.
@@ -177,4 +180,26 @@ async fn ten_thousand_sleepers(_: Driver) {
         task.await.expect("no panic");
     }
     assert_eq!(woken.get(), SLEEPERS);
+}
+
+async fn what_is_longer_than_the_clock_never_ends(_: Driver) {
+    for endless in [Duration::MAX, Duration::MAX / 2] {
+        assert_eq!(timeout(endless, async { 1 }).await, Ok(1));
+        let mut asleep = pin!(sleep(endless));
+        let mut until = pin!(sleep_until(Deadline::after(now(), endless)));
+        let mut never = interval(endless);
+        let mut tick = pin!(never.tick());
+        for _ in 0..3 {
+            sleep(ms(1)).await;
+            assert!(poll_once(asleep.as_mut()).await.is_pending());
+            assert!(poll_once(until.as_mut()).await.is_pending());
+            assert!(poll_once(tick.as_mut()).await.is_pending());
+        }
+        until.reset(now());
+        until.await;
+    }
+    // Far, but within what the clock can tell: armed, and stopped again.
+    let far = Duration::from_secs(u32::MAX.into()) * 4;
+    assert!(timeout(far, sleep(ms(1))).await.is_ok());
+    assert!(timeout(ms(2), sleep(far)).await.is_err());
 }
