@@ -18,9 +18,12 @@ impl Core {
     pub(super) fn dispatch(&self, event: Event) {
         match event {
             Event::Received { key, data } => self.on_received(key, data),
-            Event::Sent { key, bytes, errno, spare } => {
-                self.return_list(spare);
+            Event::Progress { key, bytes } => self.on_progress(key, bytes),
+            Event::Sent { key, bytes, errno, mut segments } => {
                 self.on_sent(key, bytes, errno);
+                // Outside of every borrow: a segment's destructor may be a user's.
+                segments.clear();
+                self.return_list(segments);
             }
             Event::RecvEnded { key, end } => self.on_recv_ended(key, end),
             Event::Accepted { key, fd } => self.on_accepted(key, fd),
@@ -68,6 +71,19 @@ impl Core {
         let readers = state.readers.take();
         drop(sockets);
         readers.wake();
+    }
+
+    /// A part of what is in flight was accepted.
+    fn on_progress(&self, key: Key, bytes: usize) {
+        self.shared.counters.sent(bytes);
+        let now = self.now();
+        let writer = self.with_stream(key, |state| {
+            state.outbox.progressed(bytes);
+            state.last_active = now;
+            let drained = state.outbox.bytes() <= state.limits.send_low_water;
+            state.writer.take_if(|_| drained)
+        });
+        wake(writer.flatten());
     }
 
     fn on_sent(&self, key: Key, bytes: usize, errno: i32) {
@@ -257,18 +273,19 @@ impl Core {
 
     pub(crate) fn start_recv(&self, key: Key, state: &mut StreamState) {
         state.recv = RecvState::Armed;
-        self.driver.borrow_mut().recv_start(key, state.fd, state.class);
+        self.driver.borrow_mut().recv_start(key, state.class);
     }
 
     fn stop_recv(&self, key: Key, state: &mut StreamState) {
         state.recv = RecvState::Stopping;
-        self.driver.borrow_mut().recv_stop(key, state.fd);
+        self.driver.borrow_mut().recv_stop(key);
     }
 
     /// Registers a connected descriptor.
     pub(crate) fn open_stream(self: &Rc<Self>, fd: RawFd, limits: &Rc<StreamLimits>) -> Stream {
         let state = StreamState::new(fd, Rc::clone(limits), self.now());
         let key = self.sockets.borrow_mut().insert(Socket::Stream(state));
+        self.driver.borrow_mut().register(key, fd);
         self.schedule_socket_timer(key);
         Stream::of_key(Rc::clone(self), key)
     }
@@ -279,7 +296,8 @@ impl Core {
         let mut state = StreamState::new(fd, Rc::default(), self.now());
         state.connecting = true;
         let key = self.sockets.borrow_mut().insert(Socket::Stream(state));
-        driver.connect(key, fd, addr);
+        driver.register(key, fd);
+        driver.connect(key, addr);
         drop(driver);
         Ok(Stream::of_key(Rc::clone(self), key))
     }
@@ -318,7 +336,7 @@ impl Core {
             }
             Some(Socket::Datagram(state)) => {
                 if let Some(batch) = state.take_batch(self) {
-                    self.driver.borrow_mut().send(key, state.fd, batch);
+                    self.driver.borrow_mut().send(key, batch);
                 }
             }
             _ => {}
@@ -341,14 +359,14 @@ impl Core {
             if state.timer.is_none() {
                 self.arm_socket_timer(key, state);
             }
-            return self.driver.borrow_mut().send(key, state.fd, batch);
+            return self.driver.borrow_mut().send(key, batch);
         }
         if !state.outbox.is_idle() {
             return;
         }
         if state.shutdown == Shutdown::Wanted {
             state.shutdown = Shutdown::Done;
-            if self.driver.borrow_mut().shutdown_write(key, state.fd).is_err() {
+            if self.driver.borrow_mut().shutdown_write(key).is_err() {
                 state.fail(End::Errno(libc::ENOTCONN));
             }
         }
@@ -362,7 +380,7 @@ impl Core {
         if let Some(timer) = state.timer.take() {
             self.stop_timer(timer);
         }
-        self.driver.borrow_mut().close(key, state.fd, abort);
+        self.driver.borrow_mut().close(key, abort);
     }
 
     /// Makes the wheel call for this socket's next deadline.

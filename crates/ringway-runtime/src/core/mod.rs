@@ -242,16 +242,7 @@ pub(crate) fn wake_task(token: TaskToken) {
     }
 }
 
-/// Signals another core by this thread's ring; false where it has none or is using it.
-pub(crate) fn signal_by_own_ring(ring_fd: RawFd) -> bool {
-    let signalled = CURRENT.try_with(|current| match &*current.borrow() {
-        Some(core) => core.driver.try_borrow_mut().is_ok_and(|mut own| own.signal_ring(ring_fd)),
-        None => false,
-    });
-    signalled == Ok(true)
-}
-
-/// An eventfd by which threads without a ring wake a core.
+/// An eventfd by which other threads wake a core.
 pub(crate) fn wake_descriptor() -> io::Result<OwnedFd> {
     use rustix::event::{EventfdFlags, eventfd};
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)

@@ -1,7 +1,7 @@
 //! What other threads see of a core, and how they find it.
 
-use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock, Weak};
 
 use crate::counters::SharedCounters;
@@ -19,8 +19,6 @@ pub(crate) struct CoreShared {
     pub(crate) counters: SharedCounters,
     pub(crate) stopping: AtomicBool,
     eventfd: OwnedFd,
-    /// The core's ring, for cores that can signal it by their own; -1 where it has none.
-    ring_fd: AtomicI32,
 }
 
 impl CoreShared {
@@ -38,7 +36,6 @@ impl CoreShared {
             counters: SharedCounters::default(),
             stopping: AtomicBool::new(false),
             eventfd,
-            ring_fd: AtomicI32::new(-1),
         });
         if id == cores.len() {
             cores.push(Weak::new());
@@ -51,17 +48,9 @@ impl CoreShared {
         self.id
     }
 
-    pub(crate) fn set_ring(&self, fd: Option<RawFd>) {
-        self.ring_fd.store(fd.unwrap_or(-1), Ordering::Release);
-    }
-
-    /// Ends the sleep of the core. Only to be called by the one whose push asked for it.
+    /// Ends the sleep of the core, at once. Only to be called by the one whose push asked for it.
     pub(crate) fn signal(&self) {
         self.counters.signalled();
-        let ring_fd = self.ring_fd.load(Ordering::Acquire);
-        if ring_fd >= 0 && super::signal_by_own_ring(ring_fd) {
-            return;
-        }
         // A full counter means that the core is about to wake anyway.
         let _already_signalled = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
     }

@@ -7,15 +7,21 @@
 //!
 //! The contract, checked by one conformance suite over all drivers:
 //!
-//! * A [`Key`] is registered by its first operation and lives until its `Closed` event.
+//! * A [`Key`] is registered with its descriptor once, which then belongs to the driver, and lives
+//!   until its `Closed` event. Everything else is asked for by the key. A key that is not
+//!   registered, closing or closed is not an error: the operation does nothing (the batch of a send
+//!   comes back with `EBADF`). So nothing can reach a descriptor that is closed or somebody else's.
 //! * Receive: after `recv_start` come any number of `Received`, then exactly one `RecvEnded`.
 //!   Running out of buffers is the driver's own affair: it parks the receive and arms it again
 //!   when a buffer has come back.
 //! * Send: at most one batch is in flight per key; each is answered by exactly one `Sent`, after
-//!   all of it was accepted by the kernel or after the first error. Short sends are resumed inside.
+//!   all of it was accepted by the kernel, after the first error, or when `close` has ended it.
+//!   Short sends are resumed inside; each part that the kernel takes before the last is told by
+//!   `Progress`. Segments come back uncleared: dropping one may run code of a user.
 //! * `close` cancels what is in flight, closes the descriptor after the last completion and answers
-//!   with `Closed`, the last event of that key. Bytes that arrive meanwhile are dropped.
-//! * No user code runs while a driver reaps completions.
+//!   with `Closed`, the last event of that key. Until then only a batch that was in flight is told
+//!   of; bytes that arrive meanwhile are dropped.
+//! * No user code runs inside a driver.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -108,6 +114,18 @@ pub(crate) struct SendBatch {
     pub(crate) urgent: bool,
 }
 
+impl SendBatch {
+    /// The answer to a send under a key that is not open.
+    fn refused(self, key: Key) -> Event {
+        Event::Sent { key, bytes: 0, errno: libc::EBADF, segments: self.segments }
+    }
+}
+
+/// The error of an operation under a key that is not open.
+fn not_open() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
+
 /// An answer of the driver.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -123,9 +141,12 @@ pub(crate) enum Event {
     Datagram { key: Key, data: View, from: Option<Box<SockAddr>> },
     /// The last event of a receive.
     RecvEnded { key: Key, end: RecvEnd },
-    /// The outcome of a batch; its emptied segment list comes back for reuse. Bytes accepted by
-    /// the kernel, and zero or an error number.
-    Sent { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
+    /// The kernel has accepted this many further bytes of a batch, which goes on.
+    Progress { key: Key, bytes: usize },
+    /// The outcome of a batch: bytes accepted since the last `Progress`, and zero or an error
+    /// number. The segments come back as they were; whoever gets them drops them outside of every
+    /// borrow, since destructors of a user's memory run there.
+    Sent { key: Key, bytes: usize, errno: i32, segments: Vec<Segment> },
     /// The descriptor is closed; the key is free.
     Closed { key: Key },
 }
@@ -140,6 +161,7 @@ impl Event {
             | Event::Received { key, .. }
             | Event::Datagram { key, .. }
             | Event::RecvEnded { key, .. }
+            | Event::Progress { key, .. }
             | Event::Sent { key, .. }
             | Event::Closed { key } => *key,
         }
@@ -214,29 +236,35 @@ pub(crate) trait Driver {
     /// Prepares a descriptor made elsewhere (inherited, accepted by another core).
     fn adopt(&mut self, fd: RawFd) -> io::Result<()>;
 
+    /// Takes a descriptor over under a key whose index no other key has until its `Closed`.
+    fn register(&mut self, key: Key, fd: RawFd);
+
     /// Starts to connect; answered by `Connected`.
-    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr);
+    fn connect(&mut self, key: Key, addr: &SockAddr);
 
     /// Accepts until `AcceptEnded` or `close`; `Accepted` for each connection.
-    fn accept_start(&mut self, key: Key, fd: RawFd);
+    fn accept_start(&mut self, key: Key);
 
     /// Stops accepting (not closing); answered by `AcceptEnded` with `ECANCELED`.
-    fn accept_stop(&mut self, key: Key, fd: RawFd);
+    fn accept_stop(&mut self, key: Key);
 
     /// Receives until `RecvEnded`.
-    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass);
+    fn recv_start(&mut self, key: Key, class: RecvClass);
 
     /// Asks a receive to end; bytes already received still arrive as `Received` first.
-    fn recv_stop(&mut self, key: Key, fd: RawFd);
+    fn recv_stop(&mut self, key: Key);
 
     /// Sends a batch; answered by `Sent`.
-    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch);
+    fn send(&mut self, key: Key, batch: SendBatch);
 
     /// Ends the sending half; everything sent before is delivered first.
-    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()>;
+    ///
+    /// # Errors
+    /// The kernel's, or `EBADF` for a key that is not open.
+    fn shutdown_write(&mut self, key: Key) -> io::Result<()>;
 
     /// Cancels everything and closes; `abort` resets the connection instead of finishing it.
-    fn close(&mut self, key: Key, fd: RawFd, abort: bool);
+    fn close(&mut self, key: Key, abort: bool);
 
     /// Closes a descriptor that never got a key (an accepted connection over a limit).
     fn close_unregistered(&mut self, fd: RawFd);
@@ -255,13 +283,6 @@ pub(crate) trait Driver {
     /// # Errors
     /// Only when the interface itself is broken; the core then ends.
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()>;
-
-    /// Wakes another core's driver by its ring; false when this driver has no such way and the
-    /// caller must use the eventfd.
-    fn signal_ring(&mut self, ring_fd: RawFd) -> bool;
-
-    /// This driver's ring for `signal_ring` of others.
-    fn ring_fd(&self) -> Option<RawFd>;
 
     fn counters(&self) -> DriverCounters;
 

@@ -52,7 +52,8 @@ impl DatagramSocket {
             let (fd, bound) = driver.bind_datagram(addr, options)?;
             let state = DatagramState::new(fd);
             let key = core.sockets.borrow_mut().insert(Socket::Datagram(state));
-            driver.recv_start(key, fd, RecvClass::Datagram);
+            driver.register(key, fd);
+            driver.recv_start(key, RecvClass::Datagram);
             drop(driver);
             Ok(DatagramSocket { core: Rc::clone(core), key, bound })
         })
@@ -94,17 +95,17 @@ impl DatagramSocket {
     ) -> Poll<io::Result<(View, Option<SockAddr>)>> {
         let (poll, restart) = self.with(|state| {
             if let Some((data, from)) = state.received.pop_front() {
-                return (Poll::Ready(Ok((data, from.map(|from| *from)))), None);
+                return (Poll::Ready(Ok((data, from.map(|from| *from)))), false);
             }
             if let Some(errno) = state.error.take() {
-                return (Poll::Ready(Err(io::Error::from_raw_os_error(errno))), None);
+                return (Poll::Ready(Err(io::Error::from_raw_os_error(errno))), false);
             }
             state.reader = Some(cx.waker().clone());
             let restart = !std::mem::replace(&mut state.receiving, true);
-            (Poll::Pending, restart.then_some(state.fd))
+            (Poll::Pending, restart)
         });
-        if let Some(fd) = restart {
-            self.core.driver.borrow_mut().recv_start(self.key, fd, RecvClass::Datagram);
+        if restart {
+            self.core.driver.borrow_mut().recv_start(self.key, RecvClass::Datagram);
         }
         poll
     }
@@ -153,11 +154,12 @@ impl DatagramSocket {
 
 impl Drop for DatagramSocket {
     fn drop(&mut self) {
-        let fd = self.with(|state| {
-            state.received.clear();
-            state.fd
+        let (received, waiting) = self.with(|state| {
+            (std::mem::take(&mut state.received), std::mem::take(&mut state.waiting))
         });
-        self.core.driver.borrow_mut().close(self.key, fd, false);
+        self.core.driver.borrow_mut().close(self.key, false);
+        // Outside of every borrow: a segment's destructor may be a user's.
+        drop((received, waiting));
     }
 }
 

@@ -79,7 +79,10 @@ impl Listener {
                 acceptor: None,
             };
             let key = core.sockets.borrow_mut().insert(Socket::Listener(state));
-            core.driver.borrow_mut().accept_start(key, fd);
+            let mut driver = core.driver.borrow_mut();
+            driver.register(key, fd);
+            driver.accept_start(key);
+            drop(driver);
             Ok(Listener { core: Rc::clone(core), key, bound })
         })
     }
@@ -136,8 +139,8 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let (fd, ready) = self.with(|state| (state.fd, std::mem::take(&mut state.ready)));
-        self.core.driver.borrow_mut().close(self.key, fd, false);
+        let ready = self.with(|state| std::mem::take(&mut state.ready));
+        self.core.driver.borrow_mut().close(self.key, false);
         drop(ready);
     }
 }
@@ -179,7 +182,7 @@ impl Core {
             && !state.paused
         {
             state.paused = true;
-            self.driver.borrow_mut().accept_stop(key, state.fd);
+            self.driver.borrow_mut().accept_stop(key);
         }
     }
 
@@ -192,7 +195,7 @@ impl Core {
         if !state.armed {
             state.armed = true;
             state.paused = false;
-            self.driver.borrow_mut().accept_start(key, state.fd);
+            self.driver.borrow_mut().accept_start(key);
         }
     }
 

@@ -66,7 +66,13 @@ impl Outbox {
         Some(SendBatch { segments, to: None, urgent: true })
     }
 
-    /// A batch was accepted.
+    /// A part of the batch in flight was accepted.
+    pub(crate) fn progressed(&mut self, bytes: usize) {
+        debug_assert!(self.in_flight && bytes <= self.bytes);
+        self.bytes -= bytes;
+    }
+
+    /// The batch in flight has ended; this much of it was accepted last.
     pub(crate) fn sent(&mut self, bytes: usize) {
         debug_assert!(self.in_flight && bytes <= self.bytes);
         self.in_flight = false;

@@ -95,7 +95,6 @@ fn wind_up(core: &Rc<Core>) {
     if let Err(error) = core.run_down() {
         tracing::warn!(%error, "a core could not close its sockets in order");
     }
-    core.shared.set_ring(None);
     core.drop_messages();
 }
 
@@ -120,7 +119,6 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
             }
         },
     };
-    shared.set_ring(driver.ring_fd());
     Ok(Core::new(shared, driver, pools, config.spin))
 }
 

@@ -19,5 +19,5 @@ pub(crate) use descriptor::{borrow, own};
 pub(crate) use message::datagram_parts;
 pub(crate) use pool::{Pool, Pools, RecvBuf};
 pub(crate) use ring::{Completion, Ring, RingConfig};
-pub(crate) use sends::{Progress, SendTable};
+pub(crate) use sends::{Outcome, SendTable, Sent};
 pub(crate) use waker::waker_of;

@@ -88,10 +88,6 @@ impl Ring {
         [always, no_sqarray, no_iowait, registered].concat()
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.ring.as_raw_fd()
-    }
-
     /// Registers `buffers` as the provided-buffer group `group` of this ring.
     pub(crate) fn register_buffers(&self, group: u16, buffers: &BufRing) -> io::Result<()> {
         // SAFETY: the ring memory is page-aligned, has the stated number of entries, and is kept
@@ -135,12 +131,6 @@ impl Ring {
     /// Cancels the operation that carries `target`.
     pub(crate) fn cancel(&mut self, target: u64, user_data: u64) {
         let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(target)).build();
-        self.push(entry.user_data(user_data));
-    }
-
-    /// Posts a completion with `arrives_as` into another ring.
-    pub(crate) fn message_ring(&mut self, ring_fd: RawFd, arrives_as: u64, user_data: u64) {
-        let entry = opcode::MsgRingData::new(Fd(ring_fd), 0, arrives_as, None).build();
         self.push(entry.user_data(user_data));
     }
 

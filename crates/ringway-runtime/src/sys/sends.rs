@@ -38,6 +38,8 @@ struct Slot {
     fd: RawFd,
     batch: SendBatch,
     done: usize,
+    /// How much of that its owner has been told of.
+    told: usize,
     total: usize,
     /// Bytes of the operation under way.
     asked: usize,
@@ -49,12 +51,20 @@ struct Slot {
 }
 
 /// What a completion meant for a send.
-pub(crate) enum Progress {
-    /// The kernel took a part or nothing yet; the rest waits inside for the peer.
-    Resumed,
-    /// All accepted, or failed: the bytes that were accepted, an error number or zero, and the
-    /// emptied segment list.
-    Finished { key: Key, bytes: usize, errno: i32, spare: Vec<Segment> },
+pub(crate) enum Outcome {
+    /// The kernel took this many bytes, or none yet; the rest waits inside for the peer.
+    Resumed { key: Key, bytes: usize },
+    /// All accepted, or failed.
+    Finished(Sent),
+}
+
+/// A send that has ended: whose it was, the bytes accepted since the last `Resumed`, an error
+/// number or zero, and its segments as they were.
+pub(crate) struct Sent {
+    pub(crate) key: Key,
+    pub(crate) bytes: usize,
+    pub(crate) errno: i32,
+    pub(crate) segments: Vec<Segment>,
 }
 
 impl SendTable {
@@ -73,6 +83,7 @@ impl SendTable {
         slot.key = Some(key);
         slot.fd = fd;
         slot.done = 0;
+        slot.told = 0;
         slot.total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
         slot.batch = batch;
         slot.at_once = true;
@@ -80,14 +91,10 @@ impl SendTable {
         self.unsettled.push(index);
     }
 
-    /// Ends the sends that were submitted `AT_ONCE` and of which no completion came, one a call:
-    /// whose it was, the bytes that were accepted, the emptied segment list. Only to be called when
-    /// the kernel has taken every submission and every completion was taken in.
-    pub(crate) fn settle(
-        &mut self,
-        ring: &mut Ring,
-        user_data: u64,
-    ) -> Option<(Key, usize, Vec<Segment>)> {
+    /// Ends the sends that were submitted `AT_ONCE` and of which no completion came, one a call.
+    /// Only to be called when the kernel has taken every submission and every completion was taken
+    /// in.
+    pub(crate) fn settle(&mut self, ring: &mut Ring, user_data: u64) -> Option<Sent> {
         while let Some(index) = self.unsettled.pop() {
             let slot = &mut self.slots[index as usize];
             if !slot.at_once {
@@ -101,7 +108,7 @@ impl SendTable {
             }
             slot.at_once = false;
             self.free.push(index);
-            return Some(slot.vacate());
+            return Some(slot.vacate(0));
         }
         std::mem::swap(&mut self.unsettled, &mut self.resubmitted);
         None
@@ -123,7 +130,7 @@ impl SendTable {
         ring: &mut Ring,
         completion: Completion,
         wanted: bool,
-    ) -> Progress {
+    ) -> Outcome {
         let Completion { user_data, result, .. } = completion;
         let index = user_data as u32;
         let slot = &mut self.slots[index as usize];
@@ -132,13 +139,13 @@ impl SendTable {
         let cut_short = result > 0 && slot.done < slot.total;
         if (cut_short || would_block || result == -libc::EINTR) && wanted {
             slot.submit(ring, user_data, PATIENT);
-            return Progress::Resumed;
+            let key = slot.key.expect("a slot in use has an owner");
+            return Outcome::Resumed { key, bytes: slot.tell() };
         }
         let nothing_taken = result == 0 && slot.done < slot.total;
         let errno = if nothing_taken { libc::EPIPE } else { (-result).max(0) };
-        let (key, bytes, spare) = slot.vacate();
         self.free.push(index);
-        Progress::Finished { key, bytes, errno, spare }
+        Outcome::Finished(slot.vacate(errno))
     }
 
     /// Starts to connect; the completion is told to `connected`.
@@ -193,11 +200,17 @@ impl Slot {
         ring.push(entry.user_data(user_data).flags(quiet));
     }
 
-    /// Empties the slot: whose it was, the bytes that were accepted, the emptied segment list.
-    fn vacate(&mut self) -> (Key, usize, Vec<Segment>) {
-        let mut spare = std::mem::take(&mut self.batch.segments);
-        spare.clear();
+    /// The bytes that the owner has not been told of.
+    fn tell(&mut self) -> usize {
+        self.done - std::mem::replace(&mut self.told, self.done)
+    }
+
+    /// Empties the slot.
+    fn vacate(&mut self, errno: i32) -> Sent {
+        let bytes = self.tell();
         self.batch.to = None;
-        (self.key.take().expect("a slot in use has an owner"), self.done, spare)
+        let segments = std::mem::take(&mut self.batch.segments);
+        let key = self.key.take().expect("a slot in use has an owner");
+        Sent { key, bytes, errno, segments }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn accept_stop_and_start<F: Fixture>(rig: &mut Rig<F>) {
     let (listener, addr) = rig.listen(&F::stream_addr());
     rig.accept_start(listener);
     rig.settle();
-    rig.driver.accept_stop(listener.key, listener.fd);
+    rig.driver.accept_stop(listener.key);
     rig.drive("the end of accepting", |rig| !rig.of(listener).accept_ends.is_empty());
     assert_eq!(rig.of(listener).accept_ends, [libc::ECANCELED]);
 
@@ -69,7 +69,7 @@ pub(super) fn accept_again_without_a_new_connection<F: Fixture>(rig: &mut Rig<F>
     let first = rig.connect(&addr);
     let first_server = rig.accepted(listener);
     for _ in 0..5 {
-        rig.driver.accept_stop(listener.key, listener.fd);
+        rig.driver.accept_stop(listener.key);
         rig.drive("the end of accepting", |rig| !rig.of(listener).accept_ends.is_empty());
         rig.of(listener).accept_ends.clear();
         let client = rig.connect(&addr);

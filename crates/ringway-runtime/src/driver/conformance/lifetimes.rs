@@ -104,9 +104,8 @@ pub(super) fn keys_are_reused_without_stale_events<F: Fixture>(rig: &mut Rig<F>)
     rig.accept_start(listener);
     for generation in 0..40 {
         let client = rig.connect(&addr);
-        let server = rig.accepted(listener);
-        let key = Key::new(1_000, generation);
-        let server = rig.endpoint_at(key, server.fd);
+        let fd = rig.accepted_fd(listener);
+        let server = rig.endpoint_at(Key::new(1_000, generation), fd);
         rig.recv_start(server, RecvClass::Message);
         let wanted = pattern(generation as usize, 5_000);
         rig.send_all(client, &wanted);

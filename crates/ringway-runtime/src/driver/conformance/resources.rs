@@ -113,7 +113,7 @@ pub(super) fn accept_outlives_the_descriptor_limit<F: Fixture>(rig: &mut Rig<F>)
     let fillers: Vec<_> = std::iter::from_fn(another).collect();
     assert!(!fillers.is_empty());
 
-    rig.driver.connect(client.key, client.fd, &addr);
+    rig.driver.connect(client.key, &addr);
     rig.drive("the end of accepting", |rig| !rig.of(listener).accept_ends.is_empty());
     assert_eq!(rig.of(listener).accept_ends, [libc::EMFILE]);
     assert!(rig.of(listener).accepted.is_empty());
@@ -156,8 +156,7 @@ fn open_and_close<F: Fixture>(rig: &mut Rig<F>) {
         rig.close(client, !abort);
     }
     let over_limit = rig.connect(&addr);
-    rig.drive("an accepted connection", |rig| !rig.of(listener).accepted.is_empty());
-    let fd = rig.of(listener).accepted.remove(0);
+    let fd = rig.accepted_fd(listener);
     rig.driver.close_unregistered(fd);
     // These connect while the listener closes: some are accepted after the close was asked for.
     let late: Vec<_> = (0..8).map(|_| rig.connect(&addr)).collect();

@@ -17,7 +17,6 @@ use crate::sys::Pools;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoint {
     pub(super) key: Key,
-    pub(super) fd: RawFd,
 }
 
 /// What was asked of a key and what came of it.
@@ -34,6 +33,9 @@ pub(super) struct Record {
     pub(super) closed: bool,
     receiving: bool,
     pub(super) sending: bool,
+    /// Segments of the batch in flight, and what it was told to have got on by.
+    segments: usize,
+    pub(super) progress: Vec<usize>,
 }
 
 pub(super) struct Rig<F: Fixture> {
@@ -73,7 +75,8 @@ impl<F: Fixture> Rig<F> {
     pub(super) fn endpoint_at(&mut self, key: Key, fd: RawFd) -> Endpoint {
         let before = self.records.insert(key, Record::default());
         assert!(before.is_none_or(|record| record.closed), "{key:?} is in use");
-        Endpoint { key, fd }
+        self.driver.register(key, fd);
+        Endpoint { key }
     }
 
     /// Turns until `done`; a driver that goes quiet before that fails the test.
@@ -105,7 +108,7 @@ impl<F: Fixture> Rig<F> {
     }
 
     fn record(&mut self, event: Event) {
-        let key = key_of(&event);
+        let key = event.key();
         let holds_views = self.holds_views;
         let record = self.records.get_mut(&key).expect("events name keys in use");
         assert!(!record.closed, "{event:?} after Closed");
@@ -129,10 +132,15 @@ impl<F: Fixture> Rig<F> {
                 assert!(std::mem::take(&mut record.receiving), "{end:?} without a receive");
                 record.recv_ends.push(end);
             }
-            Event::Sent { bytes, errno, spare, .. } => {
+            Event::Progress { bytes, .. } => {
+                assert!(record.sending && bytes > 0, "{bytes} bytes of progress of nothing");
+                record.progress.push(bytes);
+            }
+            Event::Sent { bytes, errno, segments, .. } => {
                 assert!(std::mem::take(&mut record.sending), "Sent without a batch");
-                assert!(spare.is_empty(), "the spare list holds segments");
-                record.sent.push((bytes, errno));
+                assert_eq!(segments.len(), record.segments, "segments were dropped inside");
+                let before: usize = std::mem::take(&mut record.progress).iter().sum();
+                record.sent.push((before + bytes, errno));
             }
             Event::Closed { .. } => record.closed = true,
         }
@@ -144,7 +152,7 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn accept_start(&mut self, listener: Endpoint) {
-        self.driver.accept_start(listener.key, listener.fd);
+        self.driver.accept_start(listener.key);
     }
 
     pub(super) fn bind_datagram(&mut self) -> (Endpoint, SockAddr) {
@@ -157,7 +165,7 @@ impl<F: Fixture> Rig<F> {
     pub(super) fn connect(&mut self, addr: &SockAddr) -> Endpoint {
         let fd = self.driver.open_stream(addr).expect("a descriptor is free");
         let endpoint = self.endpoint(fd);
-        self.driver.connect(endpoint.key, endpoint.fd, addr);
+        self.driver.connect(endpoint.key, addr);
         endpoint
     }
 
@@ -179,18 +187,23 @@ impl<F: Fixture> Rig<F> {
 
     /// The next connection of `listener`, registered.
     pub(super) fn accepted(&mut self, listener: Endpoint) -> Endpoint {
-        self.drive("an accepted connection", |rig| !rig.of(listener).accepted.is_empty());
-        let fd = self.of(listener).accepted.remove(0);
+        let fd = self.accepted_fd(listener);
         self.endpoint(fd)
+    }
+
+    /// The descriptor of the next connection of `listener`, not registered yet.
+    pub(super) fn accepted_fd(&mut self, listener: Endpoint) -> RawFd {
+        self.drive("an accepted connection", |rig| !rig.of(listener).accepted.is_empty());
+        self.of(listener).accepted.remove(0)
     }
 
     pub(super) fn recv_start(&mut self, endpoint: Endpoint, class: RecvClass) {
         self.of(endpoint).receiving = true;
-        self.driver.recv_start(endpoint.key, endpoint.fd, class);
+        self.driver.recv_start(endpoint.key, class);
     }
 
     pub(super) fn recv_stop(&mut self, endpoint: Endpoint) {
-        self.driver.recv_stop(endpoint.key, endpoint.fd);
+        self.driver.recv_stop(endpoint.key);
     }
 
     pub(super) fn is_receiving(&mut self, endpoint: Endpoint) -> bool {
@@ -211,8 +224,10 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn send_batch(&mut self, endpoint: Endpoint, batch: SendBatch) {
-        assert!(!std::mem::replace(&mut self.of(endpoint).sending, true));
-        self.driver.send(endpoint.key, endpoint.fd, batch);
+        let record = self.of(endpoint);
+        assert!(!std::mem::replace(&mut record.sending, true));
+        record.segments = batch.segments.len();
+        self.driver.send(endpoint.key, batch);
     }
 
     /// Waits for the outcome of the batch in flight.
@@ -228,7 +243,7 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn shutdown_write(&mut self, endpoint: Endpoint) {
-        self.driver.shutdown_write(endpoint.key, endpoint.fd).expect("the stream is connected");
+        self.driver.shutdown_write(endpoint.key).expect("the stream is connected");
     }
 
     /// Waits for `count` bytes in total and takes them.
@@ -244,7 +259,7 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn close(&mut self, endpoint: Endpoint, abort: bool) {
-        self.driver.close(endpoint.key, endpoint.fd, abort);
+        self.driver.close(endpoint.key, abort);
         self.drive("Closed", |rig| rig.of(endpoint).closed);
     }
 
@@ -282,19 +297,6 @@ pub(super) fn assert_same(got: &[u8], wanted: &[u8]) {
     assert_eq!(got.len(), wanted.len(), "lengths differ");
     let differs = got.iter().zip(wanted).position(|(a, b)| a != b);
     assert_eq!(differs, None, "the first difference is at this byte");
-}
-
-fn key_of(event: &Event) -> Key {
-    match *event {
-        Event::Accepted { key, .. }
-        | Event::AcceptEnded { key, .. }
-        | Event::Connected { key, .. }
-        | Event::Received { key, .. }
-        | Event::Datagram { key, .. }
-        | Event::RecvEnded { key, .. }
-        | Event::Sent { key, .. }
-        | Event::Closed { key } => key,
-    }
 }
 
 const OPTIONS: BindOptions = BindOptions { reuse_port: false, backlog: 64, only_v6: false };

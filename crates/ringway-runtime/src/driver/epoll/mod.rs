@@ -21,7 +21,9 @@ use socket2::SockAddr;
 
 use self::handle::Handle;
 use self::send::Outgoing;
-use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait};
+use super::{
+    BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
+};
 use crate::driver::sockets;
 use crate::limits;
 use crate::sys::Pools;
@@ -77,20 +79,6 @@ impl Epoll {
             skipped: false,
             counters: DriverCounters::default(),
         })
-    }
-
-    /// The handle of `key`, made at its first operation.
-    fn handle(&mut self, key: Key, fd: RawFd) -> &mut Handle {
-        let index = key.index();
-        if self.handles.len() <= index {
-            self.handles.resize_with(index + 1, || Handle::FREE);
-        }
-        let handle = &mut self.handles[index];
-        if handle.key != key {
-            debug_assert!(handle.key == Key::NONE, "slot {index} reused while in use");
-            *handle = Handle::new(key, fd);
-        }
-        handle
     }
 
     /// The handle of `key`; `None` when it is closed, even if its slot is in use again.
@@ -246,8 +234,18 @@ impl Driver for Epoll {
         sockets::set_mode(fd, sockets::Mode::NonBlocking)
     }
 
-    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
-        self.handle(key, fd);
+    fn register(&mut self, key: Key, fd: RawFd) {
+        let index = key.index();
+        if self.handles.len() <= index {
+            self.handles.resize_with(index + 1, || Handle::FREE);
+        }
+        assert!(self.handles[index].key == Key::NONE, "slot {index} is in use");
+        self.handles[index] = Handle::new(key, fd);
+    }
+
+    fn connect(&mut self, key: Key, addr: &SockAddr) {
+        let Some(handle) = self.known(key) else { return };
+        let fd = handle.fd;
         let errno = match self.start_connect(fd, addr) {
             Ok(errno) => errno,
             Err(_under_way) => match self.await_writable(key) {
@@ -261,8 +259,8 @@ impl Driver for Epoll {
         self.early.push(Event::Connected { key, errno });
     }
 
-    fn accept_start(&mut self, key: Key, fd: RawFd) {
-        let handle = self.handle(key, fd);
+    fn accept_start(&mut self, key: Key) {
+        let Some(handle) = self.known(key) else { return };
         handle.accepting = true;
         if handle.readable {
             return self.requeue(key);
@@ -273,14 +271,15 @@ impl Driver for Epoll {
         }
     }
 
-    fn accept_stop(&mut self, key: Key, fd: RawFd) {
-        if std::mem::take(&mut self.handle(key, fd).accepting) {
+    fn accept_stop(&mut self, key: Key) {
+        let Some(handle) = self.known(key) else { return };
+        if std::mem::take(&mut handle.accepting) {
             self.early.push(Event::AcceptEnded { key, errno: libc::ECANCELED });
         }
     }
 
-    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass) {
-        let handle = self.handle(key, fd);
+    fn recv_start(&mut self, key: Key, class: RecvClass) {
+        let Some(handle) = self.known(key) else { return };
         debug_assert!(!handle.receiving, "two receives on one stream");
         handle.receiving = true;
         handle.class = class;
@@ -295,38 +294,41 @@ impl Driver for Epoll {
         }
     }
 
-    fn recv_stop(&mut self, key: Key, fd: RawFd) {
-        if std::mem::take(&mut self.handle(key, fd).receiving) {
+    fn recv_stop(&mut self, key: Key) {
+        let Some(handle) = self.known(key) else { return };
+        if std::mem::take(&mut handle.receiving) {
             self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
         }
     }
 
-    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
-        let handle = self.handle(key, fd);
+    fn send(&mut self, key: Key, batch: SendBatch) {
+        let Some(handle) = self.known(key) else {
+            return self.early.push(batch.refused(key));
+        };
         debug_assert!(handle.outgoing.is_none(), "two batches in flight");
-        if let Some(sent) = self.advance_send(key, Outgoing::new(batch)) {
-            self.early.push(sent);
-        }
+        let told = self.advance_send(key, Outgoing::new(batch));
+        self.early.extend(told);
     }
 
-    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
-        let handle = self.handle(key, fd);
+    fn shutdown_write(&mut self, key: Key) -> io::Result<()> {
+        let handle = self.known(key).ok_or_else(not_open)?;
         if handle.outgoing.is_some() {
             handle.shutdown_after = true;
             return Ok(());
         }
+        let fd = handle.fd;
         self.counters.syscalls += 1;
         sockets::shutdown_write(fd)
     }
 
-    fn close(&mut self, key: Key, fd: RawFd, abort: bool) {
+    fn close(&mut self, key: Key, abort: bool) {
+        let Some(handle) = self.known(key) else { return };
+        let Handle { fd, outgoing, .. } = std::mem::replace(handle, Handle::FREE);
         if abort {
             sockets::reset_on_close(fd);
         }
-        if let Some(handle) = self.known(key) {
-            *handle = Handle::FREE;
-        }
         self.close_unregistered(fd);
+        self.early.extend(outgoing.map(|unsent| unsent.finish(key, libc::ECANCELED)));
         self.early.push(Event::Closed { key });
     }
 
@@ -366,14 +368,6 @@ impl Driver for Epoll {
         self.signalled = false;
         self.serve(events);
         Ok(())
-    }
-
-    fn signal_ring(&mut self, _ring_fd: RawFd) -> bool {
-        false
-    }
-
-    fn ring_fd(&self) -> Option<RawFd> {
-        None
     }
 
     fn counters(&self) -> DriverCounters {

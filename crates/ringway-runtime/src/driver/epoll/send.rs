@@ -21,12 +21,10 @@ impl Epoll {
         let Some(outgoing) = handle.outgoing.take() else {
             return;
         };
-        if let Some(sent) = self.advance_send(key, outgoing) {
-            events.push(sent);
-        }
+        events.extend(self.advance_send(key, outgoing));
     }
 
-    /// Sends as much as the socket takes; `None` while a rest has to wait.
+    /// Sends as much as the socket takes, and tells what it took; `None` where that is nothing.
     pub(super) fn advance_send(&mut self, key: Key, mut outgoing: Outgoing) -> Option<Event> {
         let fd = self.handles[key.index()].fd;
         let errno = match outgoing.advance(fd, &mut self.counters) {
@@ -34,8 +32,9 @@ impl Epoll {
             Progress::Failed(errno) => errno.raw_os_error(),
             Progress::Blocked => match self.await_writable(key) {
                 Ok(()) => {
+                    let bytes = outgoing.tell();
                     self.handles[key.index()].outgoing = Some(outgoing);
-                    return None;
+                    return (bytes > 0).then_some(Event::Progress { key, bytes });
                 }
                 Err(errno) => errno.raw_os_error(),
             },
@@ -45,8 +44,7 @@ impl Epoll {
             // The peer may have closed meanwhile; then there is nothing left to end.
             let _too_late = sockets::shutdown_write(fd);
         }
-        let (bytes, spare) = outgoing.finish();
-        Some(Event::Sent { key, bytes, errno, spare })
+        Some(outgoing.finish(key, errno))
     }
 
     /// Has the next chance to write reported.
@@ -62,7 +60,8 @@ pub(super) struct Outgoing {
     /// The first segment that is not sent completely, and how much of it is.
     segment: usize,
     offset: usize,
-    bytes: usize,
+    /// Accepted by the kernel, and not told of yet.
+    untold: usize,
 }
 
 /// Where an attempt to send has ended.
@@ -75,7 +74,7 @@ pub(super) enum Progress {
 impl Outgoing {
     pub(super) fn new(batch: SendBatch) -> Self {
         debug_assert!(!batch.segments.is_empty());
-        Self { batch, segment: 0, offset: 0, bytes: 0 }
+        Self { batch, segment: 0, offset: 0, untold: 0 }
     }
 
     /// Sends until all is accepted, the socket takes no more, or it fails.
@@ -102,10 +101,14 @@ impl Outgoing {
         }
     }
 
-    /// The bytes that were accepted, and the emptied segment list.
-    pub(super) fn finish(mut self) -> (usize, Vec<Segment>) {
-        self.batch.segments.clear();
-        (self.bytes, self.batch.segments)
+    /// The bytes accepted since the last time.
+    fn tell(&mut self) -> usize {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// What is told of a batch at its end.
+    pub(super) fn finish(mut self, key: Key, errno: i32) -> Event {
+        Event::Sent { key, bytes: self.tell(), errno, segments: self.batch.segments }
     }
 
     /// One call: what the kernel took, and what it was offered.
@@ -142,7 +145,7 @@ impl Outgoing {
 
     /// Takes `sent` bytes off, and the empty segments behind them.
     fn skip(&mut self, mut sent: usize) {
-        self.bytes += sent;
+        self.untold += sent;
         while let Some(segment) = self.batch.segments.get(self.segment) {
             let rest = segment.as_slice().len() - self.offset;
             if sent < rest {

@@ -9,20 +9,21 @@ use crate::driver::{Event, Key};
 
 impl Sim {
     /// Cancels what is in flight; a late cancel lets the descriptor live on for a while.
-    pub(super) fn start_close(&mut self, key: Key, fd: RawFd, abort: bool) {
-        let handle = self.handle(key, fd);
-        debug_assert!(!handle.closing, "closed twice");
+    pub(super) fn start_close(&mut self, key: Key, abort: bool) {
+        let Some(handle) = self.live(key) else { return };
         handle.closing = true;
         self.discard_events(key);
         let late = self.delay(self.config.faults.late_cancels);
         self.schedule.after(late, Action::Closed { key, abort });
     }
 
-    /// What was to be told of a key that is being closed is nobody's any more.
+    /// What was to be told of a key that is being closed is nobody's any more; segments of a send
+    /// still go back.
     fn discard_events(&mut self, key: Key) {
         for event in std::mem::take(&mut self.ready) {
             match event {
                 event if event.key() != key => self.ready.push_back(event),
+                Event::Sent { .. } => self.ready.push_back(event),
                 Event::Accepted { fd, .. } => self.close_descriptor(fd, false),
                 _ => {}
             }
@@ -37,6 +38,7 @@ impl Sim {
             return;
         };
         self.close_descriptor(handle.fd, abort);
+        self.ready.extend(handle.send.map(|send| send.finish(key, libc::ECANCELED)));
         self.ready.push_back(Event::Closed { key });
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use crate::driver::{Key, RecvClass, SendBatch};
+use crate::driver::{Event, Key, RecvClass, SendBatch};
 
 #[derive(Debug)]
 pub(super) struct Handle {
@@ -40,6 +40,8 @@ pub(super) enum Armed {
 pub(super) struct Sending {
     pub(super) batch: SendBatch,
     pub(super) done: usize,
+    /// How much of that its owner has been told of.
+    told: usize,
     pub(super) total: usize,
     /// Between two pieces; an action that ends it is scheduled.
     pub(super) paused: bool,
@@ -81,7 +83,17 @@ impl Repeating {
 impl Sending {
     pub(super) fn new(batch: SendBatch) -> Self {
         let total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
-        Self { batch, done: 0, total, paused: false, outcome: None, ends_write: false }
+        Self { batch, done: 0, told: 0, total, paused: false, outcome: None, ends_write: false }
+    }
+
+    /// The bytes that the owner has not been told of.
+    pub(super) fn tell(&mut self) -> usize {
+        self.done - std::mem::replace(&mut self.told, self.done)
+    }
+
+    /// What is told of a batch at its end.
+    pub(super) fn finish(mut self, key: Key, errno: i32) -> Event {
+        Event::Sent { key, bytes: self.tell(), errno, segments: self.batch.segments }
     }
 
     /// Copies the next `count` bytes out and counts them as sent.

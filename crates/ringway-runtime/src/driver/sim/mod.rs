@@ -39,7 +39,9 @@ use self::handle::{Armed, Handle, Repeating, Sending};
 use self::network::{Datagram, Inbound, Network};
 use self::rng::Rng;
 use self::schedule::Schedule;
-use super::{BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait};
+use super::{
+    BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open,
+};
 use crate::sys::Pools;
 
 /// One simulated network and the operations of one core on it.
@@ -132,23 +134,6 @@ impl Sim {
         self.schedule.now()
     }
 
-    /// The handle of `key`, made at its first operation.
-    fn handle(&mut self, key: Key, fd: RawFd) -> &mut Handle {
-        let index = key.index();
-        if self.handles.len() <= index {
-            self.handles.resize_with(index + 1, || None);
-        }
-        let slot = &mut self.handles[index];
-        if slot.as_ref().is_none_or(|handle| handle.key != key) {
-            debug_assert!(slot.is_none(), "slot {index} reused before it was closed");
-            if let Some(socket) = self.network.socket_mut(fd) {
-                socket.key = Some(key);
-            }
-            *slot = None;
-        }
-        slot.get_or_insert_with(|| Handle::new(key, fd))
-    }
-
     /// The handle of a key that is neither closed nor closing.
     fn live(&mut self, key: Key) -> Option<&mut Handle> {
         self.handles
@@ -223,23 +208,37 @@ impl Driver for Sim {
         true
     }
 
-    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
+    fn register(&mut self, key: Key, fd: RawFd) {
+        let index = key.index();
+        if self.handles.len() <= index {
+            self.handles.resize_with(index + 1, || None);
+        }
+        assert!(self.handles[index].is_none(), "slot {index} is in use");
+        self.handles[index] = Some(Handle::new(key, fd));
+        if let Some(socket) = self.network.socket_mut(fd) {
+            socket.key = Some(key);
+        }
+    }
+
+    fn connect(&mut self, key: Key, addr: &SockAddr) {
         self.counters.syscalls += 1;
-        self.handle(key, fd).connecting = true;
+        let Some(handle) = self.live(key) else { return };
+        handle.connecting = true;
+        let fd = handle.fd;
         self.start_connect(key, fd, addr);
     }
 
-    fn accept_start(&mut self, key: Key, fd: RawFd) {
+    fn accept_start(&mut self, key: Key) {
         self.counters.syscalls += 1;
-        let handle = self.handle(key, fd);
+        let Some(handle) = self.live(key) else { return };
         debug_assert!(!handle.accept.is_on(), "two accepts on one listener");
         handle.accept = Repeating::STARTED;
         self.schedule.after(Duration::ZERO, Action::Accept(key));
     }
 
-    fn accept_stop(&mut self, key: Key, fd: RawFd) {
+    fn accept_stop(&mut self, key: Key) {
         self.counters.syscalls += 1;
-        let handle = self.handle(key, fd);
+        let Some(handle) = self.live(key) else { return };
         if handle.accept.state == Armed::On {
             handle.accept.state = Armed::Stopping;
             let late = self.delay(self.config.faults.late_cancels);
@@ -247,18 +246,18 @@ impl Driver for Sim {
         }
     }
 
-    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass) {
+    fn recv_start(&mut self, key: Key, class: RecvClass) {
         self.counters.syscalls += 1;
-        let handle = self.handle(key, fd);
+        let Some(handle) = self.live(key) else { return };
         debug_assert!(!handle.receive.is_on(), "two receives on one socket");
         handle.class = class;
         handle.receive = Repeating::STARTED;
         self.schedule.after(Duration::ZERO, Action::Receive(key));
     }
 
-    fn recv_stop(&mut self, key: Key, fd: RawFd) {
+    fn recv_stop(&mut self, key: Key) {
         self.counters.syscalls += 1;
-        let handle = self.handle(key, fd);
+        let Some(handle) = self.live(key) else { return };
         if handle.receive.state == Armed::On {
             handle.receive.state = Armed::Stopping;
             let late = self.delay(self.config.faults.late_cancels);
@@ -266,23 +265,26 @@ impl Driver for Sim {
         }
     }
 
-    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
+    fn send(&mut self, key: Key, batch: SendBatch) {
         self.counters.syscalls += 1;
-        let handle = self.handle(key, fd);
+        let Some(handle) = self.live(key) else {
+            return self.ready.push_back(batch.refused(key));
+        };
         debug_assert!(handle.send.is_none(), "two sends in flight on one socket");
         handle.send = Some(Sending::new(batch));
         let delay = self.delay(self.config.faults.delays);
         self.schedule.after(delay, Action::Send(key));
     }
 
-    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
+    fn shutdown_write(&mut self, key: Key) -> io::Result<()> {
         self.counters.syscalls += 1;
+        let fd = self.live(key).ok_or_else(not_open)?.fd;
         self.end_write(key, fd)
     }
 
-    fn close(&mut self, key: Key, fd: RawFd, abort: bool) {
+    fn close(&mut self, key: Key, abort: bool) {
         self.counters.syscalls += 1;
-        self.start_close(key, fd, abort);
+        self.start_close(key, abort);
     }
 
     fn close_unregistered(&mut self, fd: RawFd) {
@@ -298,15 +300,6 @@ impl Driver for Sim {
         self.run_until_event(wait)?;
         self.hand_over(events);
         Ok(())
-    }
-
-    /// Simulated cores are alone on their thread; nobody has a ring to be woken by.
-    fn signal_ring(&mut self, _ring_fd: RawFd) -> bool {
-        false
-    }
-
-    fn ring_fd(&self) -> Option<RawFd> {
-        None
     }
 
     fn counters(&self) -> DriverCounters {

@@ -32,14 +32,12 @@ impl Sim {
     pub(super) fn on_sent(&mut self, key: Key) {
         let Some(handle) = self.live(key) else { return };
         let fd = handle.fd;
-        let Some(mut send) = handle.send.take() else {
+        let Some(send) = handle.send.take() else {
             return;
         };
-        let mut spare = std::mem::take(&mut send.batch.segments);
-        spare.clear();
-        let errno = send.outcome.unwrap_or(0);
-        self.ready.push_back(Event::Sent { key, bytes: send.done, errno, spare });
-        if send.ends_write {
+        let (errno, ends_write) = (send.outcome.unwrap_or(0), send.ends_write);
+        self.ready.push_back(send.finish(key, errno));
+        if ends_write {
             self.send_fin(fd);
         }
     }
@@ -86,6 +84,10 @@ impl Sim {
             return self.finish_send(key, 0);
         }
         self.counters.short_sends += 1;
+        if let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) {
+            let bytes = send.tell();
+            self.ready.push_back(Event::Progress { key, bytes });
+        }
         if short {
             self.pause_send(key);
         }

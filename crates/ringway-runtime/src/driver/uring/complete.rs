@@ -1,9 +1,8 @@
 //! Completions of sends, accepts and connects.
 
 use super::Uring;
-use crate::buf::Segment;
 use crate::driver::{Driver, Event, Key, sockets};
-use crate::sys::{Completion, Progress};
+use crate::sys::{Completion, Outcome, Sent};
 
 impl Uring {
     pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
@@ -12,22 +11,20 @@ impl Uring {
         let owner = self.sends.owner(index);
         let wanted = owner.is_some_and(|key| !self.handles[key.index()].closing);
         match self.sends.complete(&mut self.ring, completion, wanted) {
-            Progress::Resumed => self.counters.short_sends += 1,
-            Progress::Finished { key, bytes, errno, spare } => {
-                self.on_sent(key, bytes, errno, spare, events);
+            Outcome::Resumed { key, bytes } => {
+                self.counters.short_sends += 1;
+                if bytes > 0 {
+                    events.push(Event::Progress { key, bytes });
+                }
             }
+            Outcome::Finished(sent) => self.on_sent(sent, events),
         }
     }
 
     #[inline]
-    pub(super) fn on_sent(
-        &mut self,
-        key: Key,
-        bytes: usize,
-        errno: i32,
-        spare: Vec<Segment>,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn on_sent(&mut self, sent: Sent, events: &mut Vec<Event>) {
+        let Sent { key, bytes, errno, segments } = sent;
+        events.push(Event::Sent { key, bytes, errno, segments });
         let handle = &mut self.handles[key.index()];
         handle.in_flight -= 1;
         handle.sending = false;
@@ -39,7 +36,12 @@ impl Uring {
             // The peer may have closed meanwhile; then there is nothing left to end.
             let _too_late = sockets::shutdown_write(handle.fd);
         }
-        events.push(Event::Sent { key, bytes, errno, spare });
+    }
+
+    /// The cancel that belongs to a close has run.
+    pub(super) fn on_cancelled(&mut self, key: Key, events: &mut Vec<Event>) {
+        self.handles[key.index()].in_flight -= 1;
+        self.close_if_idle(key, events);
     }
 
     pub(super) fn on_accept(&mut self, key: Key, completion: Completion, events: &mut Vec<Event>) {
@@ -62,8 +64,7 @@ impl Uring {
             self.close_if_idle(key, events);
         } else if wanted && completion.result >= 0 {
             self.counters.rearms += 1;
-            let fd = self.handles[key.index()].fd;
-            self.accept_start(key, fd);
+            self.accept_start(key);
         } else {
             let errno = if completion.result < 0 { -completion.result } else { libc::ECANCELED };
             events.push(Event::AcceptEnded { key, errno });

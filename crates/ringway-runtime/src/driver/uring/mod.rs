@@ -16,7 +16,8 @@ use socket2::SockAddr;
 use self::handle::{Handle, Recv};
 use super::gather::Gather;
 use super::{
-    BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, sockets,
+    BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
+    sockets,
 };
 use crate::limits;
 use crate::sys::{BufRing, Completion, Pools, Ring, RingConfig, SendTable};
@@ -31,9 +32,8 @@ mod kind {
     pub(super) const ACCEPT: u8 = 3;
     pub(super) const CONNECT: u8 = 4;
     pub(super) const CANCEL: u8 = 5;
+    pub(super) const CANCEL_ALL: u8 = 7;
     pub(super) const EVENTFD: u8 = 6;
-    pub(super) const SIGNAL_SENT: u8 = 7;
-    pub(super) const SIGNALLED: u8 = 8;
 }
 
 /// One ring, its buffers and what is in flight on it.
@@ -109,18 +109,10 @@ impl Uring {
         self.ring.poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
     }
 
-    /// The handle of `key`, made at its first operation.
-    fn handle(&mut self, key: Key, fd: RawFd) -> &mut Handle {
-        let index = key.index();
-        if self.handles.len() <= index {
-            self.handles.resize(index + 1, Handle::FREE);
-        }
-        let handle = &mut self.handles[index];
-        if handle.key != key {
-            debug_assert!(handle.in_flight == 0, "slot {index} reused while in use");
-            *handle = Handle::new(key, fd);
-        }
-        handle
+    /// The handle of a key that is neither closed nor closing.
+    fn live(&mut self, key: Key) -> Option<&mut Handle> {
+        let handle = self.handles.get_mut(key.index())?;
+        (handle.key == key && !handle.closing).then_some(handle)
     }
 
     fn close_if_idle(&mut self, key: Key, events: &mut Vec<Event>) {
@@ -159,34 +151,46 @@ impl Driver for Uring {
         sockets::set_mode(fd, sockets::Mode::Blocking)
     }
 
-    fn connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
-        self.handle(key, fd).in_flight += 1;
+    fn register(&mut self, key: Key, fd: RawFd) {
+        let index = key.index();
+        if self.handles.len() <= index {
+            self.handles.resize(index + 1, Handle::FREE);
+        }
+        assert!(self.handles[index].key == Key::NONE, "slot {index} is in use");
+        self.handles[index] = Handle::new(key, fd);
+    }
+
+    fn connect(&mut self, key: Key, addr: &SockAddr) {
+        let Some(handle) = self.live(key) else { return };
+        handle.in_flight += 1;
+        let fd = handle.fd;
         self.sends.connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
     }
 
-    fn accept_start(&mut self, key: Key, fd: RawFd) {
-        let handle = self.handle(key, fd);
+    fn accept_start(&mut self, key: Key) {
+        let Some(handle) = self.live(key) else { return };
         handle.accepting = true;
         handle.in_flight += 1;
+        let fd = handle.fd;
         self.ring.accept_multishot(fd, tag(kind::ACCEPT, key.bits()));
     }
 
-    fn accept_stop(&mut self, key: Key, fd: RawFd) {
-        let handle = self.handle(key, fd);
+    fn accept_stop(&mut self, key: Key) {
+        let Some(handle) = self.live(key) else { return };
         if std::mem::take(&mut handle.accepting) {
             self.ring.cancel(tag(kind::ACCEPT, key.bits()), tag(kind::CANCEL, 0));
         }
     }
 
-    fn recv_start(&mut self, key: Key, fd: RawFd, class: RecvClass) {
-        let handle = self.handle(key, fd);
+    fn recv_start(&mut self, key: Key, class: RecvClass) {
+        let Some(handle) = self.live(key) else { return };
         debug_assert_eq!(handle.recv, Recv::Off, "two receives on one stream");
         handle.class = class;
         self.arm_recv(key);
     }
 
-    fn recv_stop(&mut self, key: Key, fd: RawFd) {
-        let handle = self.handle(key, fd);
+    fn recv_stop(&mut self, key: Key) {
+        let Some(handle) = self.live(key) else { return };
         match handle.recv {
             Recv::Armed => {
                 handle.recv = Recv::Stopping;
@@ -200,38 +204,46 @@ impl Driver for Uring {
         }
     }
 
-    fn send(&mut self, key: Key, fd: RawFd, batch: SendBatch) {
-        let handle = self.handle(key, fd);
+    fn send(&mut self, key: Key, batch: SendBatch) {
+        let Some(handle) = self.live(key) else {
+            return self.early.push(batch.refused(key));
+        };
         handle.in_flight += 1;
         handle.sending = true;
+        let fd = handle.fd;
         self.urgent |= batch.urgent;
         self.sends.send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
     }
 
-    fn shutdown_write(&mut self, key: Key, fd: RawFd) -> io::Result<()> {
-        let handle = self.handle(key, fd);
+    fn shutdown_write(&mut self, key: Key) -> io::Result<()> {
+        let handle = self.live(key).ok_or_else(not_open)?;
         if handle.sending {
             handle.shutdown_after = true;
             return Ok(());
         }
+        let fd = handle.fd;
         self.counters.syscalls += 1;
         sockets::shutdown_write(fd)
     }
 
-    fn close(&mut self, key: Key, fd: RawFd, abort: bool) {
+    fn close(&mut self, key: Key, abort: bool) {
+        let Some(handle) = self.live(key) else { return };
+        handle.closing = true;
+        handle.accepting = false;
+        let (fd, recv) = (handle.fd, handle.recv);
         if abort {
             sockets::reset_on_close(fd);
         }
-        let handle = self.handle(key, fd);
-        handle.closing = true;
-        handle.accepting = false;
-        let (recv, in_flight) = (handle.recv, handle.in_flight);
         if recv == Recv::Parked {
             // Arming it again now would keep the key from closing.
             self.unpark(key);
         }
-        if in_flight > 0 {
-            self.ring.cancel_fd(fd, tag(kind::CANCEL, 0));
+        let handle = &mut self.handles[key.index()];
+        if handle.in_flight > 0 {
+            // The cancel names the descriptor, so it counts: until it has run, nobody else may get
+            // that number.
+            handle.in_flight += 1;
+            self.ring.cancel_fd(fd, tag(kind::CANCEL_ALL, key.bits()));
         } else {
             let mut events = std::mem::take(&mut self.early);
             self.close_if_idle(key, &mut events);
@@ -264,15 +276,6 @@ impl Driver for Uring {
         self.gather.goal() > 1
     }
 
-    fn signal_ring(&mut self, ring_fd: RawFd) -> bool {
-        self.ring.message_ring(ring_fd, tag(kind::SIGNALLED, 0), tag(kind::SIGNAL_SENT, 0));
-        true
-    }
-
-    fn ring_fd(&self) -> Option<RawFd> {
-        Some(self.ring.fd())
-    }
-
     fn counters(&self) -> DriverCounters {
         self.counters
     }
@@ -289,17 +292,20 @@ impl Drop for Uring {
         for index in 0..self.handles.len() {
             let handle = self.handles[index];
             if handle.key != Key::NONE && !handle.closing {
-                self.close(handle.key, handle.fd, true);
+                self.close(handle.key, true);
             }
         }
         let deadline = Instant::now() + limits::TEARDOWN_WAIT;
+        // Dropped last: a segment's destructor may panic.
+        let mut batches = Vec::new();
         let mut events = Vec::new();
         let open = |driver: &Self| driver.handles.iter().any(|handle| handle.in_flight > 0);
         while open(self) && Instant::now() < deadline {
             if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
                 break;
             }
-            events.clear();
+            let ended = events.drain(..).filter(|event| matches!(event, Event::Sent { .. }));
+            batches.extend(ended);
         }
         if open(self) {
             tracing::error!("io_uring operations outlive their core; its buffers are leaked");

@@ -67,8 +67,8 @@ impl Uring {
     /// Every send of the last enter of which no completion came was taken whole.
     pub(super) fn settle(&mut self, events: &mut Vec<Event>) {
         let data = tag(kind::SEND, 0);
-        while let Some((key, bytes, spare)) = self.sends.settle(&mut self.ring, data) {
-            self.on_sent(key, bytes, 0, spare, events);
+        while let Some(sent) = self.sends.settle(&mut self.ring, data) {
+            self.on_sent(sent, events);
         }
     }
 
@@ -80,7 +80,8 @@ impl Uring {
             kind::ACCEPT => self.on_accept(key, completion, events),
             kind::CONNECT => self.on_connect(completion, events),
             kind::EVENTFD => self.on_eventfd(completion),
-            kind::CANCEL | kind::SIGNAL_SENT | kind::SIGNALLED => {}
+            kind::CANCEL_ALL => self.on_cancelled(key, events),
+            kind::CANCEL => {}
             unknown => debug_assert!(false, "completion of unknown kind {unknown}"),
         }
     }

@@ -76,7 +76,7 @@ fn accepting_stops_and_starts_again() {
     let mut lab = Lab::new(SimConfig::new(5));
     let (listener, addr) = lab.listen();
     lab.turn(Wait::Poll);
-    lab.sim.accept_stop(listener, lab.fd(listener));
+    lab.sim.accept_stop(listener);
     let events = lab.settle();
     let [Event::AcceptEnded { errno: libc::ECANCELED, .. }] = events[..] else {
         panic!("{events:?}");

@@ -62,7 +62,7 @@ fn a_connected_socket_needs_no_address() {
     lab.send(client, "nowhere");
     assert_eq!(errno(&lab.settle()), Some(libc::EDESTADDRREQ));
     let fd = lab.fd(client);
-    lab.sim.connect(client, fd, &server_addr);
+    lab.sim.connect(client, &server_addr);
     let mut events = Vec::new();
     lab.sim.turn(crate::driver::Wait::Poll, &mut events).unwrap();
     assert!(matches!(events[..], [Event::Connected { errno: 0, .. }]), "{events:?}");

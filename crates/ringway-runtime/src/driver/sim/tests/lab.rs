@@ -61,6 +61,7 @@ impl Lab {
             closed: false,
         };
         self.books.insert(key.bits(), book);
+        self.sim.register(key, fd);
         key
     }
 
@@ -76,7 +77,7 @@ impl Lab {
         let fd = self.sim.open_stream(addr).unwrap();
         let key = self.register(fd);
         self.book(key).connects += 1;
-        self.sim.connect(key, fd, addr);
+        self.sim.connect(key, addr);
         key
     }
 
@@ -99,16 +100,16 @@ impl Lab {
 
     pub(super) fn accept_start(&mut self, key: Key) {
         self.book(key).accepts += 1;
-        self.sim.accept_start(key, self.fd(key));
+        self.sim.accept_start(key);
     }
 
     pub(super) fn recv_start(&mut self, key: Key, class: RecvClass) {
         self.book(key).receives += 1;
-        self.sim.recv_start(key, self.fd(key), class);
+        self.sim.recv_start(key, class);
     }
 
     pub(super) fn recv_stop(&mut self, key: Key) {
-        self.sim.recv_stop(key, self.fd(key));
+        self.sim.recv_stop(key);
     }
 
     pub(super) fn send(&mut self, key: Key, bytes: impl Into<Vec<u8>>) {
@@ -120,11 +121,11 @@ impl Lab {
 
     pub(super) fn send_batch(&mut self, key: Key, batch: SendBatch) {
         self.book(key).sends += 1;
-        self.sim.send(key, self.fd(key), batch);
+        self.sim.send(key, batch);
     }
 
     pub(super) fn shutdown_write(&mut self, key: Key) {
-        self.sim.shutdown_write(key, self.fd(key)).unwrap();
+        self.sim.shutdown_write(key).unwrap();
     }
 
     pub(super) fn close(&mut self, key: Key) {
@@ -137,7 +138,7 @@ impl Lab {
 
     fn close_how(&mut self, key: Key, abort: bool) {
         self.book(key).closing = true;
-        self.sim.close(key, self.fd(key), abort);
+        self.sim.close(key, abort);
     }
 
     /// One turn, its events checked.
@@ -188,7 +189,8 @@ impl Lab {
         self.trace.push(format!("{:?} {}", self.sim.elapsed(), line(event)));
         let book = self.book(event.key());
         assert!(!book.closed, "after Closed: {event:?}");
-        assert!(!book.closing || matches!(event, Event::Closed { .. }), "after close: {event:?}");
+        let ends = matches!(event, Event::Sent { .. } | Event::Closed { .. });
+        assert!(!book.closing || ends, "after close: {event:?}");
         let owed = match event {
             Event::Accepted { .. } => return assert!(book.accepts > 0, "{event:?}"),
             Event::Received { data, .. } => {
@@ -199,8 +201,9 @@ impl Lab {
             Event::AcceptEnded { .. } => &mut book.accepts,
             Event::Connected { .. } => &mut book.connects,
             Event::RecvEnded { .. } => &mut book.receives,
-            Event::Sent { spare, .. } => {
-                assert!(spare.is_empty());
+            Event::Progress { .. } => return assert!(book.sends > 0, "{event:?}"),
+            Event::Sent { segments, .. } => {
+                assert!(!segments.is_empty(), "segments were dropped inside");
                 &mut book.sends
             }
             Event::Closed { .. } => {
