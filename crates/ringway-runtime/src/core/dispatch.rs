@@ -77,13 +77,13 @@ impl Core {
     fn on_progress(&self, key: Key, bytes: usize) {
         self.shared.counters.sent(bytes);
         let now = self.now();
-        let writer = self.with_stream(key, |state| {
+        let writers = self.with_stream(key, |state| {
             state.outbox.progressed(bytes);
             state.last_active = now;
             let drained = state.outbox.bytes() <= state.limits.send_low_water;
-            state.writer.take_if(|_| drained)
+            if drained { state.writers.take() } else { Waiters::default() }
         });
-        wake(writer.flatten());
+        writers.unwrap_or_default().wake();
     }
 
     fn on_sent(&self, key: Key, bytes: usize, errno: i32) {
