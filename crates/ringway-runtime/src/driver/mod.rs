@@ -16,8 +16,8 @@
 //!   when a buffer has come back.
 //! * Send: at most one batch is in flight per key; each is answered by exactly one `Sent`, after
 //!   all of it was accepted by the kernel, after the first error, or when `close` has ended it.
-//!   Short sends are resumed inside; each part that the kernel takes before the last is told by
-//!   `Progress`. Segments come back uncleared: dropping one may run code of a user.
+//!   Short sends are resumed inside. A batch that has to wait for its peer says so by `Progress`,
+//!   and each part that the kernel takes before the last is told by it. Segments come back uncleared: dropping one may run code of a user.
 //! * `close` cancels what is in flight, closes the descriptor after the last completion and answers
 //!   with `Closed`, the last event of that key. Until then only a batch that was in flight is told
 //!   of; bytes that arrive meanwhile are dropped.
@@ -141,7 +141,8 @@ pub(crate) enum Event {
     Datagram { key: Key, data: View, from: Option<Box<SockAddr>> },
     /// The last event of a receive.
     RecvEnded { key: Key, end: RecvEnd },
-    /// The kernel has accepted this many further bytes of a batch, which goes on.
+    /// The kernel has accepted this many further bytes of a batch, perhaps none; the rest waits for
+    /// the peer. A batch that is taken at once has none of these, and its `Sent` may come later.
     Progress { key: Key, bytes: usize },
     /// The outcome of a batch: bytes accepted since the last `Progress`, and zero or an error
     /// number. The segments come back as they were; whoever gets them drops them outside of every

@@ -220,6 +220,7 @@ pub(super) fn blocked_send_completes_once<F: Fixture>(rig: &mut Rig<F>) {
     rig.send(client, vec![first.to_vec().into(), second.to_vec().into()]);
     rig.settle();
     assert_eq!(rig.of(client).sent, [], "nobody reads");
+    assert!(!rig.of(client).progress.is_empty(), "a batch that waits has to say so");
     rig.recv_start(server, RecvClass::Bulk);
     assert_same(&rig.received(server, wanted.len()), &wanted);
     assert_eq!(rig.sent(client), (wanted.len(), 0));

@@ -24,7 +24,7 @@ impl Epoll {
         events.extend(self.advance_send(key, outgoing));
     }
 
-    /// Sends as much as the socket takes, and tells what it took; `None` where that is nothing.
+    /// Sends as much as the socket takes, and tells what it took; `None` where that is nothing again.
     pub(super) fn advance_send(&mut self, key: Key, mut outgoing: Outgoing) -> Option<Event> {
         let fd = self.handles[key.index()].fd;
         let errno = match outgoing.advance(fd, &mut self.counters) {
@@ -33,8 +33,9 @@ impl Epoll {
             Progress::Blocked => match self.await_writable(key) {
                 Ok(()) => {
                     let bytes = outgoing.tell();
+                    let waited = std::mem::replace(&mut outgoing.waits, true);
                     self.handles[key.index()].outgoing = Some(outgoing);
-                    return (bytes > 0).then_some(Event::Progress { key, bytes });
+                    return (bytes > 0 || !waited).then_some(Event::Progress { key, bytes });
                 }
                 Err(errno) => errno.raw_os_error(),
             },
@@ -62,6 +63,8 @@ pub(super) struct Outgoing {
     offset: usize,
     /// Accepted by the kernel, and not told of yet.
     untold: usize,
+    /// It was told that this batch waits for its peer.
+    waits: bool,
 }
 
 /// Where an attempt to send has ended.
@@ -74,7 +77,7 @@ pub(super) enum Progress {
 impl Outgoing {
     pub(super) fn new(batch: SendBatch) -> Self {
         debug_assert!(!batch.segments.is_empty());
-        Self { batch, segment: 0, offset: 0, untold: 0 }
+        Self { batch, segment: 0, offset: 0, untold: 0, waits: false }
     }
 
     /// Sends until all is accepted, the socket takes no more, or it fails.

@@ -43,6 +43,8 @@ pub(super) struct Sending {
     /// How much of that its owner has been told of.
     told: usize,
     pub(super) total: usize,
+    /// It was told that this batch waits for its peer.
+    pub(super) waits: bool,
     /// Between two pieces; an action that ends it is scheduled.
     pub(super) paused: bool,
     /// The answer is scheduled: zero, or an error number.
@@ -83,7 +85,16 @@ impl Repeating {
 impl Sending {
     pub(super) fn new(batch: SendBatch) -> Self {
         let total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
-        Self { batch, done: 0, told: 0, total, paused: false, outcome: None, ends_write: false }
+        Self {
+            batch,
+            done: 0,
+            told: 0,
+            total,
+            waits: false,
+            paused: false,
+            outcome: None,
+            ends_write: false,
+        }
     }
 
     /// The bytes that the owner has not been told of.

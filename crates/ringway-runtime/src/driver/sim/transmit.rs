@@ -75,7 +75,7 @@ impl Sim {
         let rest = send.total - send.done;
         let fits = rest.min(room);
         if fits == 0 && rest > 0 {
-            return;
+            return self.tell_progress(key);
         }
         let short = fits > 1 && self.chance(self.config.faults.short_sends);
         let count = if short { self.rng.one_to(fits - 1) } else { fits };
@@ -84,12 +84,20 @@ impl Sim {
             return self.finish_send(key, 0);
         }
         self.counters.short_sends += 1;
-        if let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) {
-            let bytes = send.tell();
-            self.ready.push_back(Event::Progress { key, bytes });
-        }
+        self.tell_progress(key);
         if short {
             self.pause_send(key);
+        }
+    }
+
+    /// Tells what was taken of a batch that goes on, and once that it has to wait.
+    fn tell_progress(&mut self, key: Key) {
+        let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) else {
+            return;
+        };
+        let (bytes, waited) = (send.tell(), std::mem::replace(&mut send.waits, true));
+        if bytes > 0 || !waited {
+            self.ready.push_back(Event::Progress { key, bytes });
         }
     }
 

@@ -13,9 +13,7 @@ impl Uring {
         match self.sends.complete(&mut self.ring, completion, wanted) {
             Outcome::Resumed { key, bytes } => {
                 self.counters.short_sends += 1;
-                if bytes > 0 {
-                    events.push(Event::Progress { key, bytes });
-                }
+                events.push(Event::Progress { key, bytes });
             }
             Outcome::Finished(sent) => self.on_sent(sent, events),
         }
