@@ -1,15 +1,17 @@
 //! Addresses as people write them, and as the kernel tells them.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ringway_runtime::spawn_blocking;
 use socket2::SockAddr;
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;
+use crate::look_up::look_up;
 
 /// Where to listen or to connect to.
 ///
@@ -43,7 +45,12 @@ pub struct Authority {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Host {
-    Ip(IpAddr),
+    Ip {
+        ip: IpAddr,
+        /// The number of the interface on which a link-local address of IPv6 means something; 0 for
+        /// every other address.
+        scope: u32,
+    },
     Name(String),
 }
 
@@ -81,36 +88,59 @@ impl Address {
         self
     }
 
+    /// The file of a Unix socket; `None` for one that has a name instead (`unix://@name`), and for an
+    /// internet address.
+    pub fn unix_file(&self) -> Option<&Path> {
+        match self {
+            Self::Unix(path) => abstract_name(path).is_none().then_some(path),
+            Self::Tcp(_) | Self::Udp(_) | Self::Tls(_) => None,
+        }
+    }
+
     /// The internet addresses of the host, in the resolver's order. A name is looked up on the
-    /// blocking pool.
+    /// blocking pool; everyone who asks for the same one meanwhile shares the look-up.
     ///
     /// # Errors
     /// [`is_address`](Error::is_address) for a Unix address or a name that does not resolve;
-    /// [`is_limit`](Error::is_limit) when the blocking pool is full.
+    /// [`is_limit`](Error::is_limit) when the blocking pool is full, or too many names wait.
     pub async fn resolve(&self) -> Result<Vec<SocketAddr>> {
-        let Some(Authority { host, port }) = self.authority() else {
-            return Err(self.error("a Unix socket has no internet address"));
-        };
-        let name = match host {
-            Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, *port)]),
-            Host::Name(name) => name.clone(),
-        };
-        let port = *port;
-        let look_up = move || (&*name, port).to_socket_addrs().map(Vec::from_iter);
-        let task = spawn_blocking(look_up)
-            .map_err(|error| Error::with_source(Kind::Limit, "name look-up", error))?;
-        let found = task.await.map_err(|_panic| self.error("the name look-up panicked"))?;
-        self.checked(found)
+        match self.host()? {
+            (Host::Ip { ip, scope }, port) => Ok(vec![with_scope(*ip, port, *scope)]),
+            (Host::Name(name), port) => {
+                let mut found = self.checked(look_up(name).await?)?;
+                found.iter_mut().for_each(|address| address.set_port(port));
+                Ok(found)
+            }
+        }
     }
 
     /// As [`resolve`](Self::resolve), on the calling thread.
     pub(crate) fn resolve_blocking(&self) -> Result<Vec<SocketAddr>> {
-        match self.authority() {
-            None => Err(self.error("a Unix socket has no internet address")),
-            Some(Authority { host: Host::Ip(ip), port }) => Ok(vec![SocketAddr::new(*ip, *port)]),
-            Some(Authority { host: Host::Name(name), port }) => {
-                self.checked((&**name, *port).to_socket_addrs().map(Vec::from_iter))
+        match self.host()? {
+            (Host::Ip { ip, scope }, port) => Ok(vec![with_scope(*ip, port, *scope)]),
+            (Host::Name(name), port) => {
+                self.checked((&**name, port).to_socket_addrs().map(Vec::from_iter))
             }
+        }
+    }
+
+    /// The address as the kernel takes it: all of a host's, in the resolver's order, or the one of a
+    /// Unix socket. A name is looked up on the calling thread.
+    ///
+    /// # Errors
+    /// [`is_address`](Error::is_address) when a name does not resolve, or the kernel cannot have such
+    /// a path.
+    pub fn to_sock_addrs(&self) -> Result<Vec<SockAddr>> {
+        match self {
+            Self::Unix(path) => Ok(vec![unix_sock_addr(path)?]),
+            _ => Ok(self.resolve_blocking()?.into_iter().map(SockAddr::from).collect()),
+        }
+    }
+
+    fn host(&self) -> Result<(&Host, u16)> {
+        match self.authority() {
+            Some(Authority { host, port }) => Ok((host, *port)),
+            None => Err(self.error("a Unix socket has no internet address")),
         }
     }
 
@@ -138,7 +168,10 @@ impl Authority {
     pub fn new(host: &str, port: u16) -> Result<Self> {
         let text = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if let Ok(ip) = text.parse() {
-            return Ok(Self { host: Host::Ip(ip), port });
+            return Ok(Self { host: Host::Ip { ip, scope: 0 }, port });
+        }
+        if let Ok(scoped) = format!("[{text}]:{port}").parse::<SocketAddrV6>() {
+            return Ok(SocketAddr::V6(scoped).into());
         }
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
         if host.is_empty() || host.len() > limits::HOST_LEN_MAX || !host.chars().all(is_plain) {
@@ -147,10 +180,10 @@ impl Authority {
         Ok(Self { host: Host::Name(host.to_owned()), port })
     }
 
-    /// The host without brackets.
+    /// The host, without brackets and without the scope of a link-local address.
     pub fn host(&self) -> String {
         match &self.host {
-            Host::Ip(ip) => ip.to_string(),
+            Host::Ip { ip, .. } => ip.to_string(),
             Host::Name(name) => name.clone(),
         }
     }
@@ -161,14 +194,40 @@ impl Authority {
     }
 }
 
+fn with_scope(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
+    match ip {
+        IpAddr::V4(_) => SocketAddr::new(ip, port),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, scope).into(),
+    }
+}
+
 /// The kernel's form of a Unix address.
 pub(crate) fn unix_sock_addr(path: &Path) -> Result<SockAddr> {
-    let name = path.to_string_lossy();
-    let made = match name.strip_prefix('@') {
-        Some(name) => SockAddr::unix(format!("\0{name}")),
+    let bad = |why: &str| Error::new(Kind::Address, format!("unix://{}: {why}", path.display()));
+    if let Some(why) = no_unix_address(path.as_os_str().as_bytes()) {
+        return Err(bad(why));
+    }
+    let made = match abstract_name(path) {
+        Some(name) => SockAddr::unix(OsStr::from_bytes(&[b"\0", name].concat())),
         None => SockAddr::unix(path),
     };
-    made.map_err(|error| Error::with_source(Kind::Address, format!("unix://{name}"), error))
+    made.map_err(|error| bad(&error.to_string()))
+}
+
+/// The name of a Unix socket that has no file. Everywhere it is written with `@` in front.
+fn abstract_name(path: &Path) -> Option<&[u8]> {
+    path.as_os_str().as_bytes().strip_prefix(b"@")
+}
+
+/// Why the kernel cannot have this path, or would take another one for it.
+fn no_unix_address(path: &[u8]) -> Option<&'static str> {
+    match path {
+        b"" => Some("the path is missing"),
+        b"@" => Some("the name is missing"),
+        _ if path.len() > limits::UNIX_PATH_LEN_MAX => Some("the path is too long"),
+        _ if path.contains(&0) => Some("the path has a zero byte"),
+        _ => None,
+    }
 }
 
 impl FromStr for Address {
@@ -180,10 +239,9 @@ impl FromStr for Address {
             .split_once("://")
             .ok_or_else(|| bad("write tcp://host:port, udp://…, tls://… or unix:///path"))?;
         if scheme == "unix" {
-            return match rest.len() {
-                0 => Err(bad("the path is missing")),
-                len if len > limits::UNIX_PATH_LEN_MAX => Err(bad("the path is too long")),
-                _ => Ok(Self::Unix(rest.into())),
+            return match no_unix_address(rest.as_bytes()) {
+                Some(why) => Err(bad(why)),
+                None => Ok(Self::Unix(rest.into())),
             };
         }
         let (host, port) = rest.rsplit_once(':').ok_or_else(|| bad("the port is missing"))?;
@@ -225,7 +283,7 @@ impl From<&Address> for Address {
     }
 }
 
-/// A TCP address.
+/// A TCP address, with the scope that a link-local one has.
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address.into())
@@ -234,7 +292,11 @@ impl From<SocketAddr> for Address {
 
 impl From<SocketAddr> for Authority {
     fn from(address: SocketAddr) -> Self {
-        Self { host: Host::Ip(address.ip()), port: address.port() }
+        let scope = match address {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(address) => address.scope_id(),
+        };
+        Self { host: Host::Ip { ip: address.ip(), scope }, port: address.port() }
     }
 }
 
@@ -252,7 +314,7 @@ impl fmt::Display for Address {
 impl fmt::Display for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
-            Host::Ip(ip) => SocketAddr::new(*ip, self.port).fmt(f),
+            Host::Ip { ip, scope } => with_scope(*ip, self.port, *scope).fmt(f),
             Host::Name(name) => write!(f, "{name}:{}", self.port),
         }
     }
@@ -282,7 +344,7 @@ impl From<SockAddr> for Endpoint {
             return Self::Unix(path.to_owned());
         }
         match address.as_abstract_namespace() {
-            Some(name) => Self::Unix(format!("@{}", String::from_utf8_lossy(name)).into()),
+            Some(name) => Self::Unix(OsString::from_vec([b"@", name].concat()).into()),
             None => Self::Unnamed,
         }
     }
@@ -309,6 +371,7 @@ mod tests {
             "tcp://[::]:0",
             "udp://localhost:53",
             "tls://example.org:443",
+            "tcp://[fe80::1%7]:80",
             "unix:///run/ringway.sock",
             "unix://@ringway",
         ];
@@ -329,7 +392,10 @@ mod tests {
             ("tcp://:1", "`` is no host name"),
             ("tcp://::1:1", "stands in brackets"),
             ("tcp://a b:1", "`a b` is no host name"),
+            ("tcp://[fe80::1%]:1", "no host name"),
             ("unix://", "the path is missing"),
+            ("unix://@", "the name is missing"),
+            ("unix:///a\0b", "zero byte"),
         ];
         for (text, why) in cases {
             let error = text.parse::<Address>().expect_err(text);
@@ -353,9 +419,34 @@ mod tests {
     }
 
     #[test]
+    fn the_scope_of_a_link_local_address_is_kept() {
+        let socket: SocketAddr = "[fe80::1%7]:80".parse().expect("an address");
+        let read: Address = "tcp://[fe80::1%7]:80".parse().expect("the same");
+        assert_eq!(Address::from(socket), read);
+        assert_ne!(read, "tcp://[fe80::1]:80".parse().expect("another"));
+        assert_eq!(read.resolve_blocking().expect("a number"), [socket]);
+        assert_eq!(read.authority().map(Authority::host).as_deref(), Some("fe80::1"));
+    }
+
+    #[test]
     fn the_kernels_names_are_told_apart() {
         let of = |text: &str| Endpoint::from(unix_sock_addr(Path::new(text)).expect("short"));
         assert_eq!(of("/run/x").to_string(), "/run/x");
         assert_eq!(of("@x").to_string(), "@x");
+        let file = |text: &str| text.parse::<Address>().expect(text).unix_file().map(PathBuf::from);
+        assert_eq!(file("unix:///run/x"), Some("/run/x".into()));
+        assert_eq!(file("unix://@x"), None);
+        assert_eq!(file("tcp://127.0.0.1:1"), None);
+    }
+
+    #[test]
+    fn every_address_has_a_form_that_the_kernel_takes() {
+        let of = |address: Address| address.to_sock_addrs().map(|found| found[0].clone());
+        let named = of("unix://@x".parse().expect("a name")).expect("short");
+        assert_eq!(named.as_abstract_namespace(), Some(&b"x"[..]));
+        let number: SocketAddr = "127.0.0.1:7".parse().expect("an address");
+        assert_eq!(of(number.into()).expect("a number").as_socket(), Some(number));
+        // Not by way of a text, so that nobody has checked it before.
+        assert!(of(Address::Unix("/a\0b".into())).is_err_and(|error| error.is_address()));
     }
 }

@@ -10,6 +10,7 @@ mod group;
 mod handler;
 mod keepalive;
 mod limits;
+mod look_up;
 mod requester;
 mod server;
 mod session;

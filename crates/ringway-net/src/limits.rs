@@ -41,6 +41,14 @@ pub(crate) const HIGH_WATER_MIN: usize = 1_024;
 /// Longest host name in an address: the bound of DNS.
 pub(crate) const HOST_LEN_MAX: usize = 253;
 
+/// Names looked up at once: a quarter of the blocking pool's threads, so that silent name servers,
+/// which hold each for half a minute, leave the others to the program.
+pub(crate) const LOOK_UPS_AT_ONCE: usize = 8;
+
+/// Names that wait to be looked up: a core's clients all at once. Whoever comes behind that is told
+/// so instead of waiting for an answer that would come too late.
+pub(crate) const LOOK_UPS_WAITING_MAX: usize = 1_024;
+
 /// Longest path of a Unix socket: the kernel's field of 108 bytes with its end mark.
 pub(crate) const UNIX_PATH_LEN_MAX: usize = 107;
 

@@ -1,0 +1,314 @@
+//! Names looked up beside the cores: a few at a time, and each once for all who ask for it.
+//!
+//! The system's resolver blocks for as long as its name servers are silent: half a minute and
+//! more, long after whoever asked has given up. So look-ups hold only some threads of the blocking
+//! pool, and a client that tries again joins the look-up that is under way instead of holding
+//! another thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use ringway_runtime::spawn_blocking;
+
+use crate::error::{Error, Kind, Result};
+use crate::limits;
+
+/// The addresses of a name, with port 0, or why the resolver has none.
+///
+/// # Errors
+/// When too many names wait, or the blocking pool is full.
+pub(crate) async fn look_up(name: &str) -> Result<io::Result<Vec<SocketAddr>>> {
+    static OF_THE_PROCESS: LazyLock<LookUps> = LazyLock::new(|| LookUps::new(resolve));
+    let found = OF_THE_PROCESS.ask(name)?.await;
+    Ok(found.map_err(|error| io::Error::new(error.kind(), error)))
+}
+
+fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
+    (name, 0).to_socket_addrs().map(Vec::from_iter)
+}
+
+/// All that are under way, and how they are made.
+struct LookUps {
+    resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
+    table: Mutex<Table>,
+    /// Jobs of the blocking pool that serve the queue: at least one while there is a name in it.
+    /// Changed under the table's lock, except when a job is dropped before it has begun.
+    workers: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Table {
+    under_way: HashMap<String, Arc<LookUp>>,
+    /// Names that no worker has taken yet, in order.
+    queue: VecDeque<String>,
+}
+
+/// One name that is being looked up, or waits for that.
+#[derive(Default)]
+struct LookUp {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    found: Option<Found>,
+    waiting: Vec<(usize, Waker)>,
+    /// The number of the next who waits.
+    next: usize,
+}
+
+/// What the resolver said, for all who have asked.
+type Found = Result<Vec<SocketAddr>, Arc<io::Error>>;
+
+impl LookUps {
+    fn new(resolve: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Self {
+        Self { resolve, table: Mutex::default(), workers: AtomicUsize::new(0) }
+    }
+
+    fn ask(&'static self, name: &str) -> Result<Answer> {
+        let mut table = lock(&self.table);
+        if let Some(under_way) = table.under_way.get(name) {
+            return Ok(Answer::of(under_way));
+        }
+        if table.queue.len() >= limits::LOOK_UPS_WAITING_MAX {
+            let what = format!("{} names wait to be looked up already", table.queue.len());
+            return Err(Error::new(Kind::Limit, what));
+        }
+        let look_up = Arc::<LookUp>::default();
+        table.under_way.insert(name.to_owned(), Arc::clone(&look_up));
+        table.queue.push_back(name.to_owned());
+        let answer = Answer::of(&look_up);
+        drop(look_up);
+        if let Err(error) = self.add_worker()
+            && self.workers.load(Ordering::Relaxed) == 0
+        {
+            table.queue.clear();
+            table.under_way.remove(name);
+            return Err(error);
+        }
+        Ok(answer)
+    }
+
+    /// Has one job more serve the queue, if there may be one more.
+    fn add_worker(&'static self) -> Result {
+        if self.workers.load(Ordering::Relaxed) >= limits::LOOK_UPS_AT_ONCE {
+            return Ok(());
+        }
+        self.workers.fetch_add(1, Ordering::Relaxed);
+        let worker = Worker { look_ups: self, counted: true };
+        let begun = spawn_blocking(move || worker.serve());
+        begun.map(drop).map_err(|error| Error::with_source(Kind::Limit, "name look-up", error))
+    }
+
+    /// The next name that somebody still waits for.
+    fn next(&self, worker: &mut Worker) -> Option<(String, Arc<LookUp>)> {
+        let mut table = lock(&self.table);
+        while let Some(name) = table.queue.pop_front() {
+            let under_way = &table.under_way[&name];
+            if Arc::strong_count(under_way) > 1 {
+                return Some((name, Arc::clone(under_way)));
+            }
+            table.under_way.remove(&name);
+        }
+        worker.leave();
+        None
+    }
+}
+
+/// A job of the blocking pool.
+struct Worker {
+    look_ups: &'static LookUps,
+    counted: bool,
+}
+
+impl Worker {
+    fn serve(mut self) {
+        let look_ups = self.look_ups;
+        while let Some((name, look_up)) = look_ups.next(&mut self) {
+            let found = (look_ups.resolve)(&name).map_err(Arc::new);
+            lock(&look_ups.table).under_way.remove(&name);
+            look_up.tell(found);
+        }
+    }
+
+    fn leave(&mut self) {
+        if std::mem::take(&mut self.counted) {
+            self.look_ups.workers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl LookUp {
+    fn tell(&self, found: Found) {
+        let mut state = lock(&self.state);
+        state.found = Some(found);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+/// Waits for what a look-up finds.
+struct Answer {
+    look_up: Arc<LookUp>,
+    number: usize,
+}
+
+impl Answer {
+    fn of(look_up: &Arc<LookUp>) -> Self {
+        let mut state = lock(&look_up.state);
+        state.next += 1;
+        Self { look_up: Arc::clone(look_up), number: state.next }
+    }
+}
+
+impl Future for Answer {
+    type Output = Found;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Found> {
+        let waker = cx.waker().clone();
+        let mut state = lock(&self.look_up.state);
+        if let Some(found) = &state.found {
+            return Poll::Ready(found.clone());
+        }
+        let place = state.waiting.iter().position(|(number, _)| *number == self.number);
+        let former = place.map(|place| state.waiting.swap_remove(place));
+        state.waiting.push((self.number, waker));
+        drop(state);
+        drop(former);
+        Poll::Pending
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let mut state = lock(&self.look_up.state);
+        let place = state.waiting.iter().position(|(number, _)| *number == self.number);
+        let former = place.map(|place| state.waiting.swap_remove(place));
+        drop(state);
+        drop(former);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Condvar, mpsc};
+    use std::time::Duration;
+
+    use ringway_runtime::{block_on, spawn, timeout};
+
+    use super::*;
+
+    /// Far above what any step takes.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// A resolver that is silent until it is let go, and counts how often it was asked.
+    #[derive(Default)]
+    struct Gate {
+        is_open: Mutex<bool>,
+        opened: Condvar,
+        asked: AtomicUsize,
+    }
+
+    impl Gate {
+        fn pass(&self) {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let shut = self.opened.wait_while(lock(&self.is_open), |is_open| !*is_open);
+            drop(shut.unwrap_or_else(PoisonError::into_inner));
+        }
+
+        fn open(&self) {
+            *lock(&self.is_open) = true;
+            self.opened.notify_all();
+        }
+    }
+
+    #[test]
+    fn silent_name_servers_leave_threads_for_the_program() {
+        static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+        static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
+            LookUps::new(|_| {
+                GATE.pass();
+                Err(io::ErrorKind::NotFound.into())
+            })
+        });
+        let ended = block_on(timeout(LIMIT, async {
+            let names: Vec<String> = (0..200).map(|number| format!("name{number}.test")).collect();
+            let asked: Vec<_> = names
+                .iter()
+                .map(|name| LOOK_UPS.ask(name).expect("room"))
+                .map(|answer| spawn(answer))
+                .collect();
+            let (tell, told) = mpsc::channel();
+            let job = spawn_blocking(move || tell.send(())).expect("room in the pool");
+            job.await.expect("no panic").expect("the test listens");
+            told.try_recv().expect("done while all look-ups are silent");
+            assert!(GATE.asked.load(Ordering::Relaxed) <= limits::LOOK_UPS_AT_ONCE);
+            // Who does not wait any more is not looked up.
+            asked.iter().skip(100).for_each(|task| task.abort());
+            ringway_runtime::yield_now().await;
+            GATE.open();
+            for task in asked.into_iter().take(100) {
+                let found = task.await.expect("no panic");
+                assert_eq!(found.expect_err("silent").kind(), io::ErrorKind::NotFound);
+            }
+        }));
+        ended.expect("a core").expect("in time");
+        assert!(GATE.asked.load(Ordering::Relaxed) <= 100 + limits::LOOK_UPS_AT_ONCE);
+    }
+
+    #[test]
+    fn a_name_is_looked_up_once_for_all_who_ask() {
+        static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+        static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
+            LookUps::new(|_| {
+                GATE.pass();
+                Ok(vec![SocketAddr::from(([127, 0, 0, 9], 0))])
+            })
+        });
+        let ended = block_on(timeout(LIMIT, async {
+            let asked: Vec<_> =
+                (0..50).map(|_| spawn(LOOK_UPS.ask("same.test").expect("room"))).collect();
+            ringway_runtime::yield_now().await;
+            asked[0].abort();
+            ringway_runtime::yield_now().await;
+            GATE.open();
+            for task in asked.into_iter().skip(1) {
+                assert_eq!(task.await.expect("no panic").expect("found").len(), 1);
+            }
+        }));
+        ended.expect("a core").expect("in time");
+        assert_eq!(GATE.asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn names_that_wait_have_a_bound() {
+        static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+        static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
+            LookUps::new(|_| {
+                GATE.pass();
+                Ok(Vec::new())
+            })
+        });
+        let names = limits::LOOK_UPS_WAITING_MAX + limits::LOOK_UPS_AT_ONCE;
+        let asked: Vec<_> = (0..=names).map(|number| LOOK_UPS.ask(&number.to_string())).collect();
+        let refused = asked.into_iter().filter_map(Result::err).next();
+        GATE.open();
+        assert!(refused.expect("one too many").is_limit());
+    }
+}
