@@ -2,6 +2,7 @@
 
 mod backoff;
 mod dial;
+mod race;
 mod reconnecting;
 
 pub use backoff::Backoff;
@@ -12,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ringway_runtime::io::StreamLimits;
-use ringway_runtime::sleep;
+use ringway_runtime::{now, sleep};
 use tracing::Instrument;
 
 use crate::address::Address;
@@ -20,15 +21,17 @@ use crate::connection::Connection;
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 use crate::spans;
-use crate::tls::ClientTls;
+use crate::tls::{ClientTls, TlsError};
 use crate::transport::Transport;
 use backoff::Series;
 
 /// How to connect to a server, over TCP, TLS or a Unix socket. Used on a core of the runtime.
 ///
-/// A name's addresses are tried in turn, with the two families alternating; when none answers, the
-/// whole attempt is repeated after a growing, jittered wait. What another attempt cannot change (a
-/// certificate that is refused, a missing permission) is not tried again.
+/// Of a name's addresses, with the two families alternating, the first is tried, and another one
+/// whenever the last has failed or has not answered for 250 ms; the first that connects is kept
+/// (over TLS: that shakes hands). When none does, the whole attempt is repeated after a growing,
+/// jittered wait. What another attempt cannot change (a certificate that is refused, a missing
+/// permission) is not tried again.
 ///
 /// ```
 /// use ringway_net::Client;
@@ -166,7 +169,8 @@ impl Client {
     /// # Errors
     /// Why the last attempt failed and how many there were: [`is_timeout`](Error::is_timeout),
     /// [`is_tls`](Error::is_tls), [`is_address`](Error::is_address) when the name does not resolve,
-    /// or the kernel's error (refused, unreachable), which [`as_io`](Error::as_io) tells.
+    /// [`is_limit`](Error::is_limit) when descriptors have run out, or the kernel's error (refused,
+    /// unreachable), which [`as_io`](Error::as_io) tells.
     pub async fn open(&self) -> Result<Connection> {
         let attempts_max = self.attempts_max_or(limits::CONNECT_ATTEMPTS_MAX);
         self.attempt(&mut Series::new(self.backoff), attempts_max).await
@@ -189,15 +193,20 @@ impl Client {
 
     async fn attempt_within(&self, series: &mut Series, attempts_max: u32) -> Result<Connection> {
         loop {
+            sleep(series.pause_left(now())).await;
+            series.begun(now());
             let error = match dial::dial(self).await {
-                Ok(transport) => return Ok(self.connection(transport)),
+                Ok(transport) => {
+                    series.connected();
+                    return Ok(self.connection(transport));
+                }
                 Err(error) => error,
             };
-            if is_final(&error) || series.failures() + 1 >= attempts_max {
-                return Err(self.gave_up(error, series.failures() + 1));
+            series.failed(now());
+            if is_final(&error) || series.failures() >= attempts_max {
+                return Err(self.gave_up(error, series.failures()));
             }
             tracing::debug!(address = %self.address, %error, "attempt to connect failed");
-            self.wait(series).await;
         }
     }
 
@@ -207,25 +216,19 @@ impl Client {
         Connection::of_client(transport, limits)
     }
 
-    /// Notes a failure and waits as long as that asks for.
-    async fn wait(&self, series: &mut Series) {
-        sleep(series.failed()).await;
-    }
-
     fn gave_up(&self, error: Error, attempts: u32) -> Error {
         let plural = if attempts == 1 { "" } else { "s" };
         let what = format!("cannot connect to {} ({attempts} attempt{plural})", self.address);
-        match error.is_tls() {
-            true => Error::with_source(Kind::Tls, what, error),
-            false => Error::io(what, error.into()),
-        }
+        Error::in_context(what, error)
     }
 }
 
 /// Whether another attempt would end the same.
 fn is_final(error: &Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
-    let refused_for_good =
-        |error: &io::Error| matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported);
-    error.is_tls() || error.as_io().is_some_and(refused_for_good)
+    let Some(cause) = error.as_io() else { return error.is_tls() };
+    match TlsError::of(cause) {
+        Some(tls) => tls.is_final(),
+        None => matches!(cause.kind(), InvalidInput | PermissionDenied | Unsupported),
+    }
 }

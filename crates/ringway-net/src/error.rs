@@ -57,6 +57,11 @@ impl Error {
         Self(Box::new(Inner { kind, what: what.into(), source: Some(source.into()) }))
     }
 
+    /// The same error, with what was being done: its kind stays.
+    pub(crate) fn in_context(what: impl Into<String>, error: Self) -> Self {
+        Self::with_source(error.0.kind, what, error)
+    }
+
     /// An error of the kernel, with what was being done.
     pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
         Self::with_source(Kind::of_io(&error), what, error)
@@ -94,7 +99,11 @@ impl Error {
 
     /// The cause, if it is an error of the kernel.
     pub fn as_io(&self) -> Option<&io::Error> {
-        self.0.source.as_ref()?.downcast_ref()
+        let source = self.0.source.as_ref()?;
+        match source.downcast_ref::<Self>() {
+            Some(inner) => inner.as_io(),
+            None => source.downcast_ref(),
+        }
     }
 }
 
@@ -143,9 +152,10 @@ impl StdError for Error {
     }
 }
 
+/// One that was made of an error of this crate becomes that error again.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        Self::io("", error)
+        error.downcast().unwrap_or_else(|error| Self::io("", error))
     }
 }
 
@@ -219,6 +229,19 @@ mod tests {
         assert!(error.to_string().starts_with("cannot listen on tcp://x:1: Address"), "{error}");
         assert!(error.source().is_some());
         assert_eq!(io::Error::from(error).kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn an_error_stays_what_it_was_in_every_context() {
+        let refused = Error::io("", io::Error::from_raw_os_error(111));
+        let outer = Error::in_context("cannot connect", refused);
+        assert_eq!(outer.as_io().and_then(io::Error::raw_os_error), Some(111));
+        let unknown =
+            Error::in_context("cannot connect", Error::new(Kind::Address, "no such name"));
+        assert!(unknown.is_address() && unknown.as_io().is_none());
+        assert_eq!(unknown.to_string(), "cannot connect: no such name");
+        let there_and_back = Error::from(io::Error::from(unknown));
+        assert!(there_and_back.is_address(), "{there_and_back:?}");
     }
 
     #[test]

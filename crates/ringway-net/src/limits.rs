@@ -102,6 +102,10 @@ pub(crate) const BACKOFF_DELAY_MAX: Duration = Duration::from_secs(10);
 /// A connection that lived this long counts as a success: as long as the longest wait.
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(10);
 
+/// How long an address of a name is tried alone before the next one is tried beside it: above most
+/// round trips, and a delay that people hardly notice (RFC 8305, section 5).
+pub(crate) const ADDRESS_HEAD_START: Duration = Duration::from_millis(250);
+
 /// Addresses of one name that are tried in one attempt; a name may have hundreds.
 pub(crate) const ADDRESSES_TRIED_MAX: usize = 16;
 

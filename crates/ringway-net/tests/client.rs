@@ -27,9 +27,21 @@ fn refused_attempts_are_counted_and_end() {
             let client = quick(nobody_there())?.attempts_max(attempts);
             let error = client.open().await.expect_err("nobody listens");
             assert!(error.to_string().contains(text), "{error}");
-            let cause = error.as_io().expect("the kernel's").kind();
-            assert_eq!(cause, io::ErrorKind::ConnectionRefused);
+            let cause = error.as_io().expect("the kernel's");
+            assert_eq!(cause.kind(), io::ErrorKind::ConnectionRefused);
+            assert!(cause.raw_os_error().is_some(), "with the kernel's number");
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_name_that_does_not_resolve_is_an_address_error() {
+    run(async {
+        // No host name begins with a hyphen, so that no name server is asked.
+        let error = quick("tcp://-:1")?.attempts_max(2).open().await.expect_err("no name");
+        assert!(error.is_address(), "{error:?}");
+        assert!(error.to_string().contains("(2 attempts): cannot look up"), "{error}");
         Ok(())
     });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringway_net::{Backoff, Client, Result};
 use ringway_runtime::io::{ListenOptions, Listener};
 use ringway_runtime::sim::{Faults, SimConfig};
-use ringway_runtime::{Builder, now, sleep, spawn};
+use ringway_runtime::{Builder, now, sleep, spawn, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -89,6 +89,36 @@ fn a_server_that_closes_at_once_is_not_stormed() {
         assert_eq!(accepting.await??, 8);
         Ok(())
     });
+}
+
+#[test]
+fn a_caller_who_is_impatient_comes_no_earlier() {
+    for is_there in [true, false] {
+        simulate(SimConfig::new(7), async move {
+            let closing = spawn(async move {
+                let listener = listener()?;
+                while is_there {
+                    drop(listener.accept().await?);
+                }
+                Ok::<_, ringway_net::Error>(())
+            });
+            let client = Client::new(server_address())?.attempts_max(u32::MAX);
+            let mut connections = client.backoff(Backoff::new(SECOND, 60 * SECOND)).reconnecting();
+            let (began, mut made) = (now(), 0);
+            while now() - began < 20 * SECOND {
+                if let Ok(connection) = timeout(SECOND / 50, connections.next()).await {
+                    connection?;
+                    made += 1;
+                }
+            }
+            // 1, 2, 4, 8 and 16 seconds lie between them, each shortened by up to a half.
+            let attempts = made.max(connections.failures());
+            assert!((4..=6).contains(&attempts), "{attempts} attempts, {made} connections");
+            assert_eq!(made > 0, is_there);
+            closing.abort();
+            Ok(())
+        });
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringway_net::{Backend, Connection, ServerHandle};
+use ringway_net::{Backend, Client, Connection, ServerHandle};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server_support::{BACKENDS, connect, descriptors, echo, end, eventually, in_a_process};
 use server_support::{connect_from, is_child, round_trip, server};
@@ -83,6 +83,27 @@ fn survive_emfile(backend: Backend) {
     drop(first);
     end(&handle);
     assert_eq!(handle.stats().accepted, 41);
+}
+
+#[test]
+fn a_client_without_descriptors_is_told_so() {
+    if !is_child() {
+        return in_a_process("a_client_without_descriptors_is_told_so");
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let outcome = ringway_runtime::block_on(async move {
+        let limit = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
+        setrlimit(Resource::Nofile, limit).expect("a lower limit");
+        let mut fillers = Vec::new();
+        while let Ok(filler) = std::fs::File::open("/dev/null") {
+            fillers.push(filler);
+        }
+        Client::new(address)?.attempts_max(1).open().await
+    });
+    let error = outcome.expect("a core").expect_err("no descriptor is left");
+    assert!(error.is_limit(), "{error:?}");
+    assert!(error.as_io().and_then(std::io::Error::raw_os_error).is_some(), "{error:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How long to wait between attempts.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::limits;
 
@@ -44,16 +44,21 @@ impl Default for Backoff {
 }
 
 /// The attempts of one series.
+///
+/// It knows itself when the next one may begin, so nobody comes earlier by dropping the future that
+/// waits for that and asking again.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     backoff: Backoff,
     failures: u32,
     seed: RandomState,
+    /// No attempt begins for so long after that time.
+    pause: Option<(Instant, Duration)>,
 }
 
 impl Series {
     pub(super) fn new(backoff: Backoff) -> Self {
-        Self { backoff, failures: 0, seed: RandomState::new() }
+        Self { backoff, failures: 0, seed: RandomState::new(), pause: None }
     }
 
     /// Attempts that failed since the last success.
@@ -61,15 +66,37 @@ impl Series {
         self.failures
     }
 
-    /// Notes a failure; how long to wait.
-    pub(super) fn failed(&mut self) -> Duration {
-        let delay = self.backoff.delay(self.failures, self.seed.hash_one(self.failures));
+    /// How long the next attempt has to wait still.
+    pub(super) fn pause_left(&self, now: Instant) -> Duration {
+        let left = |(since, pause): (Instant, Duration)| {
+            pause.saturating_sub(now.saturating_duration_since(since))
+        };
+        self.pause.map_or(Duration::ZERO, left)
+    }
+
+    /// Notes that an attempt begins. One that is given up in the middle is no failure, but the next
+    /// one keeps its distance from it.
+    pub(super) fn begun(&mut self, now: Instant) {
+        self.pause = Some((now, self.delay()));
+    }
+
+    /// Notes a connection; whether it counts as a success, its life will tell.
+    pub(super) fn connected(&mut self) {
+        self.pause = None;
+    }
+
+    /// Notes a failure: the next attempt waits.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.pause = Some((now, self.delay()));
         self.failures = self.failures.saturating_add(1);
-        delay
     }
 
     pub(super) fn succeeded(&mut self) {
         *self = Self::new(self.backoff);
+    }
+
+    fn delay(&self) -> Duration {
+        self.backoff.delay(self.failures, self.seed.hash_one(self.failures))
     }
 }
 
@@ -97,7 +124,14 @@ mod tests {
 
     #[test]
     fn two_series_do_not_wait_in_step() {
-        let waits = |mut series: Series| -> Vec<_> { (0..8).map(|_| series.failed()).collect() };
+        let now = Instant::now();
+        let waits = |mut series: Series| -> Vec<_> {
+            let mut wait = || {
+                series.failed(now);
+                series.pause_left(now)
+            };
+            (0..8).map(|_| wait()).collect()
+        };
         let backoff = Backoff::default();
         assert_ne!(waits(Series::new(backoff)), waits(Series::new(backoff)));
     }
@@ -105,13 +139,30 @@ mod tests {
     #[test]
     fn a_success_begins_a_new_series() {
         let mut series = Series::new(Backoff::new(100 * MS, 1_000 * MS));
+        let now = Instant::now();
         for _ in 0..5 {
-            series.failed();
+            series.failed(now);
         }
         assert_eq!(series.failures(), 5);
         series.succeeded();
-        assert_eq!(series.failures(), 0);
-        assert!(series.failed() <= 100 * MS);
+        assert_eq!((series.failures(), series.pause_left(now)), (0, Duration::ZERO));
+        series.failed(now);
+        assert!(series.pause_left(now) <= 100 * MS);
+    }
+
+    #[test]
+    fn a_pause_goes_by_whether_or_not_anybody_waits_for_it() {
+        let mut series = Series::new(Backoff::new(100 * MS, 1_000 * MS));
+        let began = Instant::now();
+        series.begun(began);
+        assert_eq!(series.failures(), 0, "an attempt that was given up is no failure");
+        let pause = series.pause_left(began);
+        assert!(pause >= 50 * MS && pause <= 100 * MS, "{pause:?}");
+        assert_eq!(series.pause_left(began + 20 * MS), pause - 20 * MS);
+        assert_eq!(series.pause_left(began + 100 * MS), Duration::ZERO);
+        series.failed(began);
+        series.connected();
+        assert_eq!((series.failures(), series.pause_left(began)), (1, Duration::ZERO));
     }
 
     #[test]

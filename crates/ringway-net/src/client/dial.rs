@@ -9,6 +9,7 @@ use ringway_runtime::timeout;
 use socket2::SockAddr;
 
 use super::Client;
+use super::race::first;
 use crate::address::{Address, unix_sock_addr};
 use crate::error::{Error, Kind, Result};
 use crate::keepalive;
@@ -17,34 +18,33 @@ use crate::tls::TlsStream;
 use crate::transport::Transport;
 
 pub(super) async fn dial(client: &Client) -> Result<Transport> {
-    match &client.address {
-        Address::Unix(path) => {
-            let stream = connect(&unix_sock_addr(path)?, client).await?;
-            Ok(Transport::Plain(stream))
-        }
-        Address::Tls(authority) => {
-            let stream = connect_tcp(client).await?;
-            let secured = TlsStream::connect(stream, &client.tls, &authority.host()).await?;
-            Ok(Transport::Tls(Box::new(secured)))
-        }
-        Address::Tcp(_) | Address::Udp(_) => Ok(Transport::Plain(connect_tcp(client).await?)),
+    if let Address::Unix(path) = &client.address {
+        let stream = connect(&unix_sock_addr(path)?, client).await?;
+        return Ok(Transport::Plain(stream));
     }
+    let resolved = within(client.connect_timeout, client.address.resolve()).await??;
+    reach(client, families_in_turn(resolved)).await
 }
 
-/// The first address of the name that answers.
-async fn connect_tcp(client: &Client) -> Result<Stream> {
-    let resolved = within(client.connect_timeout, client.address.resolve()).await??;
-    let mut failed = Error::new(Kind::Address, format!("{} has no address", client.address));
-    for address in families_in_turn(resolved).into_iter().take(limits::ADDRESSES_TRIED_MAX) {
-        match connect(&address.into(), client).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => {
-                tracing::debug!(%address, %error, "cannot connect");
-                failed = error;
-            }
-        }
-    }
-    Err(failed)
+/// The first of a name's addresses that can be used.
+async fn reach(client: &Client, addresses: Vec<SocketAddr>) -> Result<Transport> {
+    let addresses = addresses.into_iter().take(limits::ADDRESSES_TRIED_MAX);
+    let outcome = first(addresses.map(|address| reach_one(client, address))).await;
+    let none = || Error::new(Kind::Address, format!("{} has no address", client.address));
+    outcome.unwrap_or_else(|| Err(none()))
+}
+
+/// Connects, and shakes hands where that is part of the address.
+async fn reach_one(client: &Client, address: SocketAddr) -> Result<Transport> {
+    let reached = async {
+        let stream = connect(&address.into(), client).await?;
+        let Address::Tls(authority) = &client.address else {
+            return Ok(Transport::Plain(stream));
+        };
+        let secured = TlsStream::connect(stream, &client.tls, &authority.host()).await?;
+        Ok(Transport::Tls(Box::new(secured)))
+    };
+    reached.await.inspect_err(|error| tracing::debug!(%address, %error, "cannot connect"))
 }
 
 async fn connect(address: &SockAddr, client: &Client) -> Result<Stream> {
@@ -102,11 +102,15 @@ fn families_in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::rc::Rc;
 
+    use ringway_runtime::io::{ListenOptions, Listener};
+    use ringway_runtime::spawn;
     use socket2::{Domain, Socket, Type};
 
     use super::*;
+    use crate::tls::{ClientTls, ServerTls};
 
     /// A socket that is bound to a port and connects to that port is connected to itself: what
     /// happens by chance to a client of a local port that nobody listens on.
@@ -143,6 +147,64 @@ mod tests {
             refuse_self(&stream)
         });
         kept.expect("a core").expect("two ends");
+    }
+
+    /// A client of `tls://127.0.0.1` that trusts the server, and the server's side.
+    fn trusting_client() -> (Client, ServerTls) {
+        let identity = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let identity = identity.expect("a certificate");
+        let (chain, key) = (identity.cert.pem(), identity.signing_key.serialize_pem());
+        let tls = ClientTls::new().roots_pem(&chain).expect("a root");
+        // Only the next address can make it in time.
+        let tls = tls.handshake_timeout(10 * LIMIT);
+        let client = Client::new("tls://127.0.0.1:1").expect("an address").tls(tls);
+        let server = ServerTls::from_pem(&chain, &key).expect("they belong together");
+        (client.connect_timeout(10 * LIMIT), server)
+    }
+
+    /// Far above what any step takes.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Takes connections, and does with them what `meet` does.
+    fn backend(meet: impl AsyncFn(Stream) + 'static) -> SocketAddr {
+        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let listener = Listener::bind(&any.into(), ListenOptions::default()).expect("a free port");
+        let address = listener.local_addr().as_socket().expect("TCP");
+        spawn(async move {
+            while let Ok(accepted) = listener.accept().await {
+                meet(accepted.into_stream(&Rc::default()).expect("room")).await;
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_bad_backend_does_not_hide_a_good_one() {
+        let outcome = ringway_runtime::block_on(async {
+            let (client, tls) = trusting_client();
+            let cuts = backend(async |stream| drop(stream));
+            let talks_plainly = backend(async |stream: Stream| {
+                stream.write(b"220 welcome\r\n");
+                let _until_it_leaves = stream.recv().await;
+            });
+            let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let is_silent = silent.local_addr().expect("bound");
+            let good = backend(async move |stream| {
+                let Ok(served) = TlsStream::accept(stream, &tls).await else { return };
+                served.write(b"good");
+                served.shutdown();
+                let _until_it_leaves = served.recv().await;
+            });
+            for bad in [cuts, talks_plainly, is_silent] {
+                let reached = timeout(LIMIT, reach(&client, vec![bad, good])).await??;
+                let said = poll_fn(|cx| reached.poll_recv(cx)).await?.expect("a word");
+                assert_eq!(&*said, b"good");
+            }
+            let lost = timeout(LIMIT, reach(&client, vec![cuts, talks_plainly])).await?;
+            assert!(lost.err().expect("both are bad").is_closed(), "what may pass is told");
+            Ok::<_, Error>(())
+        });
+        outcome.expect("a core").expect("the good one is reached");
     }
 
     #[test]

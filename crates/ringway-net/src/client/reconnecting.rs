@@ -42,7 +42,8 @@ impl Reconnecting {
     }
 
     /// The next connection; call it when the one before has ended. Waits between attempts, and
-    /// before the first if the one before was short-lived.
+    /// before the first if the one before was short-lived. Dropping the future gives up the attempt
+    /// that is under way; the next call keeps the same distance from it.
     ///
     /// # Errors
     /// As [`Client::open`]; the next call begins a new series of attempts.
@@ -51,7 +52,7 @@ impl Reconnecting {
         if let Some(opened) = self.opened.take() {
             match now().saturating_duration_since(opened) >= self.client.stable_after {
                 true => self.series.succeeded(),
-                false => self.client.wait(&mut self.series).await,
+                false => self.series.failed(now()),
             }
         }
         let outcome = self.client.attempt(&mut self.series, attempts_max).await;

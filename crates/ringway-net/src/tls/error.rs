@@ -20,10 +20,25 @@ pub(crate) enum TlsError {
 }
 
 impl TlsError {
+    /// What of TLS an error carries.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
     /// Whether `error` carries a breach of TLS, other than a stream that was merely cut.
     pub(crate) fn broke_protocol(error: &io::Error) -> bool {
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
-        matches!(inner, Some(TlsError::Protocol(_)))
+        matches!(Self::of(error), Some(Self::Protocol(_)))
+    }
+
+    /// Whether another handshake would end the same: one of the two sides refuses what the other one
+    /// is or offers. A stream that was cut may be whole the next time, and a server that is
+    /// overloaded or in trouble says so by an alert, too.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Protocol(rustls::Error::AlertReceived(alert)) => is_refusal(*alert),
+            Self::Protocol(_) => true,
+            Self::HandshakeCut | Self::Truncated => false,
+        }
     }
 
     fn kind(&self) -> io::ErrorKind {
@@ -48,6 +63,31 @@ impl TlsError {
             _ => None,
         }
     }
+}
+
+/// Whether an alert is about what we are or offer, not about the state of its sender.
+fn is_refusal(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::HandshakeFailure
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+            | A::IllegalParameter
+            | A::ProtocolVersion
+            | A::InsufficientSecurity
+            | A::InappropriateFallback
+            | A::MissingExtension
+            | A::UnsupportedExtension
+            | A::UnrecognisedName
+            | A::CertificateRequired
+            | A::NoApplicationProtocol
+    )
 }
 
 fn certificate_advice(error: &CertificateError) -> Option<&'static str> {
