@@ -158,9 +158,10 @@ impl Server {
     }
 
     /// Lets the kernel ask the peer of a TCP connection whether it is still there when nothing has
-    /// come from it for so long (1 second to 9 hours, in whole seconds), and five times more. A
-    /// peer that has vanished without closing, which nothing else tells, is found after twice
-    /// that; the connection then fails with [`is_timeout`](Error::is_timeout). Off if not set.
+    /// come from it for so long (1 second to 9 hours, in whole seconds), and five times more, each
+    /// after a fifth of that or a second. A peer that has vanished without closing, which nothing
+    /// else tells, is found after up to twice `quiet`, at least `quiet` and 5 seconds; the
+    /// connection then fails with [`is_timeout`](Error::is_timeout). Off if not set.
     pub fn keepalive(mut self, quiet: Duration) -> Self {
         self.settings.keepalive = Some(quiet);
         self
