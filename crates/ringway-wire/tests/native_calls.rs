@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pair::{Asked, Cut, Pair, Told, drain, idle};
 use ringway_wire::native::{
-    Body, Client, Config, GoAwayCode, MetaReader, MetaWriter, Open, OpenError, Reply, Server,
+    Body, Client, Config, GoAwayCode, Gone, MetaReader, MetaWriter, Open, OpenError, Reply, Server,
     StreamId, Tag, Violation,
 };
 
@@ -348,15 +348,16 @@ fn a_message_longer_than_the_receiver_takes_ends_its_call_only() {
     pair.settle(&mut echo);
     assert_eq!(pair.response(good), Some((OK, Some(&fits[..]))));
     assert_eq!(pair.response(bad), Some((EXHAUSTED, None)));
-    // The other way: the client gives the call up, and the handler hears of it.
+    // The other way: the server knows what the client takes, and the handler hears of it.
     let call = pair.unary(b"more");
     pair.settle(&mut |server, asked| {
         if let Asked::Request { stream, .. } = asked {
-            server.send(*stream, &[], Body::Shared(exceeds.clone().into())).expect("open");
+            let sent = server.send(*stream, &[], Body::Shared(exceeds.clone().into()));
+            assert_eq!(sent, Err(Gone));
         }
     });
     assert_eq!(pair.response(call), Some((EXHAUSTED, None)));
-    assert!(matches!(pair.asked.last(), Some(Asked::Cancelled(_, EXHAUSTED, _))));
+    assert_eq!(pair.asked.last(), Some(&Asked::Failed(call, EXHAUSTED)));
     assert_eq!((pair.client.in_flight(), pair.server.in_flight()), (0, 0));
 }
 
@@ -405,4 +406,9 @@ fn a_violation_is_told_and_repeated() {
     let event = client.receive(&mut &farewell[..], Duration::ZERO).expect("well-formed");
     let told = event.map(Told::from);
     assert!(matches!(told, Some(Told::Leaving { code: 2, accepted: 0, .. })), "{told:?}");
+    let end = client.receive(&mut &[][..], Duration::ZERO).expect_err("closed at once");
+    assert!(
+        matches!(&end, Violation::PeerLeft { code: 2, reason } if *reason == error.to_string())
+    );
+    assert!(!client.has_output() && !client.has_events(), "nobody is there to be told");
 }

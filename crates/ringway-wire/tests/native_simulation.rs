@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::native::{
-    Body, Client, ClientEvent, Config, Open, OpenError, Outgoing, Reply, Server, ServerEvent,
+    Body, Client, ClientEvent, Config, Gone, Open, OpenError, Outgoing, Reply, Server, ServerEvent,
     StreamId,
 };
 use support::{Random, for_seeds};
@@ -182,7 +182,10 @@ impl Simulation<'_> {
         };
         call.up.sent.extend(len);
         call.up.waits_for_room = !self.client.has_room(stream);
-        assert!(self.calls.insert(stream.raw(), call).is_none(), "{stream} is in use");
+        // A call that was given up before any of it was sent leaves its id.
+        let former = self.calls.insert(stream.raw(), call);
+        let is_free = former.is_none_or(|former| former.cancelled && !former.was_seen);
+        assert!(is_free, "{stream} is in use");
     }
 
     fn body<'b>(&mut self, bytes: &'b [u8]) -> Body<'b> {
@@ -225,10 +228,15 @@ impl Simulation<'_> {
         let call = &self.calls[&stream.raw()];
         let bytes = content(call.number, call.down.sent.len(), false, len);
         let body = self.body(bytes);
-        self.server.send(stream, &[], body).expect("the handler runs");
+        let sent = self.server.send(stream, &[], body);
         let call = self.calls.get_mut(&stream.raw()).expect("picked");
+        if len > MESSAGE_MAX {
+            assert_eq!(sent, Err(Gone), "the client takes nothing so long");
+            call.is_over_limit = true;
+            return self.hear_server();
+        }
+        sent.expect("the handler runs");
         call.down.sent.push(len);
-        call.is_over_limit |= len > MESSAGE_MAX;
         call.down.waits_for_room = !self.server.has_room(stream);
     }
 
@@ -286,6 +294,11 @@ impl Simulation<'_> {
             self.calls.values_mut().for_each(|call| call.is_over_limit |= !call.client_done);
         }
         assert_eq!(self.server.end_largest(), largest > 0);
+        self.hear_server();
+    }
+
+    /// Takes what the server has to tell without any input.
+    fn hear_server(&mut self) {
         while let Some(event) = self.server.receive(&mut &[][..], self.now).expect("no failure") {
             on_server_event(&mut self.calls, event);
         }

@@ -224,7 +224,7 @@ impl Client {
         };
         link.drop_stream(index);
         if !link.slots.at(index).is_sent {
-            link.slots.release(index);
+            link.slots.release_unsent(index);
             self.note_room();
             return;
         }
@@ -292,8 +292,11 @@ impl Client {
             return false;
         };
         let slot = self.link.slots.get(index);
-        // Numbers go round; those in flight are never half of all apart.
-        slot.is_sent && accepted.wrapping_sub(slot.number).wrapping_sub(1) < 1 << 31
+        // The wire has the low half of what both ends count. A server that has taken more than was
+        // sent is not to be believed, so all may have been executed.
+        let untaken = (self.link.requests as u32).wrapping_sub(accepted);
+        let taken = self.link.requests.checked_sub(u64::from(untaken));
+        slot.is_sent && taken.is_none_or(|taken| slot.number < taken)
     }
 
     /// Announces that no more calls are opened, as before closing.
@@ -365,7 +368,7 @@ impl Client {
     pub(super) fn note_room(&mut self) {
         if self.is_starved && self.capacity() > 0 {
             self.is_starved = false;
-            self.link.pending.push_back(Pending::Capacity);
+            self.link.tell(Pending::Capacity);
         }
     }
 }
@@ -375,4 +378,35 @@ enum Before<'i> {
     Frames,
     Nothing,
     Event(ClientEvent<'i>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::{Body, Open};
+
+    #[test]
+    fn what_was_accepted_is_known_however_many_calls_came_since() {
+        let open = |client: &mut Client| {
+            let call = Open { message: Some(Body::Copy(b"x")), end: true, ..Open::default() };
+            client.open(call).expect("room")
+        };
+        for others in [0, 1 << 31, (1 << 32) - 3, 1 << 32, 3 << 33] {
+            let mut client = Client::new(Config::default(), Duration::ZERO);
+            let oldest = open(&mut client);
+            client.link.requests += others; // which have ended
+            let calls = [open(&mut client), open(&mut client)];
+            let taken = |accepted: u64| {
+                let accepted = accepted as u32; // as it goes on the wire
+                [oldest, calls[0], calls[1]].map(|call| client.was_accepted(call, accepted))
+            };
+            let sent = others + 3;
+            assert_eq!(taken(sent), [true, true, true], "{others}");
+            assert_eq!(taken(sent - 1), [true, true, false], "{others}");
+            assert_eq!(taken(sent - 2), [true, false, false], "{others}");
+            if sent < u64::from(u32::MAX) {
+                assert_eq!(taken(sent + 1), [true; 3], "more than was sent is not to be believed");
+            }
+        }
+    }
 }

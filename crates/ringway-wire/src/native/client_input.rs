@@ -203,10 +203,12 @@ impl Client {
     }
 
     fn on_control<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ClientEvent<'i>>, Violation> {
-        let farewell = self.link.on_control(frame)?;
-        let Some(farewell) = farewell else {
-            // Settings may have made room.
-            self.note_room();
+        let is_settings = frame.header.kind == FrameKind::Settings;
+        let Some(farewell) = self.link.on_control(frame)? else {
+            if is_settings {
+                self.link.slots.reconsider();
+                self.note_room();
+            }
             return Ok(None);
         };
         self.is_draining = true;

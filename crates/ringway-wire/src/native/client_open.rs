@@ -212,7 +212,7 @@ impl Client {
         let slot = link.slots.at(stream.slot() as usize);
         slot.is_sent = true;
         slot.number = link.requests;
-        link.requests = link.requests.wrapping_add(1);
+        link.requests += 1;
     }
 }
 

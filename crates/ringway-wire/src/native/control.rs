@@ -3,7 +3,7 @@
 use super::frame::{Frame, Parts};
 use super::link::{Link, NONE, Stage};
 use super::{
-    Flags, FrameKind, GoAway, Header, PREFACE, PREFACE_LEN, Piece, Settings, Violation,
+    Flags, FrameKind, GoAway, GoAwayCode, Header, PREFACE, PREFACE_LEN, Piece, Settings, Violation,
     check_preface,
 };
 
@@ -32,6 +32,20 @@ pub(super) struct Farewell<'i> {
     pub(super) drain_ms: u32,
     pub(super) accepted: u32,
     pub(super) reason: Piece<'i>,
+}
+
+impl Farewell<'_> {
+    /// Whether calls that are open may go on to their ends (section 8).
+    fn is_orderly(&self) -> bool {
+        let code = GoAwayCode::from_code(self.code);
+        matches!(code, Some(GoAwayCode::NoError | GoAwayCode::MaxAge))
+    }
+
+    fn violation(&self) -> Violation {
+        let printable = |char: char| if char.is_control() { ' ' } else { char };
+        let reason = String::from_utf8_lossy(&self.reason).chars().map(printable).collect();
+        Violation::PeerLeft { code: self.code, reason }
+    }
 }
 
 impl Link {
@@ -78,7 +92,13 @@ impl Link {
             FrameKind::Settings => self.on_settings(&header, &body).map(|()| None),
             kind if self.stage != Stage::Open => Err(Violation::SettingsExpected { kind }),
             FrameKind::Ping => self.on_ping(&header).map(|()| None),
-            FrameKind::GoAway => farewell(&header, body).map(Some),
+            FrameKind::GoAway => {
+                let farewell = farewell(&header, body)?;
+                if !farewell.is_orderly() {
+                    self.fail(farewell.violation()); // behind the event that tells it
+                }
+                Ok(Some(farewell))
+            }
             FrameKind::Unknown(_) => Ok(None),
             kind => Err(Violation::WrongDirection { kind }),
         }
@@ -99,13 +119,20 @@ impl Link {
             return Err(Violation::Flood { kind });
         }
         self.peer = Settings::decode(body)?;
-        self.answer(&Parts::control(kind, Flags::ACK, 0, &[]))?;
+        self.acknowledge()?;
         self.outbox.with_crc = self.peer.checksum;
         if self.stage == Stage::Settings {
             self.stage = Stage::Open;
             self.keepalive.begin();
         }
         Ok(())
+    }
+
+    /// Answers SETTINGS. From here on streams have the credit that these grant, so none that is opened
+    /// by a fragment may go before.
+    fn acknowledge(&mut self) -> Result<(), Violation> {
+        self.outbox.bar_fragments();
+        self.answer(&Parts::control(FrameKind::Settings, Flags::ACK, 0, &[]))
     }
 
     fn on_ping(&mut self, header: &Header) -> Result<(), Violation> {

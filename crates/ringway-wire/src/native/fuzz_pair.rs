@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    Body, Client, ClientEvent, Config, GoAwayCode, Open, Outgoing, Reply, Server, ServerEvent,
-    StreamId,
+    Body, Client, ClientEvent, Config, GoAwayCode, Gone, Open, Outgoing, Reply, Server,
+    ServerEvent, StreamId,
 };
 
 /// Does what `data` says: two bytes a command. At the end every call ends.
@@ -130,8 +130,11 @@ impl Pair {
 
     fn tell(&mut self, stream: StreamId, amount: u8) {
         let count = self.counts.entry(stream).or_default();
-        self.server.send(stream, b"\x06\0", body(count.down_sent, amount)).expect("it runs");
-        count.down_sent = count.down_sent.wrapping_add(1);
+        match self.server.send(stream, b"\x06\0", body(count.down_sent, amount)) {
+            Ok(_) => count.down_sent = count.down_sent.wrapping_add(1),
+            // The client takes nothing so long, so the call has ended.
+            Err(Gone) => self.running.retain(|running| *running != stream),
+        }
     }
 
     fn respond(&mut self, stream: StreamId, amount: Option<u8>) {
@@ -220,10 +223,11 @@ fn on_asked(
             check(&message, &mut counts.entry(stream).or_default().up_received);
             server.taken(stream, 1);
         }
-        ServerEvent::Cancelled { stream, .. } | ServerEvent::Failed { stream, .. } => {
+        ServerEvent::Cancelled { stream, .. } => {
             assert!(running.contains(&stream));
             running.retain(|running| *running != stream);
         }
+        ServerEvent::Failed { stream, .. } => running.retain(|running| *running != stream),
         ServerEvent::Named { method, .. } => assert_ne!(method, 0),
         ServerEvent::End { .. } | ServerEvent::Writable { .. } => {}
         ServerEvent::PeerLeaving { .. } => panic!("the client stays"),

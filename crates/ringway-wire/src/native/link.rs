@@ -65,7 +65,7 @@ pub(super) struct Link {
     /// The time at the last call that told it.
     pub(super) now: Duration,
     /// Requests in the order of the wire: received by a server, sent by a client.
-    pub(super) requests: u32,
+    pub(super) requests: u64,
     /// What a stream opened by the peer may send; the peer knows it since its ACK.
     pub(super) window: u32,
     /// The same as it was configured.
@@ -117,19 +117,35 @@ impl Link {
         self.stage == Stage::Open && self.failed.is_none() && self.pending.is_empty()
     }
 
-    /// Ends the connection for what the peer did: streams stop, GOAWAY is the last frame.
+    /// Ends the connection for what the peer did: streams stop and what they hold goes, nobody is
+    /// told anything more, GOAWAY is the last frame.
     #[cold]
     pub(super) fn fail(&mut self, violation: Violation) -> Violation {
         if self.failed.is_none() {
             self.outbox.drop_streams();
-            self.pending.clear();
-            // Somebody who speaks something else is told nothing.
-            if self.has_greeted && violation != Violation::NotNative {
-                self.put_go_away(violation.code(), Duration::ZERO, &violation.to_string());
+            self.streams.drop_contents();
+            self.pending = VecDeque::new();
+            self.crowded = Vec::new();
+            match violation {
+                // Somebody who speaks something else is told nothing, and who has gone, no more.
+                Violation::NotNative => {}
+                Violation::PeerLeft { .. } => self.outbox.drop_written(),
+                _ if self.has_greeted => {
+                    self.put_go_away(violation.code(), Duration::ZERO, &violation.to_string());
+                }
+                _ => {}
             }
             self.failed = Some(violation.clone());
         }
         violation
+    }
+
+    /// Has the caller told something at its next `receive`. After a failure there is nothing to be
+    /// told but the failure, so that a caller that waits for the end of this comes to it.
+    pub(super) fn tell(&mut self, pending: Pending) {
+        if self.failed.is_none() {
+            self.pending.push_back(pending);
+        }
     }
 
     pub(super) fn put_go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
@@ -137,7 +153,7 @@ impl Link {
         let farewell = GoAway { code: code.code(), drain_ms, reason: shortened(reason).as_bytes() };
         let mut body = Vec::new();
         farewell.encode(&mut body);
-        let frame = Parts::control(FrameKind::GoAway, NONE, self.requests, &body);
+        let frame = Parts::control(FrameKind::GoAway, NONE, self.requests as u32, &body);
         self.outbox.put(&frame);
     }
 

@@ -89,7 +89,7 @@ impl<'a> MetaWriter<'a> {
         self.piece(Tag::LoadReport, &report.encode())
     }
 
-    fn piece(&mut self, tag: Tag, value: &[u8]) -> &mut Self {
+    pub(super) fn piece(&mut self, tag: Tag, value: &[u8]) -> &mut Self {
         self.start(tag, value.len());
         self.out.extend_from_slice(value);
         self

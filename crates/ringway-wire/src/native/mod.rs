@@ -32,6 +32,7 @@ mod receive_side;
 mod request_head;
 mod send_side;
 mod server;
+mod server_answer;
 mod server_end;
 mod server_input;
 mod settings;

@@ -257,4 +257,18 @@ impl Outbox {
         self.large.clear();
         self.marks.clear();
     }
+
+    /// Lets go what is written as well: nobody is there to read it.
+    pub(super) fn drop_written(&mut self) {
+        self.base = self.end();
+        self.written = Vec::new();
+        self.sent = 0;
+        self.bodies = VecDeque::new();
+        self.bodies_len = 0;
+    }
+
+    /// Lets no fragment through before what is written next.
+    pub(super) fn bar_fragments(&mut self) {
+        self.marks.clear();
+    }
 }

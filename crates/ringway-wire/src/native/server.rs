@@ -7,6 +7,7 @@ use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage};
 use super::names::Names;
 use super::rates::Bucket;
+use super::server_answer::{INITIAL_TOO_LONG, MESSAGE_TOO_LONG};
 use super::slots::{Found, NO_STREAM};
 use super::transmit::Served;
 use super::{
@@ -76,7 +77,7 @@ pub struct Server {
     pub(super) link: Link,
     pub(super) resets: Bucket,
     /// `link.requests` up to which they have earned tokens for resets.
-    pub(super) requests_at_reset: u32,
+    pub(super) requests_at_reset: u64,
     /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining.
     pub(super) permits: usize,
     /// Slots must be below. A client that has not read our settings yet uses the default number.
@@ -295,6 +296,9 @@ impl Server {
     ///
     /// What was sent on the stream before goes first. A message longer than one frame, or than
     /// the client's credit, keeps the stream in [`in_flight`](Self::in_flight) until it has left.
+    ///
+    /// A message that is longer than the client takes is answered as RESOURCE_EXHAUSTED in its place.
+    /// So is a success with such metadata; a failure keeps its status, and of its metadata what fits.
     #[inline]
     pub fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> bool {
         let link = &mut self.link;
@@ -304,6 +308,7 @@ impl Server {
         let is_plain = link.slots.at(index).stream == NO_STREAM && reply.meta.is_empty();
         if let Some(body) = &reply.message
             && is_plain
+            && body.len() <= link.peer.max_message as usize
             && link.is_direct(body)
             && link.failed.is_none()
         {
@@ -330,13 +335,20 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended.
+    /// [`Gone`] when the call has ended, as it does when the message or the metadata is longer than
+    /// the client takes: then with [`ServerEvent::Failed`].
     #[inline]
     pub fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
         let link = &mut self.link;
         let index = link.slots.find_open(stream).ok_or(Gone)?;
         if link.failed.is_some() {
             return Err(Gone);
+        }
+        if message.len() > link.peer.max_message as usize {
+            return Err(self.refuse_to_send(index, MESSAGE_TOO_LONG));
+        }
+        if meta.len() > link.peer.max_meta as usize {
+            return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
         let (credit, window) = (link.slots.at(index).reply_credit, link.window);
         let place = link.stream_at(index, credit, window);
@@ -357,10 +369,17 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended.
+    /// [`Gone`] when the call has ended, as it does when the metadata is longer than the client
+    /// takes: then with [`ServerEvent::Failed`].
     pub fn send_initial(&mut self, stream: StreamId, meta: &[u8]) -> Result<(), Gone> {
         let link = &mut self.link;
         let index = link.slots.find_open(stream).ok_or(Gone)?;
+        if link.failed.is_some() {
+            return Err(Gone);
+        }
+        if meta.len() > link.peer.max_meta as usize {
+            return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
+        }
         let (credit, window) = (link.slots.at(index).reply_credit, link.window);
         let place = link.stream_at(index, credit, window);
         let (kind, flags) = (FrameKind::Data, Flags::NOMSG);

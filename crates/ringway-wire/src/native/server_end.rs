@@ -3,64 +3,17 @@
 use std::time::Duration;
 
 use super::frame::Parts;
-use super::link::{Pending, Sent};
+use super::link::Pending;
 use super::server::{Drain, Server};
+use super::server_answer::UNAVAILABLE;
 use super::slots::{NO_STREAM, Phase};
-use super::{Flags, FrameKind, GoAwayCode, MetaWriter, Reply, StreamId, Violation};
-
-/// Statuses that the machine answers with.
-const RESOURCE_EXHAUSTED: u8 = 8;
-const UNAVAILABLE: u8 = 14;
+use super::{Flags, FrameKind, GoAwayCode, StreamId, Violation};
 
 impl Server {
-    /// A reply with metadata, without a message, of a stream, or too long to be written at once.
-    pub(super) fn respond_at(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) -> bool {
-        if self.link.failed.is_some() {
-            return false;
-        }
-        if reply.meta.len() > self.link.peer.max_meta as usize {
-            let mut meta = Vec::new();
-            let text = "the reply's metadata is longer than the client takes";
-            MetaWriter::new(&mut meta).status_message(text);
-            let reply = Reply { status: RESOURCE_EXHAUSTED, meta: &meta, message: None };
-            return self.respond_at(index, stream, reply);
-        }
-        let is_empty = reply.message.is_none();
-        let frame = Parts {
-            kind: FrameKind::Response,
-            flags: if is_empty { Flags::END | Flags::NOMSG } else { Flags::END },
-            stream,
-            aux: u32::from(reply.status),
-            head: &[],
-            meta: reply.meta,
-            payload: &[],
-        };
-        let link = &mut self.link;
-        if is_empty && link.slots.at(index).stream == NO_STREAM {
-            link.outbox.put(&frame);
-            link.slots.end(index);
-            return true;
-        }
-        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
-        let place = link.stream_at(index, credit, window);
-        let sent = match reply.message {
-            None => link.send_empty(place, &frame),
-            Some(body) => link.send(place, frame, body),
-        };
-        match sent {
-            Sent::Written => link.end_answered(index),
-            Sent::Queued => {
-                link.slots.at(index).phase = Phase::Closing;
-                link.streams.abandon(place);
-            }
-        }
-        true
-    }
-
     /// Tells the client how many requests it may have in flight from now on. What it sends beyond
     /// is refused, as safe to repeat elsewhere.
     pub fn lease(&mut self, permits: u32) {
-        if self.drain.is_some() {
+        if self.drain.is_some() || self.link.failed.is_some() {
             return;
         }
         self.permits = permits.min(self.link.config.settings.max_streams) as usize;
@@ -126,23 +79,14 @@ impl Server {
 
     /// The time to drain is over.
     fn end_all(&mut self) {
-        let mut meta = Vec::new();
-        MetaWriter::new(&mut meta).status_message("the server ends this connection");
+        let text = "the server ends this connection";
+        let meta = self.own_meta(|meta| meta.status_message(text));
         for stream in self.link.slots.live_ids() {
             let index = stream.slot() as usize;
             if self.link.slots.at(index).phase == Phase::Open && self.is_known(index) {
-                self.link.pending.push_back(Pending::Failed(stream, UNAVAILABLE));
+                self.link.tell(Pending::Failed(stream, UNAVAILABLE));
             }
-            self.link.end_answered(index);
-            self.link.outbox.put(&Parts {
-                kind: FrameKind::Response,
-                flags: Flags::END | Flags::NOMSG,
-                stream,
-                aux: u32::from(UNAVAILABLE),
-                head: &[],
-                meta: &meta,
-                payload: &[],
-            });
+            self.end_at_once(index, UNAVAILABLE, &meta);
         }
         if let Some(drain) = &mut self.drain {
             drain.until = Some(Duration::MAX);
@@ -191,7 +135,7 @@ impl Server {
         let index = stream.slot() as usize;
         let is_known = self.link.slots.at(index).phase == Phase::Open && self.is_known(index);
         let text = "the server has no memory for more that its handlers do not read";
-        if let Err(violation) = self.end_by_limit(index, stream, text, is_known) {
+        if let Err(violation) = self.end_by_limit(index, text, is_known) {
             self.link.fail(violation);
         }
         true

@@ -1,20 +1,15 @@
 //! Frames that a client sends, and the answers that are the machine's to give (sections 6 and 7).
 
-use super::frame::{Frame, Parts};
-use super::link::{Pending, Stage, added_credit};
+use super::frame::Frame;
+use super::link::{Stage, added_credit};
 use super::receive_side::Assembled;
 use super::server::{PlainRequest, Server, ServerEvent};
+use super::server_answer::CANCELLED;
 use super::slots::{Found, NO_STREAM, Phase};
 use super::splitter::{Form, Peeked};
-use super::{
-    Flags, FrameKind, Header, MetaWriter, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation,
-};
+use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation};
 use crate::limits::NATIVE_METHODS_DEFAULT;
 
-/// Statuses that the machine answers with.
-const CANCELLED: u8 = 1;
-const RESOURCE_EXHAUSTED: u8 = 8;
-const UNAVAILABLE: u8 = 14;
 const STATUS_MAX: u32 = 16;
 
 /// Flags of a frame that holds a whole message.
@@ -39,7 +34,7 @@ impl Server {
         }
         let index = self.link.slots.accept(stream, head.initial_credit)?;
         self.link.slots.at(index).remote_ended = true;
-        self.link.requests = self.link.requests.wrapping_add(1);
+        self.link.requests += 1;
         *input = frame.rest;
         Some(PlainRequest { stream, head, message })
     }
@@ -98,7 +93,7 @@ impl Server {
         let Some(index) = link.slots.accept(stream, head.initial_credit) else {
             return Err(Violation::StreamInUse { stream });
         };
-        link.requests = link.requests.wrapping_add(1);
+        link.requests += 1;
         if flags.contains(Flags::NAMED) {
             let numbers_max = link.config.settings.max_methods.max(NATIVE_METHODS_DEFAULT);
             self.names.note(head.method, &meta, numbers_max)?;
@@ -131,11 +126,11 @@ impl Server {
         let named = (flags.contains(Flags::NAMED) && head.method != 0)
             .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
         if self.link.slots.live() > self.permits {
-            return self.refuse(index, stream).map(|()| named);
+            return self.refuse(index).map(|()| named);
         }
         if meta.len() > self.link.config.settings.max_meta as usize {
             let text = "metadata is longer than the server takes";
-            return self.end_by_limit(index, stream, text, false).map(|()| named);
+            return self.end_by_limit(index, text, false).map(|()| named);
         }
         let window = self.link.window;
         let place = self.link.stream_at(index, head.initial_credit, window);
@@ -145,9 +140,7 @@ impl Server {
             return Ok(Some(ServerEvent::Request { stream, head, meta, message: None, end }));
         }
         match self.link.fragment(place, &header, payload)? {
-            Assembled::TooLarge => {
-                self.end_by_limit(index, stream, TOO_LARGE, false).map(|()| named)
-            }
+            Assembled::TooLarge => self.end_by_limit(index, TOO_LARGE, false).map(|()| named),
             Assembled::Partial => {
                 self.link.streams.at(place).receive.request = Some((head, meta.into_bytes()));
                 Ok(named)
@@ -233,7 +226,7 @@ impl Server {
             }
             Assembled::TooLarge => {
                 let is_known = request.is_none();
-                return self.end_by_limit(index, stream, TOO_LARGE, is_known).map(|()| None);
+                return self.end_by_limit(index, TOO_LARGE, is_known).map(|()| None);
             }
             Assembled::Message(message) => message,
         };
@@ -266,10 +259,9 @@ impl Server {
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         let Frame { header, body: reason } = frame;
         let stream = header.stream;
-        let requests = self.link.requests.wrapping_sub(self.requests_at_reset);
-        let earned = requests / 2;
-        self.requests_at_reset = self.requests_at_reset.wrapping_add(2 * earned);
-        self.resets.add(earned);
+        let earned = (self.link.requests - self.requests_at_reset) / 2;
+        self.requests_at_reset += 2 * earned;
+        self.resets.add(u32::try_from(earned).unwrap_or(u32::MAX));
         if !self.resets.take(self.link.now) {
             return Err(Violation::Flood { kind: FrameKind::Rst });
         }
@@ -281,46 +273,8 @@ impl Server {
         let place = slot.stream;
         let is_running = slot.phase == Phase::Open
             && (place == NO_STREAM || self.link.streams.at(place).receive.request.is_none());
-        self.answer(index, stream, code, &[])?;
+        self.answer(index, code, &[])?;
         Ok(is_running.then_some(ServerEvent::Cancelled { stream, code, reason }))
-    }
-
-    /// Ends a call as not executed.
-    fn refuse(&mut self, index: usize, stream: StreamId) -> Result<(), Violation> {
-        let mut meta = Vec::new();
-        MetaWriter::new(&mut meta).refused();
-        self.answer(index, stream, UNAVAILABLE, &meta)
-    }
-
-    /// Ends a call that broke a limit; its handler is told if it `is_known` to one.
-    pub(super) fn end_by_limit(
-        &mut self,
-        index: usize,
-        stream: StreamId,
-        text: &str,
-        is_known: bool,
-    ) -> Result<(), Violation> {
-        if is_known {
-            self.link.pending.push_back(Pending::Failed(stream, RESOURCE_EXHAUSTED));
-        }
-        let mut meta = Vec::new();
-        MetaWriter::new(&mut meta).status_message(text);
-        self.answer(index, stream, RESOURCE_EXHAUSTED, &meta)
-    }
-
-    /// Ends a call by a RESPONSE of the machine's own, in front of all that waits.
-    fn answer(
-        &mut self,
-        index: usize,
-        stream: StreamId,
-        status: u8,
-        meta: &[u8],
-    ) -> Result<(), Violation> {
-        let (kind, flags) = (FrameKind::Response, Flags::END | Flags::NOMSG);
-        let aux = u32::from(status);
-        let frame = Parts { kind, flags, stream, aux, head: &[], meta, payload: &[] };
-        self.link.end_answered(index);
-        self.link.answer(&frame)
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Phase {
     Closing,
 }
 
-/// What is known of a call that needs no stream: 20 bytes.
+/// What is known of a call that needs no stream: 24 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     /// The call in it, or the last one; the connection's own id when there was none.
@@ -32,7 +32,7 @@ pub(super) struct Slot {
     pub(super) reply_credit: u32,
     pub(super) stream: u32,
     /// At the initiator: how many requests went before this one.
-    pub(super) number: u32,
+    pub(super) number: u64,
 }
 
 /// What a stream id refers to.
@@ -50,6 +50,8 @@ pub(super) struct Slots {
     table: Vec<Slot>,
     /// Used by the initiator only: last freed, first reused, so that few slots stay in cache.
     free: Vec<u32>,
+    /// Free as well, and beyond what the responder takes now. It may take them again.
+    beyond: Vec<u32>,
     live: usize,
 }
 
@@ -112,24 +114,14 @@ impl Slots {
         Some(index)
     }
 
-    /// Opens a call in the slot freed last, or in a new one, if fewer than `live_max` are open.
+    /// Opens a call in the slot freed last, or in a new one. `None` says that `live_max` are open,
+    /// and nothing else: fewer than that never take up all slots below the bound.
     #[inline]
     pub(super) fn acquire(&mut self, live_max: u32, reply_credit: u32) -> Option<StreamId> {
         if self.live >= live_max as usize {
             return None;
         }
-        let slots_max = slots_max(live_max);
-        // Only a server that takes fewer than it took before makes slots useless.
-        while self.free.last().is_some_and(|&index| index >= slots_max) {
-            self.free.pop();
-        }
-        let index = self.free.last().map_or(self.table.len() as u32, |&index| index);
-        if index >= slots_max {
-            return None;
-        }
-        if self.free.pop().is_none() {
-            self.table.push(Slot::NEW);
-        }
+        let index = self.take_free(slots_max(live_max))?;
         let slot = &mut self.table[index as usize];
         let is_new = slot.id == StreamId::CONNECTION;
         let first = StreamId::new(index, StreamId::GENERATION_FIRST);
@@ -137,6 +129,29 @@ impl Slots {
         *slot = Slot { reply_credit, ..Slot::open(id) };
         self.live += 1;
         Some(id)
+    }
+
+    #[inline]
+    fn take_free(&mut self, slots_max: u32) -> Option<u32> {
+        while let Some(index) = self.free.pop() {
+            if index < slots_max {
+                return Some(index);
+            }
+            // Only a server that takes fewer than it took before makes slots useless.
+            self.beyond.push(index);
+        }
+        let index = self.table.len() as u32;
+        debug_assert!(index < slots_max, "a slot below the bound is in use, free or new");
+        if index >= slots_max {
+            return None;
+        }
+        self.table.push(Slot::NEW);
+        Some(index)
+    }
+
+    /// The responder has said anew how many calls it takes: free slots may be useful again.
+    pub(super) fn reconsider(&mut self) {
+        self.free.append(&mut self.beyond);
     }
 
     /// Ends the call at the responder; the initiator names the slot again when it likes.
@@ -152,6 +167,14 @@ impl Slots {
     pub(super) fn release(&mut self, index: usize) {
         self.end(index);
         self.free.push(index as u32);
+    }
+
+    /// Ends a call of which the responder has heard nothing. Its id is given to the next call in the
+    /// slot, since the responder takes no generation that is too far ahead of the last one it saw.
+    pub(super) fn release_unsent(&mut self, index: usize) {
+        let slot = &mut self.table[index];
+        slot.id = slot.id.previous();
+        self.release(index);
     }
 }
 
@@ -242,5 +265,47 @@ mod tests {
         assert_eq!(slots.acquire(8, 0), Some(StreamId::new(2, 2)));
         assert_eq!(slots.acquire(8, 0), Some(StreamId::new(3, 1)));
         assert_eq!(slots.live(), 4);
+    }
+
+    #[test]
+    fn slots_beyond_a_lower_limit_come_back_with_a_higher_one() {
+        let mut slots = Slots::default();
+        for _ in 0..300 {
+            slots.acquire(300, 0).expect("room");
+        }
+        (0..300).rev().for_each(|index| slots.release(index));
+        for live_max in [1, 200, 5, 128, 300, 0, 300] {
+            slots.reconsider();
+            let opened: Vec<_> = std::iter::from_fn(|| slots.acquire(live_max, 0)).collect();
+            assert_eq!(opened.len(), live_max as usize);
+            let highest = opened.iter().map(|id| id.slot()).max();
+            assert!(highest.is_none_or(|slot| slot < slots_max(live_max)));
+            opened.iter().rev().for_each(|id| slots.release(id.slot() as usize));
+        }
+    }
+
+    #[test]
+    fn an_unsent_call_leaves_its_id_to_the_next_in_its_slot() {
+        let mut slots = Slots::default();
+        for _ in 0..=GENERATIONS {
+            let unsent = slots.acquire(1, 0).expect("one slot");
+            slots.release_unsent(0);
+            assert_eq!(slots.acquire(1, 0), Some(unsent));
+            slots.release(0);
+        }
+    }
+
+    #[test]
+    fn a_generation_is_new_up_to_half_of_the_circle_ahead() {
+        for last in [1, 2_000, 4_095] {
+            for ahead in [1, 2_046, 2_047, 2_048, 4_094] {
+                let mut slots = Slots::default();
+                assert_eq!(slots.accept(StreamId::new(0, last), 0), Some(0));
+                slots.end(0);
+                let generation = (last + ahead - 1) % GENERATIONS + 1;
+                let accepted = slots.accept(StreamId::new(0, generation), 0);
+                assert_eq!(accepted.is_some(), ahead <= 2_047, "{generation} after {last}");
+            }
+        }
     }
 }

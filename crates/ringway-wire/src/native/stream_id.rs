@@ -86,6 +86,14 @@ impl StreamId {
         let next = if generation == Self::GENERATION_MASK { 1 } else { generation + 1 };
         Self(self.0 & !Self::GENERATION_MASK | next)
     }
+
+    /// The same slot, used once less: what [`next`](Self::next) made this of.
+    #[must_use]
+    pub(super) const fn previous(self) -> Self {
+        let generation = self.0 & Self::GENERATION_MASK;
+        let previous = if generation <= 1 { Self::GENERATION_MASK } else { generation - 1 };
+        Self(self.0 & !Self::GENERATION_MASK | previous)
+    }
 }
 
 impl fmt::Debug for StreamId {
@@ -131,6 +139,10 @@ mod tests {
     fn generations_skip_zero() {
         assert_eq!(StreamId::new(5, 1).next(), StreamId::new(5, 2));
         assert_eq!(StreamId::new(5, 4095).next(), StreamId::new(5, 1));
+        for generation in [1, 2, 4094, 4095] {
+            let id = StreamId::new(5, generation);
+            assert_eq!((id.next().previous(), id.previous().next()), (id, id));
+        }
         assert!(!StreamId::from_raw(0x5000).is_valid());
         assert!(!StreamId::CONNECTION.is_valid());
     }

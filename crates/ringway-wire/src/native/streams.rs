@@ -170,6 +170,16 @@ impl Streams {
         }
     }
 
+    /// Drops what all streams hold and will send. The connection has failed: nothing follows.
+    pub(super) fn drop_contents(&mut self) {
+        for stream in &mut self.places {
+            stream.send = SendSide::default();
+            stream.receive.abandon();
+        }
+        self.assembled = 0;
+        self.untaken = 0;
+    }
+
     /// Takes a stream off the front of its line, and tells whether it is still there to be served.
     pub(super) fn dequeue(&mut self, index: u32) -> bool {
         let stream = self.at(index);

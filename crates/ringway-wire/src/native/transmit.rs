@@ -132,7 +132,8 @@ impl Link {
         let stream = self.streams.at(index);
         if stream.send.wants_writable && stream.send.waiting() <= UNSENT_MARK / 2 {
             stream.send.wants_writable = false;
-            self.pending.push_back(Pending::Writable(stream.id));
+            let id = stream.id;
+            self.tell(Pending::Writable(id));
         }
     }
 

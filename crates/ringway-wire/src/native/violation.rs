@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Flags, FrameKind, GoAwayCode, StreamId, Tag};
 
 /// What a peer did against the protocol. The connection ends with a GOAWAY of its
-/// [`code`](Self::code).
+/// [`code`](Self::code), unless it was the peer that ended it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
@@ -170,6 +170,15 @@ pub enum Violation {
         kind: FrameKind,
     },
 
+    // The end.
+    /// The peer ends the connection at once, and says why.
+    PeerLeft {
+        /// A [`GoAwayCode`] as a number.
+        code: u32,
+        /// Why, in words of the peer's, made fit to be printed.
+        reason: String,
+    },
+
     // Too late.
     /// No answer came within the time for it.
     Unanswered {
@@ -207,6 +216,7 @@ impl Violation {
             Self::TornSettings { .. } | Self::BadSetting { .. } => GoAwayCode::BadSettings,
             Self::CreditExceeded { .. } | Self::CreditOutOfRange { .. } => GoAwayCode::FlowControl,
             Self::Flood { .. } => GoAwayCode::TooManyResets,
+            Self::PeerLeft { .. } => GoAwayCode::NoError,
             Self::Unanswered { .. } => GoAwayCode::Timeout,
         }
     }
@@ -251,6 +261,14 @@ impl fmt::Display for Violation {
             }
             Self::CreditOutOfRange { credit } => write!(f, "credit of {credit}, out of range"),
             Self::Flood { kind } => write!(f, "too many {kind:?} frames in a short time"),
+            Self::PeerLeft { code, reason } => {
+                f.write_str("the peer has ended the connection: ")?;
+                match GoAwayCode::from_code(*code) {
+                    Some(known) => write!(f, "{known:?}")?,
+                    None => write!(f, "code {code}")?,
+                }
+                if reason.is_empty() { Ok(()) } else { write!(f, ", {reason}") }
+            }
             Self::Unanswered { kind } => write!(f, "no answer to {kind:?} in time"),
         }
     }
@@ -312,6 +330,16 @@ mod tests {
                 Violation::Flood { kind: FrameKind::Rst },
                 GoAwayCode::TooManyResets,
                 "too many Rst frames in a short time",
+            ),
+            (
+                Violation::PeerLeft { code: 7, reason: String::from("too many Rst frames") },
+                GoAwayCode::NoError,
+                "the peer has ended the connection: TooManyResets, too many Rst frames",
+            ),
+            (
+                Violation::PeerLeft { code: 77, reason: String::new() },
+                GoAwayCode::NoError,
+                "the peer has ended the connection: code 77",
             ),
             (
                 Violation::Unanswered { kind: FrameKind::Ping },

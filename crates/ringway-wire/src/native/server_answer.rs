@@ -1,0 +1,243 @@
+//! RESPONSEs: what handlers say, what the machine says itself, and how much of it a client takes
+//! (sections 7 and 9).
+
+use super::frame::Parts;
+use super::link::{Pending, Sent};
+use super::server::Server;
+use super::slots::{NO_STREAM, Phase};
+use super::{
+    Flags, FrameKind, Gone, MetaReader, MetaWriter, Reply, Settings, StreamId, Tag, Violation,
+};
+
+/// Statuses that the machine answers with.
+pub(super) const CANCELLED: u8 = 1;
+pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
+pub(super) const UNAVAILABLE: u8 = 14;
+
+impl Server {
+    /// A reply with metadata, without a message, of a stream, or too long to be written at once.
+    pub(super) fn respond_at(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) -> bool {
+        if self.link.failed.is_some() {
+            return false;
+        }
+        match substitute(&self.link.peer, &reply) {
+            None => self.put_reply(index, stream, reply),
+            Some((status, meta)) => {
+                self.put_reply(index, stream, Reply { status, meta: &meta, message: None });
+            }
+        }
+        true
+    }
+
+    fn put_reply(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) {
+        let is_empty = reply.message.is_none();
+        let frame = Parts {
+            kind: FrameKind::Response,
+            flags: if is_empty { EMPTY } else { Flags::END },
+            stream,
+            aux: u32::from(reply.status),
+            head: &[],
+            meta: reply.meta,
+            payload: &[],
+        };
+        let link = &mut self.link;
+        if is_empty && link.slots.at(index).stream == NO_STREAM {
+            link.outbox.put(&frame);
+            link.slots.end(index);
+            return;
+        }
+        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
+        let place = link.stream_at(index, credit, window);
+        let sent = match reply.message {
+            None => link.send_empty(place, &frame),
+            Some(body) => link.send(place, frame, body),
+        };
+        match sent {
+            Sent::Written => link.end_answered(index),
+            Sent::Queued => {
+                link.slots.at(index).phase = Phase::Closing;
+                link.streams.abandon(place);
+            }
+        }
+    }
+
+    /// Ends a call whose handler sends more at once than the client takes.
+    #[cold]
+    pub(super) fn refuse_to_send(&mut self, index: usize, text: &str) -> Gone {
+        let stream = self.link.slots.id(index);
+        self.link.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
+        let meta = self.own_meta(|meta| meta.status_message(text));
+        self.end_at_once(index, RESOURCE_EXHAUSTED, &meta);
+        Gone
+    }
+
+    /// Ends a call as not executed.
+    pub(super) fn refuse(&mut self, index: usize) -> Result<(), Violation> {
+        let meta = self.own_meta(|meta| meta.refused());
+        self.answer(index, UNAVAILABLE, &meta)
+    }
+
+    /// Ends a call that broke a limit; its handler is told if it `is_known` to one.
+    pub(super) fn end_by_limit(
+        &mut self,
+        index: usize,
+        text: &str,
+        is_known: bool,
+    ) -> Result<(), Violation> {
+        if is_known {
+            let stream = self.link.slots.id(index);
+            self.link.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
+        }
+        let meta = self.own_meta(|meta| meta.status_message(text));
+        self.answer(index, RESOURCE_EXHAUSTED, &meta)
+    }
+
+    /// Ends a call for something that the client did, in front of all that waits.
+    ///
+    /// # Errors
+    ///
+    /// When the client causes such answers and does not read them.
+    pub(super) fn answer(
+        &mut self,
+        index: usize,
+        status: u8,
+        meta: &[u8],
+    ) -> Result<(), Violation> {
+        let frame = ending(self.link.slots.id(index), status, meta);
+        self.link.end_answered(index);
+        self.link.answer(&frame)
+    }
+
+    /// The same for what the client has not done.
+    pub(super) fn end_at_once(&mut self, index: usize, status: u8, meta: &[u8]) {
+        let frame = ending(self.link.slots.id(index), status, meta);
+        self.link.end_answered(index);
+        self.link.outbox.put(&frame);
+    }
+
+    /// Metadata of an answer of the machine's own, or none if the client does not take so much: that
+    /// is never a reason for another answer.
+    pub(super) fn own_meta(
+        &self,
+        write: impl for<'w, 'm> FnOnce(&'w mut MetaWriter<'m>) -> &'w mut MetaWriter<'m>,
+    ) -> Vec<u8> {
+        own_meta(&self.link.peer, write)
+    }
+}
+
+/// A RESPONSE without a message.
+fn ending(stream: StreamId, status: u8, meta: &[u8]) -> Parts<'_> {
+    let (kind, aux) = (FrameKind::Response, u32::from(status));
+    Parts { kind, flags: EMPTY, stream, aux, head: &[], meta, payload: &[] }
+}
+
+fn own_meta(
+    peer: &Settings,
+    write: impl for<'w, 'm> FnOnce(&'w mut MetaWriter<'m>) -> &'w mut MetaWriter<'m>,
+) -> Vec<u8> {
+    let mut meta = Vec::new();
+    write(&mut MetaWriter::new(&mut meta));
+    if meta.len() > peer.max_meta as usize {
+        meta.clear();
+    }
+    meta
+}
+
+/// Status and metadata of the answer that a client gets in place of one that is more than it takes.
+/// They fit, whatever it takes.
+fn substitute(peer: &Settings, reply: &Reply<'_>) -> Option<(u8, Vec<u8>)> {
+    let too_much = |text| {
+        let meta = own_meta(peer, |meta| meta.status_message(text));
+        Some((RESOURCE_EXHAUSTED, meta))
+    };
+    if reply.message.as_ref().is_some_and(|body| body.len() > peer.max_message as usize) {
+        return too_much(REPLY_TOO_LARGE);
+    }
+    let max = peer.max_meta as usize;
+    match reply.meta.len() > max {
+        false => None,
+        // A success without its trailers might be taken for the whole of it.
+        true if reply.status == 0 => too_much(TRAILERS_TOO_LONG),
+        true => Some((reply.status, shortened_meta(reply.meta, max))),
+    }
+}
+
+/// What is left of a failure's metadata in `max` bytes: what a retry has to know, then the message,
+/// cut between characters. Details and entries mean nothing in parts.
+fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
+    let pieces = || MetaReader::new(meta).map_while(Result::ok);
+    let mut kept = Vec::new();
+    for (tag, value) in pieces() {
+        let before = kept.len();
+        if matches!(tag, Tag::Refused | Tag::Pushback) {
+            MetaWriter::new(&mut kept).piece(tag, value);
+        }
+        if kept.len() > max {
+            kept.truncate(before);
+        }
+    }
+    let message = pieces().find(|(tag, _)| *tag == Tag::StatusMessage);
+    let text = message.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
+    // The tag and a length that three bytes hold: no metadata is longer than 65,535.
+    let room = max.saturating_sub(kept.len() + 4);
+    let text = &text[..text.floor_char_boundary(room)];
+    if !text.is_empty() {
+        MetaWriter::new(&mut kept).status_message(text);
+    }
+    kept
+}
+
+const EMPTY: Flags = Flags::END.union(Flags::NOMSG);
+
+/// Why answers are not what their handlers gave.
+const REPLY_TOO_LARGE: &str = "the reply is longer than the client takes";
+const TRAILERS_TOO_LONG: &str = "the reply's metadata is longer than the client takes";
+pub(super) const MESSAGE_TOO_LONG: &str = "a message is longer than the client takes";
+pub(super) const INITIAL_TOO_LONG: &str = "initial metadata is longer than the client takes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure() -> Vec<u8> {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta)
+            .status_message(&"é".repeat(20))
+            .status_details(&[7; 100])
+            .refused()
+            .pushback_ms(-1)
+            .entry("key", b"value");
+        meta
+    }
+
+    #[test]
+    fn a_failure_that_is_cut_keeps_what_a_retry_has_to_know_and_its_message() {
+        let meta = failure();
+        for max in 0..meta.len() {
+            let peer = Settings { max_meta: max as u32, ..Settings::default() };
+            let reply = Reply { status: 5, meta: &meta, message: None };
+            let (status, kept) = substitute(&peer, &reply).expect("it is too long");
+            assert_eq!(status, 5, "the handler's own");
+            assert!(kept.len() <= max, "{} bytes of {max}", kept.len());
+            let pieces: Vec<_> =
+                MetaReader::new(&kept).collect::<Result<_, _>>().expect("well-formed");
+            let has = |tag| pieces.iter().any(|&(found, _)| found == tag);
+            assert_eq!((has(Tag::Refused), has(Tag::Pushback)), (max >= 2, max >= 5));
+            let text = pieces.iter().find(|&&(tag, _)| tag == Tag::StatusMessage);
+            let text = text.map_or("", |(_, text)| str::from_utf8(text).expect("whole characters"));
+            assert_eq!(text.len(), (max.saturating_sub(9) / 2 * 2).min(40), "of {max} bytes");
+        }
+    }
+
+    #[test]
+    fn the_machines_own_answers_go_without_metadata_that_does_not_fit() {
+        for (max, len) in [(0, 0), (3, 0), (4, 4), (100, 4)] {
+            let peer = Settings { max_meta: max, ..Settings::default() };
+            let meta = own_meta(&peer, |meta| meta.status_message("no"));
+            assert_eq!(meta.len(), len, "{max}");
+            let reply = Reply { status: 0, meta: &[0; 200], message: None };
+            let (status, meta) = substitute(&peer, &reply).expect("it is too long");
+            assert!(status == RESOURCE_EXHAUSTED && meta.len() <= max as usize);
+        }
+    }
+}
