@@ -230,6 +230,9 @@ pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// Queued bytes of a socket below which it is given more. What is not queued yet can still be
 /// overtaken by a small message, so this is a few turns' worth and no more.
 pub(crate) const LOW_WATER: usize = 64 * 1024;
+/// How often the task of a connection takes in what came and hands out what is to be sent before it
+/// lets other tasks run: a few times are common, and no peer is to keep a core for itself.
+pub(crate) const ROUNDS_PER_TURN: usize = 64;
 /// Answers that wait for a client that does not read, above which its requests wait as well.
 pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
 /// Received messages up to this size share a chunk of memory instead of having an allocation each.

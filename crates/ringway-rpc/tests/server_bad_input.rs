@@ -125,6 +125,46 @@ fn broken_frames_end_their_connection_with_a_reason() {
 }
 
 #[test]
+fn a_client_that_takes_no_metadata_gets_its_failures_without() {
+    check(|_, address| {
+        for max_meta in [0, 1, 16, 54] {
+            let mut bytes = PREFACE.to_vec();
+            bytes.extend(frame(0x01, 0, 0, 0, &[5, 0, max_meta, 0, 0, 0]));
+            bytes.extend(named_request("no.such/Method", b""));
+            bytes.extend(frame(0, 0, 0, 0, &[]));
+            assert!(has_go_away(&closed_after(address, &bytes)));
+        }
+    });
+}
+
+#[test]
+fn a_violation_while_replies_wait_ends_its_connection_only() {
+    check(|handle, address| {
+        for method in ["echo.Echo/Repeat", "echo.Echo/Say"] {
+            // Many or long replies for as much credit as there can be, of which none is read.
+            let mut bytes = greeting();
+            bytes.extend(named_request(method, &[255; 65_536]));
+            bytes.extend(frame(0, 0, 0, 0, &[]));
+            closed_after(address, &bytes);
+        }
+        assert_eq!(handle.stats().violations, 2);
+    });
+}
+
+/// A call of a method, whole.
+fn named_request(name: &str, message: &[u8]) -> Vec<u8> {
+    let mut body = 0_u32.to_le_bytes().to_vec();
+    body.extend_from_slice(&[0; 8]);
+    body.extend_from_slice(&(i32::MAX as u32).to_le_bytes());
+    body.extend_from_slice(&[1, name.len() as u8]);
+    body.extend_from_slice(name.as_bytes());
+    body.extend_from_slice(message);
+    let mut bytes = frame(0x10, 0x21, 1, 0, &body);
+    bytes[6] = name.len() as u8 + 2; // the length of the metadata
+    bytes
+}
+
+#[test]
 fn floods_end_their_connection() {
     let pings = frame(0x02, 0, 0, 7, &[]);
     let settings = frame(0x01, 0, 0, 0, &[]);

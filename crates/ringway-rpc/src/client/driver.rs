@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringway_net::{Address, Connection};
 use ringway_runtime::{self as runtime, Sleep};
-use ringway_wire::native::Outgoing;
+use ringway_wire::native::{Outgoing, Violation};
 
 use super::hub::{self, Hub};
 use super::link::Link;
@@ -86,7 +86,9 @@ impl Driver {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(Some(view))) => view,
                 Poll::Ready(Ok(None)) => {
-                    return self.ends(|address| format!("{address} has closed the connection"));
+                    let why = self.link.farewell();
+                    return self
+                        .ends(|address| format!("{address} has closed the connection{why}"));
                 }
                 Poll::Ready(Err(error)) => {
                     return self
@@ -95,8 +97,15 @@ impl Driver {
             };
             self.heard = true;
             let taken = self.link.take_in(hub, Some(&view), now, &mut self.woken);
-            if let Err(violation) = taken {
-                return self.ends(|address| format!("{address} broke the protocol: {violation}"));
+            match taken {
+                Ok(()) => {}
+                Err(violation @ Violation::PeerLeft { .. }) => {
+                    return self.ends(|address| format!("no connection to {address}: {violation}"));
+                }
+                Err(violation) => {
+                    return self
+                        .ends(|address| format!("{address} broke the protocol: {violation}"));
+                }
             }
         }
         cx.waker().wake_by_ref();

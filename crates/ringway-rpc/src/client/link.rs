@@ -54,12 +54,14 @@ pub(super) struct State {
     pub(super) streams: StreamTable,
     lives: StreamLives,
     /// Calls opened so far, and how many of them the machine had when it last gave its output.
-    opened: u32,
-    given_out: u32,
+    opened: u64,
+    given_out: u64,
     /// No entry's deadline is before this.
     next_deadline: Duration,
     /// What the peer's GOAWAY says of the calls it has accepted.
     accepted: Option<u32>,
+    /// Why it leaves, in its words, if it has said so.
+    farewell: String,
 }
 
 /// A slot's call.
@@ -67,7 +69,7 @@ pub(super) struct State {
 struct Entry {
     stream: Option<StreamId>,
     kind: Kind,
-    number: u32,
+    number: u64,
     deadline: Duration,
 }
 
@@ -99,6 +101,7 @@ impl Link {
             given_out: 0,
             next_deadline: NEVER,
             accepted: None,
+            farewell: String::new(),
         };
         Self {
             key,
@@ -330,6 +333,12 @@ impl Link {
         self.state.borrow().machine.has_events()
     }
 
+    /// What the peer has said of its leaving, to be put behind what it has done.
+    pub(super) fn farewell(&self) -> String {
+        let farewell = &self.state.borrow().farewell;
+        if farewell.is_empty() { String::new() } else { format!(": {farewell}") }
+    }
+
     /// Whether there is anything to give out.
     #[inline]
     pub(super) fn has_output(&self) -> bool {
@@ -369,7 +378,7 @@ impl State {
             let unused = Entry { stream: None, kind: Kind::Stream, number: 0, deadline: NEVER };
             self.entries.resize(slot + 1, unused);
         }
-        self.opened = self.opened.wrapping_add(1);
+        self.opened += 1;
         debug_assert!(self.entries[slot].stream.is_none(), "the machine gives free slots");
         self.entries[slot] = Entry { stream: Some(stream), kind, number: self.opened, deadline };
         self.next_deadline = self.next_deadline.min(deadline);
@@ -427,7 +436,7 @@ impl State {
 
     /// The failure of a call whose connection was lost.
     fn lost(&self, entry: &Entry, stream: StreamId, why: &str) -> Status {
-        let waited = entry.number.wrapping_sub(self.given_out) as i32 > 0;
+        let waited = entry.number > self.given_out;
         let refused =
             self.accepted.is_some_and(|accepted| !self.machine.was_accepted(stream, accepted));
         let status = Status::unavailable(why.to_owned());

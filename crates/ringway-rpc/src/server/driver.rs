@@ -69,7 +69,7 @@ impl Driver {
         let this = &mut *self;
         let native = Rc::clone(&this.native);
         let _polling = native.begin_poll(cx.waker());
-        loop {
+        for _ in 0..limits::ROUNDS_PER_TURN {
             let received_all = match this.receive(cx)? {
                 Received::All => true,
                 Received::Paused => false,
@@ -79,6 +79,7 @@ impl Driver {
             this.flush();
             if this.native.has_events() {
                 this.leaving |= !this.take_events();
+                debug_assert!(!this.leaving || !this.native.has_events(), "a failure is the last");
                 continue;
             }
             if this.is_done() {
@@ -94,6 +95,8 @@ impl Driver {
                 return Poll::Pending;
             }
         }
+        cx.waker().wake_by_ref(); // the other tasks of the core come first
+        Poll::Pending
     }
 
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<Received> {
@@ -125,7 +128,9 @@ impl Driver {
 
     fn judge(&mut self, outcome: Result<(), Violation>) -> bool {
         let Err(violation) = outcome else { return true };
-        self.native.core().share().count_violation();
+        if !matches!(violation, Violation::PeerLeft { .. }) {
+            self.native.core().share().count_violation();
+        }
         tracing::debug!(id = %self.connection.id(), %violation, "a native connection is closed");
         false
     }

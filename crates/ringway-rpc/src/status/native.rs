@@ -67,6 +67,10 @@ impl Status {
                     self.0.pushback = Some(wait.map_or(Pushback::Never, after));
                 }
                 Tag::Entry | Tag::Authorization => self.0.metadata.read(tag, value)?,
+                Tag::Unknown(tag) => {
+                    let message = format!("the reply has metadata of an unknown kind: tag {tag}");
+                    return Err(Status::unimplemented(message));
+                }
                 _ => {}
             }
         }
@@ -123,6 +127,12 @@ mod tests {
         assert_eq!(Status::of_response(0, &meta).expect("success").get("cost"), Some("3"));
         let torn = Status::of_response(0, &meta[..meta.len() - 1]).expect_err("torn");
         assert!(torn.is_internal(), "{torn}");
+        // Tags from 80 up may be skipped, others must be understood.
+        assert!(Status::of_response(0, b"\xf0\x01x").expect("skipped").is_empty());
+        for number in [0, 5] {
+            let unknown = Status::of_response(number, b"\x20\x01x").expect_err("not understood");
+            assert!(unknown.is_unimplemented(), "{unknown}");
+        }
         assert!(Status::of_response(200, &[]).expect_err("a failure").is_unknown());
     }
 }

@@ -53,7 +53,11 @@ impl State {
                 }
             }
             ClientEvent::Writable { stream } => self.streams.writable(stream),
-            ClientEvent::Leaving { accepted, .. } => self.accepted = Some(accepted),
+            ClientEvent::Leaving { accepted, reason, .. } => {
+                self.accepted = Some(accepted);
+                let printable = |char: char| if char.is_control() { ' ' } else { char };
+                self.farewell = String::from_utf8_lossy(&reason).chars().map(printable).collect();
+            }
             ClientEvent::Capacity => {}
         }
         0
