@@ -3,8 +3,9 @@
 use super::frame::Frame;
 use super::link::{Stage, added_credit};
 use super::receive_side::Assembled;
-use super::server::{PlainRequest, Server, ServerEvent};
+use super::server::Server;
 use super::server_answer::CANCELLED;
+use super::server_event::{PlainRequest, ServerEvent};
 use super::slots::{Found, NO_STREAM, Phase};
 use super::splitter::{Form, Peeked};
 use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation};
