@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -70,21 +70,43 @@ impl Listener {
                 only_v6: options.only_v6,
             };
             let (fd, bound) = core.driver.borrow_mut().listen(addr, options)?;
-            let state = ListenerState {
-                fd,
-                ready: VecDeque::new(),
-                armed: true,
-                paused: false,
-                error: None,
-                acceptor: None,
-            };
-            let key = core.sockets.borrow_mut().insert(Socket::Listener(state));
-            let mut driver = core.driver.borrow_mut();
-            driver.register(key, fd);
-            driver.accept_start(key);
-            drop(driver);
-            Ok(Listener { core: Rc::clone(core), key, bound })
+            Ok(Self::of_descriptor(core, fd, bound))
         })
+    }
+
+    /// Takes over a listening socket made elsewhere, and begins to accept.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be set to the mode that the driver needs, or is no socket.
+    pub fn adopt(socket: OwnedFd) -> io::Result<Listener> {
+        let bound = SockRef::from(&socket).local_addr()?;
+        with_current(|core| {
+            let fd = socket.into_raw_fd();
+            let mut driver = core.driver.borrow_mut();
+            if let Err(error) = driver.adopt(fd) {
+                driver.close_unregistered(fd);
+                return Err(error);
+            }
+            drop(driver);
+            Ok(Self::of_descriptor(core, fd, bound))
+        })
+    }
+
+    fn of_descriptor(core: &Rc<Core>, fd: RawFd, bound: SockAddr) -> Self {
+        let state = ListenerState {
+            fd,
+            ready: VecDeque::new(),
+            armed: true,
+            paused: false,
+            error: None,
+            acceptor: None,
+        };
+        let key = core.sockets.borrow_mut().insert(Socket::Listener(state));
+        let mut driver = core.driver.borrow_mut();
+        driver.register(key, fd);
+        driver.accept_start(key);
+        drop(driver);
+        Listener { core: Rc::clone(core), key, bound }
     }
 
     /// The address that the kernel gave, its port included.
