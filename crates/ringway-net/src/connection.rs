@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::CancellationToken;
-use ringway_runtime::{Segment, View};
+use ringway_runtime::{Segment, View, sleep, spawn_named};
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 
@@ -64,6 +64,18 @@ pub(crate) struct Link {
     aborted: Cell<bool>,
     /// The program wants to receive even while the server drains.
     receives_while_draining: Cell<bool>,
+    opening: Cell<Opening>,
+}
+
+/// What has come of a connection that is new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opening {
+    /// Nothing yet.
+    Silent,
+    /// Nothing yet, and receiving ends with what comes first.
+    LastChance,
+    /// Bytes.
+    Heard,
 }
 
 impl Connection {
@@ -303,12 +315,16 @@ impl Link {
             ended: Cell::new(false),
             aborted: Cell::new(false),
             receives_while_draining: Cell::new(false),
+            opening: Cell::new(Opening::Silent),
         }
     }
 
     #[inline]
     pub(crate) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         let polled = self.transport.poll_recv(cx);
+        if matches!(polled, Poll::Ready(Ok(Some(_)))) {
+            self.note_bytes();
+        }
         if self.ended.get() && !self.aborted.get() && !matches!(polled, Poll::Ready(Ok(Some(_)))) {
             return Poll::Ready(Ok(None));
         }
@@ -321,11 +337,48 @@ impl Link {
         self.transport.end_receiving();
     }
 
-    /// The server drains: what has arrived is still delivered, unless the program wants more.
-    pub(crate) fn begin_drain(&self) {
+    /// Bytes have come.
+    #[inline]
+    pub(crate) fn note_bytes(&self) {
+        if self.opening.get() != Opening::Heard {
+            self.note_first_bytes();
+        }
+    }
+
+    #[cold]
+    fn note_first_bytes(&self) {
+        if self.opening.replace(Opening::Heard) == Opening::LastChance {
+            self.end_for_drain();
+        }
+    }
+
+    /// The server drains: what has arrived is still delivered, unless the program wants more. What a
+    /// peer that has just connected says first may be on its way, so it is waited for.
+    pub(crate) fn begin_drain(self: &Rc<Self>) {
+        let is_silent = self.opening.get() == Opening::Silent;
+        let grace = self.place.as_ref().filter(|_| is_silent).and_then(Place::grace_left);
+        match grace {
+            None => self.end_for_drain(),
+            Some(left) => {
+                self.opening.set(Opening::LastChance);
+                let link = Rc::downgrade(self);
+                spawn_named("first bytes", async move {
+                    sleep(left).await;
+                    link.upgrade().inspect(|link| link.note_bytes());
+                });
+            }
+        }
+    }
+
+    fn end_for_drain(&self) {
         if !self.receives_while_draining.get() {
             self.end_receiving();
         }
+    }
+
+    /// Says the end, after what is queued: its handler has done all it had to do.
+    pub(crate) fn finish(&self) {
+        self.transport.shutdown();
     }
 
     pub(crate) fn abort(&self) {

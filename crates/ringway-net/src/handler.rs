@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use crate::connection::{Connection, Peer};
 use crate::error::{Error, Result};
-use crate::server::report_panic;
+use crate::server::{report_error, report_panic};
 use crate::spans;
 
 /// Serves one connection by callbacks that run where its bytes are found: no task, no waker, no
@@ -81,7 +81,10 @@ pub(crate) fn serve(connection: Connection, handler: impl Handler) {
 
 fn deliver(handler: &mut impl Handler, peer: &Peer, incoming: Incoming) -> Next {
     match incoming {
-        Incoming::Data(view) => handler.on_message(peer, view),
+        Incoming::Data(view) => {
+            peer.link().note_bytes();
+            handler.on_message(peer, view);
+        }
         Incoming::Drained => handler.on_drained(peer),
         Incoming::Eof => return close(handler, peer, None),
         Incoming::Failed(error) => return close(handler, peer, Some(&error.into())),
@@ -93,6 +96,9 @@ fn deliver(handler: &mut impl Handler, peer: &Peer, incoming: Incoming) -> Next 
 }
 
 fn close(handler: &mut impl Handler, peer: &Peer, error: Option<&Error>) -> Next {
+    if let Some(error) = error {
+        report_error(peer.id(), error);
+    }
     handler.on_close(peer, error);
     Next::Close
 }

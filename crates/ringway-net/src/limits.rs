@@ -32,8 +32,79 @@ pub(crate) const ABORTED_TURNS: usize = 8;
 /// Tries to find one port that is free for every listener that shares it.
 pub(crate) const SHARED_PORT_TRIES: usize = 32;
 
-/// Connections of one core in a connection's id: 24 bits of 64, the rest tells core and reuse.
-pub(crate) const SLOTS_MAX: usize = 1 << 24;
+/// Connections of one core: 20 bits of the 64 of a connection's id. 32 tell how often the slot was
+/// used, so that an id never comes again.
+pub(crate) const SLOTS_MAX: usize = 1 << 20;
+
+/// Cores of one server: the other 12 bits, of which one value means that there is no server.
+pub(crate) const SERVER_CORES_MAX: usize = (1 << 12) - 1;
+
+/// Bits of an IPv6 address that are taken for one address: a /64 is one network, and what a single
+/// customer is given at least.
+pub(crate) const IPV6_PREFIX_LEN: u8 = 64;
+
+/// Parts of the table of connections by address, each with a lock: more than cores that accept at the
+/// same time will often be.
+pub(crate) const PER_ADDRESS_PARTS: usize = 32;
+
+/// TLS handshakes under way on one core: an honest client takes some round trips, so this admits
+/// thousands a second from anywhere, and those that only hold places cost 10 MiB.
+pub(crate) const HANDSHAKES_MAX: usize = 512;
+
+/// How long the first bytes of a new connection may be on their way when the server drains: its peer
+/// sends them with or right behind its last segment of the handshake.
+pub(crate) const FIRST_BYTES_WAIT: Duration = Duration::from_millis(500);
+
+/// How long a TLS handshake that has begun may take when the server drains: some round trips.
+pub(crate) const HANDSHAKE_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// How long the drain waits for the program's own farewell to end before it: time for a change of
+/// state or one request to somebody near.
+pub(crate) const FAREWELL_WAIT: Duration = Duration::from_secs(1);
+
+/// Connections that a listener takes from the kernel before it closes: all of the queue, which the
+/// kernel bounds by `somaxconn`, usually 4,096.
+pub(crate) const LAST_ACCEPTS_MAX: usize = 65_536;
+
+/// Turns in which the accepts that were under way then are taken in.
+pub(crate) const LAST_ACCEPT_TURNS: usize = 2;
+
+/// Datagrams that a server still handles when it stops: all that the runtime holds of a socket.
+pub(crate) const LAST_DATAGRAMS_MAX: usize = 1_024;
+
+/// Turns in which the answers to them leave.
+pub(crate) const LAST_ANSWER_TURNS: usize = 2;
+
+/// Datagrams taken over that came between `bind` and the start: more than the kernel's default buffer
+/// holds.
+pub(crate) const EARLY_DATAGRAMS_MAX: usize = 1_024;
+
+/// The largest datagram: what the length field of IP leaves.
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// Least time between two messages of one kind in a log that peers can bring about at will.
+pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(1);
+
+/// Addresses of one name that a server listens on: a name of a machine has a few.
+pub(crate) const ADDRESSES_BOUND_MAX: usize = 16;
+
+/// How long a port in use is tried again: sockets of a process that was killed are closed some
+/// milliseconds after its end.
+pub(crate) const BIND_WAIT: Duration = Duration::from_millis(250);
+
+/// The pause between two tries.
+pub(crate) const BIND_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long the lock of a directory is waited for in which a Unix socket is to be made: holding it
+/// takes some system calls.
+pub(crate) const PATH_LOCK_WAIT: Duration = Duration::from_millis(250);
+
+/// The pause between two looks at it.
+pub(crate) const PATH_LOCK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Connections that the kernel completes on a Unix path before we accept them; it caps this by
+/// `somaxconn`.
+pub(crate) const UNIX_BACKLOG: i32 = 4_096;
 
 /// Least bytes that a high-water mark may have: below it every message is pressure.
 pub(crate) const HIGH_WATER_MIN: usize = 1_024;
@@ -111,3 +182,7 @@ pub(crate) const ADDRESSES_TRIED_MAX: usize = 16;
 
 /// How long the supervisor waits for the cores to cut their connections off before it stops them.
 pub(crate) const ABORT_WAIT: Duration = Duration::from_secs(1);
+
+/// How long it then waits for them to end: the runtime takes two seconds at most when the kernel is slow
+/// to give things back, and a core that is kept by its handler does not end at all.
+pub(crate) const END_WAIT: Duration = Duration::from_secs(3);

@@ -27,14 +27,18 @@ pub struct Session {
 }
 
 impl ConnectionId {
-    const SLOT_BITS: u32 = 24;
-    const REUSE_BITS: u32 = 24;
-    const CORE_NONE: u64 = 0xFFFF;
+    const SLOT_BITS: u32 = 20;
+    const REUSE_BITS: u32 = 32;
+    /// One more than any core has: the core of connections that belong to no server.
+    const CORE_NONE: u64 = 0xFFF;
 
-    pub(crate) fn new(core: u16, slot: u32, reuse: u32) -> Self {
-        let mask = (1 << Self::REUSE_BITS) - 1;
-        let place = u64::from(core) << Self::SLOT_BITS | u64::from(slot);
-        Self(place << Self::REUSE_BITS | u64::from(reuse & mask))
+    /// # Panics
+    /// When the core or the slot is beyond what an id has room for.
+    pub(crate) fn new(core: usize, slot: u32, reuse: u32) -> Self {
+        assert!((core as u64) < Self::CORE_NONE, "an id has no room for core {core}");
+        assert!(slot < 1 << Self::SLOT_BITS, "an id has no room for slot {slot}");
+        let place = (core as u64) << Self::SLOT_BITS | u64::from(slot);
+        Self(place << Self::REUSE_BITS | u64::from(reuse))
     }
 
     /// For a connection that belongs to no server.

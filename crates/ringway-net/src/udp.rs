@@ -1,15 +1,16 @@
 //! Datagrams.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 
 use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
 use ringway_runtime::{Segment, View};
-use socket2::{SockAddr, SockRef};
+use socket2::{SockAddr, SockRef, Socket};
 
 use crate::address::{Address, Endpoint};
 use crate::error::{Error, Kind, Result};
+use crate::limits;
 
 /// A UDP socket of this core; clones share it.
 ///
@@ -47,7 +48,7 @@ pub struct Responder {
 }
 
 impl UdpSocket {
-    /// Binds an address; port 0 is any.
+    /// Binds an address; port 0 is any. Of a name it is the first address that can be bound.
     ///
     /// # Errors
     /// [`is_address`](Error::is_address) when the address is no `udp://` one, does not resolve, is
@@ -62,8 +63,14 @@ impl UdpSocket {
             let what = format!("{address} is no datagram address: write udp://host:port");
             return Err(Error::new(Kind::Address, what));
         }
-        let found = address.resolve().await?[0];
-        Self::bind_with(&address, &found.into(), ListenOptions::default())
+        let mut bound = Err(Error::new(Kind::Address, format!("{address} has no address")));
+        for found in address.resolve().await? {
+            bound = Self::bind_with(&address, &found.into(), ListenOptions::default());
+            if bound.is_ok() {
+                break;
+            }
+        }
+        bound
     }
 
     pub(crate) fn bind_with(
@@ -90,7 +97,7 @@ impl UdpSocket {
             let (view, from) = self.socket.recv_from().await?;
             // Every datagram of the internet has a sender.
             if let Some(from) = from.and_then(|from| from.as_socket()) {
-                return Ok(Datagram { view, from });
+                return Ok(Datagram::new(view, from));
             }
         }
     }
@@ -120,7 +127,29 @@ impl UdpSocket {
     }
 }
 
+/// The datagrams that came to a socket which nobody has read from, and the end of that socket.
+pub(crate) fn take_all(socket: Socket) -> Vec<Datagram> {
+    let socket = std::net::UdpSocket::from(socket);
+    let mut taken = Vec::new();
+    let mut memory = vec![0; limits::DATAGRAM_BYTES_MAX];
+    while taken.len() < limits::EARLY_DATAGRAMS_MAX {
+        match socket.recv_from(&mut memory) {
+            Ok((len, from)) => taken.push(Datagram::new(memory[..len].to_vec().into(), from)),
+            Err(_nothing_left) => break,
+        }
+    }
+    taken
+}
+
 impl Datagram {
+    fn new(view: View, from: SocketAddr) -> Self {
+        // An IPv4 peer of a socket that takes both families is written as one all the same.
+        match from.ip().to_canonical() {
+            IpAddr::V4(ip) => Self { view, from: SocketAddr::new(ip.into(), from.port()) },
+            IpAddr::V6(_) => Self { view, from },
+        }
+    }
+
     /// Who sent it.
     pub fn from(&self) -> SocketAddr {
         self.from

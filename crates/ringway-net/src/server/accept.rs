@@ -1,91 +1,158 @@
 //! From a listening socket to a connection on the core that should have it.
 
-use std::net::IpAddr;
-use std::pin::pin;
+use std::io;
+use std::net::{IpAddr, Shutdown};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ringway_runtime::io::{Accepted, Listener, Stream};
-use ringway_runtime::spawn_named;
+use ringway_runtime::io::Listener;
+use ringway_runtime::{spawn_named, yield_now};
+use socket2::{SockFilter, SockRef, Socket};
 
+use super::arrival::Arrival;
 use super::context::CoreContext;
+use super::handshakes::shake_hands;
+use super::seldom::Seldom;
 use super::shared::{Permit, Refusal};
-use crate::tls::{ServerTls, TlsStream};
+use super::unix_path::UnixPath;
+use super::until::{at_once, until};
+use crate::limits;
 use crate::transport::Transport;
 
 /// How the connections of a listener are to be treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     pub(crate) tls: bool,
-    /// It is the only listener of its address, so connections are spread evenly.
-    pub(crate) spreads: bool,
+    pub(crate) unix: bool,
 }
 
-/// Accepts until the server stops. Out of descriptors, the runtime pauses and goes on by itself.
-pub(crate) async fn accept_all(context: Rc<CoreContext>, listener: Listener, kind: Kind) {
-    let share = context.shared.core(context.number);
-    while let Some(accepted) = next(&context, &listener).await {
-        match accepted {
-            Ok(accepted) => {
-                share.accepted.fetch_add(1, Ordering::Relaxed);
-                admit(&context, accepted, kind);
+/// A listener with what it does to its connections.
+pub(crate) struct Door {
+    pub(crate) listener: Listener,
+    pub(crate) kind: Kind,
+    /// The file that leads here.
+    pub(crate) path: Option<Arc<UnixPath>>,
+}
+
+impl Door {
+    /// Accepts until the server stops, and then whoever has come before. Out of descriptors, the
+    /// runtime pauses and goes on by itself.
+    pub(crate) async fn serve(self, context: Rc<CoreContext>) {
+        let _until_closed = context.listeners.begin();
+        let troubles = Seldom::default();
+        while let Some(accepted) = until(context.stopping.cancelled(), self.listener.accept()).await
+        {
+            match accepted {
+                Ok(accepted) => admit(&context, accepted.into(), self.kind),
+                Err(error) => self.cannot_accept(&context, &error, &troubles),
             }
-            Err(error) => {
-                share.accept_errors.fetch_add(1, Ordering::Relaxed);
-                let open = context.shared.open();
-                tracing::warn!(%error, open, "cannot accept; trying again in a moment");
+        }
+        if !context.aborting.is_cancelled() {
+            self.let_in_who_is_here(&context).await;
+        }
+        drop(self);
+    }
+
+    fn cannot_accept(&self, context: &CoreContext, error: &io::Error, troubles: &Seldom) {
+        context.count(|share| &share.accept_errors);
+        if let Some(before) = troubles.says() {
+            let open = context.shared.open();
+            tracing::warn!(%error, open, before, "cannot accept; trying again in a moment");
+        }
+    }
+
+    /// Who was connected by the kernel has been promised service: closing the listener on them would
+    /// reset their connections. So nobody else is let in, and then all of them are taken.
+    async fn let_in_who_is_here(&self, context: &Rc<CoreContext>) {
+        if let Some(path) = &self.path {
+            path.remove();
+        }
+        let let_in = |socket: SockRef<'_>| {
+            self.kind.keep_others_out(&socket)?;
+            take_all(&socket, |taken| admit(context, taken.into(), self.kind));
+            Ok(())
+        };
+        if let Err(error) = self.listener.with_socket(let_in) {
+            tracing::debug!(%error, "a listener is closed without a look at who waits there");
+        }
+        // The listener's own accepts may have been faster; what they took comes within a turn.
+        for _ in 0..limits::LAST_ACCEPT_TURNS {
+            while let Some(Ok(accepted)) = at_once(self.listener.accept()).await {
+                admit(context, accepted.into(), self.kind);
             }
+            yield_now().await;
         }
     }
 }
 
-/// The next connection; `None` when the server stops.
-async fn next(context: &CoreContext, listener: &Listener) -> Option<std::io::Result<Accepted>> {
-    let mut stopping = pin!(context.stopping.cancelled());
-    std::future::poll_fn(|cx| {
-        if stopping.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
+impl Kind {
+    /// Lets nobody else into the kernel's queue. An internet socket drops SYNs from now on: a client
+    /// repeats them after a second, and then finds whoever listens there, or nobody.
+    fn keep_others_out(self, socket: &SockRef<'_>) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        match self.unix {
+            true => socket.shutdown(Shutdown::Read),
+            false => socket.attach_filter(&no_syn()),
         }
-        listener.poll_accept(cx).map(Some)
-    })
-    .await
+    }
 }
 
-fn admit(context: &Rc<CoreContext>, accepted: Accepted, kind: Kind) {
+/// A program for the kernel's packet filter: takes every segment but one that opens a connection.
+/// Its opcodes are those of `linux/bpf_common.h`.
+fn no_syn() -> [SockFilter; 5] {
+    const LOAD_BYTE: u16 = 0x30;
+    const AND: u16 = 0x54;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const FLAGS_AT: u32 = 13;
+    const SYN: u32 = 0x02;
+    const ACK: u32 = 0x10;
+    [
+        SockFilter::new(LOAD_BYTE, 0, 0, FLAGS_AT),
+        SockFilter::new(AND, 0, 0, SYN | ACK),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, SYN),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ]
+}
+
+/// Takes connections until the kernel has none, or gives none.
+fn take_all(socket: &SockRef<'_>, mut take: impl FnMut(Socket)) {
+    for _ in 0..limits::LAST_ACCEPTS_MAX {
+        match socket.accept() {
+            Ok((taken, _)) => take(taken),
+            Err(error) if is_of_that_client_only(&error) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn is_of_that_client_only(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
+}
+
+fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: Kind) {
     let shared = &context.shared;
+    let own = context.number;
+    context.count(|share| &share.accepted);
     let address = match shared.settings.connections_per_address_max {
-        Some(_) => address_of(&accepted),
+        Some(_) => arrival.ip(),
         None => None,
     };
-    let own = context.number;
-    let mut permit = match shared.admit(own, address) {
+    let permit = match shared.admit(own, address) {
         Ok(permit) => permit,
         Err(refusal) => return refuse(context, refusal, address),
     };
-    let target = shared.core_for(own, kind.spreads);
-    if target == own {
-        return arrive(context, accepted, permit, kind);
+    // The one listener of a Unix path has all connections, so it spreads them evenly.
+    match shared.core_for(own, kind.unix) {
+        target if target == own => arrive(context, arrival, permit, kind),
+        target => hand_over(context, target, arrival, permit, kind),
     }
-    permit.move_to(target);
-    let there = async move || {
-        if let Some(context) = CoreContext::current() {
-            arrive(&context, accepted, permit, kind);
-        }
-    };
-    match shared.handles()[target].spawn(there) {
-        Ok(_runs_on_its_own) => shared.core(own).handed_off.fetch_add(1, Ordering::Relaxed),
-        Err(_closed) => shared.core(own).refused.fetch_add(1, Ordering::Relaxed),
-    };
-}
-
-fn address_of(accepted: &Accepted) -> Option<IpAddr> {
-    let address = accepted.peer_addr().ok()?.as_socket()?;
-    Some(address.ip().to_canonical())
 }
 
 fn refuse(context: &CoreContext, refusal: Refusal, address: Option<IpAddr>) {
-    context.shared.core(context.number).refused.fetch_add(1, Ordering::Relaxed);
+    context.count(|share| &share.refused);
     let what = match refusal {
         Refusal::ConnectionsMax => "the server has as many connections as it may",
         Refusal::PerAddressMax => "the address has as many connections as it may",
@@ -93,52 +160,54 @@ fn refuse(context: &CoreContext, refusal: Refusal, address: Option<IpAddr>) {
     tracing::debug!(?address, "{what}: one more is closed at once");
 }
 
-/// A connection has reached the core where it will live.
-fn arrive(context: &Rc<CoreContext>, accepted: Accepted, permit: Permit, kind: Kind) {
-    let stream = match accepted.into_stream(&context.limits) {
-        Ok(stream) => stream,
-        Err(error) => return tracing::warn!(%error, "an accepted connection cannot be opened"),
+/// Gives a connection to another core; one that does not take it is behind, so it stays here.
+fn hand_over(
+    context: &Rc<CoreContext>,
+    target: usize,
+    arrival: Arrival,
+    mut permit: Permit,
+    kind: Kind,
+) {
+    permit.move_to(target);
+    let parcel = Arc::new(Mutex::new(Some((arrival, permit))));
+    let unpack = |parcel: &Mutex<Option<(Arrival, Permit)>>| {
+        parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
     };
+    let (shared, sent) = (Arc::clone(&context.shared), Arc::clone(&parcel));
+    let there = async move || {
+        let Some((arrival, permit)) = unpack(&sent) else { return };
+        let Some(context) = CoreContext::current() else {
+            // It was aborted in the meantime.
+            shared.core(target).refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        arrive(&context, arrival, permit, kind);
+    };
+    if context.shared.handles()[target].spawn(there).is_ok() {
+        return context.count(|share| &share.handed_off);
+    }
+    if let Some((arrival, mut permit)) = unpack(&parcel) {
+        permit.move_to(context.number);
+        arrive(context, arrival, permit, kind);
+    }
+}
+
+/// A connection has reached the core where it will live.
+fn arrive(context: &Rc<CoreContext>, arrival: Arrival, permit: Permit, kind: Kind) {
+    let stream = match arrival.into_stream(&context.limits) {
+        Ok(stream) => stream,
+        Err(error) => {
+            context.count(|share| &share.refused);
+            return tracing::debug!(%error, "an accepted connection cannot be opened");
+        }
+    };
+    // Whatever becomes of it from here on, its handshake, its handler or what is left to send: it
+    // counts until its descriptor is closed.
+    stream.hold_until_closed(permit);
     match context.shared.settings.tls.clone() {
         Some(tls) if kind.tls => {
-            spawn_named("TLS handshake", shake_hands(Rc::clone(context), stream, permit, tls));
+            spawn_named("TLS handshake", shake_hands(Rc::clone(context), stream, tls));
         }
-        _ => context.open(Transport::Plain(stream), permit),
-    }
-}
-
-/// Opens a connection once its handshake is done; an abort of the server ends the handshake.
-async fn shake_hands(context: Rc<CoreContext>, stream: Stream, permit: Permit, tls: ServerTls) {
-    let arriving = Arriving::begin(&context);
-    let mut aborted = pin!(context.aborting.cancelled());
-    let mut handshake = pin!(TlsStream::accept(stream, &tls));
-    let done = std::future::poll_fn(|cx| {
-        if aborted.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        handshake.as_mut().poll(cx).map(Some)
-    });
-    match done.await {
-        Some(Ok(stream)) => context.open(Transport::Tls(Box::new(stream)), permit),
-        Some(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        None => {}
-    }
-    drop(arriving);
-}
-
-/// Counts a connection that has no place in the table yet, so that a drain waits for it.
-struct Arriving<'a>(&'a CoreContext);
-
-impl<'a> Arriving<'a> {
-    fn begin(context: &'a CoreContext) -> Self {
-        context.arriving.set(context.arriving.get() + 1);
-        Self(context)
-    }
-}
-
-impl Drop for Arriving<'_> {
-    fn drop(&mut self) {
-        self.0.arriving.set(self.0.arriving.get() - 1);
-        self.0.tell_if_empty();
+        _ => context.open(Transport::Plain(stream)),
     }
 }

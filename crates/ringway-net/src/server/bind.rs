@@ -1,195 +1,325 @@
 //! The addresses of a server, held from the moment they are named.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::address::{Address, Authority, unix_sock_addr};
-use crate::error::{Error, Kind, Result};
+use super::unix_path::{self, UnixPath};
+use crate::address::{Address, unix_sock_addr};
+use crate::error::{Error, Result};
 use crate::limits;
 
-/// The addresses of one server.
+/// The addresses of one server, in the order in which they were named.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
     list: Vec<Binding>,
 }
 
-/// One address, and the socket that keeps others off its port until the cores listen there.
+/// One address, and what keeps others off it until the cores listen there.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    requested: Address,
     /// With the port that the kernel gave.
     pub(crate) address: Address,
+    pub(crate) held: Held,
+}
+
+#[derive(Debug)]
+pub(crate) enum Held {
+    Inet {
+        wanted: Wanted,
+        reserves: Vec<Reserve>,
+    },
+    /// Listening already: clients wait until it is accepted from.
+    Unix {
+        listening: Socket,
+        path: Option<Arc<UnixPath>>,
+    },
+}
+
+/// An internet address as it was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    address: Address,
+    /// What its host means: one address, or those of a name.
+    hosts: Vec<SocketAddr>,
+}
+
+/// A bound socket that neither listens nor sends.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    pub(crate) socket: Socket,
     pub(crate) sock_addr: SockAddr,
     pub(crate) only_v6: bool,
-    /// Never used: it is there to be bound.
-    _reserve: Option<Socket>,
 }
 
 impl Bindings {
-    /// Takes one more address. Port 0 means the port of an earlier listener where that is free
-    /// for this one, else any.
+    /// Takes one more address. Port 0 means the port of an earlier address where that is free for this
+    /// one, else any.
     pub(crate) fn add(&mut self, address: Address) -> Result {
-        match self.shared_port(&address) {
-            None => self.list.push(self.bind(&address, None)?),
-            Some(port) => match self.bind(&address, Some(port)) {
-                Ok(binding) => self.list.push(binding),
-                Err(_taken_by_another_program) => self.rebind_all_with(address)?,
+        if let Address::Unix(path) = &address {
+            let sock_addr = unix_sock_addr(path)?;
+            let taken = match sock_addr.as_pathname() {
+                Some(path) => UnixPath::listen(path, &sock_addr)
+                    .map(|(listening, path)| Held::Unix { listening, path: Some(Arc::new(path)) }),
+                None => unix_path::listen(&sock_addr)
+                    .map(|listening| Held::Unix { listening, path: None }),
+            };
+            let held = taken.map_err(|error| cannot_listen(&address, error))?;
+            self.list.push(Binding { address, held });
+            return Ok(());
+        }
+        let wanted = Wanted::resolve(address)?;
+        if wanted.has_v4() {
+            self.leave_v4_to(&wanted)?;
+        }
+        match self.shared_port(&wanted) {
+            None => self.push_with_port_of_its_own(wanted),
+            Some(port) => match wanted.bind(port, self.has_v4_for(&wanted)) {
+                Ok(binding) => {
+                    self.list.push(binding);
+                    Ok(())
+                }
+                Err(_taken_by_another_program) => self.move_to_one_port_with(wanted),
             },
         }
-        Ok(())
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Binding> {
-        self.list.iter()
     }
 
     pub(crate) fn addresses(&self) -> Vec<Address> {
         self.list.iter().map(|binding| binding.address.clone()).collect()
     }
 
-    /// The port of the earlier listeners that asked for any, if `address` asks for any too and
-    /// could have the same.
-    fn shared_port(&self, address: &Address) -> Option<u16> {
-        if address.port() != Some(0) {
-            return None;
-        }
-        let same_kind = |other: &Address| is_datagram(other) == is_datagram(address);
-        let overlaps = |binding: &&Binding| {
-            same_kind(&binding.address) && same_host(&binding.requested, address)
-        };
-        if self.list.iter().any(|binding| overlaps(&binding)) {
-            return None;
-        }
-        self.list.iter().find_map(|binding| binding.address.port())
+    pub(crate) fn into_list(self) -> Vec<Binding> {
+        self.list
     }
 
-    /// The port found for the earlier listeners is not free for `address`: looks for another one.
-    fn rebind_all_with(&mut self, address: Address) -> Result {
-        let fixed = |binding: &&Binding| binding.requested.port().is_some_and(|port| port != 0);
-        if self.list.iter().any(|binding| fixed(&binding)) {
-            self.list.push(self.bind(&address, None)?);
-            return Ok(());
-        }
-        let mut wanted: Vec<Address> = Vec::new();
-        wanted.extend(self.list.drain(..).map(|binding| binding.requested));
-        wanted.push(address.clone());
-        for _ in 0..limits::SHARED_PORT_TRIES {
-            if let Ok(list) = bind_on_one_port(&wanted) {
-                self.list = list;
-                return Ok(());
+    fn inet(&self) -> impl Iterator<Item = (&Wanted, &[Reserve], u16)> {
+        self.list.iter().filter_map(|binding| match &binding.held {
+            Held::Inet { wanted, reserves } => {
+                Some((wanted, &**reserves, binding.address.port().unwrap_or(0)))
             }
-        }
-        Err(Error::new(Kind::Address, format!("no port is free for {address} and the others")))
-    }
-
-    fn bind(&self, address: &Address, port: Option<u16>) -> Result<Binding> {
-        let has_v4 = self.list.iter().any(|other| {
-            is_datagram(&other.address) == is_datagram(address) && other.sock_addr.is_ipv4()
-        });
-        Binding::new(address, port, has_v4)
-    }
-}
-
-fn bind_on_one_port(wanted: &[Address]) -> Result<Vec<Binding>> {
-    let mut bound = Bindings::default();
-    for address in wanted {
-        let port = bound.shared_port(address);
-        let binding = bound.bind(address, port)?;
-        bound.list.push(binding);
-    }
-    Ok(bound.list)
-}
-
-fn is_datagram(address: &Address) -> bool {
-    matches!(address, Address::Udp(_))
-}
-
-fn same_host(one: &Address, other: &Address) -> bool {
-    one.authority().map(Authority::host) == other.authority().map(Authority::host)
-}
-
-impl Binding {
-    fn new(address: &Address, port: Option<u16>, has_v4: bool) -> Result<Self> {
-        let cannot = |error| Error::io(format!("cannot listen on {address}"), error);
-        if let Address::Unix(path) = address {
-            clear_stale(path).map_err(cannot)?;
-            return Ok(Self {
-                requested: address.clone(),
-                address: address.clone(),
-                sock_addr: unix_sock_addr(path)?,
-                only_v6: false,
-                _reserve: None,
-            });
-        }
-        let mut wanted = address.resolve_blocking()?[0];
-        wanted.set_port(port.unwrap_or(wanted.port()));
-        let only_v6 = has_v4 && wanted.is_ipv6();
-        let reserve = reserve(wanted, is_datagram(address), only_v6).map_err(cannot)?;
-        let sock_addr = reserve.local_addr().map_err(cannot)?;
-        let bound = sock_addr.as_socket().map_or(0, |bound| bound.port());
-        Ok(Self {
-            requested: address.clone(),
-            address: address.clone().with_port(bound),
-            sock_addr,
-            only_v6,
-            _reserve: Some(reserve),
+            Held::Unix { .. } => None,
         })
     }
 
-    pub(crate) fn is_datagram(&self) -> bool {
-        is_datagram(&self.address)
+    /// Whether IPv6 wildcards of `wanted` have to leave IPv4 to somebody else.
+    fn has_v4_for(&self, wanted: &Wanted) -> bool {
+        wanted.has_v4() || self.inet().any(|(other, ..)| other.has_v4() && other.could_meet(wanted))
     }
 
-    pub(crate) fn is_unix(&self) -> bool {
-        matches!(self.address, Address::Unix(_))
-    }
-}
-
-/// Binds a socket that never listens. It is bound alone, so that a port in use is found, and lets
-/// the cores' sockets join afterwards.
-fn reserve(address: SocketAddr, datagram: bool, only_v6: bool) -> io::Result<Socket> {
-    let reserved = reserve_with(address, datagram, only_v6, false);
-    match reserved {
-        // Connections of an earlier server may linger; only for their sake is the port shared.
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !datagram => {
-            reserve_with(address, datagram, only_v6, true)
+    /// IPv6 wildcards that were named before `wanted` took IPv4 as well; they are bound anew without.
+    fn leave_v4_to(&mut self, wanted: &Wanted) -> Result {
+        for binding in &mut self.list {
+            let Held::Inet { wanted: other, reserves } = &mut binding.held else { continue };
+            let takes_v4 =
+                |reserve: &Reserve| !reserve.only_v6 && is_v6_wildcard(&reserve.sock_addr);
+            if !other.could_meet(wanted) || !reserves.iter().any(takes_v4) {
+                continue;
+            }
+            let other = other.clone();
+            let port = binding.address.port().unwrap_or(0);
+            reserves.clear();
+            *binding = other.bind(port, true)?;
         }
-        reserved => reserved,
+        Ok(())
     }
-}
 
-fn reserve_with(
-    address: SocketAddr,
-    datagram: bool,
-    only_v6: bool,
-    reuse_address: bool,
-) -> io::Result<Socket> {
-    let kind = if datagram { Type::DGRAM } else { Type::STREAM };
-    let socket = Socket::new(Domain::for_address(address), kind.cloexec(), None)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(only_v6)?;
-    }
-    socket.set_reuse_address(reuse_address)?;
-    socket.bind(&address.into())?;
-    socket.set_reuse_port(true)?;
-    Ok(socket)
-}
-
-/// Removes the file of a Unix socket that nobody listens on any more.
-fn clear_stale(path: &Path) -> io::Result<()> {
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, "the path is a file of another kind"));
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
+    /// The port of the earlier addresses, if `wanted` asks for any port and could have the same.
+    fn shared_port(&self, wanted: &Wanted) -> Option<u16> {
+        let overlaps = |(other, ..): (&Wanted, &[Reserve], u16)| other.overlaps(wanted);
+        if wanted.asks_for_port() || self.inet().any(overlaps) {
+            return None;
         }
-        _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
+        self.inet().map(|(_, _, port)| port).next()
     }
+
+    fn push_with_port_of_its_own(&mut self, wanted: Wanted) -> Result {
+        let has_v4 = self.has_v4_for(&wanted);
+        let mut bound = wanted.bind_patiently(has_v4);
+        // The port that the first address of a name was given may be taken on the next.
+        for _ in 0..limits::SHARED_PORT_TRIES {
+            if bound.is_ok() || wanted.asks_for_port() || wanted.hosts.len() == 1 {
+                break;
+            }
+            bound = wanted.bind(0, has_v4);
+        }
+        self.list.push(bound?);
+        Ok(())
+    }
+
+    /// The port found for the earlier addresses is not free for `wanted`: looks for one that is free for
+    /// all of them, and gives `wanted` one of its own where none is found or some port was asked for.
+    fn move_to_one_port_with(&mut self, wanted: Wanted) -> Result {
+        if self.inet().any(|(other, ..)| other.asks_for_port()) {
+            return self.push_with_port_of_its_own(wanted);
+        }
+        let mut all: Vec<Wanted> = self.inet().map(|(other, ..)| other.clone()).collect();
+        all.push(wanted.clone());
+        let has_v4 = |of: &Wanted| all.iter().any(|other| other.has_v4() && other.could_meet(of));
+        for _ in 0..limits::SHARED_PORT_TRIES {
+            let mut on_one_port = Self::default();
+            let fits = all.iter().all(|wanted| {
+                let port = on_one_port.shared_port(wanted).unwrap_or(0);
+                let bound = wanted.bind(port, has_v4(wanted));
+                bound.map(|binding| on_one_port.list.push(binding)).is_ok()
+            });
+            if fits {
+                self.replace_inet(on_one_port);
+                return Ok(());
+            }
+        }
+        self.push_with_port_of_its_own(wanted)
+    }
+
+    /// Puts `anew` in the places of the internet addresses, and what is left over behind them all.
+    fn replace_inet(&mut self, anew: Self) {
+        let mut anew = anew.list.into_iter();
+        for binding in &mut self.list {
+            if let Held::Inet { .. } = binding.held
+                && let Some(next) = anew.next()
+            {
+                *binding = next;
+            }
+        }
+        self.list.extend(anew);
+    }
+}
+
+impl Wanted {
+    fn resolve(address: Address) -> Result<Self> {
+        let mut hosts: Vec<SocketAddr> = Vec::new();
+        for mut host in address.resolve_blocking()? {
+            host.set_ip(host.ip().to_canonical());
+            if !hosts.contains(&host) && hosts.len() < limits::ADDRESSES_BOUND_MAX {
+                hosts.push(host);
+            }
+        }
+        Ok(Self { address, hosts })
+    }
+
+    fn is_datagram(&self) -> bool {
+        matches!(self.address, Address::Udp(_))
+    }
+
+    fn has_v4(&self) -> bool {
+        self.hosts.iter().any(SocketAddr::is_ipv4)
+    }
+
+    /// Whether it is to have a certain port.
+    fn asks_for_port(&self) -> bool {
+        self.address.port() != Some(0)
+    }
+
+    /// Whether the two may come to be bound on one port, as far as ports say.
+    fn could_meet(&self, other: &Self) -> bool {
+        let same_port = self.address.port() == other.address.port();
+        let free_port = !self.asks_for_port() || !other.asks_for_port();
+        self.is_datagram() == other.is_datagram() && (same_port || free_port)
+    }
+
+    /// Whether the two cannot have the same port.
+    fn overlaps(&self, other: &Self) -> bool {
+        let overlap = |one: IpAddr, other: IpAddr| {
+            let is_wide = one.is_unspecified() || other.is_unspecified();
+            one == other || is_wide && one.is_ipv4() == other.is_ipv4()
+        };
+        let mut hosts = self.hosts.iter().flat_map(|one| other.hosts.iter().map(move |b| (one, b)));
+        self.is_datagram() == other.is_datagram() && hosts.any(|(a, b)| overlap(a.ip(), b.ip()))
+    }
+
+    /// As [`bind`](Self::bind) on the port that was asked for. One in use may still belong to a
+    /// process that has just been killed, whose sockets the kernel closes a moment later.
+    fn bind_patiently(&self, has_v4: bool) -> Result<Binding> {
+        let port = self.address.port().unwrap_or(0);
+        let began = Instant::now();
+        loop {
+            match self.bind(port, has_v4) {
+                Err(error) if is_in_use(&error) && began.elapsed() < limits::BIND_WAIT => {
+                    thread::sleep(limits::BIND_PAUSE);
+                }
+                bound => return bound,
+            }
+        }
+    }
+
+    /// Binds all of its hosts on one port; of several, those that this machine does not have now
+    /// (such as `::1` where IPv6 is off) are left out.
+    fn bind(&self, port: u16, has_v4: bool) -> Result<Binding> {
+        let mut reserves: Vec<Reserve> = Vec::new();
+        let mut port = port;
+        let mut missing = None;
+        for host in &self.hosts {
+            let mut at = *host;
+            at.set_port(port);
+            match Reserve::new(at, self.is_datagram(), has_v4 && at.is_ipv6()) {
+                Ok(reserve) => {
+                    port = reserve.sock_addr.as_socket().map_or(port, |bound| bound.port());
+                    reserves.push(reserve);
+                }
+                Err(error) if self.hosts.len() > 1 && is_missing(&error) => missing = Some(error),
+                Err(error) => return Err(cannot_listen(&self.address, error)),
+            }
+        }
+        if let (true, Some(error)) = (reserves.is_empty(), missing) {
+            return Err(cannot_listen(&self.address, error));
+        }
+        let address = self.address.clone().with_port(port);
+        Ok(Binding { address, held: Held::Inet { wanted: self.clone(), reserves } })
+    }
+}
+
+impl Reserve {
+    /// Binds a socket that never listens. It is bound alone, so that a port in use is found, and lets
+    /// the cores' sockets join afterwards.
+    fn new(at: SocketAddr, datagram: bool, only_v6: bool) -> io::Result<Self> {
+        let socket = match Self::bind(at, datagram, only_v6, false) {
+            // Connections of an earlier server may linger; only for their sake is the port shared.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && !datagram => {
+                Self::bind(at, datagram, only_v6, true)?
+            }
+            bound => bound?,
+        };
+        let sock_addr = socket.local_addr()?;
+        Ok(Self { socket, sock_addr, only_v6 })
+    }
+
+    fn bind(
+        at: SocketAddr,
+        datagram: bool,
+        only_v6: bool,
+        reuse_address: bool,
+    ) -> io::Result<Socket> {
+        let kind = if datagram { Type::DGRAM } else { Type::STREAM };
+        let socket = Socket::new(Domain::for_address(at), kind.cloexec().nonblocking(), None)?;
+        if at.is_ipv6() {
+            socket.set_only_v6(only_v6)?;
+        }
+        socket.set_reuse_address(reuse_address)?;
+        socket.bind(&at.into())?;
+        socket.set_reuse_port(true)?;
+        Ok(socket)
+    }
+}
+
+fn is_v6_wildcard(address: &SockAddr) -> bool {
+    address.as_socket_ipv6().is_some_and(|address| address.ip().is_unspecified())
+}
+
+/// Whether the error says that this machine does not have such an address.
+fn is_missing(error: &io::Error) -> bool {
+    /// "Address family not supported by protocol", on every Linux architecture but those of old.
+    const EAFNOSUPPORT: i32 = 97;
+    let is_unknown_family = error.raw_os_error() == Some(EAFNOSUPPORT);
+    error.kind() == io::ErrorKind::AddrNotAvailable || is_unknown_family
+}
+
+fn is_in_use(error: &Error) -> bool {
+    error.as_io().is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+fn cannot_listen(address: &Address, error: io::Error) -> Error {
+    Error::io(format!("cannot listen on {address}"), error)
 }

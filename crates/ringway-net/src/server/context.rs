@@ -1,13 +1,19 @@
 //! What one core of a server knows: its connections, their limits, whether it drains.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ringway_runtime::io::StreamLimits;
+use ringway_runtime::now;
 use ringway_runtime::sync::{CancellationToken, Notify};
 
-use super::shared::{Permit, ServerShared};
+use super::handshakes::Handshakes;
+use super::seldom::Seldom;
+use super::shared::{CoreShare, ServerShared};
 use crate::connection::{Connection, Link, WeakLink};
 use crate::limits;
 use crate::session::ConnectionId;
@@ -28,25 +34,41 @@ pub(crate) struct CoreContext {
     pub(crate) draining: CancellationToken,
     /// Whoever has not ended is cut off.
     pub(crate) aborting: CancellationToken,
-    pub(crate) emptied: Notify,
+    /// Tasks that bring in something new until the server stops: one a listener, one a datagram
+    /// socket.
+    pub(crate) listeners: Running,
+    pub(crate) datagrams: Running,
+    /// TLS connections that are not open yet.
+    pub(crate) handshakes: Handshakes,
+    /// When it was last said that a connection was lost on its way here.
+    pub(crate) lost: Seldom,
     table: RefCell<Table>,
     /// Hands a new connection to the program.
     serve: Box<dyn Fn(Connection)>,
-    /// Accepted connections that have no place in the table yet.
-    pub(crate) arriving: Cell<usize>,
 }
+
+/// Counts tasks, so that others can wait for their end.
+#[derive(Default)]
+pub(crate) struct Running {
+    count: Cell<usize>,
+    ended: Notify,
+}
+
+/// One of them, until it is dropped.
+pub(crate) struct Runs<'a>(&'a Running);
 
 /// A connection's place with a server.
 pub(crate) struct Place {
     context: Rc<CoreContext>,
-    _permit: Permit,
+    opened: Instant,
 }
 
 /// The connections of a core, found by the slot in their ids.
 #[derive(Default)]
 struct Table {
     slots: Vec<Slot>,
-    free: Vec<u32>,
+    /// The one that has been free for longest comes first.
+    free: VecDeque<u32>,
 }
 
 struct Slot {
@@ -63,14 +85,16 @@ impl CoreContext {
         Rc::new(Self {
             number,
             limits: shared.settings.stream_limits(),
+            handshakes: Handshakes::new(shared.settings.handshakes_max),
             shared,
             stopping: CancellationToken::new(),
             draining: CancellationToken::new(),
             aborting: CancellationToken::new(),
-            emptied: Notify::new(),
+            listeners: Running::default(),
+            datagrams: Running::default(),
+            lost: Seldom::default(),
             table: RefCell::default(),
             serve,
-            arriving: Cell::new(0),
         })
     }
 
@@ -85,21 +109,33 @@ impl CoreContext {
     }
 
     /// Takes the context away from the calling core.
-    pub(crate) fn uninstall() -> Option<Rc<Self>> {
-        CONTEXT.take()
+    pub(crate) fn uninstall() {
+        let former = CONTEXT.take();
+        drop(former);
+    }
+
+    /// What this core counts.
+    pub(crate) fn share(&self) -> &CoreShare {
+        self.shared.core(self.number)
+    }
+
+    pub(crate) fn count(&self, which: impl FnOnce(&CoreShare) -> &AtomicU64) {
+        which(self.share()).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Registers a connection and hands it to the program.
-    pub(crate) fn open(self: &Rc<Self>, transport: Transport, permit: Permit) {
+    pub(crate) fn open(self: &Rc<Self>, transport: Transport) {
         let Some(id) = self.table.borrow_mut().reserve(self.number) else {
-            return tracing::warn!(
-                "a core has {} connections: one more is closed",
-                limits::SLOTS_MAX
-            );
+            self.count(|share| &share.refused);
+            if let Some(before) = self.lost.says() {
+                let max = limits::SLOTS_MAX;
+                tracing::warn!(before, "a core has {max} connections: one more is closed");
+            }
+            return;
         };
         // Whoever answers reads no further while its answers are not taken.
         transport.stream().set_paced(true);
-        let place = Place { context: Rc::clone(self), _permit: permit };
+        let place = Place { context: Rc::clone(self), opened: now() };
         let policy = self.shared.settings.slow_reader;
         let link = Link::new(transport, id, Rc::clone(&self.limits), Some(place), policy);
         let link = Rc::new(link);
@@ -117,27 +153,41 @@ impl CoreContext {
         (link.id() == id).then_some(link)
     }
 
-    /// The connections that are open now.
+    /// The connections that somebody owns now.
     pub(crate) fn links(&self) -> Vec<Rc<Link>> {
         self.table.borrow().slots.iter().filter_map(|slot| slot.link.upgrade()).collect()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        let table = self.table.borrow();
-        table.slots.len() == table.free.len() && self.arriving.get() == 0
+    /// Whether no connection has an owner.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.table.borrow().slots.iter().all(|slot| slot.link.strong_count() == 0)
     }
 
-    /// A connection is closed.
+    /// A connection has lost its owner.
     pub(crate) fn forget(&self, id: ConnectionId) {
         let freed = self.table.borrow_mut().free(id);
         drop(freed);
-        self.tell_if_empty();
+    }
+}
+
+impl Running {
+    pub(crate) fn begin(&self) -> Runs<'_> {
+        self.count.set(self.count.get() + 1);
+        Runs(self)
     }
 
-    pub(crate) fn tell_if_empty(&self) {
-        if self.draining.is_cancelled() && self.is_empty() {
-            self.emptied.notify_waiters();
+    /// Waits until all of them have ended.
+    pub(crate) async fn ended(&self) {
+        while self.count.get() > 0 {
+            self.ended.notified().await;
         }
+    }
+}
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.count.set(self.0.count.get() - 1);
+        self.0.ended.notify_waiters();
     }
 }
 
@@ -145,11 +195,18 @@ impl Place {
     pub(crate) fn context(&self) -> &Rc<CoreContext> {
         &self.context
     }
+
+    /// For how long the first bytes of the connection may still be on their way, although the server
+    /// drains: its peer may have connected before it could know.
+    pub(crate) fn grace_left(&self) -> Option<Duration> {
+        let age = now().saturating_duration_since(self.opened);
+        limits::FIRST_BYTES_WAIT.checked_sub(age).filter(|left| !left.is_zero())
+    }
 }
 
 impl Table {
     fn reserve(&mut self, core: usize) -> Option<ConnectionId> {
-        let slot = match self.free.pop() {
+        let slot = match self.free.pop_front() {
             Some(slot) => slot,
             None if self.slots.len() >= limits::SLOTS_MAX => return None,
             None => {
@@ -157,14 +214,38 @@ impl Table {
                 self.slots.len() as u32 - 1
             }
         };
-        Some(ConnectionId::new(core as u16, slot, self.slots[slot as usize].reuse))
+        Some(ConnectionId::new(core, slot, self.slots[slot as usize].reuse))
     }
 
-    /// The link's memory, to be freed outside of the borrow.
+    /// The link's memory, to be freed outside of the borrow. A slot whose ids are used up is not
+    /// used again.
     fn free(&mut self, id: ConnectionId) -> WeakLink {
         let slot = &mut self.slots[id.slot()];
-        slot.reuse = slot.reuse.wrapping_add(1);
-        self.free.push(id.slot() as u32);
+        if let Some(next) = slot.reuse.checked_add(1) {
+            slot.reuse = next;
+            self.free.push_back(id.slot() as u32);
+        }
         std::mem::take(&mut slot.link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_one_core_take_turns_over_its_slots_and_never_come_again() {
+        let mut table = Table::default();
+        let first: Vec<_> = (0..3).map(|_| table.reserve(0).expect("room")).collect();
+        first.iter().for_each(|&id| drop(table.free(id)));
+        let again: Vec<_> = (0..3).map(|_| table.reserve(0).expect("room")).collect();
+        assert!(first.iter().zip(&again).all(|(a, b)| a.slot() == b.slot() && a != b));
+        assert!(again.iter().all(|id| !first.contains(id)));
+
+        table.slots[again[0].slot()].reuse = u32::MAX;
+        let last = ConnectionId::new(0, again[0].slot() as u32, u32::MAX);
+        drop(table.free(last));
+        let next = table.reserve(0).expect("another slot");
+        assert_ne!(next.slot(), last.slot(), "its ids are used up");
     }
 }

@@ -1,88 +1,155 @@
-//! The life of a server, as its handles and its supervisor see it.
+//! The life of a server, as its handles, its supervisor and its cores see it.
+//!
+//! What the cores are to do is a state that each of them looks at, not a message that a full mailbox
+//! could refuse: a core waits for the phase with a waker, and waking is never refused.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+use ringway_runtime::Deadline;
 
 use crate::error::{Error, Result};
 
-/// Running, draining, aborting, ended; only ever forwards.
+/// Only ever forwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Phase {
     #[default]
     Running,
+    /// A shutdown was asked for; everything goes on until its delay is over.
+    Asked,
     Draining,
     Aborting,
     Ended,
 }
 
-/// The phase, for threads to change and to wait for.
-#[derive(Default)]
+/// The phase, for threads and cores to change and to wait for.
 pub(crate) struct Control {
     state: Mutex<State>,
     changed: Condvar,
+    /// The phase once more, for those who only look at it.
+    phase: AtomicU8,
 }
 
-#[derive(Default)]
 struct State {
     phase: Phase,
-    /// Steps of the end that cores have not finished yet.
-    steps_pending: usize,
+    /// How far each core has come.
+    cores: Vec<CoreProgress>,
+    /// The program is still to be told, or is being told, that the server was asked to stop.
+    farewell_pending: bool,
     /// Why the server ended on its own; the first who waits gets it.
     failure: Option<Error>,
 }
 
+#[derive(Default)]
+struct CoreProgress {
+    /// The latest phase with which the core is done.
+    done: Phase,
+    /// Wakes the core when the phase changes.
+    waker: Option<Waker>,
+}
+
 impl Control {
+    pub(crate) fn new(cores: usize, farewell_pending: bool) -> Self {
+        let state = State {
+            phase: Phase::Running,
+            cores: (0..cores).map(|_| CoreProgress::default()).collect(),
+            farewell_pending,
+            failure: None,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), phase: AtomicU8::new(0) }
+    }
+
     /// Goes forward to `phase`; going back is ignored.
     pub(crate) fn advance(&self, phase: Phase) {
-        let mut state = self.lock();
-        state.phase = state.phase.max(phase);
-        drop(state);
-        self.changed.notify_all();
+        self.change(|state| state.phase = state.phase.max(phase));
     }
 
-    /// A core has been given a step of the end to do.
-    pub(crate) fn step_begins(&self) {
-        self.lock().steps_pending += 1;
+    /// A core is done with a phase, so far as it can be.
+    pub(crate) fn core_done(&self, core: usize, phase: Phase) {
+        self.change(|state| {
+            let done = &mut state.cores[core].done;
+            *done = phase.max(*done);
+        });
     }
 
-    /// A core has done a step, or cannot do it.
-    pub(crate) fn step_ended(&self) {
-        self.lock().steps_pending -= 1;
-        self.changed.notify_all();
+    /// The program was told of the shutdown, or is not to be told any more.
+    pub(crate) fn farewell_said(&self) {
+        self.change(|state| state.farewell_pending = false);
     }
 
     pub(crate) fn end(&self, outcome: Result) {
+        self.change(|state| {
+            state.phase = Phase::Ended;
+            state.failure = outcome.err();
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        state.phase = Phase::Ended;
-        state.failure = outcome.err();
+        let before = state.phase;
+        change(&mut state);
+        self.phase.store(state.phase as u8, Ordering::SeqCst);
+        let mut wakers = Vec::new();
+        if state.phase != before {
+            wakers.extend(state.cores.iter_mut().filter_map(|core| core.waker.take()));
+        }
         drop(state);
         self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The last connection has gone: whoever waits for the server to be empty looks again.
+    pub(crate) fn emptied(&self) {
+        if self.phase.load(Ordering::SeqCst) >= Phase::Draining as u8 {
+            self.change(|_| {});
+        }
     }
 
     pub(crate) fn phase(&self) -> Phase {
         self.lock().phase
     }
 
+    /// Ready when the phase is `phase` or a later one; for the one task by which `core` follows it.
+    pub(crate) fn poll_phase(&self, core: usize, phase: Phase, cx: &Context<'_>) -> Poll<Phase> {
+        let mut state = self.lock();
+        if state.phase >= phase {
+            return Poll::Ready(state.phase);
+        }
+        state.cores[core].waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     /// Blocks until the phase is `phase` or a later one.
     pub(crate) fn wait_for(&self, phase: Phase) -> Phase {
-        let waiting = self.changed.wait_while(self.lock(), |state| state.phase < phase);
-        waiting.unwrap_or_else(PoisonError::into_inner).phase
+        self.wait_while(Deadline::NEVER, |state| state.phase < phase)
     }
 
-    /// Blocks for `delay`, or until the phase is later than `phase`.
-    pub(crate) fn wait_past(&self, phase: Phase, delay: Duration) -> Phase {
-        let same = |state: &mut State| state.phase <= phase;
-        let waited = self.changed.wait_timeout_while(self.lock(), delay, same);
-        waited.unwrap_or_else(PoisonError::into_inner).0.phase
+    /// Blocks until `until`, or until the phase is later than `phase`.
+    pub(crate) fn wait_past(&self, phase: Phase, until: Deadline) -> Phase {
+        self.wait_while(until, |state| state.phase <= phase)
     }
 
-    /// Blocks until the cores have done their steps, the phase is later than `phase`, or the
-    /// deadline.
-    pub(crate) fn wait_for_steps(&self, phase: Phase, deadline: Instant) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let undecided = |state: &mut State| state.phase <= phase && state.steps_pending > 0;
-        let waited = self.changed.wait_timeout_while(self.lock(), left, undecided);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    /// Blocks until the program has said farewell, the phase is later than [`Phase::Asked`], or
+    /// `until`.
+    pub(crate) fn wait_for_farewell(&self, until: Deadline) {
+        self.wait_while(until, |state| state.phase <= Phase::Asked && state.farewell_pending);
+    }
+
+    /// Blocks until every core is done with draining, the program has said farewell and `is_empty`
+    /// says so; false if the phase was a later one, or the time `until`, before that.
+    pub(crate) fn wait_drained(&self, until: Deadline, is_empty: impl Fn() -> bool) -> bool {
+        let is_busy = |state: &State| {
+            state.farewell_pending || !state.all_done(Phase::Draining) || !is_empty()
+        };
+        self.wait_while(until, |state| state.phase <= Phase::Draining && is_busy(state));
+        !is_busy(&self.lock())
+    }
+
+    /// Blocks until every core is done with aborting, or until `until`.
+    pub(crate) fn wait_aborted(&self, until: Deadline) {
+        self.wait_while(until, |state| !state.all_done(Phase::Aborting));
     }
 
     /// Blocks until the server has ended.
@@ -91,8 +158,30 @@ impl Control {
         self.lock().failure.take().map_or(Ok(()), Err)
     }
 
+    fn wait_while(&self, until: Deadline, waits: impl Fn(&State) -> bool) -> Phase {
+        let mut state = self.lock();
+        while waits(&state) {
+            let left = until.remaining(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(state, left.min(LONG));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.phase
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One wait; a longer one is made of several, as the clock of the system has an end.
+const LONG: Duration = Duration::from_secs(3_600);
+
+impl State {
+    fn all_done(&self, phase: Phase) -> bool {
+        self.cores.iter().all(|core| core.done >= phase)
     }
 }
 
@@ -100,9 +189,16 @@ impl Control {
 mod tests {
     use super::*;
 
+    /// Far above what any wait here takes.
+    const FAR: Duration = Duration::from_secs(3_600);
+
+    fn after(wait: Duration) -> Deadline {
+        Deadline::after(Instant::now(), wait)
+    }
+
     #[test]
     fn phases_only_go_forward() {
-        let control = Control::default();
+        let control = Control::new(1, false);
         control.advance(Phase::Aborting);
         control.advance(Phase::Draining);
         assert_eq!(control.phase(), Phase::Aborting);
@@ -111,26 +207,37 @@ mod tests {
 
     #[test]
     fn a_delay_ends_with_a_later_phase_or_its_time() {
-        let control = Control::default();
-        control.advance(Phase::Draining);
-        assert_eq!(control.wait_past(Phase::Draining, Duration::ZERO), Phase::Draining);
+        let control = Control::new(1, false);
+        control.advance(Phase::Asked);
+        let now = after(Duration::ZERO);
+        assert_eq!(control.wait_past(Phase::Asked, now), Phase::Asked);
         control.advance(Phase::Aborting);
-        let began = Instant::now();
-        assert_eq!(control.wait_past(Phase::Draining, Duration::from_secs(60)), Phase::Aborting);
-        assert!(began.elapsed() < Duration::from_secs(30));
+        for wait in [FAR, Duration::MAX] {
+            assert_eq!(control.wait_past(Phase::Asked, after(wait)), Phase::Aborting);
+        }
     }
 
     #[test]
-    fn waiting_for_steps_ends_with_them_a_later_phase_or_the_deadline() {
-        let control = Control::default();
+    fn a_drain_waits_for_the_cores_the_farewell_and_the_connections() {
+        let control = Control::new(2, true);
+        let has_drained = |is_empty| control.wait_drained(after(Duration::ZERO), || is_empty);
         control.advance(Phase::Draining);
-        control.step_begins();
-        control.wait_for_steps(Phase::Draining, Instant::now());
-        let far = Instant::now() + std::time::Duration::from_secs(3_600);
+        control.core_done(0, Phase::Draining);
+        control.farewell_said();
+        assert!(!has_drained(true), "a core has not");
+        control.core_done(1, Phase::Ended);
+        assert!(!has_drained(false), "a connection is left");
+        assert!(has_drained(true));
+        assert!(control.wait_drained(after(FAR), || true));
+        control.core_done(0, Phase::Aborting);
+        control.wait_aborted(after(FAR));
+    }
+
+    #[test]
+    fn a_later_phase_ends_the_wait_for_what_has_not_happened() {
+        let control = Control::new(1, true);
         control.advance(Phase::Aborting);
-        control.wait_for_steps(Phase::Draining, far);
-        control.step_ended();
-        control.wait_for_steps(Phase::Aborting, far);
-        assert!(Instant::now() < far);
+        control.wait_for_farewell(after(Duration::MAX));
+        assert!(!control.wait_drained(after(Duration::MAX), || true), "nobody said farewell");
     }
 }

@@ -1,18 +1,27 @@
 //! Serving datagrams.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
+use ringway_runtime::yield_now;
+
 use super::context::CoreContext;
 use super::face::report_datagram_panic;
+use super::seldom::Seldom;
+use super::until::{at_once, until};
 use crate::error::Result;
+use crate::limits;
 use crate::udp::{Datagram, Responder, UdpSocket};
 
-/// Serves one socket, made on the thread that starts the server and run on a core.
-pub(crate) type ServeDatagrams =
-    Box<dyn FnOnce(Rc<CoreContext>, UdpSocket) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+/// Serves one socket, made on the thread that starts the server and run on a core. The datagrams
+/// are those that came before.
+pub(crate) type ServeDatagrams = Box<
+    dyn FnOnce(Rc<CoreContext>, UdpSocket, Vec<Datagram>) -> Pin<Box<dyn Future<Output = ()>>>
+        + Send,
+>;
 
 /// Makes one of these for every socket.
 pub(crate) type MakeServeDatagrams = Box<dyn Fn() -> ServeDatagrams + Send>;
@@ -24,47 +33,65 @@ where
 {
     Box::new(move || {
         let handler = handler.clone();
-        Box::new(move |context, socket| Box::pin(serve(context, socket, handler)))
+        Box::new(move |context, socket, early| Box::pin(serve(context, socket, early, handler)))
     })
 }
 
-async fn serve<F>(context: Rc<CoreContext>, socket: UdpSocket, handler: F)
+async fn serve<F>(context: Rc<CoreContext>, socket: UdpSocket, early: Vec<Datagram>, handler: F)
 where
     F: AsyncFn(Datagram, Responder) -> Result,
 {
-    while let Some(received) = next(&context, &socket).await {
-        let datagram = match received {
-            Ok(datagram) => datagram,
-            Err(error) => {
-                tracing::debug!(%error, "a datagram socket reported an error");
-                continue;
+    let _until_closed = context.datagrams.begin();
+    for datagram in early {
+        handle(&socket, datagram, &handler).await;
+    }
+    let troubles = Seldom::default();
+    while let Some(received) = until(context.stopping.cancelled(), socket.recv()).await {
+        take(&socket, received, &handler, &troubles).await;
+    }
+    // What has arrived is answered, however much may follow it.
+    for _ in 0..limits::LAST_DATAGRAMS_MAX {
+        let Some(received) = at_once(socket.recv()).await else { break };
+        take(&socket, received, &handler, &troubles).await;
+    }
+    for _ in 0..limits::LAST_ANSWER_TURNS {
+        yield_now().await;
+    }
+}
+
+async fn take<F>(socket: &UdpSocket, received: Result<Datagram>, handler: &F, troubles: &Seldom)
+where
+    F: AsyncFn(Datagram, Responder) -> Result,
+{
+    match received {
+        Ok(datagram) => handle(socket, datagram, handler).await,
+        Err(error) => {
+            if let Some(before) = troubles.says() {
+                tracing::debug!(%error, before, "a datagram socket reported an error");
             }
-        };
-        let responder = Responder::new(socket.clone(), datagram.from());
-        let mut handled = pin!(handler(datagram, responder));
-        let contained = std::future::poll_fn(|cx| {
-            match catch_unwind(AssertUnwindSafe(|| handled.as_mut().poll(cx))) {
-                Ok(poll) => poll.map(Ok),
-                Err(panic) => Poll::Ready(Err(panic)),
-            }
-        });
-        match contained.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a datagram's handler ended with an error"),
-            Err(panic) => report_datagram_panic(&*panic),
         }
     }
 }
 
-/// The next datagram; `None` when the server stops.
-async fn next(context: &CoreContext, socket: &UdpSocket) -> Option<Result<Datagram>> {
-    let mut stopping = pin!(context.stopping.cancelled());
-    let mut receiving = pin!(socket.recv());
-    std::future::poll_fn(|cx| {
-        if stopping.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        receiving.as_mut().poll(cx).map(Some)
+async fn handle<F>(socket: &UdpSocket, datagram: Datagram, handler: &F)
+where
+    F: AsyncFn(Datagram, Responder) -> Result,
+{
+    let responder = Responder::new(socket.clone(), datagram.from());
+    // Within a future of its own, so that a handler that panics before it has made one is contained
+    // as well.
+    match contained(async { handler(datagram, responder).await }).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a datagram's handler ended with an error"),
+        Err(panic) => report_datagram_panic(&*panic),
+    }
+}
+
+async fn contained<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }

@@ -1,38 +1,74 @@
 //! The end of a server on one core: no new connections, time to finish, then none left.
 
+use std::rc::Rc;
+
 use ringway_runtime::yield_now;
 
 use super::context::CoreContext;
+use super::control::Phase;
+use super::until::until;
 use crate::limits;
 
-/// Stops accepting, tells the connections, and waits until the last of them has ended. The
-/// supervisor has the deadline.
-pub(crate) async fn drain() {
-    let Some(context) = CoreContext::current() else { return };
+/// Follows the phases of the server on this core.
+pub(crate) async fn follow(context: Rc<CoreContext>) {
+    let progress = Progress(&context);
+    if reached(&context, Phase::Draining).await == Phase::Draining {
+        let drained = async {
+            drain(&context).await;
+            progress.done(Phase::Draining);
+            std::future::pending::<()>().await;
+        };
+        until(reached(&context, Phase::Aborting), drained).await;
+    }
+    abort(&context).await;
+    progress.done(Phase::Aborting);
+}
+
+async fn reached(context: &CoreContext, phase: Phase) -> Phase {
+    let control = &context.shared.control;
+    std::future::poll_fn(|cx| control.poll_phase(context.number, phase, cx)).await
+}
+
+/// Stops accepting, lets in who has come already, and tells the connections. The supervisor waits for
+/// them, and has the deadline.
+async fn drain(context: &CoreContext) {
     context.stopping.cancel();
+    context.listeners.ended().await;
     context.draining.cancel();
     for link in context.links() {
         link.begin_drain();
     }
-    while !context.is_empty() && !context.aborting.is_cancelled() {
-        context.emptied.notified().await;
-    }
+    context.datagrams.ended().await;
 }
 
 /// Cuts off whoever is left, and lets the handlers see it.
-pub(crate) async fn abort() {
-    let Some(context) = CoreContext::uninstall() else { return };
+async fn abort(context: &CoreContext) {
+    CoreContext::uninstall();
     context.stopping.cancel();
     context.draining.cancel();
     context.aborting.cancel();
-    context.emptied.notify_waiters();
     for link in context.links() {
         link.abort();
     }
     for _ in 0..limits::ABORTED_TURNS {
-        if context.is_empty() {
+        if context.is_deserted() {
             break;
         }
         yield_now().await;
+    }
+}
+
+/// What the supervisor knows of a core. A core that has ended is done with everything.
+struct Progress<'a>(&'a CoreContext);
+
+impl Progress<'_> {
+    fn done(&self, phase: Phase) {
+        self.0.shared.control.core_done(self.0.number, phase);
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.done(Phase::Ended);
     }
 }

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use ringway_runtime::spawn_named;
@@ -12,8 +11,9 @@ use tracing::Instrument;
 
 use super::context::CoreContext;
 use super::launch::Serve;
-use crate::connection::Connection;
-use crate::error::Result;
+use super::shared::CoreShare;
+use crate::connection::{Connection, Link, WeakLink};
+use crate::error::{Error, Result};
 use crate::session::ConnectionId;
 use crate::spans;
 
@@ -26,35 +26,64 @@ where
     Box::new(move |connection| {
         let handler = Rc::clone(&handler);
         let span = spans::of_connection(&connection);
-        let serving = async move {
-            let id = connection.id();
-            let served = pin!(handler(connection));
-            match Contained(served).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    count(|share| &share.handler_errors);
-                    tracing::debug!(%id, %error, "a connection's handler ended with an error");
-                }
-                Err(panic) => report_panic(id, &*panic),
-            }
-        };
-        spawn_named("connection", serving.instrument(span));
+        spawn_named("connection", serve(handler, connection).instrument(span));
     })
 }
 
-/// A handler whose panic is an outcome, so that only its own connection ends.
-struct Contained<'a, F>(Pin<&'a mut F>);
+async fn serve(handler: Rc<impl AsyncFn(Connection) -> Result>, connection: Connection) {
+    let id = connection.id();
+    let link = Rc::downgrade(connection.link());
+    // Within a future of its own, so that a handler that panics before it has made one is contained
+    // as well.
+    let served = pin!(async { handler(connection).await });
+    match (Serving { link: &link, served }).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => report_error(id, &error),
+        Err(panic) => report_panic(id, &*panic),
+    }
+}
 
-impl<F: Future> Future for Contained<'_, F> {
-    type Output = Result<F::Output, Box<dyn Any + Send>>;
+/// A handler whose panic is an outcome, so that only its own connection ends, and whose outcome
+/// decides how the connection ends that it was given: in order, plainly, or by a reset.
+struct Serving<'a, F> {
+    link: &'a WeakLink,
+    served: Pin<&'a mut F>,
+}
+
+impl<F: Future<Output = Result>> Future for Serving<'_, F> {
+    type Output = Result<Result, Box<dyn Any + Send>>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
+        // The handler drops its connection when it ends. It is kept for that long, since what is to
+        // be said at its end is known only then.
+        let link = self.link.upgrade();
+        let polled = catch_unwind(AssertUnwindSafe(|| self.served.as_mut().poll(cx)));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(outcome)) => {
+                if outcome.is_ok() {
+                    only_left(link).inspect(|link| link.finish());
+                }
+                Poll::Ready(Ok(outcome))
+            }
+            Err(panic) => {
+                only_left(link).inspect(|link| link.abort());
+                Poll::Ready(Err(panic))
+            }
         }
     }
+}
+
+/// The connection, if its handler has ended with it and has not given it to somebody else.
+fn only_left(link: Option<Rc<Link>>) -> Option<Rc<Link>> {
+    link.filter(|link| Rc::strong_count(link) == 1)
+}
+
+/// Counts and logs that a connection's handler has failed.
+pub(crate) fn report_error(id: ConnectionId, error: &Error) {
+    count(|share| &share.handler_errors);
+    tracing::debug!(%id, %error, "a connection's handler ended with an error");
 }
 
 /// Counts and logs the panic of a connection's handler.
@@ -78,9 +107,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("a value that is no text")
 }
 
-fn count(which: impl FnOnce(&super::shared::CoreShare) -> &std::sync::atomic::AtomicU64) {
+fn count(which: impl FnOnce(&CoreShare) -> &std::sync::atomic::AtomicU64) {
     if let Some(context) = CoreContext::current() {
-        let share = context.shared.core(context.number);
-        which(share).fetch_add(1, Ordering::Relaxed);
+        context.count(which);
     }
 }

@@ -33,7 +33,7 @@ impl ServerHandle {
     /// Asks the server to end gracefully and returns at once: no new connections, what has arrived
     /// is answered, and what has not ended at the drain's deadline is cut off.
     pub fn shutdown(&self) {
-        self.inner.shared.control.advance(Phase::Draining);
+        self.inner.shared.control.advance(Phase::Asked);
     }
 
     /// Asks the server to end now: connections are reset.
@@ -44,7 +44,8 @@ impl ServerHandle {
     /// Blocks until the server has ended. It does not ask it to.
     ///
     /// # Errors
-    /// The error of a core that failed; told once.
+    /// The error of a core that failed, and [`is_timeout`](crate::Error::is_timeout) when a handler
+    /// does not give its core back after the connections were cut off; told once.
     pub fn wait(&self) -> Result {
         self.inner.shared.control.wait_ended()
     }
@@ -67,7 +68,7 @@ impl ServerHandle {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.control.advance(Phase::Draining);
+        self.shared.control.advance(Phase::Asked);
     }
 }
 

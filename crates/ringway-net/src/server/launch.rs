@@ -2,67 +2,90 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ringway_runtime::io::{ListenOptions, Listener};
-use ringway_runtime::{Runtime, spawn_named};
-use socket2::{SockAddr, SockRef};
+use ringway_runtime::{CoreHandle, Deadline, Runtime, spawn_named};
+use socket2::{SockAddr, SockRef, Socket};
 
-use super::accept::{self, Kind};
-use super::bind::Binding;
+use super::accept::{Door, Kind};
+use super::bind::{Binding, Held, Reserve};
 use super::context::CoreContext;
 use super::control::Phase;
 use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
 use super::handle::ServerHandle;
 use super::settings::Settings;
 use super::shared::ServerShared;
-use super::{Farewell, Server, drain};
+use super::unix_path::UnixPath;
+use super::{Farewell, Ready, Server, drain};
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{self, Error, Result};
 use crate::keepalive;
 use crate::limits;
-use crate::udp::UdpSocket;
+use crate::udp::{self, UdpSocket};
 
 /// What hands a core's new connections to the program.
 pub(crate) type Serve = Box<dyn Fn(Connection)>;
 
+/// A server that listens, and of which nobody has been told yet.
+pub(crate) struct Launched {
+    pub(crate) handle: ServerHandle,
+    ready: Option<Ready>,
+}
+
+impl Launched {
+    /// Tells the program that the server listens.
+    pub(crate) fn announce(self) -> ServerHandle {
+        if let Some(ready) = self.ready {
+            ready(self.handle.addresses());
+        }
+        self.handle
+    }
+}
+
 /// Starts the cores and a thread that ends them in order.
-pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<ServerHandle>
+pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<Launched>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
     let Server { bindings, runtime, settings, datagrams, ready, farewell } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
-    check(&addresses, &settings, datagrams.is_some())?;
-    let shared = Arc::new(ServerShared::new(settings, addresses, count));
+    check(&addresses, &settings, count, datagrams.is_some())?;
+    let shared = ServerShared::new(settings, addresses, count, farewell.is_some());
+    let shared = Arc::new(shared);
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
-    let handle = ServerHandle::new(Arc::clone(&shared));
+    // Every core can be given connections before any of them accepts one.
     for (number, core) in runtime.cores().iter().enumerate() {
-        let ports: Vec<Port> =
-            bindings.iter().filter_map(|at| Port::of(at, number, &datagrams)).collect();
         let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());
-        core.spawn(async move || set_up(number, shared, make_serve(), ports))?.wait()??;
+        core.spawn(async move || set_up(number, shared, make_serve()))?.wait()?;
     }
-    // The cores listen: the sockets that kept the ports for them are not needed any more.
-    drop(bindings);
-    if let Some(ready) = ready {
-        ready(handle.addresses());
+    let paths = listen(runtime.cores(), bindings.into_list(), &datagrams)?;
+    let handle = ServerHandle::new(Arc::clone(&shared));
+    if let Some(farewell) = farewell {
+        let shared = Arc::clone(&shared);
+        spawn_thread("ringway-farewell", move || say_when_asked(farewell, &shared))?;
     }
-    let body = move || supervise(runtime, &shared, farewell);
-    let thread = thread::Builder::new().name("ringway-server".into()).spawn(body);
-    thread.map_err(|error| Error::io("cannot start the server's thread", error))?;
-    Ok(handle)
+    spawn_thread("ringway-server", move || supervise(runtime, &shared, &paths))?;
+    Ok(Launched { handle, ready })
 }
 
-/// Whether every address has what serves it.
-fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Result {
+fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result {
+    let spawned = thread::Builder::new().name(name.into()).spawn(body);
+    spawned.map(drop).map_err(|error| Error::io("cannot start the server's thread", error))
+}
+
+/// Whether every address has what serves it, and every connection can have an id.
+fn check(addresses: &[Address], settings: &Settings, cores: usize, has_datagrams: bool) -> Result {
+    if cores > limits::SERVER_CORES_MAX {
+        let what = format!("a server has {} cores at most", limits::SERVER_CORES_MAX);
+        return Err(Error::new(error::Kind::Limit, what));
+    }
     for address in addresses {
         let missing = match address {
             Address::Tls(_) if settings.tls.is_none() => {
@@ -78,148 +101,180 @@ fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Res
     Ok(())
 }
 
-/// One address as a core is told of it.
+/// Makes a core ready for connections, on the core itself.
+fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve) {
+    let context = CoreContext::new(number, shared, serve);
+    context.install();
+    spawn_named("server's end", drain::follow(context));
+}
+
+/// Lets the cores listen, the first of them last, for it takes over what kept the addresses until then.
+/// The files of Unix sockets come back.
+fn listen(
+    cores: &[CoreHandle],
+    bindings: Vec<Binding>,
+    datagrams: &Option<MakeServeDatagrams>,
+) -> Result<Vec<Arc<UnixPath>>> {
+    for core in &cores[1..] {
+        let ports = bindings.iter().flat_map(|binding| Port::shared(binding, datagrams));
+        open_on(core, ports.collect())?;
+    }
+    let paths = bindings.iter().filter_map(|binding| match &binding.held {
+        Held::Unix { path, .. } => path.clone(),
+        Held::Inet { .. } => None,
+    });
+    let paths = paths.collect();
+    let ports = bindings.into_iter().flat_map(|binding| Port::whole(binding, datagrams));
+    open_on(&cores[0], ports.collect())?;
+    Ok(paths)
+}
+
+fn open_on(core: &CoreHandle, ports: Vec<Port>) -> Result {
+    let open = async move || {
+        let context = CoreContext::current().expect("made before anybody listens");
+        ports.into_iter().try_for_each(|port| port.open(&context))
+    };
+    core.spawn(open)?.wait()?
+}
+
+/// One socket of one address as a core is told of it.
 struct Port {
     address: Address,
-    sock_addr: SockAddr,
-    only_v6: bool,
-    kind: Kind,
+    at: At,
     /// Present on a datagram address.
     datagrams: Option<ServeDatagrams>,
 }
 
+enum At {
+    /// A socket of this core's own is to be bound beside those of others. Another one may have kept
+    /// the address; what came to it is taken over.
+    Shared { sock_addr: SockAddr, only_v6: bool, reserve: Option<Socket> },
+    /// A socket of which there is only one, and which listens already.
+    Alone { listening: Socket, path: Option<Arc<UnixPath>> },
+}
+
 impl Port {
-    /// What core `number` has to listen on: a Unix path has one listener, on the first core.
-    fn of(
-        binding: &Binding,
-        number: usize,
-        datagrams: &Option<MakeServeDatagrams>,
-    ) -> Option<Self> {
-        if binding.is_unix() && number != 0 {
-            return None;
-        }
-        Some(Self {
-            address: binding.address.clone(),
-            sock_addr: binding.sock_addr.clone(),
-            only_v6: binding.only_v6,
-            kind: Kind {
-                tls: matches!(binding.address, Address::Tls(_)),
-                spreads: binding.is_unix(),
-            },
-            datagrams: datagrams.as_ref().filter(|_| binding.is_datagram()).map(|make| make()),
-        })
-    }
-
-    fn options(&self) -> ListenOptions {
-        ListenOptions {
-            reuse_port: !self.sock_addr.is_unix(),
-            only_v6: self.only_v6,
-            ..ListenOptions::default()
-        }
-    }
-
-    /// Accepted connections inherit the options of their listener.
-    fn listen(&self, keepalive: Option<Duration>) -> Result<Listener> {
-        let set_options = |socket: SockRef<'_>| {
-            // Replies are gathered by the turn, and waiting for more would only delay them.
-            socket.set_tcp_nodelay(true)?;
-            keepalive.map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
-        };
-        let bound = Listener::bind(&self.sock_addr, self.options()).and_then(|listener| {
-            if !self.sock_addr.is_unix() {
-                listener.with_socket(set_options)?;
-            }
-            Ok(listener)
+    /// What a core listens on beside the others.
+    fn shared(binding: &Binding, datagrams: &Option<MakeServeDatagrams>) -> Vec<Self> {
+        let Held::Inet { reserves, .. } = &binding.held else { return Vec::new() };
+        let reserves = reserves.iter().map(|reserve| At::Shared {
+            sock_addr: reserve.sock_addr.clone(),
+            only_v6: reserve.only_v6,
+            reserve: None,
         });
-        bound.map_err(|error| Error::io(format!("cannot listen on {}", self.address), error))
+        reserves.map(|at| Self::new(&binding.address, at, datagrams)).collect()
+    }
+
+    /// What the first core listens on.
+    fn whole(binding: Binding, datagrams: &Option<MakeServeDatagrams>) -> Vec<Self> {
+        let at = match binding.held {
+            Held::Unix { listening, path } => vec![At::Alone { listening, path }],
+            Held::Inet { reserves, .. } => Vec::from_iter(reserves.into_iter().map(|reserve| {
+                let Reserve { socket, sock_addr, only_v6 } = reserve;
+                At::Shared { sock_addr, only_v6, reserve: Some(socket) }
+            })),
+        };
+        at.into_iter().map(|at| Self::new(&binding.address, at, datagrams)).collect()
+    }
+
+    fn new(address: &Address, at: At, datagrams: &Option<MakeServeDatagrams>) -> Self {
+        let serves_datagrams = matches!(address, Address::Udp(_));
+        let datagrams = datagrams.as_ref().filter(|_| serves_datagrams).map(|make| make());
+        Self { address: address.clone(), at, datagrams }
+    }
+
+    /// Begins to listen, on the core itself.
+    fn open(self, context: &Rc<CoreContext>) -> Result {
+        let cannot = |error| Error::io(format!("cannot listen on {}", self.address), error);
+        let tls = matches!(self.address, Address::Tls(_));
+        let door = match self.at {
+            At::Alone { listening, path } => {
+                let listener = Listener::adopt(listening.into()).map_err(cannot)?;
+                Door { listener, kind: Kind { tls, unix: true }, path }
+            }
+            At::Shared { sock_addr, only_v6, reserve } => {
+                let options =
+                    ListenOptions { reuse_port: true, only_v6, ..ListenOptions::default() };
+                if let Some(serve) = self.datagrams {
+                    let socket = UdpSocket::bind_with(&self.address, &sock_addr, options)?;
+                    let early = reserve.map(udp::take_all).unwrap_or_default();
+                    spawn_named("datagrams", serve(Rc::clone(context), socket, early));
+                    return Ok(());
+                }
+                let keepalive = context.shared.settings.keepalive;
+                let listener = listen_at(&sock_addr, options, keepalive).map_err(cannot)?;
+                Door { listener, kind: Kind { tls, unix: false }, path: None }
+            }
+        };
+        spawn_named("accept connections", door.serve(Rc::clone(context)));
+        Ok(())
     }
 }
 
-/// Begins to listen, on the core itself.
-fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve, ports: Vec<Port>) -> Result {
-    let context = CoreContext::new(number, shared, serve);
-    context.install();
-    for mut port in ports {
-        if let Some(serve) = port.datagrams.take() {
-            let socket = UdpSocket::bind_with(&port.address, &port.sock_addr, port.options())?;
-            spawn_named("datagrams", serve(Rc::clone(&context), socket));
-            continue;
-        }
-        let listener = port.listen(context.shared.settings.keepalive)?;
-        let accepting = accept::accept_all(Rc::clone(&context), listener, port.kind);
-        spawn_named("accept connections", accepting);
-    }
-    Ok(())
+/// Accepted connections inherit the options of their listener.
+fn listen_at(
+    sock_addr: &SockAddr,
+    options: ListenOptions,
+    keepalive: Option<Duration>,
+) -> io::Result<Listener> {
+    let listener = Listener::bind(sock_addr, options)?;
+    listener.with_socket(|socket: SockRef<'_>| {
+        // Replies are gathered by the turn, and waiting for more would only delay them.
+        socket.set_tcp_nodelay(true)?;
+        keepalive.map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
+    })?;
+    Ok(listener)
 }
 
 /// Waits until the server is to end, and ends it.
-fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, farewell: Option<Farewell>) {
+fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath>]) {
     let control = &shared.control;
-    if control.wait_for(Phase::Draining) == Phase::Draining {
-        farewell.into_iter().for_each(say);
-        control.wait_past(Phase::Draining, shared.settings.drain_delay);
+    if control.wait_for(Phase::Asked) == Phase::Asked {
+        let delay = after(shared.settings.drain_delay);
+        control.wait_for_farewell(after(limits::FAREWELL_WAIT));
+        control.wait_past(Phase::Asked, delay);
+        control.advance(Phase::Draining);
     }
     if control.phase() == Phase::Draining {
         let began = Instant::now();
-        each_core(&runtime, shared, drain::drain);
-        control.wait_for_steps(Phase::Draining, began + shared.settings.drain_deadline);
-        tracing::debug!(open = shared.open(), took = ?began.elapsed(), "the server has drained");
+        let deadline = after(shared.settings.drain_deadline);
+        let drained = control.wait_drained(deadline, || shared.open() == 0);
+        tracing::debug!(drained, open = shared.open(), took = ?began.elapsed(), "the drain is over");
     }
-    each_core(&runtime, shared, drain::abort);
-    control.wait_for_steps(Phase::Ended, Instant::now() + limits::ABORT_WAIT);
-    let ended = runtime.shutdown().map_err(|error| Error::io("a core failed", error));
-    remove_unix_files(shared);
+    control.advance(Phase::Aborting);
+    control.wait_aborted(after(limits::ABORT_WAIT));
+    let ended = end(runtime);
+    // A core that does not come back has not closed its listener.
+    paths.iter().for_each(|path| path.remove());
     control.end(ended);
 }
 
-/// A program that panics while it says farewell is ended in order all the same.
-fn say(farewell: Farewell) {
-    if catch_unwind(AssertUnwindSafe(farewell)).is_err() {
+fn after(wait: Duration) -> Deadline {
+    Deadline::after(Instant::now(), wait)
+}
+
+/// Ends the cores. One whose thread a handler keeps is left behind, so that the program goes on; it
+/// ends with the process.
+fn end(runtime: Runtime) -> Result {
+    let (tell, ended) = mpsc::sync_channel(1);
+    let body = move || drop(tell.send(runtime.shutdown()));
+    spawn_thread("ringway-ending", body)?;
+    match ended.recv_timeout(limits::END_WAIT) {
+        Ok(ended) => ended.map_err(|error| Error::io("a core failed", error)),
+        Err(_late) => {
+            let what = "a handler keeps the thread of its core: the server has not ended wholly";
+            tracing::error!("{what}");
+            Err(Error::new(error::Kind::Timeout, what))
+        }
+    }
+}
+
+/// Tells the program, on a thread of its own, that the server was asked to stop.
+fn say_when_asked(farewell: Farewell, shared: &ServerShared) {
+    let control = &shared.control;
+    let asked = control.wait_for(Phase::Asked) < Phase::Aborting;
+    if asked && catch_unwind(AssertUnwindSafe(farewell)).is_err() {
         tracing::error!("what was to be told of the shutdown panicked; the server goes on ending");
     }
-}
-
-/// Runs `step` on every core; one that cannot be reached is done with it.
-fn each_core(
-    runtime: &Runtime,
-    shared: &Arc<ServerShared>,
-    step: impl AsyncFn() + Copy + Send + 'static,
-) {
-    for core in runtime.cores() {
-        shared.control.step_begins();
-        let told = StepEnd(Arc::clone(shared));
-        let run = async move || {
-            step().await;
-            drop(told);
-        };
-        let _runs_on_its_own = core.spawn(run);
-    }
-}
-
-/// Tells, when dropped, that a core has done its step, or never will.
-struct StepEnd(Arc<ServerShared>);
-
-impl Drop for StepEnd {
-    fn drop(&mut self) {
-        self.0.control.step_ended();
-    }
-}
-
-fn remove_unix_files(shared: &ServerShared) {
-    for address in &shared.addresses {
-        let Address::Unix(path) = address else { continue };
-        if is_abstract(path) {
-            continue;
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, %address, "cannot remove the socket's file");
-            }
-            _ => {}
-        }
-    }
-}
-
-fn is_abstract(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().starts_with(b"@")
+    control.farewell_said();
 }

@@ -1,6 +1,7 @@
 //! Servers: listening addresses, cores, limits, and a life that ends gracefully.
 
 mod accept;
+mod arrival;
 mod bind;
 mod context;
 mod control;
@@ -8,12 +9,17 @@ mod datagrams;
 mod drain;
 mod face;
 mod handle;
+mod handshakes;
 mod launch;
+mod per_address;
+mod seldom;
 mod sessions;
 mod settings;
 mod shared;
 mod signals;
 mod stats;
+mod unix_path;
+mod until;
 
 use std::time::Duration;
 
@@ -21,14 +27,16 @@ use ringway_runtime::affinity::CoreSet;
 use ringway_runtime::{Backend, Builder, Runtime};
 
 pub(crate) use context::Place;
-pub(crate) use face::report_panic;
+pub(crate) use face::{report_error, report_panic};
 pub use handle::ServerHandle;
 pub use sessions::Sessions;
 pub use stats::{CoreStats, ServerStats};
 
 use self::bind::Bindings;
 use self::datagrams::MakeServeDatagrams;
+use self::launch::Launched;
 use self::settings::Settings;
+use self::signals::Signals;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
@@ -73,7 +81,8 @@ type Farewell = Box<dyn FnOnce() + Send>;
 
 impl Server {
     /// Takes an address, so that its port is known and nobody else's; connections are accepted
-    /// once the server is started.
+    /// once the server is started. Of a name, all addresses that this machine has are taken. At a
+    /// Unix path clients may connect from now on, and wait; datagrams wait, too.
     ///
     /// # Errors
     /// [`is_address`](Error::is_address) when the address cannot be understood, is in use or does
@@ -95,7 +104,8 @@ impl Server {
     }
 
     /// Listens on one more address. Port 0 means the port of the earlier addresses where that is
-    /// free, so that `tcp://…:0` and `udp://…:0` share one.
+    /// free, so that `tcp://…:0` and `udp://…:0` share one. An IPv6 wildcard takes IPv4 as well,
+    /// unless an IPv4 address is named for the same port.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -167,15 +177,33 @@ impl Server {
         self
     }
 
-    /// Connections open at once; one more is closed as soon as it is accepted.
+    /// Connections open at once; one more is closed as soon as it is accepted. A connection counts
+    /// from then until its descriptor is closed: during its TLS handshake too, and while something
+    /// is left to be sent when its handler has ended.
     pub fn connections_max(mut self, count: usize) -> Self {
         self.settings.connections_max = count;
         self
     }
 
-    /// Connections open at once from one IP address.
+    /// Connections open at once from one IP address; from one network of IPv6
+    /// ([`ipv6_prefix_len`](Self::ipv6_prefix_len)). No bound of its own if not set.
     pub fn connections_per_address_max(mut self, count: usize) -> Self {
         self.settings.connections_per_address_max = Some(count);
+        self
+    }
+
+    /// How many bits of an IPv6 address are taken for one address by
+    /// [`connections_per_address_max`](Self::connections_per_address_max). The default is 64, what
+    /// a single customer is given.
+    pub fn ipv6_prefix_len(mut self, bits: u8) -> Self {
+        self.settings.ipv6_prefix_len = bits.min(128);
+        self
+    }
+
+    /// TLS handshakes that may be under way at once on each core; one more ends the oldest. The
+    /// default is 512.
+    pub fn handshakes_max(mut self, count: usize) -> Self {
+        self.settings.handshakes_max = count;
         self
     }
 
@@ -218,15 +246,17 @@ impl Server {
         self
     }
 
-    /// Calls `farewell` once when a shutdown is asked for, before the delay and the drain, on a
-    /// thread of its own: the moment to tell others. Not called when the server is aborted.
+    /// Calls `farewell` once when a shutdown is asked for, on a thread of its own: the moment to tell
+    /// others. The drain begins when it has returned, or after a second at most; the server's end
+    /// waits for it no longer than for connections, and an abort not at all. Not called when the
+    /// server is aborted before.
     pub fn on_shutdown(mut self, farewell: impl FnOnce() + Send + 'static) -> Self {
         self.farewell = Some(Box::new(farewell));
         self
     }
 
-    /// How long connections may take to end after a shutdown was asked for; then they are cut off.
-    /// The default is 10 seconds.
+    /// How long connections may take to end once the server drains; then they are cut off.
+    /// `Duration::MAX` means for ever. The default is 10 seconds.
     pub fn drain_deadline(mut self, deadline: Duration) -> Self {
         self.settings.drain_deadline = deadline;
         self
@@ -251,18 +281,25 @@ impl Server {
 
     /// Serves every connection by a task of its own, until SIGINT, SIGTERM or
     /// [`ServerHandle::shutdown`]; returns when the connections have ended or the drain's deadline
-    /// has passed. A second signal cuts them off at once.
+    /// has passed. A second signal cuts them off at once, and a third ends the process.
     ///
-    /// An error that `handler` returns is logged at debug level and closes the connection; so does
-    /// a panic, logged as an error, and nothing else is affected.
+    /// The signals are caught from when the server listens until this returns; then they do again
+    /// what they did before. (They end the process if nobody handled them, also where something else
+    /// came to handle them meanwhile: such a program had better use [`start`](Self::start).)
+    ///
+    /// How the connection ends that was given to a handler is the handler's to say. `Ok` ends it in
+    /// order: what is queued is sent, then the end. After an error, which is logged at debug level,
+    /// it is dropped. A panic, logged as an error, resets it, and nothing else is affected.
     ///
     /// # Errors
-    /// When the cores cannot be started or cannot listen, or a core fails.
+    /// When the cores cannot be started or cannot listen, or a core fails; and
+    /// [`is_timeout`](Error::is_timeout) when a handler does not give its core back after the
+    /// connections were cut off.
     pub fn serve<F>(self, handler: F) -> Result
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
     {
-        serve_until_signal(|| self.start(handler))
+        serve_until_signal(self.launch_tasks(handler)?)
     }
 
     /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
@@ -270,6 +307,13 @@ impl Server {
     /// # Errors
     /// When the cores cannot be started or cannot listen.
     pub fn start<F>(self, handler: F) -> Result<ServerHandle>
+    where
+        F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
+    {
+        Ok(self.launch_tasks(handler)?.announce())
+    }
+
+    fn launch_tasks<F>(self, handler: F) -> Result<Launched>
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
     {
@@ -285,7 +329,7 @@ impl Server {
         M: Fn() -> H + Clone + Send + 'static,
         H: Handler,
     {
-        serve_until_signal(|| self.start_with(make))
+        serve_until_signal(self.launch_handlers(make)?)
     }
 
     /// As [`serve_with`](Self::serve_with), but returns at once and leaves signals alone.
@@ -297,6 +341,14 @@ impl Server {
         M: Fn() -> H + Clone + Send + 'static,
         H: Handler,
     {
+        Ok(self.launch_handlers(make)?.announce())
+    }
+
+    fn launch_handlers<M, H>(self, make: M) -> Result<Launched>
+    where
+        M: Fn() -> H + Clone + Send + 'static,
+        H: Handler,
+    {
         launch::launch(self, move || {
             let make = make.clone();
             Box::new(move |connection| handler::serve(connection, make()))
@@ -304,11 +356,21 @@ impl Server {
     }
 }
 
-fn serve_until_signal(start: impl FnOnce() -> Result<ServerHandle>) -> Result {
-    let signals = signals::Signals::catch()?;
-    let handle = start()?;
-    let _caught_until_the_end = signals.shut_down(&handle);
-    handle.wait()
+/// Catches signals before anybody is told that the server listens, so that whoever is told may send
+/// them.
+fn serve_until_signal(launched: Launched) -> Result {
+    let caught = Signals::catch(&launched.handle);
+    let caught = match caught {
+        Ok(caught) => caught,
+        Err(error) => {
+            launched.handle.abort();
+            launched.handle.wait()?;
+            return Err(error);
+        }
+    };
+    let ended = launched.announce().wait();
+    drop(caught);
+    ended
 }
 
 impl std::fmt::Debug for Server {

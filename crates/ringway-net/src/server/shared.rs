@@ -1,14 +1,14 @@
 //! What the cores of a server and its handles share.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use ringway_runtime::CoreHandle;
 
 use super::control::Control;
+use super::per_address::{self, PerAddress};
 use super::settings::Settings;
 use crate::address::Address;
 use crate::limits;
@@ -23,7 +23,7 @@ pub(crate) struct ServerShared {
     cores: Box<[CoreShare]>,
     open: AtomicUsize,
     peak: AtomicUsize,
-    per_address: Mutex<HashMap<IpAddr, usize>>,
+    per_address: PerAddress,
 }
 
 /// What one core counts, written by it and by cores that hand connections to it. On cache lines of
@@ -36,6 +36,8 @@ pub(crate) struct CoreShare {
     pub(crate) handed_off: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) accept_errors: AtomicU64,
+    pub(crate) handshakes: AtomicU64,
+    pub(crate) handshake_errors: AtomicU64,
     pub(crate) handler_errors: AtomicU64,
     pub(crate) handler_panics: AtomicU64,
 }
@@ -47,11 +49,13 @@ impl CoreShare {
     }
 }
 
-/// The right to be open, counted until it is dropped.
+/// The right of an accepted descriptor to be open. It goes where the descriptor goes, from core to
+/// core and from its handshake to what is still sent when its handler has ended, and is dropped when
+/// the descriptor has been closed. Whatever counts or waits for connections counts permits.
 pub(crate) struct Permit {
     shared: Arc<ServerShared>,
     core: u16,
-    address: Option<Box<IpAddr>>,
+    prefix: Option<Box<IpAddr>>,
 }
 
 /// Why a connection may not be open.
@@ -62,16 +66,21 @@ pub(crate) enum Refusal {
 }
 
 impl ServerShared {
-    pub(crate) fn new(settings: Settings, addresses: Vec<Address>, cores: usize) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        addresses: Vec<Address>,
+        cores: usize,
+        farewell_pending: bool,
+    ) -> Self {
         Self {
             settings,
             addresses,
-            control: Control::default(),
+            control: Control::new(cores, farewell_pending),
             handles: OnceLock::new(),
             cores: (0..cores).map(|_| CoreShare::default()).collect(),
             open: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
-            per_address: Mutex::default(),
+            per_address: PerAddress::default(),
         }
     }
 
@@ -93,7 +102,7 @@ impl ServerShared {
 
     /// Connections open now.
     pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.open.load(Ordering::SeqCst)
     }
 
     /// Most connections that were open at once.
@@ -107,20 +116,18 @@ impl ServerShared {
         core: usize,
         address: Option<IpAddr>,
     ) -> Result<Permit, Refusal> {
-        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.cores[core].open.fetch_add(1, Ordering::Relaxed);
-        let mut permit = Permit { shared: Arc::clone(self), core: core as u16, address: None };
+        let mut permit = Permit { shared: Arc::clone(self), core: core as u16, prefix: None };
         if open > self.settings.connections_max {
             return Err(Refusal::ConnectionsMax);
         }
         if let (Some(max), Some(address)) = (self.settings.connections_per_address_max, address) {
-            let mut per_address = self.per_address();
-            let count = per_address.entry(address).or_insert(0);
-            if *count >= max {
+            let prefix = per_address::prefix(address, self.settings.ipv6_prefix_len);
+            if !self.per_address.add(prefix, max) {
                 return Err(Refusal::PerAddressMax);
             }
-            *count += 1;
-            permit.address = Some(Box::new(address));
+            permit.prefix = Some(Box::new(prefix));
         }
         self.peak.fetch_max(open, Ordering::Relaxed);
         Ok(permit)
@@ -136,10 +143,6 @@ impl ServerShared {
             false => limits::HANDOFF_SLACK_MIN.max(load >> limits::HANDOFF_SLACK_SHIFT),
         };
         if self.cores[own].open() > load + slack { least } else { own }
-    }
-
-    fn per_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.per_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,15 +163,12 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.shared.open.fetch_sub(1, Ordering::Relaxed);
         self.shared.cores[usize::from(self.core)].open.fetch_sub(1, Ordering::Relaxed);
-        let Some(address) = self.address.take() else { return };
-        let mut per_address = self.shared.per_address();
-        if let Some(count) = per_address.get_mut(&*address) {
-            *count -= 1;
-            if *count == 0 {
-                per_address.remove(&*address);
-            }
+        if let Some(prefix) = self.prefix.take() {
+            self.shared.per_address.remove(&prefix);
+        }
+        if self.shared.open.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.shared.control.emptied();
         }
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn shared(settings: Settings, cores: usize) -> Arc<ServerShared> {
-        Arc::new(ServerShared::new(settings, Vec::new(), cores))
+        Arc::new(ServerShared::new(settings, Vec::new(), cores, false))
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(shared.admit(0, one).err(), Some(Refusal::PerAddressMax));
         assert!(shared.admit(0, other).is_ok());
         drop(first);
-        assert!(shared.per_address().is_empty(), "nothing is kept of an address that left");
+        assert!(shared.admit(0, one).is_ok(), "the next of its address");
     }
 
     #[test]

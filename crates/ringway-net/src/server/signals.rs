@@ -1,52 +1,59 @@
-//! SIGINT and SIGTERM.
+//! SIGINT and SIGTERM: caught while a server runs, and given back when it has ended.
+//!
+//! `signal_hook` never takes its handler out of the kernel again, so a signal that was caught once
+//! would be ignored for good. An action of ours stays behind and does what the kernel would have
+//! done, whenever no server catches.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
 use signal_hook::low_level::{pipe, unregister};
 
 use super::handle::ServerHandle;
 use crate::error::{Error, Result};
 
-/// Catches the signals that ask a process to end, until it is dropped.
+/// The signals that ask a process to end.
+const ASK_TO_END: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Signals go to a server until this is dropped: the first drains it, the second aborts it, and a
+/// third ends the process.
 pub(crate) struct Signals {
-    caught: Option<UnixStream>,
     ids: Vec<SigId>,
 }
 
 impl Signals {
-    /// Begins to catch: a signal that comes before [`shut_down`](Self::shut_down) is kept.
-    pub(crate) fn catch() -> Result<Self> {
+    /// Begins to catch.
+    pub(crate) fn catch(handle: &ServerHandle) -> Result<Self> {
         let cannot = |error| Error::io("cannot catch signals", error);
         let (caught, tell) = UnixStream::pair().map_err(cannot)?;
-        let mut signals = Self { caught: Some(caught), ids: Vec::new() };
-        for signal in [SIGINT, SIGTERM] {
+        let handle = handle.clone();
+        let watch = move || watch(caught, &handle);
+        thread::Builder::new().name("ringway-signals".into()).spawn(watch).map_err(cannot)?;
+        process().begin().map_err(cannot)?;
+        let mut signals = Self { ids: Vec::new() };
+        for signal in ASK_TO_END {
             let tell = tell.try_clone().map_err(cannot)?;
             signals.ids.push(pipe::register(signal, tell).map_err(cannot)?);
         }
+        process().default_applies.store(false, Ordering::SeqCst);
         Ok(signals)
-    }
-
-    /// From now on the first signal drains the server and the second aborts it.
-    pub(crate) fn shut_down(mut self, handle: &ServerHandle) -> Watching {
-        let watching =
-            Watching { _signals: Self { caught: None, ids: std::mem::take(&mut self.ids) } };
-        let Some(caught) = self.caught.take() else { return watching };
-        let handle = handle.clone();
-        let watch = move || watch(caught, &handle);
-        if let Err(error) = thread::Builder::new().name("ringway-signals".into()).spawn(watch) {
-            tracing::error!(%error, "signals are ignored: their thread could not be started");
-        }
-        watching
     }
 }
 
-/// Signals go to a server until this is dropped, which also ends their thread.
-pub(crate) struct Watching {
-    _signals: Signals,
+impl Drop for Signals {
+    fn drop(&mut self) {
+        process().end();
+        // This closes the pipe's writing ends, which ends the thread.
+        for id in self.ids.drain(..) {
+            unregister(id);
+        }
+    }
 }
 
 fn watch(mut caught: UnixStream, handle: &ServerHandle) {
@@ -57,7 +64,8 @@ fn watch(mut caught: UnixStream, handle: &ServerHandle) {
     tracing::info!("asked to end by a signal: draining");
     handle.shutdown();
     if next(&mut caught, &mut byte) {
-        tracing::warn!("asked again: connections are cut off");
+        tracing::warn!("asked again: connections are cut off; a third signal ends the process");
+        process().default_applies.store(true, Ordering::SeqCst);
         handle.abort();
     }
 }
@@ -73,10 +81,69 @@ fn next(caught: &mut UnixStream, byte: &mut [u8; 1]) -> bool {
     }
 }
 
-impl Drop for Signals {
-    fn drop(&mut self) {
-        for id in self.ids.drain(..) {
-            unregister(id);
+/// What this process does with the signals.
+#[derive(Default)]
+struct Process {
+    /// Servers that catch them now.
+    catching: usize,
+    /// Whether the actions that stand in for the kernel's are there.
+    stands_in: bool,
+    /// They act while this is set.
+    default_applies: Arc<AtomicBool>,
+}
+
+fn process() -> MutexGuard<'static, Process> {
+    static PROCESS: LazyLock<Mutex<Process>> = LazyLock::new(Mutex::default);
+    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Process {
+    /// One more server catches. The first time, our own actions are left to end the process where the
+    /// kernel would have done it: on a signal that nobody else handles or ignores.
+    fn begin(&mut self) -> io::Result<()> {
+        if !self.stands_in {
+            self.default_applies.store(true, Ordering::SeqCst);
+            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+            for signal in ASK_TO_END {
+                if has_default_action(&status, signal) {
+                    register_conditional_default(signal, Arc::clone(&self.default_applies))?;
+                }
+            }
+            self.stands_in = true;
         }
+        self.catching += 1;
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.catching -= 1;
+        if self.catching == 0 {
+            self.default_applies.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether the process, of which `status` is the kernel's account, neither handles nor ignores a
+/// signal.
+fn has_default_action(status: &str, signal: i32) -> bool {
+    let is_in = |set: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(set)).map(str::trim);
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        mask >> (signal - 1) & 1 == 1
+    };
+    !is_in("SigCgt:") && !is_in("SigIgn:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_handle_or_ignore_is_left_to_them() {
+        let status = "Name:\tx\nSigIgn:\t0000000000000002\nSigCgt:\t0000000000004000\n";
+        assert!(!has_default_action(status, SIGINT), "ignored");
+        assert!(!has_default_action(status, SIGTERM), "handled");
+        assert!(has_default_action(status, signal_hook::consts::SIGHUP));
+        assert!(has_default_action("", SIGTERM), "not to be known");
     }
 }

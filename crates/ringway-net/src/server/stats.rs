@@ -10,19 +10,24 @@ use super::shared::{CoreShare, ServerShared};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerStats {
-    /// Connections open now.
+    /// Connections open now: from being accepted until their descriptor is closed.
     pub open: usize,
     /// Most connections that were open at once.
     pub peak: usize,
     /// Connections accepted.
     pub accepted: u64,
-    /// Of these: closed at once, since a limit was reached.
+    /// Of these: closed at once, since a limit was reached or the server was being aborted.
     pub refused: u64,
     /// Of these: given to another core than the one that accepted them.
     pub handed_off: u64,
     /// Times that accepting failed and paused, as without free descriptors.
     pub accept_errors: u64,
-    /// Handlers that ended with an error.
+    /// TLS handshakes that were completed.
+    pub handshakes: u64,
+    /// TLS handshakes that failed, took too long or were given up.
+    pub handshake_errors: u64,
+    /// Handlers that ended with an error: those that returned one, and [`Handler`](crate::Handler)s
+    /// whose connection failed.
     pub handler_errors: u64,
     /// Handlers that panicked.
     pub handler_panics: u64,
@@ -57,6 +62,8 @@ impl ServerStats {
             refused: sum(|core| &core.refused),
             handed_off: sum(|core| &core.handed_off),
             accept_errors: sum(|core| &core.accept_errors),
+            handshakes: sum(|core| &core.handshakes),
+            handshake_errors: sum(|core| &core.handshake_errors),
             handler_errors: sum(|core| &core.handler_errors),
             handler_panics: sum(|core| &core.handler_panics),
             cores: cores.map(|(share, handle)| CoreStats::of(share, handle)).collect(),

@@ -1,5 +1,6 @@
 //! From a plain stream to one under TLS, before a deadline.
 
+use std::cell::Cell;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -24,8 +25,17 @@ impl TlsStream {
     /// shows a certificate that we refuse, and when it refuses us; [`is_closed`](Error::is_closed)
     /// when it closes or resets the connection.
     pub async fn accept(stream: Stream, tls: &ServerTls) -> Result<TlsStream> {
+        Self::accept_heard(stream, tls, &Cell::new(false)).await
+    }
+
+    /// As [`accept`](Self::accept), and tells meanwhile whether the client has said anything.
+    pub(crate) async fn accept_heard(
+        stream: Stream,
+        tls: &ServerTls,
+        heard: &Cell<bool>,
+    ) -> Result<TlsStream> {
         let connection = ServerConnection::new(tls.config()).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit()).await
+        handshake(stream, Session::new(connection), tls.handshake_limit(), heard).await
     }
 
     /// The client's side of the handshake with the server `host`: a name or an IP address that the
@@ -37,12 +47,17 @@ impl TlsStream {
     pub async fn connect(stream: Stream, tls: &ClientTls, host: &str) -> Result<TlsStream> {
         let (config, name) = tls.prepare(host).await?;
         let connection = ClientConnection::new(config, name).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit()).await
+        handshake(stream, Session::new(connection), tls.handshake_limit(), &Cell::new(false)).await
     }
 }
 
-async fn handshake(stream: Stream, mut session: Session, limit: Duration) -> Result<TlsStream> {
-    let done = std::future::poll_fn(|cx| poll_handshake(&stream, &mut session, cx));
+async fn handshake(
+    stream: Stream,
+    mut session: Session,
+    limit: Duration,
+    heard: &Cell<bool>,
+) -> Result<TlsStream> {
+    let done = std::future::poll_fn(|cx| poll_handshake(&stream, &mut session, heard, cx));
     let outcome = timeout(limit, done).await;
     let outcome =
         outcome.map_err(|elapsed| Error::with_source(Kind::Timeout, "TLS handshake", elapsed))?;
@@ -58,6 +73,7 @@ async fn handshake(stream: Stream, mut session: Session, limit: Duration) -> Res
 fn poll_handshake(
     stream: &Stream,
     session: &mut Session,
+    heard: &Cell<bool>,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<()>> {
     loop {
@@ -66,7 +82,10 @@ fn poll_handshake(
             return Poll::Ready(Ok(()));
         }
         match ready!(stream.poll_recv(cx))? {
-            Some(ciphertext) => session.give(ciphertext),
+            Some(ciphertext) => {
+                heard.set(true);
+                session.give(ciphertext);
+            }
             None => session.fail(TlsError::HandshakeCut),
         }
     }
