@@ -1,5 +1,7 @@
 //! A connection: what a program receives from and sends to.
 
+mod opening;
+
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::IntoFuture;
@@ -12,10 +14,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::CancellationToken;
-use ringway_runtime::{Segment, View, sleep, spawn_named};
+use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 
+use self::opening::Opening;
 use crate::address::Endpoint;
 use crate::error::{Error, Kind, Result};
 use crate::server::{Place, Sessions};
@@ -65,17 +68,6 @@ pub(crate) struct Link {
     /// The program wants to receive even while the server drains.
     receives_while_draining: Cell<bool>,
     opening: Cell<Opening>,
-}
-
-/// What has come of a connection that is new.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Opening {
-    /// Nothing yet.
-    Silent,
-    /// Nothing yet, and receiving ends with what comes first.
-    LastChance,
-    /// Bytes.
-    Heard,
 }
 
 impl Connection {
@@ -335,45 +327,6 @@ impl Link {
     pub(crate) fn end_receiving(&self) {
         self.ended.set(true);
         self.transport.end_receiving();
-    }
-
-    /// Bytes have come.
-    #[inline]
-    pub(crate) fn note_bytes(&self) {
-        if self.opening.get() != Opening::Heard {
-            self.note_first_bytes();
-        }
-    }
-
-    #[cold]
-    fn note_first_bytes(&self) {
-        if self.opening.replace(Opening::Heard) == Opening::LastChance {
-            self.end_for_drain();
-        }
-    }
-
-    /// The server drains: what has arrived is still delivered, unless the program wants more. What a
-    /// peer that has just connected says first may be on its way, so it is waited for.
-    pub(crate) fn begin_drain(self: &Rc<Self>) {
-        let is_silent = self.opening.get() == Opening::Silent;
-        let grace = self.place.as_ref().filter(|_| is_silent).and_then(Place::grace_left);
-        match grace {
-            None => self.end_for_drain(),
-            Some(left) => {
-                self.opening.set(Opening::LastChance);
-                let link = Rc::downgrade(self);
-                spawn_named("first bytes", async move {
-                    sleep(left).await;
-                    link.upgrade().inspect(|link| link.note_bytes());
-                });
-            }
-        }
-    }
-
-    fn end_for_drain(&self) {
-        if !self.receives_while_draining.get() {
-            self.end_receiving();
-        }
     }
 
     /// Says the end, after what is queued: its handler has done all it had to do.
