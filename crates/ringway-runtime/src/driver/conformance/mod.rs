@@ -6,6 +6,7 @@
 
 mod connections;
 mod datagrams;
+mod keys;
 mod lifetimes;
 mod resources;
 mod rig;
@@ -128,6 +129,11 @@ macro_rules! suite {
                 send_to_a_closed_peer_fails
                 keys_are_reused_without_stale_events
                 drop_with_everything_in_flight
+            }
+            suite! { $fixture, BUFFERS, keys:
+                operations_on_a_closing_key_do_nothing
+                operations_on_a_key_that_never_was_do_nothing
+                a_descriptor_has_one_key
             }
             suite! { $fixture, BUFFERS, datagrams:
                 datagram_echo

@@ -129,7 +129,7 @@ pub(super) fn accept_outlives_the_descriptor_limit<F: Fixture>(rig: &mut Rig<F>)
 }
 
 /// Runs the current test again where no other test runs.
-fn repeat_in_own_process() {
+pub(super) fn repeat_in_own_process() {
     let thread = std::thread::current();
     let name = thread.name().expect("the harness names threads after their tests");
     let this = std::env::current_exe().expect("the test binary");
@@ -140,7 +140,7 @@ fn repeat_in_own_process() {
     assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
-const OWN_PROCESS: &str = "RINGWAY_TEST_OWN_PROCESS";
+pub(super) const OWN_PROCESS: &str = "RINGWAY_TEST_OWN_PROCESS";
 
 /// Every way in which a descriptor comes and goes.
 fn open_and_close<F: Fixture>(rig: &mut Rig<F>) {

@@ -31,6 +31,8 @@ pub(super) struct Record {
     pub(super) accept_ends: Vec<i32>,
     pub(super) connected: Vec<i32>,
     pub(super) closed: bool,
+    /// Batches that came back since the key was not open.
+    pub(super) refused: usize,
     receiving: bool,
     pub(super) sending: bool,
     /// Segments of the batch in flight, and what it was told to have got on by.
@@ -111,6 +113,11 @@ impl<F: Fixture> Rig<F> {
         let key = event.key();
         let holds_views = self.holds_views;
         let record = self.records.get_mut(&key).expect("events name keys in use");
+        if let Event::Sent { errno: libc::EBADF, bytes: 0, segments, .. } = &event {
+            assert!(!segments.is_empty(), "segments were dropped inside");
+            record.refused += 1;
+            return;
+        }
         assert!(!record.closed, "{event:?} after Closed");
         match event {
             Event::Accepted { fd, .. } => record.accepted.push(fd),
@@ -159,6 +166,19 @@ impl<F: Fixture> Rig<F> {
         let addr = F::stream_addr();
         let (fd, bound) = self.driver.bind_datagram(&addr, OPTIONS).expect("a port is free");
         (self.endpoint(fd), bound)
+    }
+
+    pub(super) fn open_listener(&mut self) -> RawFd {
+        self.driver.listen(&F::stream_addr(), OPTIONS).expect("a port is free").0
+    }
+
+    pub(super) fn open_datagram(&mut self) -> RawFd {
+        self.driver.bind_datagram(&F::stream_addr(), OPTIONS).expect("a port is free").0
+    }
+
+    /// Keeps a record of a key that nothing but refusals and `Closed` may come of.
+    pub(super) fn expect_refusals_of(&mut self, key: Key) {
+        self.records.insert(key, Record::default());
     }
 
     /// Starts to connect; the outcome is in the record.
