@@ -33,8 +33,8 @@ pub(crate) const HOT_BULK_BUFFERS: usize = 8;
 /// Submission entries: several turns' worth; a full queue is handed over early.
 pub(crate) const SUBMISSIONS: u32 = 256;
 
-/// Completion entries at least; an overflow would end every multishot operation.
-pub(crate) const COMPLETIONS_MIN: u32 = 4_096;
+/// Completion entries; an overflow would end every multishot operation.
+pub(crate) const COMPLETIONS: u32 = 4_096;
 
 /// Bytes of one send chunk: what small replies of one turn are gathered into.
 pub(crate) const SEND_CHUNK_BYTES: usize = 16 * 1024;
@@ -98,6 +98,11 @@ pub(crate) const SPARE_LISTS_MAX: usize = 4_096;
 /// Segments of one gathered send: the kernel takes 1,024 vectors; a quarter keeps its copy of them
 /// small and is past the point where more per call helps.
 pub(crate) const GATHER_SEGMENTS_MAX: usize = 256;
+
+/// Bytes that one submission, or one share of a turn, sends of a stream: the copy of so many takes some
+/// tens of microseconds, for which the others of the core wait. It is above what a socket takes at
+/// once by default, and far below what the kernel's own counts hold.
+pub(crate) const SUBMISSION_BYTES_MAX: usize = 512 * 1024;
 
 /// Views held for a reader who is behind before the receive pauses.
 pub(crate) const HELD_VIEWS_MAX: usize = 16;
@@ -198,7 +203,7 @@ pub(crate) const SIM_DESCRIPTORS_MAX: usize = 65_536;
 pub(crate) const SIM_STEPS_PER_TURN_MAX: usize = 1_000_000;
 
 /// Events made before a simulated turn hands over: what a completion queue of the kernel holds.
-pub(crate) const SIM_EVENTS_PER_TURN_MAX: usize = COMPLETIONS_MIN as usize;
+pub(crate) const SIM_EVENTS_PER_TURN_MAX: usize = COMPLETIONS as usize;
 
 /// When a simulated connect whose packets are lost fails, like a kernel's after its repeats.
 pub(crate) const SIM_CONNECT_TIMEOUT: Duration = Duration::from_secs(127);

@@ -6,6 +6,7 @@ use io_uring::types::RecvMsgOut;
 use socket2::SockAddr;
 
 use crate::driver::SendBatch;
+use crate::limits;
 
 /// The layout of received datagrams: room for any address, no control data.
 pub(super) static DATAGRAM_LAYOUT: LazyLock<MessageHeader> = LazyLock::new(|| {
@@ -37,23 +38,26 @@ impl MessageHeader {
         &raw const self.header
     }
 
-    /// Describes what is left of `batch` after `done` bytes, as far as one call takes it.
+    /// Describes what is left of `batch` after `done` bytes, as far as one call takes it; a datagram
+    /// leaves whole or is refused.
     /// The pointers are valid as long as `batch` is neither changed nor dropped.
     pub(super) fn describe(&mut self, batch: &SendBatch, mut done: usize) -> usize {
         self.vectors.clear();
+        let is_stream = batch.to.is_none();
+        let bytes_max = if is_stream { limits::SUBMISSION_BYTES_MAX } else { usize::MAX };
         let mut described = 0;
         for segment in &batch.segments {
             let bytes = segment.as_slice();
             let skipped = done.min(bytes.len());
             done -= skipped;
             let rest = &bytes[skipped..];
+            let rest = &rest[..rest.len().min(bytes_max - described)];
             if !rest.is_empty() {
                 described += rest.len();
                 let base = rest.as_ptr().cast_mut().cast();
                 self.vectors.push(libc::iovec { iov_base: base, iov_len: rest.len() });
             }
-            // A datagram leaves whole or is refused; a stream goes on with the next call.
-            if self.vectors.len() == VECTORS_MAX && batch.to.is_none() {
+            if is_stream && (self.vectors.len() == VECTORS_MAX || described == bytes_max) {
                 break;
             }
         }

@@ -18,6 +18,6 @@ pub(crate) use bufring::BufRing;
 pub(crate) use descriptor::{borrow, own};
 pub(crate) use message::datagram_parts;
 pub(crate) use pool::{Pool, Pools, RecvBuf};
-pub(crate) use ring::{Completion, Ring, RingConfig};
-pub(crate) use sends::{Outcome, SendTable, Sent};
+pub(crate) use ring::Ring;
+pub(crate) use sends::SendTable;
 pub(crate) use waker::waker_of;

@@ -1,5 +1,6 @@
 //! One io_uring instance: typed submissions, one enter, completions read in place.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use io_uring::{IoUring, opcode};
 
 use super::BufRing;
 use super::message::DATAGRAM_LAYOUT;
+use crate::driver::uring::Completion;
 use crate::limits;
 
 const ENTER_GETEVENTS: u32 = 1 << 0;
@@ -18,36 +20,12 @@ const ENTER_REGISTERED_RING: u32 = 1 << 4;
 const ENTER_NO_IOWAIT: u32 = 1 << 7;
 const REGISTER_RING_FDS: u32 = 20;
 
-/// What a ring is made with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RingConfig {
-    pub(crate) submissions: u32,
-    pub(crate) completions: u32,
-}
-
-/// A completion as the kernel wrote it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Completion {
-    pub(crate) user_data: u64,
-    pub(crate) result: i32,
-    pub(crate) flags: u32,
-}
-
-impl Completion {
-    /// Whether the operation stays armed.
-    pub(crate) fn more(self) -> bool {
-        io_uring::cqueue::more(self.flags)
-    }
-
-    /// The provided buffer that was filled.
-    pub(crate) fn buffer(self) -> Option<u16> {
-        io_uring::cqueue::buffer_select(self.flags)
-    }
-}
-
 /// A ring of the thread that made it.
 pub(crate) struct Ring {
     ring: IoUring,
+    /// Entries that found the queue full although it had just been handed over: the kernel was out
+    /// of memory. At most what the core's sockets have in flight.
+    backlog: VecDeque<Entry>,
     /// The ring as `io_uring_enter` names it: a registered index, or the descriptor.
     enter_fd: i32,
     enter_flags: u32,
@@ -60,11 +38,9 @@ impl Ring {
     /// # Errors
     /// What `io_uring_setup` answers: `EPERM` or `ENOSYS` where it is refused, `EINVAL` where the
     /// kernel is older than 6.1, `ENOMEM` where the memory lock limit is too small.
-    pub(crate) fn new(config: RingConfig) -> io::Result<Self> {
-        let (ring, no_sqarray) = match build(config, true) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                (build(config, false)?, false)
-            }
+    pub(crate) fn new() -> io::Result<Self> {
+        let (ring, no_sqarray) = match build(true) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (build(false)?, false),
             built => (built?, true),
         };
         let mut enter_flags = ENTER_GETEVENTS | ENTER_EXT_ARG;
@@ -75,7 +51,8 @@ impl Ring {
             Some(index) => (index, ENTER_REGISTERED_RING),
             None => (ring.as_raw_fd(), 0),
         };
-        Ok(Self { ring, enter_fd, enter_flags: enter_flags | registered, no_sqarray })
+        let (backlog, enter_flags) = (VecDeque::new(), enter_flags | registered);
+        Ok(Self { ring, backlog, enter_fd, enter_flags, no_sqarray })
     }
 
     /// The accepted flags, for people.
@@ -136,21 +113,36 @@ impl Ring {
 
     /// Queues an operation whose memory, if it has any, outlives its completion.
     pub(super) fn push(&mut self, entry: Entry) {
-        loop {
-            // SAFETY: every caller in this module passes memory that is owned until the completion
-            // arrives: provided buffers by their pool, batches and addresses by a send slot.
-            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+        if self.backlog.is_empty() {
+            if self.fits(&entry) {
                 return;
             }
-            // The queue is full: hand it over now. The kernel always takes at least one entry
-            // unless it is out of memory, in which case trying again is all there is to do.
-            let _transient = self.enter(0, None);
+            // The queue is full: hand it over now. An error comes again in the turn, which can
+            // report it.
+            let _reported_by_turn = self.enter_once(0, None);
+        }
+        self.backlog.push_back(entry);
+        self.refill();
+    }
+
+    fn fits(&mut self, entry: &Entry) -> bool {
+        // SAFETY: every caller of `push` passes memory that is owned until the completion arrives:
+        // provided buffers by their pool, batches and addresses by a send slot.
+        unsafe { self.ring.submission().push(entry) }.is_ok()
+    }
+
+    /// Moves entries of the backlog to the queue while that has room.
+    fn refill(&mut self) {
+        while let Some(entry) = self.backlog.pop_front() {
+            if !self.fits(&entry) {
+                return self.backlog.push_front(entry);
+            }
         }
     }
 
     /// Operations queued and not yet taken by the kernel.
-    pub(crate) fn queued(&mut self) -> u32 {
-        self.ring.submission().len() as u32
+    pub(crate) fn queued(&mut self) -> usize {
+        self.ring.submission().len() + self.backlog.len()
     }
 
     /// Whether an enter would find completions, told from shared memory.
@@ -168,6 +160,12 @@ impl Ring {
         self.ring.submission().cq_overflow()
     }
 
+    /// Whether completions were lost: the kernel had no memory to keep them. What has happened to
+    /// the operations in flight is then unknown for good.
+    pub(crate) fn has_dropped(&mut self) -> bool {
+        self.ring.completion().overflow() != 0
+    }
+
     /// Hands over what is queued, runs deferred work and waits until `want` completions are there
     /// or `timeout` has passed. Of several wanted one is enough once [`limits::GATHER_WAIT`] has
     /// passed; kernels before 6.12 cannot do that and wait for one only.
@@ -175,6 +173,13 @@ impl Ring {
     /// # Errors
     /// The kernel's, `ETIME` and `EINTR` left out: these are ordinary ends of a wait.
     pub(crate) fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
+        self.refill();
+        // Nothing may sleep on operations that the kernel has not seen.
+        let want = if self.backlog.is_empty() { want } else { 0 };
+        self.enter_once(want, timeout)
+    }
+
+    fn enter_once(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         let gathers = want > 1 && self.ring.params().is_feature_min_timeout();
         let min_wait_us = if gathers { limits::GATHER_WAIT.as_micros() as u32 } else { 0 };
         let want = if gathers { want } else { want.min(1) };
@@ -185,7 +190,7 @@ impl Ring {
             min_wait_us,
             timespec: timespec.as_ref().map_or(0, |spec| std::ptr::from_ref(spec) as u64),
         };
-        let queued = self.queued();
+        let queued = self.ring.submission().len();
         // SAFETY: the argument and its timespec live on this frame until the call returns; the
         // queued entries are covered by `push`.
         let answer = unsafe {
@@ -212,11 +217,7 @@ impl Ring {
 
     /// Moves the completions that have arrived to the end of `into`.
     pub(crate) fn reap(&mut self, into: &mut Vec<Completion>) {
-        into.extend(self.ring.completion().map(|entry| Completion {
-            user_data: entry.user_data(),
-            result: entry.result(),
-            flags: entry.flags(),
-        }));
+        into.extend(self.ring.completion().map(Completion::from));
     }
 }
 
@@ -237,7 +238,7 @@ struct ResourceUpdate {
     data: u64,
 }
 
-fn build(config: RingConfig, no_sqarray: bool) -> io::Result<IoUring> {
+fn build(no_sqarray: bool) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder
         .dontfork()
@@ -247,11 +248,11 @@ fn build(config: RingConfig, no_sqarray: bool) -> io::Result<IoUring> {
         .setup_taskrun_flag()
         .setup_submit_all()
         .setup_clamp()
-        .setup_cqsize(config.completions.max(limits::COMPLETIONS_MIN));
+        .setup_cqsize(limits::COMPLETIONS);
     if no_sqarray {
         builder.setup_no_sqarray();
     }
-    builder.build(config.submissions)
+    builder.build(limits::SUBMISSIONS)
 }
 
 /// Saves the kernel a descriptor look-up in each enter; `None` where it is not supported.

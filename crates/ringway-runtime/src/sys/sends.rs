@@ -7,26 +7,23 @@ use io_uring::squeue::Flags;
 use io_uring::types::Fd;
 use socket2::SockAddr;
 
+use super::Ring;
 use super::message::MessageHeader;
-use super::{Completion, Ring};
-use crate::buf::Segment;
+use crate::driver::uring::{Completion, Outcome, Sent};
 use crate::driver::{Key, SendBatch};
-
-/// `MSG_WAITALL`: a send that is cut short counts as failed, or is finished by the kernel itself.
-const PATIENT: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-
-/// With `MSG_DONTWAIT` the kernel answers within the enter that submits: it takes everything, or
-/// fails. So the completion of a success says nothing new and is left out.
-const AT_ONCE: i32 = PATIENT | libc::MSG_DONTWAIT;
+use crate::limits;
 
 /// Memory lent to a ring for reading, by slot. The last slot freed is the next one used.
+///
+/// The user data of an operation names its slot and the slot's generation, which each submission
+/// counts up: a completion that nobody waits for any more finds nothing.
 #[derive(Default)]
 pub(crate) struct SendTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Sends submitted with `AT_ONCE` whose enter has not been settled.
+    /// Sends submitted at once whose enter has not been settled.
     unsettled: Vec<u32>,
-    /// Those of them that were longer than one call takes, on their way again.
+    /// Those of them that were longer than one submission takes, on their way again.
     resubmitted: Vec<u32>,
 }
 
@@ -35,6 +32,7 @@ pub(crate) struct SendTable {
 struct Slot {
     /// `None` while free.
     key: Option<Key>,
+    generation: u32,
     fd: RawFd,
     batch: SendBatch,
     done: usize,
@@ -43,39 +41,37 @@ struct Slot {
     total: usize,
     /// Bytes of the operation under way.
     asked: usize,
-    /// Submitted with `AT_ONCE`, and no completion has said otherwise.
+    /// Submitted at once, and no completion has said otherwise.
     at_once: bool,
     /// Kept from use to use; the kernel reads it while a gathered send is in flight.
     header: Option<Box<MessageHeader>>,
     connecting_to: Option<Box<SockAddr>>,
 }
 
-/// What a completion meant for a send.
-pub(crate) enum Outcome {
-    /// The kernel took this many bytes, or none yet; the rest waits inside for the peer.
-    Resumed { key: Key, bytes: usize },
-    /// All accepted, or failed.
-    Finished(Sent),
+/// How a send meets a socket that has no room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// With `MSG_DONTWAIT` the kernel answers within the enter that submits, and with `MSG_WAITALL`
+    /// a send that is cut short counts as failed: it takes everything, or fails. So the completion
+    /// of a success says nothing new and is left out.
+    AtOnce,
+    /// It waits for room first, then takes what fits and tells how much that was. So a slow peer
+    /// needs no thread of the kernel, and what it takes is known as it takes it.
+    Patient,
 }
 
-/// A send that has ended: whose it was, the bytes accepted since the last `Resumed`, an error
-/// number or zero, and its segments as they were.
-pub(crate) struct Sent {
-    pub(crate) key: Key,
-    pub(crate) bytes: usize,
-    pub(crate) errno: i32,
-    pub(crate) segments: Vec<Segment>,
-}
+/// `IORING_RECVSEND_POLL_FIRST` of the kernel's interface.
+const POLL_FIRST: u16 = 1;
 
 impl SendTable {
-    /// Starts a send. `user_data` gets the slot's index in its low 32 bits.
+    /// Starts a send. `kind` gets the slot's name in its low 56 bits.
     pub(crate) fn send(
         &mut self,
         ring: &mut Ring,
         key: Key,
         fd: RawFd,
         batch: SendBatch,
-        user_data: u64,
+        kind: u64,
     ) {
         debug_assert!(!batch.segments.is_empty());
         let index = self.take_slot();
@@ -86,29 +82,33 @@ impl SendTable {
         slot.told = 0;
         slot.total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
         slot.batch = batch;
-        slot.at_once = true;
-        slot.submit(ring, user_data | u64::from(index), AT_ONCE);
+        slot.submit(ring, kind, index, How::AtOnce);
         self.unsettled.push(index);
     }
 
-    /// Ends the sends that were submitted `AT_ONCE` and of which no completion came, one a call.
-    /// Only to be called when the kernel has taken every submission and every completion was taken
-    /// in.
-    pub(crate) fn settle(&mut self, ring: &mut Ring, user_data: u64) -> Option<Sent> {
+    /// Ends the sends that were submitted at once and of which no completion came, one a call; what
+    /// is left of one goes out again if its owner `wants` that. Only to be called when the kernel
+    /// has taken every submission and every completion was taken in.
+    pub(crate) fn settle(
+        &mut self,
+        ring: &mut Ring,
+        kind: u64,
+        wants: impl Fn(Key) -> bool,
+    ) -> Option<Sent> {
         while let Some(index) = self.unsettled.pop() {
             let slot = &mut self.slots[index as usize];
-            if !slot.at_once {
+            if !std::mem::take(&mut slot.at_once) {
                 continue;
             }
             slot.done += slot.asked;
-            if slot.done < slot.total {
-                slot.submit(ring, user_data | u64::from(index), AT_ONCE);
+            let unfinished = slot.done < slot.total;
+            if unfinished && slot.key.is_some_and(&wants) {
+                slot.submit(ring, kind, index, How::AtOnce);
                 self.resubmitted.push(index);
                 continue;
             }
-            slot.at_once = false;
             self.free.push(index);
-            return Some(slot.vacate(0));
+            return Some(slot.vacate(if unfinished { libc::ECANCELED } else { 0 }));
         }
         std::mem::swap(&mut self.unsettled, &mut self.resubmitted);
         None
@@ -119,33 +119,34 @@ impl SendTable {
         !self.unsettled.is_empty()
     }
 
-    /// Whose send or connect is in slot `index`.
-    pub(crate) fn owner(&self, index: u32) -> Option<Key> {
-        self.slots[index as usize].key
-    }
-
-    /// Takes in the completion of a send; what is left of it goes out again if that is `wanted`.
+    /// Takes in the completion of a send; what is left of it goes out again if its owner `wants`
+    /// that. `None` for a completion that belongs to no send.
     pub(crate) fn complete(
         &mut self,
         ring: &mut Ring,
         completion: Completion,
-        wanted: bool,
-    ) -> Outcome {
-        let Completion { user_data, result, .. } = completion;
-        let index = user_data as u32;
-        let slot = &mut self.slots[index as usize];
+        kind: u64,
+        wants: impl Fn(Key) -> bool,
+    ) -> Option<Outcome> {
+        let (index, slot) = find(&mut self.slots, completion.name())?;
+        let result = completion.result;
         let would_block = std::mem::take(&mut slot.at_once) && result == -libc::EAGAIN;
         slot.done += result.max(0) as usize;
-        let cut_short = result > 0 && slot.done < slot.total;
-        if (cut_short || would_block || result == -libc::EINTR) && wanted {
-            slot.submit(ring, user_data, PATIENT);
-            let key = slot.key.expect("a slot in use has an owner");
-            return Outcome::Resumed { key, bytes: slot.tell() };
+        let goes_on = result > 0 && slot.done < slot.total;
+        let key = slot.key.filter(|&key| wants(key));
+        if (goes_on || would_block || result == -libc::EINTR)
+            && let Some(key) = key
+        {
+            slot.submit(ring, kind, index, How::Patient);
+            return Some(Outcome::Resumed { key, bytes: slot.tell() });
         }
-        let nothing_taken = result == 0 && slot.done < slot.total;
-        let errno = if nothing_taken { libc::EPIPE } else { (-result).max(0) };
+        let errno = match (-result).max(0) {
+            0 if goes_on => libc::ECANCELED,
+            0 if slot.done < slot.total => libc::EPIPE,
+            errno => errno,
+        };
         self.free.push(index);
-        Outcome::Finished(slot.vacate(errno))
+        Some(Outcome::Finished(slot.vacate(errno)))
     }
 
     /// Starts to connect; the completion is told to `connected`.
@@ -155,19 +156,20 @@ impl SendTable {
         key: Key,
         fd: RawFd,
         address: &SockAddr,
-        data: u64,
+        kind: u64,
     ) {
         let index = self.take_slot();
         let slot = &mut self.slots[index as usize];
         slot.key = Some(key);
+        let data = slot.next_name(kind, index);
         let address = slot.connecting_to.insert(Box::new(address.clone()));
         let entry = opcode::Connect::new(Fd(fd), address.as_ptr().cast(), address.len()).build();
-        ring.push(entry.user_data(data | u64::from(index)));
+        ring.push(entry.user_data(data));
     }
 
     /// Gives back the slot of a connect that has completed, and tells whose it was.
-    pub(crate) fn connected(&mut self, index: u32) -> Option<Key> {
-        let slot = &mut self.slots[index as usize];
+    pub(crate) fn connected(&mut self, completion: Completion) -> Option<Key> {
+        let (index, slot) = find(&mut self.slots, completion.name())?;
         slot.connecting_to = None;
         self.free.push(index);
         slot.key.take()
@@ -181,23 +183,46 @@ impl SendTable {
     }
 }
 
+/// The slot whose last submission has this name.
+fn find(slots: &mut [Slot], name: Key) -> Option<(u32, &mut Slot)> {
+    let index = name.index() as u32;
+    let slot = slots.get_mut(name.index())?;
+    let is_current = slot.key.is_some() && Key::new(index, slot.generation) == name;
+    is_current.then_some((index, slot))
+}
+
 impl Slot {
-    fn submit(&mut self, ring: &mut Ring, user_data: u64, flags: i32) {
+    /// The user data of the slot's next submission.
+    fn next_name(&mut self, kind: u64, index: u32) -> u64 {
+        self.generation = self.generation.wrapping_add(1);
+        kind | Key::new(index, self.generation).bits()
+    }
+
+    /// Submits as much of what is left as one submission takes; a datagram leaves whole.
+    fn submit(&mut self, ring: &mut Ring, kind: u64, index: u32, how: How) {
+        self.at_once = how == How::AtOnce;
+        let (flags, priority, quiet) = match how {
+            How::AtOnce => (libc::MSG_WAITALL | libc::MSG_DONTWAIT, 0, Flags::SKIP_SUCCESS),
+            How::Patient => (0, POLL_FIRST, Flags::empty()),
+        };
+        let flags = flags | libc::MSG_NOSIGNAL;
+        let data = self.next_name(kind, index);
         let fd = Fd(self.fd);
         let entry = match self.batch.segments.as_slice() {
             [only] if self.batch.to.is_none() => {
                 let rest = &only.as_slice()[self.done..];
-                self.asked = rest.len();
-                opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32).flags(flags).build()
+                self.asked = rest.len().min(limits::SUBMISSION_BYTES_MAX);
+                let send = opcode::Send::new(fd, rest.as_ptr(), self.asked as u32);
+                send.flags(flags).ioprio(priority).build()
             }
             _ => {
                 let header = self.header.get_or_insert_with(|| Box::new(MessageHeader::empty()));
                 self.asked = header.describe(&self.batch, self.done);
-                opcode::SendMsg::new(fd, header.as_ptr()).flags(flags as u32).build()
+                let send = opcode::SendMsg::new(fd, header.as_ptr());
+                send.flags(flags as u32).ioprio(priority).build()
             }
         };
-        let quiet = if self.at_once { Flags::SKIP_SUCCESS } else { Flags::empty() };
-        ring.push(entry.user_data(user_data).flags(quiet));
+        ring.push(entry.user_data(data).flags(quiet));
     }
 
     /// The bytes that the owner has not been told of.

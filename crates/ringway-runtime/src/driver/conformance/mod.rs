@@ -117,6 +117,7 @@ macro_rules! suite {
                 recv_stop_loses_nothing
                 recv_stop_while_idle
                 blocked_send_completes_once
+                a_slow_peer_makes_progress
                 a_send_cut_short_holds_up_no_other
             }
             suite! { $fixture, BUFFERS, lifetimes:

@@ -230,6 +230,31 @@ pub(super) fn blocked_send_completes_once<F: Fixture>(rig: &mut Rig<F>) {
     rig.close(server, false);
 }
 
+/// What a slow peer takes is told as it takes it, not when all is taken.
+pub(super) fn a_slow_peer_makes_progress<F: Fixture>(rig: &mut Rig<F>) {
+    let (client, server) = rig.pair();
+    let wanted = pattern(7, BLOCKING_BYTES);
+    rig.send(client, vec![wanted.clone().into()]);
+    let mut got = 0;
+    while got < BLOCKING_BYTES / 2 {
+        rig.recv_start(server, RecvClass::Message);
+        let goal = got + BLOCKING_BYTES / 8;
+        rig.drive("bytes", |rig| rig.of(server).received.len() >= goal);
+        rig.recv_stop(server);
+        assert_eq!(rig.recv_end(server), RecvEnd::Stopped);
+        rig.settle();
+        got = rig.of(server).received.len();
+        let told: usize = rig.of(client).progress.iter().sum();
+        let untold = got.saturating_sub(told);
+        assert!(untold <= limits::SUBMISSION_BYTES_MAX, "{told} bytes were told of {got}");
+    }
+    rig.recv_start(server, RecvClass::Bulk);
+    assert_same(&rig.received(server, wanted.len()), &wanted);
+    assert_eq!(rig.sent(client), (wanted.len(), 0));
+    rig.close(client, false);
+    rig.close(server, false);
+}
+
 /// A send that the kernel cuts short must not keep back what is known of the others of its turn:
 /// a driver that sleeps on that sleeps for ever once more is queued behind them.
 pub(super) fn a_send_cut_short_holds_up_no_other<F: Fixture>(rig: &mut Rig<F>) {

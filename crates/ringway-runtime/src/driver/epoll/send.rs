@@ -30,6 +30,12 @@ impl Epoll {
         let errno = match outgoing.advance(fd, &mut self.counters) {
             Progress::Done => 0,
             Progress::Failed(errno) => errno.raw_os_error(),
+            Progress::Paused => {
+                let bytes = outgoing.tell();
+                self.handles[key.index()].outgoing = Some(outgoing);
+                self.requeue(key);
+                return Some(Event::Progress { key, bytes });
+            }
             Progress::Blocked => match self.await_writable(key) {
                 Ok(()) => {
                     let bytes = outgoing.tell();
@@ -71,6 +77,8 @@ pub(super) struct Outgoing {
 pub(super) enum Progress {
     Done,
     Blocked,
+    /// Its share of the turn is used up.
+    Paused,
     Failed(Errno),
 }
 
@@ -80,8 +88,9 @@ impl Outgoing {
         Self { batch, segment: 0, offset: 0, untold: 0, waits: false }
     }
 
-    /// Sends until all is accepted, the socket takes no more, or it fails.
+    /// Sends until all is accepted, its share is, the socket takes no more, or it fails.
     pub(super) fn advance(&mut self, fd: RawFd, counters: &mut DriverCounters) -> Progress {
+        let mut share = limits::SUBMISSION_BYTES_MAX;
         loop {
             counters.syscalls += 1;
             let (sent, offered) = match self.send_once(fd) {
@@ -100,6 +109,10 @@ impl Outgoing {
             }
             if sent == 0 {
                 return Progress::Failed(Errno::PIPE);
+            }
+            share = share.saturating_sub(sent);
+            if share == 0 {
+                return Progress::Paused;
             }
         }
     }
@@ -120,30 +133,37 @@ impl Outgoing {
         match (self.batch.segments.as_slice(), self.batch.to.as_deref()) {
             ([only], None) => {
                 let rest = &only.as_slice()[self.offset..];
+                let rest = &rest[..rest.len().min(limits::SUBMISSION_BYTES_MAX)];
                 Ok((send(sockets::borrow(fd), rest, SendFlags::NOSIGNAL)?, rest.len()))
             }
             (segments, to) if segments.len() > GATHERED && (to.is_some() || is_datagram(fd)) => {
                 // A datagram leaves whole, however many pieces it has.
-                let slices: Vec<_> = self.rest().collect();
+                let slices: Vec<_> = self.rest().map(IoSlice::new).collect();
                 send_slices(fd, &slices, to)
             }
             (_, to) => {
                 let mut slices = [IoSlice::new(&[]); GATHERED];
                 let mut count = 0;
+                let mut room = limits::SUBMISSION_BYTES_MAX;
                 for (place, rest) in slices.iter_mut().zip(self.rest()) {
-                    *place = rest;
+                    let len = if to.is_some() { rest.len() } else { rest.len().min(room) };
+                    *place = IoSlice::new(&rest[..len]);
                     count += 1;
+                    room = room.saturating_sub(len);
+                    if room == 0 && to.is_none() {
+                        break;
+                    }
                 }
                 send_slices(fd, &slices[..count], to)
             }
         }
     }
 
-    fn rest(&self) -> impl Iterator<Item = IoSlice<'_>> {
+    fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let first = self.batch.segments.get(self.segment);
         let first = first.map(|segment| &segment.as_slice()[self.offset..]);
         let others = self.batch.segments.iter().skip(self.segment + 1).map(Segment::as_slice);
-        first.into_iter().chain(others).map(IoSlice::new)
+        first.into_iter().chain(others)
     }
 
     /// Takes `sent` bytes off, and the empty segments behind them.

@@ -9,6 +9,7 @@ use socket2::SockAddr;
 use super::network::{Datagram, Kind, is_inet};
 use super::{Action, Sim};
 use crate::driver::{Event, Key};
+use crate::limits;
 
 /// The longest payload of UDP over IPv4; longer ones fail with `EMSGSIZE`.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
@@ -73,7 +74,7 @@ impl Sim {
             return;
         };
         let rest = send.total - send.done;
-        let fits = rest.min(room);
+        let fits = rest.min(room).min(limits::SUBMISSION_BYTES_MAX);
         if fits == 0 && rest > 0 {
             return self.tell_progress(key);
         }
@@ -87,6 +88,8 @@ impl Sim {
         self.tell_progress(key);
         if short {
             self.pause_send(key);
+        } else if count < room {
+            self.schedule.after(Duration::ZERO, Action::Send(key));
         }
     }
 

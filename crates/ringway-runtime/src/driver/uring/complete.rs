@@ -1,21 +1,19 @@
 //! Completions of sends, accepts and connects.
 
-use super::Uring;
+use super::{Completion, Outcome, Sent, Uring, kind, tag};
 use crate::driver::{Driver, Event, Key, sockets};
-use crate::sys::{Completion, Outcome, Sent};
 
 impl Uring {
     pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
-        let index = completion.user_data as u32;
         // A cancelled send may have got some of its way; its rest must not go out again.
-        let owner = self.sends.owner(index);
-        let wanted = owner.is_some_and(|key| !self.handles[key.index()].closing);
-        match self.sends.complete(&mut self.ring, completion, wanted) {
-            Outcome::Resumed { key, bytes } => {
+        let wants = |key: Key| !self.handles[key.index()].closing;
+        match self.sends.complete(&mut self.ring, completion, tag(kind::SEND, 0), wants) {
+            None => self.fault = Some("a send was completed that had ended"),
+            Some(Outcome::Resumed { key, bytes }) => {
                 self.counters.short_sends += 1;
                 events.push(Event::Progress { key, bytes });
             }
-            Outcome::Finished(sent) => self.on_sent(sent, events),
+            Some(Outcome::Finished(sent)) => self.on_sent(sent, events),
         }
     }
 
@@ -70,8 +68,8 @@ impl Uring {
     }
 
     pub(super) fn on_connect(&mut self, completion: Completion, events: &mut Vec<Event>) {
-        let slot = completion.user_data as u32;
-        let Some(key) = self.sends.connected(slot) else {
+        let Some(key) = self.sends.connected(completion) else {
+            self.fault = Some("a connect was completed that had ended");
             return;
         };
         let handle = &mut self.handles[key.index()];

@@ -2,6 +2,7 @@
 //! send in flight per connection, one enter a turn.
 
 mod complete;
+mod completion;
 mod handle;
 mod receive;
 mod turn;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockAddr;
 
+pub(crate) use self::completion::{Completion, Outcome, Sent};
 use self::handle::{Handle, Recv};
 use super::gather::Gather;
 use super::{
@@ -20,7 +22,7 @@ use super::{
     sockets,
 };
 use crate::limits;
-use crate::sys::{BufRing, Completion, Pools, Ring, RingConfig, SendTable};
+use crate::sys::{BufRing, Pools, Ring, SendTable};
 
 const GROUP_MESSAGE: u16 = 0;
 const GROUP_BULK: u16 = 1;
@@ -57,6 +59,8 @@ pub(crate) struct Uring {
     early: Vec<Event>,
     eventfd: OwnedFd,
     counters: DriverCounters,
+    /// What the kernel did that it must not; the next turn reports it.
+    fault: Option<&'static str>,
 }
 
 /// Buffers of one size.
@@ -78,10 +82,7 @@ impl Uring {
     /// # Errors
     /// Where the kernel or its settings refuse io_uring, one of its features or its memory.
     pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
-        let ring = Ring::new(RingConfig {
-            submissions: limits::SUBMISSIONS,
-            completions: limits::COMPLETIONS_MIN,
-        })?;
+        let ring = Ring::new()?;
         let message = BufRing::new(pools.message.clone(), limits::MESSAGE_RING_ENTRIES)?;
         let bulk = BufRing::new(pools.bulk.clone(), limits::BULK_RING_ENTRIES)?;
         ring.register_buffers(GROUP_MESSAGE, &message)?;
@@ -96,10 +97,11 @@ impl Uring {
             urgent: false,
             gather: Gather::new(),
             receives: 0,
-            completions: Vec::with_capacity(limits::COMPLETIONS_MIN as usize),
+            completions: Vec::with_capacity(limits::COMPLETIONS as usize),
             early: Vec::new(),
             eventfd,
             counters: DriverCounters::default(),
+            fault: None,
         };
         driver.arm_eventfd();
         Ok(driver)

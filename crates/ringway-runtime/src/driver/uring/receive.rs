@@ -1,11 +1,11 @@
 //! Receives: armed once, fed with hot buffers, parked while there is none.
 
 use super::handle::Recv;
-use super::{GROUP_BULK, GROUP_MESSAGE, Group, Uring, kind, tag};
+use super::{Completion, GROUP_BULK, GROUP_MESSAGE, Group, Uring, kind, tag};
 use crate::buf::View;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::limits;
-use crate::sys::{Completion, datagram_parts};
+use crate::sys::datagram_parts;
 
 impl Uring {
     pub(super) fn arm_recv(&mut self, key: Key) {

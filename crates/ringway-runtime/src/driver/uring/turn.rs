@@ -3,9 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Uring, kind, tag};
+use super::{Completion, Uring, kind, tag};
 use crate::driver::{Event, Key};
-use crate::sys::Completion;
 
 impl Uring {
     /// Sleeps until a share of the active connections has received.
@@ -48,6 +47,13 @@ impl Uring {
             self.ring.enter(0, None)?;
             self.reap(events);
         }
+        // Before sends are settled: what was lost may be the word of one that has failed.
+        if self.ring.has_dropped() {
+            self.fault = Some("completions were lost for want of memory");
+        }
+        if let Some(fault) = self.fault {
+            return Err(io::Error::other(format!("io_uring is broken: {fault}")));
+        }
         if taken && self.sends.is_unsettled() {
             self.settle(events);
         }
@@ -67,13 +73,15 @@ impl Uring {
     /// Every send of the last enter of which no completion came was taken whole.
     pub(super) fn settle(&mut self, events: &mut Vec<Event>) {
         let data = tag(kind::SEND, 0);
-        while let Some(sent) = self.sends.settle(&mut self.ring, data) {
+        loop {
+            let wants = |key: Key| !self.handles[key.index()].closing;
+            let Some(sent) = self.sends.settle(&mut self.ring, data, wants) else { return };
             self.on_sent(sent, events);
         }
     }
 
     pub(super) fn dispatch(&mut self, completion: Completion, events: &mut Vec<Event>) {
-        let key = Key::from_bits(completion.user_data);
+        let key = completion.name();
         match (completion.user_data >> 56) as u8 {
             kind::RECV => self.on_recv(key, completion, events),
             kind::SEND => self.on_send(completion, events),

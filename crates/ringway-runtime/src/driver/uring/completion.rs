@@ -1,0 +1,52 @@
+//! What the kernel tells of an operation, and what that meant for a send.
+
+use crate::buf::Segment;
+use crate::driver::Key;
+
+/// A completion as the kernel wrote it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) user_data: u64,
+    pub(crate) result: i32,
+    pub(crate) flags: u32,
+}
+
+impl From<io_uring::cqueue::Entry> for Completion {
+    fn from(entry: io_uring::cqueue::Entry) -> Self {
+        Self { user_data: entry.user_data(), result: entry.result(), flags: entry.flags() }
+    }
+}
+
+impl Completion {
+    /// What the low 56 bits of the user data name.
+    pub(crate) fn name(self) -> Key {
+        Key::from_bits(self.user_data)
+    }
+
+    /// Whether the operation stays armed.
+    pub(crate) fn more(self) -> bool {
+        io_uring::cqueue::more(self.flags)
+    }
+
+    /// The provided buffer that was filled.
+    pub(crate) fn buffer(self) -> Option<u16> {
+        io_uring::cqueue::buffer_select(self.flags)
+    }
+}
+
+/// What a completion meant for a send.
+pub(crate) enum Outcome {
+    /// The kernel took this many bytes, or none yet; the rest waits inside for the peer.
+    Resumed { key: Key, bytes: usize },
+    /// All accepted, or failed.
+    Finished(Sent),
+}
+
+/// A send that has ended: whose it was, the bytes accepted since the last `Resumed`, an error
+/// number or zero, and its segments as they were.
+pub(crate) struct Sent {
+    pub(crate) key: Key,
+    pub(crate) bytes: usize,
+    pub(crate) errno: i32,
+    pub(crate) segments: Vec<Segment>,
+}
