@@ -49,6 +49,9 @@ impl Key {
     /// Names nothing.
     pub(crate) const NONE: Key = Key(u64::MAX);
 
+    /// The first key of the first slot.
+    pub(crate) const FIRST: Key = Key(0);
+
     pub(crate) const GENERATION_MASK: u32 = (1 << 24) - 1;
 
     pub(crate) fn new(index: u32, generation: u32) -> Self {

@@ -19,6 +19,7 @@ const ENTER_EXT_ARG: u32 = 1 << 3;
 const ENTER_REGISTERED_RING: u32 = 1 << 4;
 const ENTER_NO_IOWAIT: u32 = 1 << 7;
 const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
 
 /// A ring of the thread that made it.
 pub(crate) struct Ring {
@@ -47,7 +48,8 @@ impl Ring {
         if ring.params().is_feature_no_iowait() {
             enter_flags |= ENTER_NO_IOWAIT;
         }
-        let (enter_fd, registered) = match register_ring_fd(ring.as_raw_fd()) {
+        let fd = ring.as_raw_fd();
+        let (enter_fd, registered) = match update_ring_fd(fd, REGISTER_RING_FDS, u32::MAX, fd) {
             Some(index) => (index, ENTER_REGISTERED_RING),
             None => (ring.as_raw_fd(), 0),
         };
@@ -94,6 +96,7 @@ impl Ring {
         self.push(entry.user_data(user_data));
     }
 
+    /// Tells of each change of `fd` to readable, whether or not somebody reads it meanwhile.
     pub(crate) fn poll_multishot(&mut self, fd: RawFd, user_data: u64) {
         let events = libc::POLLIN as u32;
         self.push(opcode::PollAdd::new(Fd(fd), events).multi(true).build().user_data(user_data));
@@ -255,18 +258,24 @@ fn build(no_sqarray: bool) -> io::Result<IoUring> {
     builder.build(limits::SUBMISSIONS)
 }
 
-/// Saves the kernel a descriptor look-up in each enter; `None` where it is not supported.
-fn register_ring_fd(fd: RawFd) -> Option<i32> {
-    let mut update = ResourceUpdate { offset: u32::MAX, reserved: 0, data: fd as u64 };
+impl Drop for Ring {
+    /// The thread's registration holds the ring open, with all its memory, beyond its descriptor.
+    fn drop(&mut self) {
+        if self.enter_flags & ENTER_REGISTERED_RING != 0 {
+            let (fd, place) = (self.ring.as_raw_fd(), self.enter_fd as u32);
+            let removed = update_ring_fd(fd, UNREGISTER_RING_FDS, place, 0);
+            debug_assert!(removed.is_some());
+        }
+    }
+}
+
+/// Gives the thread a number for its ring, which saves the kernel a descriptor look-up in each
+/// enter, or takes it back. Tells the number; `None` where that is not supported.
+fn update_ring_fd(fd: RawFd, how: u32, offset: u32, data: RawFd) -> Option<i32> {
+    let mut update = ResourceUpdate { offset, reserved: 0, data: data as u64 };
     // SAFETY: `update` is one element of the layout that the call reads and writes.
     let answer = unsafe {
-        libc::syscall(
-            libc::SYS_io_uring_register,
-            fd,
-            REGISTER_RING_FDS,
-            std::ptr::from_mut(&mut update),
-            1,
-        )
+        libc::syscall(libc::SYS_io_uring_register, fd, how, std::ptr::from_mut(&mut update), 1)
     };
     (answer == 1).then_some(update.offset as i32)
 }

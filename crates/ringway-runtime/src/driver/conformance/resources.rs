@@ -45,7 +45,7 @@ pub(super) fn peek_tells_of_work<F: Fixture>(rig: &mut Rig<F>) {
 
 pub(super) fn eventfd_wakes_each_time<F: Fixture>(rig: &mut Rig<F>) {
     rig.settle();
-    for _ in 0..3 {
+    for _ in 0..50 {
         if !rig.signal() {
             return;
         }

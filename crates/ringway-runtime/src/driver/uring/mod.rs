@@ -4,6 +4,7 @@
 mod complete;
 mod completion;
 mod handle;
+mod preflight;
 mod receive;
 mod turn;
 
@@ -80,7 +81,8 @@ impl Uring {
     /// Makes the ring of the calling thread. `eventfd` is what other threads wake it by.
     ///
     /// # Errors
-    /// Where the kernel or its settings refuse io_uring, one of its features or its memory.
+    /// Where the kernel or its settings refuse io_uring, one of its features or its memory, or where
+    /// its sends do not behave as this driver relies on.
     pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
         let ring = Ring::new()?;
         let message = BufRing::new(pools.message.clone(), limits::MESSAGE_RING_ENTRIES)?;
@@ -104,6 +106,8 @@ impl Uring {
             fault: None,
         };
         driver.arm_eventfd();
+        driver.preflight()?;
+        driver.counters = DriverCounters::default();
         Ok(driver)
     }
 

@@ -1,0 +1,86 @@
+//! What a core takes of the kernel besides sockets: no threads, and nothing that outlives it.
+
+mod common;
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::rc::Rc;
+
+use common::{block_on, in_child, listen};
+use ringway_runtime::{Backend, CoreHandle, spawn_blocking};
+use socket2::SockRef;
+
+/// Peers that read slowly, and what each is sent: enough for hundreds of waits for room.
+const SLOW_READERS: usize = 4;
+const EACH_BYTES: usize = 8 << 20;
+
+/// What a slow reader takes at a time.
+const PIECE_BYTES: usize = 16 * 1024;
+
+const NARROW_BYTES: usize = 32 * 1024;
+
+#[test]
+fn slow_readers_need_no_thread_of_the_kernel() {
+    if !in_child("slow_readers_need_no_thread_of_the_kernel") {
+        return;
+    }
+    let most = block_on(Backend::Uring, async {
+        let listener = listen();
+        let narrow = |socket: SockRef<'_>| {
+            socket.set_send_buffer_size(NARROW_BYTES)?;
+            socket.set_recv_buffer_size(NARROW_BYTES)
+        };
+        listener.with_socket(narrow).expect("socket buffers");
+        let address = listener.local_addr().as_socket().expect("inet");
+        let mut clients = Vec::new();
+        let mut streams = Vec::new();
+        for _ in 0..SLOW_READERS {
+            let client = TcpStream::connect(address).expect("connect");
+            narrow(SockRef::from(&client)).expect("socket buffers");
+            clients.push(client);
+            let accepted = listener.accept().await.expect("accept");
+            let stream = accepted.into_stream(&Rc::default()).expect("stream");
+            stream.send(vec![1_u8; EACH_BYTES]);
+            streams.push(stream);
+        }
+        spawn_blocking(move || read_slowly(clients)).expect("room").await.expect("no panic")
+    });
+    assert_eq!(most.expect("a core"), 0, "threads of io-wq");
+}
+
+/// Reads everything in small pieces; the most kernel threads that there were.
+fn read_slowly(mut clients: Vec<TcpStream>) -> usize {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut most = 0;
+    for got in (0..EACH_BYTES).step_by(PIECE_BYTES) {
+        for client in &mut clients {
+            client.read_exact(&mut piece).expect("bytes");
+        }
+        if got % (16 * PIECE_BYTES) == 0 {
+            most = most.max(kernel_workers());
+        }
+    }
+    most
+}
+
+fn kernel_workers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc is mounted");
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("iou-wrk")).count()
+}
+
+/// A thread has sixteen places for rings that it enters by number; a ring that is gone gives its
+/// place back.
+#[test]
+fn rings_leave_nothing_on_their_thread() {
+    let describe = || {
+        let described =
+            block_on(Backend::Uring, async { CoreHandle::current().backend().to_owned() });
+        described.expect("a core")
+    };
+    let first = describe();
+    for run in 1..40 {
+        assert_eq!(describe(), first, "run number {run}");
+    }
+}
