@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
+use std::sync::OnceLock;
+use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -134,6 +136,42 @@ pub fn pin_current_thread(core: CoreId) -> io::Result<()> {
     }
     let unavailable = CoreUnavailable { core, allowed: CoreSet::available()? };
     Err(io::Error::new(io::ErrorKind::InvalidInput, unavailable))
+}
+
+/// The calling thread on one core, until this is dropped.
+pub(crate) struct Pinned {
+    before: CoreSet,
+}
+
+impl Pinned {
+    /// # Errors
+    /// As [`pin_current_thread`].
+    pub(crate) fn to(core: CoreId) -> io::Result<Self> {
+        let before = CoreSet::available()?;
+        pin_current_thread(core)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Err(error) = self.before.confine_current_thread() {
+            tracing::warn!(%error, "a thread that was a core stays on one CPU");
+        }
+    }
+}
+
+/// How many CPUs the calling thread has: those that it may run on, and no more than the CPU quota of
+/// its control group pays for.
+pub(crate) fn parallelism() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How many CPUs the process has. It is noted when this is first called, which is before a thread
+/// becomes a core and is pinned for it.
+pub(crate) fn process_cpus() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(parallelism)
 }
 
 fn parse_core(number: &str, part: &str) -> Result<CoreId, ParseError> {

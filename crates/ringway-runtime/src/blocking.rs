@@ -9,7 +9,6 @@ pub(crate) mod completion;
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
@@ -23,6 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::affinity::CoreSet;
+use crate::contain::{contain, drop_each};
 use crate::limits::BLOCKING_IDLE;
 use completion::{Completion, completion};
 
@@ -205,9 +205,7 @@ impl Shared {
             let _ = cores.confine_current_thread(); // worse placement is no reason to refuse work
         }
         while let Some(job) = self.next_job() {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-                drop_payload(payload);
-            }
+            contain("a blocking job", job);
             self.lock().idle += 1;
         }
     }
@@ -228,7 +226,7 @@ impl Shared {
         let not_begun = std::mem::take(&mut state.queue);
         drop(state);
         self.changed.notify_all();
-        drop(not_begun);
+        drop_each("the destructor of a job that had not begun", not_begun);
     }
 
     /// Answers how many threads remain after at most `wait_max`.
@@ -255,12 +253,6 @@ impl Drop for Leaving<'_> {
             self.0.ended.notify_all();
         }
     }
-}
-
-/// A panic's payload is foreign too, and may panic when it is dropped.
-fn drop_payload(payload: Box<dyn Any + Send>) {
-    let again = catch_unwind(AssertUnwindSafe(move || drop(payload)));
-    std::mem::forget(again); // a third one is leaked
 }
 
 impl<T> BlockingTask<T> {

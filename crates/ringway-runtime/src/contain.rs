@@ -24,7 +24,7 @@ pub fn contain<T>(what: &str, run: impl FnOnce() -> T) -> Option<T> {
 #[inline]
 pub fn drop_contained<T>(what: &str, value: T) {
     if std::mem::needs_drop::<T>() {
-        let _logged: Option<()> = contain(what, || drop(value));
+        contain(what, || drop(value));
     }
 }
 

@@ -45,6 +45,7 @@ mod label;
 mod limits;
 mod mailbox;
 mod names;
+mod park;
 mod runtime;
 pub mod sim;
 mod slab;
@@ -59,9 +60,13 @@ mod watchdog;
 pub use buf::{Segment, View};
 #[doc(hidden)] // for the crates above this one, which run foreign code too
 pub use contain::{contain, drop_contained, drop_each, panic_message};
+#[doc(hidden)] // for tests
+pub use core::cores_alive;
 pub use counters::CoreCounters;
 pub use label::PollLabel;
-pub use runtime::{Backend, Builder, CoreHandle, RemoteHandle, Runtime, SpawnError, block_on};
+pub use runtime::{
+    Backend, Builder, CoreFailure, CoreHandle, Failed, RemoteHandle, Runtime, SpawnError, block_on,
+};
 pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
 pub use task::{JoinError, JoinHandle};
 pub use time::{

@@ -164,6 +164,11 @@ pub(crate) const DATAGRAMS_QUEUED_MAX: usize = 1_024;
 /// Polls of tasks in one turn, so that input is looked at again before everything has run.
 pub(crate) const POLLS_PER_TURN: usize = 1_024;
 
+/// Messages taken in by one turn while more tasks can run than one turn polls: some, so that tasks
+/// that never rest do not shut the core off, and few, so that a flood is stopped at the mailbox's
+/// bound and not turned into tasks without one.
+pub(crate) const MESSAGES_BEHIND: usize = POLLS_PER_TURN / 16;
+
 /// Looks at shared memory between two reads of the clock while spinning.
 pub(crate) const SPINS_PER_CLOCK: usize = 16;
 

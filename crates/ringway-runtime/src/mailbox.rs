@@ -133,13 +133,19 @@ impl<T> Mailbox<T> {
             return;
         }
         let mut content = self.lock();
-        let Content { messages: left, wakes: tokens_left, tokens, .. } = &mut *content;
-        for token in tokens_left.iter() {
-            tokens.remove(token); // one by one: `clear` would touch the whole table
-        }
-        take_all(left, messages);
-        take_all(tokens_left, wakes);
+        take_all(&mut content.messages, messages);
+        content.take_wakes(wakes);
         self.occupied.store(false, Ordering::Release);
+    }
+
+    /// As [`drain`](Mailbox::drain), but leaves the messages, which still count towards the capacity.
+    pub(crate) fn drain_wakes(&self, wakes: &mut Vec<u64>) {
+        if self.is_empty() {
+            return;
+        }
+        let mut content = self.lock();
+        content.take_wakes(wakes);
+        self.occupied.store(!content.messages.is_empty(), Ordering::Release);
     }
 
     /// Refuses further messages. What was left before can still be drained, and has to be, so that
@@ -158,6 +164,15 @@ impl<T> Mailbox<T> {
     /// No foreign code runs under the lock, so a poisoned one guards sound content.
     fn lock(&self) -> MutexGuard<'_, Content<T>> {
         self.content.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl<T> Content<T> {
+    fn take_wakes(&mut self, wakes: &mut Vec<u64>) {
+        for token in &self.wakes {
+            self.tokens.remove(token); // one by one: `clear` would touch the whole table
+        }
+        take_all(&mut self.wakes, wakes);
     }
 }
 

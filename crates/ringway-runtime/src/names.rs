@@ -16,14 +16,17 @@ thread_local! {
 
 impl NameId {
     pub(crate) fn of(name: &'static str) -> Self {
-        SEEN.with_borrow_mut(|seen| {
+        let seen = SEEN.try_with(|seen| {
+            let mut seen = seen.borrow_mut();
             if let Some((_, id)) = seen.iter().find(|(known, _)| std::ptr::eq(*known, name)) {
                 return *id;
             }
             let id = Self::intern(name);
             seen.push((name, id));
             id
-        })
+        });
+        // A thread that is ending remembers nothing.
+        seen.unwrap_or_else(|_destroyed| Self::intern(name))
     }
 
     fn intern(name: &'static str) -> Self {

@@ -62,7 +62,18 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    static POOL: OnceLock<BlockingPool> = OnceLock::new();
-    let pool = || BlockingPool::new(limits::BLOCKING_THREADS_MAX, limits::BLOCKING_QUEUE_MAX);
-    POOL.get_or_init(pool).spawn(work)
+    pool().spawn(work)
+}
+
+static POOL: OnceLock<BlockingPool> = OnceLock::new();
+
+/// Makes the process's pool, without threads. Its threads will run wherever the thread of the first
+/// call may, so this is called before a thread becomes a core and is pinned for it.
+pub(crate) fn prepare_pool() {
+    pool();
+}
+
+fn pool() -> &'static BlockingPool {
+    let make = || BlockingPool::new(limits::BLOCKING_THREADS_MAX, limits::BLOCKING_QUEUE_MAX);
+    POOL.get_or_init(make)
 }

@@ -1,15 +1,19 @@
 //! The tasks of one core: a slab of boxed futures and a run queue, without atomics.
 
-use std::any::Any;
-use std::cell::RefCell;
+mod join;
+
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
+pub use join::{JoinError, JoinHandle};
+
+use crate::blocking::completion::Completer;
+use crate::contain::{contain, drop_contained, panic_message};
 use crate::limits;
 use crate::names::NameId;
 use crate::sys::waker_of;
@@ -48,14 +52,31 @@ impl TaskToken {
     }
 }
 
+/// Tells the runs of cores apart, also those that follow each other on one thread or under one
+/// core's number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Run(u64);
+
+impl Run {
+    fn new() -> Self {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        Self(RUNS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// All tasks of a core.
 pub(crate) struct Tasks {
     core: u16,
+    run: Run,
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     queue: RefCell<VecDeque<TaskToken>>,
     /// Those that woke themselves while they were polled: they run in the next turn.
     yielded: RefCell<Vec<TaskToken>>,
+    /// The core has ended: what is spawned now is dropped at once.
+    ended: Cell<bool>,
+    /// `clear` is at work: what destructors spawn is its to drop.
+    clearing: Cell<bool>,
 }
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -84,10 +105,13 @@ impl Tasks {
     pub(crate) fn new(core: u16) -> Self {
         Self {
             core,
+            run: Run::new(),
             slots: RefCell::default(),
             free: RefCell::default(),
             queue: RefCell::default(),
             yielded: RefCell::default(),
+            ended: Cell::default(),
+            clearing: Cell::default(),
         }
     }
 
@@ -106,14 +130,30 @@ impl Tasks {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let join = Rc::new(Join { outcome: RefCell::default(), waiter: RefCell::default() });
-        let completed = Rc::clone(&join);
+        let (outcome, join) = join::pair();
         let body = async move {
-            let outcome = CatchPanic(pin!(Some(future))).await;
-            completed.complete(outcome.map_err(|panic| JoinError::panicked(name, panic)));
+            let ended = CatchPanic(pin!(Some(future))).await;
+            outcome.settle(ended.map_err(|panic| JoinError::panicked(name, panic)));
         };
         let token = self.insert(Box::pin(body), NameId::of(name));
-        JoinHandle { join, token }
+        JoinHandle::new(join, token, self.run)
+    }
+
+    /// Takes in a task whose outcome is awaited on another thread.
+    pub(crate) fn spawn_for<F>(
+        &self,
+        waiter: Completer<Result<F::Output, JoinError>>,
+        future: F,
+        name: &'static str,
+    ) where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let body = async move {
+            let ended = CatchPanic(pin!(Some(future))).await;
+            waiter.complete(ended.map_err(|panic| JoinError::panicked(name, panic)));
+        };
+        self.insert(Box::pin(body), NameId::of(name));
     }
 
     fn insert(&self, future: LocalFuture, name: NameId) -> TaskToken {
@@ -128,6 +168,10 @@ impl Tasks {
         slot.future = Some(future);
         let token = TaskToken::new(self.core, slot.generation, index);
         self.queue.borrow_mut().push_back(token);
+        drop(slots);
+        if self.ended.get() {
+            self.clear();
+        }
         token
     }
 
@@ -170,15 +214,15 @@ impl Tasks {
     pub(crate) fn poll(&self, mut runnable: Runnable) {
         let waker = waker_of(runnable.token);
         let mut cx = Context::from_waker(&waker);
-        // The body contains panics of the task itself; this catches one of a destructor.
-        let polled = catch_unwind(AssertUnwindSafe(|| runnable.future.as_mut().poll(&mut cx)));
-        let ended = polled.map_or(true, |poll| poll.is_ready());
+        // The body contains panics of the task itself; this those of whoever is told of its end.
+        let polled = contain("a waker", || runnable.future.as_mut().poll(&mut cx));
+        let ended = polled.is_none_or(|poll| poll.is_ready());
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[runnable.token.index()];
         if ended || slot.state == State::Aborted {
             self.vacate(slot, runnable.token.index() as u32);
             drop(slots);
-            drop_contained(Some(runnable.future));
+            drop_contained(DROPPED, runnable.future);
             return;
         }
         let again = slot.state == State::PolledAgain;
@@ -189,8 +233,12 @@ impl Tasks {
         }
     }
 
-    /// Drops a task's future, now or after the poll that is under way.
-    fn abort(&self, token: TaskToken) {
+    /// Drops a task's future, now or after the poll that is under way; nothing where it is a task
+    /// of another run.
+    fn abort(&self, token: TaskToken, run: Run) {
+        if run != self.run {
+            return;
+        }
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(token.index()) else {
             return;
@@ -205,7 +253,7 @@ impl Tasks {
                 let future = slot.future.take();
                 self.vacate(slot, token.index() as u32);
                 drop(slots);
-                drop_contained(future);
+                drop_contained(DROPPED, future);
             }
         }
     }
@@ -216,20 +264,29 @@ impl Tasks {
         self.free.borrow_mut().push(index);
     }
 
-    /// Drops every task, also those that destructors spawn meanwhile; none may be polled at the
-    /// moment.
-    pub(crate) fn clear(&self) {
-        for _ in 0..limits::CLEAR_ROUNDS_MAX {
-            if !self.clear_once() {
-                break;
-            }
+    /// Ends every task, and each that is spawned from now on: it is dropped, and whoever waits for
+    /// it is told. None may be polled at the moment.
+    pub(crate) fn end(&self) {
+        self.ended.set(true);
+        self.clear();
+    }
+
+    /// Drops every task, also those that destructors spawn meanwhile.
+    fn clear(&self) {
+        if self.clearing.replace(true) {
+            return;
+        }
+        let rounds = (0..limits::CLEAR_ROUNDS_MAX).take_while(|_| self.clear_once(drop_task));
+        if rounds.count() == limits::CLEAR_ROUNDS_MAX && self.clear_once(std::mem::forget) {
+            tracing::error!("destructors of tasks spawn tasks without end; the last are leaked");
         }
         self.queue.borrow_mut().clear();
         self.yielded.borrow_mut().clear();
+        self.clearing.set(false);
     }
 
     /// Whether there was any task to drop.
-    fn clear_once(&self) -> bool {
+    fn clear_once(&self, end: fn(LocalFuture)) -> bool {
         let mut found = false;
         for index in 0.. {
             let mut slots = self.slots.borrow_mut();
@@ -241,7 +298,7 @@ impl Tasks {
                 let future = slot.future.take();
                 self.vacate(slot, index as u32);
                 drop(slots);
-                drop_contained(future);
+                future.into_iter().for_each(end);
             }
         }
         found
@@ -255,134 +312,19 @@ pub(crate) struct Runnable {
     pub(crate) name: NameId,
 }
 
-/// Waits for a task of the same core; dropping it lets the task go on.
-pub struct JoinHandle<T> {
-    join: Rc<Join<T>>,
-    token: TaskToken,
+/// Drops a task that had not ended.
+fn drop_task(future: LocalFuture) {
+    drop_contained(DROPPED, future);
 }
 
-struct Join<T> {
-    outcome: RefCell<Option<Result<T, JoinError>>>,
-    waiter: RefCell<Option<Waker>>,
-}
-
-impl<T> Join<T> {
-    fn complete(&self, outcome: Result<T, JoinError>) {
-        *self.outcome.borrow_mut() = Some(outcome);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-    }
-}
-
-impl<T> JoinHandle<T> {
-    /// Whether the task has ended.
-    pub fn is_finished(&self) -> bool {
-        self.join.outcome.borrow().is_some()
-    }
-
-    /// Drops the task's future; a waiter gets a [`JoinError`] that [`is_aborted`].
-    ///
-    /// [`is_aborted`]: JoinError::is_aborted
-    pub fn abort(&self) {
-        if !self.is_finished() {
-            crate::core::with_current(|core| core.tasks.abort(self.token));
-            self.join.complete(Err(JoinError { cause: Cause::Aborted }));
-        }
-    }
-
-    pub(crate) fn take_outcome(&self) -> Option<Result<T, JoinError>> {
-        self.join.outcome.take()
-    }
-}
-
-impl<T> Future for JoinHandle<T> {
-    type Output = Result<T, JoinError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.take_outcome() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                *self.join.waiter.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl<T> fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish_non_exhaustive()
-    }
-}
-
-/// Why a task has no result.
-#[derive(Debug)]
-pub struct JoinError {
-    cause: Cause,
-}
-
-#[derive(Debug)]
-enum Cause {
-    Panicked { task: &'static str, message: String },
-    Aborted,
-    CoreGone,
-}
-
-impl JoinError {
-    pub(crate) fn panicked(task: &'static str, panic: Box<dyn Any + Send>) -> Self {
-        Self { cause: Cause::Panicked { task, message: panic_message(&*panic) } }
-    }
-
-    pub(crate) fn core_gone() -> Self {
-        Self { cause: Cause::CoreGone }
-    }
-
-    /// Whether the task panicked.
-    pub fn is_panic(&self) -> bool {
-        matches!(self.cause, Cause::Panicked { .. })
-    }
-
-    /// Whether the task was aborted.
-    pub fn is_aborted(&self) -> bool {
-        matches!(self.cause, Cause::Aborted)
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
-            Cause::Panicked { task, message } => write!(f, "task {task} panicked: {message}"),
-            Cause::Aborted => write!(f, "the task was aborted"),
-            Cause::CoreGone => write!(f, "the core of the task has ended"),
-        }
-    }
-}
-
-impl std::error::Error for JoinError {}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "(the payload is not text)".to_owned()
-    }
-}
-
-/// Drops a task that had not ended; a panic of its destructors stays with it.
-fn drop_contained(future: Option<LocalFuture>) {
-    if catch_unwind(AssertUnwindSafe(|| drop(future))).is_err() {
-        tracing::error!("a destructor panicked while its task was dropped");
-    }
-}
+/// Whose panics are contained where a task is dropped.
+const DROPPED: &str = "a destructor of a task";
 
 /// Contains a panic of the future that it polls, and of the future's destructors when it has ended.
 struct CatchPanic<'a, F>(Pin<&'a mut Option<F>>);
 
 impl<F: Future> Future for CatchPanic<'_, F> {
-    type Output = Result<F::Output, Box<dyn Any + Send>>;
+    type Output = Result<F::Output, String>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = catch_unwind(AssertUnwindSafe(|| {
@@ -392,9 +334,15 @@ impl<F: Future> Future for CatchPanic<'_, F> {
         let outcome = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(output)) => Ok(output),
-            Err(panic) => Err(panic),
+            Err(panic) => Err(panic_message(panic)),
         };
         let dropped = catch_unwind(AssertUnwindSafe(|| self.0.set(None)));
-        Poll::Ready(outcome.and_then(|output| dropped.map(|()| output)))
+        Poll::Ready(match (outcome, dropped) {
+            (Ok(output), Err(panic)) => {
+                drop_contained("the destructor of a task's result", output);
+                Err(panic_message(panic))
+            }
+            (outcome, _) => outcome,
+        })
     }
 }

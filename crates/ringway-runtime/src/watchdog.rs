@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::contain::contain;
 use crate::core::CoreShared;
 use crate::counters::CurrentPoll;
 
@@ -52,7 +53,7 @@ fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Co
         let waited = stop.1.wait_timeout(stopped, threshold / 2);
         stopped = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         for (core, seen) in cores.iter().zip(&mut seen) {
-            look_at(core, seen, threshold);
+            contain("what listens to the log", || look_at(core, seen, threshold));
         }
     }
 }

@@ -5,12 +5,13 @@ mod common;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{any_port, block_on, in_child, listen, open_descriptors};
+use common::left::open_descriptors;
+use common::{any_port, block_on, in_child, listen};
 use ringway_runtime::io::{DatagramSocket, Incoming, ListenOptions, Next, Stream};
 use ringway_runtime::{
     Backend, CoreHandle, Runtime, SpawnError, now, sleep, spawn, spawn_blocking, yield_now,
@@ -24,6 +25,7 @@ on_every_kernel_driver!(
     the_future_of_a_remote_task_need_not_be_send,
     a_core_that_ends_tells_whoever_waits,
     a_core_that_is_behind_says_full,
+    a_core_that_is_behind_takes_in_no_more_than_it_can_run,
     a_task_is_woken_by_foreign_threads,
     blocking_work_answers_its_core,
     a_wake_reaches_a_sleeping_core_every_time,
@@ -182,6 +184,32 @@ fn a_core_that_is_behind_says_full(backend: Backend) {
     assert_eq!(ran, count);
     let again = core.spawn(async || 2).expect("room again");
     assert_eq!(again.wait().expect("no panic"), 2);
+    runtime.shutdown().expect("no core failed");
+}
+
+fn a_core_that_is_behind_takes_in_no_more_than_it_can_run(backend: Backend) {
+    const LIVE_MAX: usize = 4_096; // a quarter of a full mailbox
+    let runtime = two_cores(backend);
+    let core = &runtime.cores()[0];
+    let release = block(core);
+    let live = Arc::new(AtomicUsize::new(0));
+    let mut accepted = Vec::new();
+    loop {
+        let live = live.clone();
+        let remote = core.spawn(async move || {
+            let together = live.fetch_add(1, Ordering::Relaxed);
+            yield_now().await;
+            live.fetch_sub(1, Ordering::Relaxed);
+            together
+        });
+        match remote {
+            Ok(remote) => accepted.push(remote),
+            Err(_full) => break,
+        }
+    }
+    drop(release);
+    let together = accepted.into_iter().map(|remote| remote.wait().expect("no panic")).max();
+    assert!(together < Some(LIVE_MAX), "{together:?} at once");
     runtime.shutdown().expect("no core failed");
 }
 

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::rc::Rc;
 
 use common::{Driver, any_port, block_on, connected_to, echo, exchange, in_child, listen};
-use common::{open_descriptors, pair};
+use common::{left::open_descriptors, pair};
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
 use ringway_runtime::{Backend, spawn};
 use rustix::process::{Resource, Rlimit, setrlimit};

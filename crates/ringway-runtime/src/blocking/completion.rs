@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::contain::contain;
+
 /// Makes a connected pair; both halves are `Send` if `T` is.
 pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
     let slot = Slot { value: None, completer_gone: false, waker: None };
@@ -45,7 +47,7 @@ impl<T> Drop for Completer<T> {
         let waiting = slot.waker.take();
         drop(slot);
         if let Some(waker) = waiting {
-            waker.wake();
+            contain("a waker", || waker.wake());
         }
     }
 }
@@ -68,9 +70,15 @@ impl<T> Future for Completion<T> {
         if slot.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return Poll::Pending;
         }
-        let stale = slot.waker.replace(cx.waker().clone());
         drop(slot);
-        drop(stale); // unlocked: dropping a waker may run foreign code
+        let waker = cx.waker().clone(); // unlocked, like the drop below: it may run foreign code
+        let mut slot = lock(&self.slot);
+        if slot.completer_gone {
+            return Poll::Ready(slot.value.take());
+        }
+        let stale = slot.waker.replace(waker);
+        drop(slot);
+        drop(stale);
         Poll::Pending
     }
 }

@@ -1,6 +1,8 @@
 //! One core: its driver, tasks, timers and sockets, and the turn that joins them.
 
+mod current;
 mod dispatch;
+mod end;
 mod registry;
 mod spin;
 mod turn;
@@ -15,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-pub(crate) use registry::{CoreShared, Message, live_cores};
+pub(crate) use current::{ensure_vacant, enter, try_with_current, wake_task, with_current};
+pub use end::cores_alive;
+pub(crate) use registry::{CoreShared, Message};
 pub(crate) use spin::Spin;
 
 use crate::buf::{ChunkPool, Segment};
@@ -24,12 +28,8 @@ use crate::io::Socket;
 use crate::limits;
 use crate::slab::Slab;
 use crate::sys::Pools;
-use crate::task::{JoinHandle, TaskToken, Tasks};
+use crate::task::{JoinHandle, Tasks};
 use crate::timer::wheel::{TimerKey, Wheel};
-
-thread_local! {
-    static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
-}
 
 /// Everything that one thread of a runtime owns.
 pub(crate) struct Core {
@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) spin: Spin,
     /// Buffers free below this count mean that views are copied rather than held.
     pub(crate) pools: Pools,
+    /// Last, so that everything above is gone when it is.
+    _alive: end::Alive,
 }
 
 /// What `drain` of the mailbox fills, kept for its memory.
@@ -94,6 +96,7 @@ impl Core {
             fired: Cell::default(),
             spin: Spin::new(spin),
             pools,
+            _alive: end::Alive::begin(),
         })
     }
 
@@ -159,86 +162,6 @@ impl Core {
     pub(crate) fn stop_timer(&self, key: TimerKey) {
         let timer = self.timers.borrow_mut().cancel(key);
         drop(timer);
-    }
-}
-
-impl Core {
-    /// Drops every task, whatever it was doing.
-    pub(crate) fn drop_tasks(&self) {
-        self.tasks.clear();
-    }
-
-    /// Drops the callbacks of streams, which own their streams.
-    pub(crate) fn drop_callbacks(&self) {
-        let keys = self.sockets.borrow().keys();
-        for key in keys {
-            let callback = match self.sockets.borrow_mut().at(key) {
-                Some(Socket::Stream(state)) => state.callback.take(),
-                _ => None,
-            };
-            drop(callback);
-        }
-    }
-
-    /// Drops messages that came after the last turn, so that their senders learn of it.
-    pub(crate) fn drop_messages(&self) {
-        let mut inbox = self.inbox.take();
-        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
-    }
-}
-
-/// Calls `f` with the core of this thread.
-///
-/// # Panics
-/// Outside of a runtime's thread: tasks, timers and sockets belong to a core.
-pub(crate) fn with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> T {
-    try_with_current(f).expect(
-        "this needs a Ringway core: call it inside `ringway_runtime::block_on` or a runtime's task",
-    )
-}
-
-/// As `with_current`, but `None` where there is no core (any more).
-pub(crate) fn try_with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> Option<T> {
-    let core = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()?;
-    Some(f(&core))
-}
-
-/// Makes `core` the thread's core until the guard is dropped.
-pub(crate) fn enter(core: &Rc<Core>) -> io::Result<Entered> {
-    CURRENT.with(|current| {
-        let mut current = current.borrow_mut();
-        if current.is_some() {
-            return Err(io::Error::other(
-                "this thread runs a Ringway core already: await the future, or start the second \
-                 runtime on a thread of its own",
-            ));
-        }
-        *current = Some(Rc::clone(core));
-        Ok(Entered)
-    })
-}
-
-/// The thread has a core; dropping this takes it away.
-pub(crate) struct Entered;
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        CURRENT.with(|current| current.borrow_mut().take());
-    }
-}
-
-/// Wakes a task of any core, from any thread.
-#[inline]
-pub(crate) fn wake_task(token: TaskToken) {
-    let woken_here = CURRENT.try_with(|current| match &*current.borrow() {
-        Some(core) if core.shared.id() == token.core() => {
-            core.tasks.wake(token);
-            true
-        }
-        _ => false,
-    });
-    if woken_here != Ok(true) {
-        registry::wake_elsewhere(token);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What other threads see of a core, and how they find it.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, Weak};
 
 use crate::counters::SharedCounters;
@@ -80,8 +80,36 @@ pub(super) fn wake_elsewhere(token: TaskToken) {
     }
 }
 
-/// Cores alive in this process.
-pub(crate) fn live_cores() -> usize {
-    let cores = CORES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    cores.iter().filter(|core| core.strong_count() > 0).count()
+/// Takes a core that has ended off the list: nobody has to wake it any more, and its number is
+/// free, even while handles of it are kept.
+pub(super) fn forget(ended: &Arc<CoreShared>) {
+    let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(core) = cores.get_mut(usize::from(ended.id))
+        && std::ptr::eq(core.as_ptr(), Arc::as_ptr(ended))
+    {
+        *core = Weak::new();
+    }
+}
+
+/// Counts a core while it turns on a thread of its own.
+pub(super) struct Running;
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+impl Running {
+    pub(super) fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Cores of this process that turn at the moment.
+pub(super) fn running_cores() -> usize {
+    RUNNING.load(Ordering::Relaxed)
 }

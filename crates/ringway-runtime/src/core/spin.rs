@@ -7,6 +7,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use super::registry;
+use crate::affinity;
 use crate::limits;
 
 /// Decides whether a wait begins with a spin.
@@ -27,7 +29,7 @@ impl Spin {
 
     /// How long this wait may spin; `None`: sleep at once.
     pub(crate) fn allowance(&self) -> Option<Duration> {
-        if self.budget.is_zero() || !self.worthwhile.get() {
+        if self.budget.is_zero() || !self.worthwhile.get() || is_crowded() {
             return None;
         }
         if self.pause.get() > 0 {
@@ -56,6 +58,12 @@ impl Spin {
     pub(crate) fn slept(&self, waited: Duration) {
         self.worthwhile.set(waited < self.budget * 2);
     }
+}
+
+/// Whether cores have to share a CPU: one that holds it while it waits then keeps another one from
+/// its work. Cores come and go, so this is asked at each wait.
+fn is_crowded() -> bool {
+    registry::running_cores() > affinity::process_cpus()
 }
 
 #[cfg(test)]

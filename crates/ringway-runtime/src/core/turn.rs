@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Core, Timer};
+use crate::contain::contain;
 use crate::driver::Wait;
 use crate::limits;
 use crate::task::TaskToken;
@@ -19,17 +20,8 @@ impl Core {
         Ok(())
     }
 
-    /// Turns until every socket is closed and every answer is in, but not for ever.
-    pub(crate) fn run_down(&self) -> io::Result<()> {
-        let deadline = self.driver.borrow().now() + limits::TEARDOWN_WAIT;
-        while self.sockets.borrow().len() > 0 && self.now() < deadline {
-            self.turn(Some(limits::RUN_DOWN_TURN), &|| false)?;
-        }
-        Ok(())
-    }
-
     /// One turn; it does not wait when its tasks have brought about the end.
-    fn turn(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
+    pub(super) fn turn(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
         self.poll_tasks();
         self.serve_dirty();
         let mut events = self.events.take();
@@ -83,7 +75,7 @@ impl Core {
         events: &mut Vec<crate::driver::Event>,
     ) -> io::Result<()> {
         let mut driver = self.driver.borrow_mut();
-        if self.tasks.runnable() > 0 || !self.shared.mailbox.is_empty() {
+        if self.tasks.runnable() > 0 || self.has_mail() {
             return driver.turn(Wait::Poll, events);
         }
         let until_timer = self
@@ -147,19 +139,32 @@ impl Core {
         waited
     }
 
+    /// Takes in wakes, and messages as far as the tasks keep up: what a flood of them leaves behind
+    /// stays in the mailbox, where it is counted and senders are told.
     fn take_mail(&self) {
-        if self.shared.mailbox.is_empty() {
+        if !self.has_mail() {
             return;
         }
         let mut inbox = self.inbox.take();
-        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
+        if inbox.messages.is_empty() {
+            self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
+        } else {
+            self.shared.mailbox.drain_wakes(&mut inbox.wakes);
+        }
         for token in inbox.wakes.drain(..) {
             self.tasks.wake(TaskToken::from_bits(token));
         }
-        for message in inbox.messages.drain(..) {
-            message();
+        let is_behind = self.tasks.runnable() >= limits::POLLS_PER_TURN;
+        let taken = if is_behind { limits::MESSAGES_BEHIND } else { limits::POLLS_PER_TURN };
+        let taken = taken.min(inbox.messages.len());
+        for message in inbox.messages.drain(..taken) {
+            contain("a message to a core", message);
         }
         self.inbox.replace(inbox);
+    }
+
+    fn has_mail(&self) -> bool {
+        !self.shared.mailbox.is_empty() || !self.inbox.borrow().messages.is_empty()
     }
 
     fn fire_timers(&self) {
@@ -167,7 +172,9 @@ impl Core {
         self.timers.borrow_mut().expire(self.now(), &mut |_, timer| fired.push(timer));
         for timer in fired.drain(..) {
             match timer {
-                Timer::Wake(waker) => waker.wake(),
+                Timer::Wake(waker) => {
+                    contain("a waker", || waker.wake());
+                }
                 Timer::Socket(key) => self.on_socket_timer(key),
                 Timer::Accept(key) => self.resume_accept(key),
             }

@@ -54,6 +54,23 @@ fn a_full_mailbox_gives_the_message_back_and_still_takes_wakes() {
 }
 
 #[test]
+fn a_drain_of_wakes_leaves_the_messages() {
+    let mailbox = Mailbox::new(1);
+    for round in 0..3 {
+        assert_eq!(mailbox.wake(9), NeedSignal(false));
+        assert_eq!(mailbox.push(round).is_ok(), round == 0, "it still counts");
+        let mut wakes = Vec::new();
+        mailbox.drain_wakes(&mut wakes);
+        assert_eq!(wakes, [9]);
+        assert!(!mailbox.is_empty() && !mailbox.prepare_park());
+    }
+    assert_eq!(drained(&mailbox), (vec![0], vec![]));
+    assert_eq!(mailbox.wake(9), NeedSignal(false));
+    mailbox.drain_wakes(&mut Vec::new());
+    assert!(mailbox.is_empty());
+}
+
+#[test]
 fn a_closed_mailbox_refuses_but_can_be_drained() {
     let mailbox = Mailbox::new(4);
     assert_eq!(mailbox.push(1), Ok(NeedSignal(false)));

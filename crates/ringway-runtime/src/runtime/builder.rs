@@ -2,15 +2,18 @@
 
 use std::fmt;
 use std::io;
-use std::rc::Rc;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::fate::Fate;
 use super::start::{CoreConfig, CoreThread};
 use super::{CoreHandle, Runtime, start};
-use crate::affinity::CoreSet;
+use crate::affinity::{self, CoreSet, Pinned};
+use crate::core;
 use crate::driver::sim::SimConfig;
 use crate::limits;
+use crate::spawn::prepare_pool;
 use crate::watchdog::Watchdog;
 
 /// Which interface of the kernel the cores use.
@@ -70,22 +73,30 @@ pub struct Builder {
 }
 
 #[derive(Clone, Debug)]
-enum Placement {
+pub(super) enum Placement {
     /// One thread for each, pinned to it.
     Pinned(CoreSet),
     /// So many threads, wherever the kernel puts them.
     Floating(usize),
 }
 
+impl Placement {
+    /// For `cpus` CPUs' worth of time on the cores that are open, where these are known.
+    pub(super) fn of(open: Option<CoreSet>, cpus: usize) -> Self {
+        match open {
+            Some(cores) if cores.len() <= cpus => Self::Pinned(cores),
+            _ => Self::Floating(cpus),
+        }
+    }
+}
+
 impl Default for Builder {
     /// One pinned thread for each core that this process may use, automatic backend, default spin.
+    /// Where a CPU quota (of a container, say) pays for fewer of them, there are as many threads as it
+    /// pays for, and the kernel places them: its other tenants would choose the same cores.
     fn default() -> Self {
-        let placement = match CoreSet::available() {
-            Ok(cores) => Placement::Pinned(cores),
-            Err(_) => Placement::Floating(1),
-        };
         Self {
-            placement,
+            placement: Placement::of(CoreSet::available().ok(), affinity::parallelism()),
             backend: Backend::Auto,
             spin: limits::SPIN_DEFAULT,
             stall_threshold: limits::STALL_THRESHOLD,
@@ -116,7 +127,8 @@ impl Builder {
     }
 
     /// How long a core that has just been busy looks for the next event before it sleeps; zero
-    /// never spins. It is off where the process has more cores of ours than it may use CPUs.
+    /// never spins. It is off while the process runs more cores of ours than it has CPUs (those that
+    /// it may use, or fewer by its CPU quota).
     #[must_use]
     pub fn spin(mut self, budget: Duration) -> Self {
         self.spin = budget.min(limits::SPIN_MAX);
@@ -144,20 +156,23 @@ impl Builder {
     /// No core asked for, a core that this process may not use, io_uring refused under
     /// [`Backend::Uring`], out of descriptors, threads or memory.
     pub fn start(self) -> io::Result<Runtime> {
-        let spin = self.effective_spin();
+        note_the_process();
+        let fate = Arc::new(Fate::default());
+        // Dropped by an error, these end the cores that had started.
         let mut threads = Vec::new();
         for pin in self.pins()? {
-            let config = CoreConfig { pin, backend: self.backend, spin };
-            threads.push(CoreThread::start(config, threads.len())?);
+            let config = CoreConfig { pin, backend: self.backend, spin: self.spin };
+            threads.push(CoreThread::start(config, threads.len(), &fate)?);
         }
         let mut handles = Vec::new();
-        for thread in &threads {
+        for thread in &mut threads {
             handles.push(thread.started()?);
         }
         let shared = handles.iter().map(CoreHandle::shared).collect();
         Ok(Runtime {
             cores: handles.into(),
             threads: threads.into_iter().map(CoreThread::into_inner).collect(),
+            fate,
             _watchdog: Watchdog::start(shared, self.stall_threshold),
         })
     }
@@ -174,22 +189,19 @@ impl Builder {
     where
         F::Output: 'static,
     {
-        let pin = self.pins()?.into_iter().next().flatten();
-        let spin = self.effective_spin();
-        // A borrowed thread goes back to where it was allowed to run.
-        let config = CoreConfig { pin: None, backend: self.backend, spin };
-        let allowed = pin.and_then(|_| CoreSet::available().ok());
-        if let (Some(core), true) = (pin, self.core_count() == 1) {
-            crate::affinity::pin_current_thread(core)?;
-        }
+        core::ensure_vacant()?;
+        note_the_process();
+        let pins = self.pins()?;
+        // A borrowed thread goes back to where it was allowed to run, however this ends.
+        let _pinned = match *pins {
+            [Some(core)] => Some(Pinned::to(core)?),
+            _ => None,
+        };
+        let config = CoreConfig { pin: None, backend: self.backend, spin: self.spin };
         let core = start::make_core(config)?;
-        let watchdog = Watchdog::start(vec![Rc::clone(&core).shared.clone()], self.stall_threshold);
-        let outcome = start::block_on(&core, main);
-        drop(watchdog);
-        if let Some(allowed) = allowed {
-            allowed.confine_current_thread()?;
-        }
-        outcome
+        let watched = vec![core.shared.clone()];
+        let _watchdog = Watchdog::start(watched, self.stall_threshold);
+        start::block_on(core, main)
     }
 
     /// As [`block_on`](Self::block_on), over the simulated network and clock: the same seed gives
@@ -201,10 +213,11 @@ impl Builder {
     where
         F::Output: 'static,
     {
-        start::block_on(&start::make_simulated_core(config)?, main)
+        core::ensure_vacant()?;
+        start::block_on(start::make_simulated_core(config)?, main)
     }
 
-    fn pins(&self) -> io::Result<Vec<Option<crate::affinity::CoreId>>> {
+    fn pins(&self) -> io::Result<Vec<Option<affinity::CoreId>>> {
         let pins: Vec<_> = match &self.placement {
             Placement::Floating(count) => vec![None; *count],
             Placement::Pinned(cores) => {
@@ -220,13 +233,12 @@ impl Builder {
         }
         Ok(pins)
     }
+}
 
-    /// Threads that have to share a CPU must not hold it while they wait.
-    fn effective_spin(&self) -> Duration {
-        let cpus = CoreSet::available().map_or(1, |cores| cores.len());
-        let cores = crate::core::live_cores() + self.core_count();
-        if cores > cpus { Duration::ZERO } else { self.spin }
-    }
+/// Looks at what the process may use, before one of its threads is pinned.
+fn note_the_process() {
+    affinity::process_cpus();
+    prepare_pool();
 }
 
 /// Runs a future on the calling thread, as the one core of a default runtime.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
 
 use crate::blocking::completion::{Completion, completion};
 use crate::core::{CoreShared, try_with_current, with_current};
 use crate::counters::CoreCounters;
 use crate::mailbox::{NeedSignal, PushError};
+use crate::park;
 use crate::task::JoinError;
 
 /// A core as other threads see it; cheap to clone.
@@ -60,11 +60,8 @@ impl CoreHandle {
     {
         let (completer, outcome) = completion();
         let run = move || {
-            with_current(|core| {
-                let joined =
-                    core.tasks.spawn(async move { start().await }, std::any::type_name::<F>());
-                core.tasks.spawn(async move { completer.complete(joined.await) }, "remote join");
-            });
+            let task = async move { start().await };
+            with_current(|core| core.tasks.spawn_for(completer, task, std::any::type_name::<F>()));
         };
         match self.shared.mailbox.push(Box::new(run)) {
             Ok(NeedSignal(signal)) => {
@@ -117,15 +114,8 @@ impl<T> RemoteHandle<T> {
     ///
     /// # Errors
     /// When the task panicked or its core ended.
-    pub fn wait(mut self) -> Result<T, JoinError> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut cx = Context::from_waker(&waker);
-        loop {
-            match Pin::new(&mut self).poll(&mut cx) {
-                Poll::Ready(outcome) => return outcome,
-                Poll::Pending => thread::park(),
-            }
-        }
+    pub fn wait(self) -> Result<T, JoinError> {
+        park::block_on(self)
     }
 }
 
@@ -135,14 +125,6 @@ impl<T> Future for RemoteHandle<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = Pin::new(&mut self.outcome).poll(cx);
         outcome.map(|outcome| outcome.unwrap_or_else(|| Err(JoinError::core_gone())))
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }
 

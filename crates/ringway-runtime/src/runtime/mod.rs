@@ -1,22 +1,28 @@
 //! Starting cores, reaching them from elsewhere, ending them.
 
 mod builder;
+mod fate;
 mod handle;
 mod start;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 pub use builder::{Backend, Builder, block_on};
+pub use fate::{CoreFailure, Failed};
 pub use handle::{CoreHandle, RemoteHandle, SpawnError};
 
 use crate::watchdog::Watchdog;
+use fate::Fate;
 
-/// Cores at work, one thread each. Dropping it stops them.
+/// Cores at work, one thread each. Dropping it stops them, as [`shutdown`](Self::shutdown) does.
 pub struct Runtime {
     cores: Arc<[CoreHandle]>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    threads: Vec<JoinHandle<()>>,
+    fate: Arc<Fate>,
     _watchdog: Watchdog,
 }
 
@@ -31,10 +37,30 @@ impl Runtime {
         &self.cores
     }
 
-    /// Stops every core: tasks are dropped, streams send what they have queued and are closed.
+    /// Waits for the failure of a core: as a future anywhere, or by blocking a plain thread
+    /// ([`Failed::wait`]). It does not borrow the runtime; when the runtime ends without a failure, it
+    /// answers `None`.
+    ///
+    /// ```
+    /// use ringway_runtime::Runtime;
+    ///
+    /// let runtime = Runtime::builder().threads(1).start()?;
+    /// let failed = runtime.failed();
+    /// runtime.shutdown()?;
+    /// assert!(failed.wait().is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn failed(&self) -> Failed {
+        Failed::of(&self.fate)
+    }
+
+    /// Stops every core and waits until they have ended: tasks are dropped, streams send what they
+    /// have queued and are closed.
     ///
     /// # Errors
-    /// The first error by which a core had ended on its own.
+    /// The first [`CoreFailure`], if a core had ended on its own. On a core of this runtime, which
+    /// cannot wait for itself: an error of kind `Deadlock`; the cores end all the same, this one as
+    /// soon as the task that called has given way.
     pub fn shutdown(mut self) -> io::Result<()> {
         self.stop()
     }
@@ -43,19 +69,29 @@ impl Runtime {
         for core in self.cores.iter() {
             core.stop();
         }
-        let mut first = Ok(());
-        for thread in self.threads.drain(..) {
-            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a core panicked")));
-            first = first.and(ended);
+        let threads = std::mem::take(&mut self.threads);
+        if self.fate.is_mine() && !threads.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::Deadlock,
+                "a runtime was ended on one of its own cores, which cannot wait for itself: its \
+                 cores have been told to end",
+            ));
         }
-        first
+        for thread in threads {
+            // What a core did is in its fate, a panic of it too.
+            let _ended = thread.join();
+        }
+        self.fate.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if let Err(error) = self.stop() {
-            tracing::error!(%error, "a core ended with an error");
+        match self.stop() {
+            Err(error) if error.kind() != io::ErrorKind::Deadlock => {
+                tracing::error!(%error, "a core ended with an error");
+            }
+            _ => {}
         }
     }
 }

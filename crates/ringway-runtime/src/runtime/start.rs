@@ -1,13 +1,16 @@
 //! From a configuration to a core that turns.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use super::fate::{Cause, Fate};
 use super::{Backend, CoreHandle};
 use crate::affinity::{CoreId, pin_current_thread};
+use crate::contain::{drop_contained, panic_message};
 use crate::core::{self, Core, CoreShared};
 use crate::driver::Driver;
 use crate::driver::epoll::Epoll;
@@ -24,78 +27,117 @@ pub(super) struct CoreConfig {
     pub(super) spin: Duration,
 }
 
-/// A thread that is becoming a core.
+/// A thread that is becoming a core. Dropping it ends that core again.
 pub(super) struct CoreThread {
-    thread: thread::JoinHandle<io::Result<()>>,
+    thread: Option<thread::JoinHandle<()>>,
     started: mpsc::Receiver<io::Result<CoreHandle>>,
+    handle: Option<CoreHandle>,
 }
 
 impl CoreThread {
-    pub(super) fn start(config: CoreConfig, number: usize) -> io::Result<Self> {
+    pub(super) fn start(config: CoreConfig, number: usize, fate: &Arc<Fate>) -> io::Result<Self> {
         let (tell, started) = mpsc::sync_channel(1);
-        let body = move || run_core(config, &tell);
-        let thread = thread::Builder::new().name(format!("ringway-{number}")).spawn(body)?;
-        Ok(Self { thread, started })
+        let its = Arc::clone(fate);
+        let body = move || {
+            its.adopt_thread();
+            // Everything foreign is contained further in; this is for what must not happen.
+            let run = || run_core(config, number, &tell, &its);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+                its.failed(number, Cause::Panicked(panic_message(panic).into()));
+            }
+            its.ended();
+        };
+        fate.begin();
+        match thread::Builder::new().name(format!("ringway-{number}")).spawn(body) {
+            Ok(thread) => Ok(Self { thread: Some(thread), started, handle: None }),
+            Err(error) => {
+                fate.ended();
+                Err(error)
+            }
+        }
     }
 
     /// Waits until the core is at work.
-    pub(super) fn started(&self) -> io::Result<CoreHandle> {
+    pub(super) fn started(&mut self) -> io::Result<CoreHandle> {
         let told = self.started.recv();
-        told.unwrap_or_else(|_| Err(io::Error::other("a core ended while it was starting")))
+        let told =
+            told.unwrap_or_else(|_| Err(io::Error::other("a core ended while it was starting")));
+        self.handle = told.as_ref().ok().cloned();
+        told
     }
 
-    pub(super) fn into_inner(self) -> thread::JoinHandle<io::Result<()>> {
-        self.thread
+    pub(super) fn into_inner(mut self) -> thread::JoinHandle<()> {
+        self.thread.take().expect("present until it is taken or dropped")
     }
 }
 
-fn run_core(config: CoreConfig, tell: &mpsc::SyncSender<io::Result<CoreHandle>>) -> io::Result<()> {
+impl Drop for CoreThread {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if let Some(handle) = self.handle.take().or_else(|| self.started().ok()) {
+            handle.stop();
+        }
+        let _its_end_is_in_the_fate = thread.join();
+    }
+}
+
+fn run_core(
+    config: CoreConfig,
+    number: usize,
+    tell: &mpsc::SyncSender<io::Result<CoreHandle>>,
+    fate: &Fate,
+) {
     let core = match make_core(config) {
         Ok(core) => core,
         Err(error) => {
             let _starter_gave_up = tell.send(Err(error));
-            return Ok(());
+            return;
         }
     };
     let handle = CoreHandle::new(core.shared.clone(), core.driver.borrow().describe());
-    let entered = core::enter(&core)?;
-    if tell.send(Ok(handle)).is_err() {
-        return Ok(());
-    }
-    let ended = core.run_until(|| false);
-    wind_up(&core);
+    let Ok(entered) = core::enter(&core) else {
+        return; // a new thread has no core
+    };
+    let _starter_gave_up = tell.send(Ok(handle));
+    let _told = turn_and_end(&core, || false, |cause| fate.failed(number, cause.clone()));
     drop(entered);
-    ended
+    drop_contained("what a core has left behind", core);
 }
 
 /// Runs `main` on the calling thread.
-pub(super) fn block_on<F: Future + 'static>(core: &Rc<Core>, main: F) -> io::Result<F::Output>
+pub(super) fn block_on<F: Future + 'static>(core: Rc<Core>, main: F) -> io::Result<F::Output>
 where
     F::Output: 'static,
 {
-    let entered = core::enter(core)?;
+    let entered = core::enter(&core)?;
     let join = core.spawn(main);
-    let ran = core.run_until(|| join.is_finished());
-    let outcome = join.take_outcome();
-    wind_up(core);
+    let ran = turn_and_end(&core, || join.is_finished(), |_| ());
     drop(entered);
+    drop_contained("what a core has left behind", core);
     ran?;
-    match outcome {
+    match join.take_outcome() {
         Some(Ok(value)) => Ok(value),
-        Some(Err(error)) => panic!("{error}"),
-        None => Err(io::Error::other("the core was stopped before its main task had ended")),
+        Some(Err(error)) if error.is_panic() => panic!("{error}"),
+        _ => Err(io::Error::other("the core was stopped before its main task had ended")),
     }
 }
 
-/// Drops what runs on the core, lets streams send what they have queued, and closes everything.
-fn wind_up(core: &Rc<Core>) {
-    core.shared.mailbox.close();
-    core.drop_tasks();
-    core.drop_callbacks();
-    if let Err(error) = core.run_down() {
-        tracing::warn!(%error, "a core could not close its sockets in order");
+/// Turns the core until `done`, or until it is told to stop, and ends it, whatever has happened.
+/// `failed` hears of a failure before the end begins.
+fn turn_and_end(
+    core: &Core,
+    done: impl Fn() -> bool,
+    failed: impl FnOnce(&Cause),
+) -> Result<(), Cause> {
+    let ran = match catch_unwind(AssertUnwindSafe(|| core.run_until(done))) {
+        Ok(ran) => ran.map_err(|error| Cause::Failed(Arc::new(error))),
+        Err(panic) => Err(Cause::Panicked(panic_message(panic).into())),
+    };
+    if let Err(cause) = &ran {
+        failed(cause);
     }
-    core.drop_messages();
+    core.end();
+    ran
 }
 
 /// Makes the calling thread's core, pinned first so that its memory is near.

@@ -151,6 +151,11 @@ impl<T> Wheel<T> {
         self.current = self.current.max(now_tick);
     }
 
+    /// What the armed timers carry.
+    pub(crate) fn into_payloads(self) -> impl Iterator<Item = T> {
+        self.timers.into_iter().filter_map(|timer| timer.payload)
+    }
+
     /// How many timers are armed.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

@@ -2,6 +2,8 @@
 //! that tell where a byte belongs, and children of the test's own program.
 #![allow(dead_code)] // each test binary uses a part of this
 
+pub(crate) mod left;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -11,6 +13,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+pub(crate) use left::Stay;
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Backend, Builder, timeout};
@@ -50,13 +53,20 @@ macro_rules! on_every_driver {
 #[macro_export]
 macro_rules! on_every_kernel_driver {
     ($($test:ident),* $(,)?) => {
-        mod uring { $(#[test] fn $test() { super::$test(ringway_runtime::Backend::Uring); })* }
-        mod epoll { $(#[test] fn $test() { super::$test(ringway_runtime::Backend::Epoll); })* }
+        mod uring { $(#[test] fn $test() {
+            let _stay = $crate::common::Stay::begin();
+            super::$test(ringway_runtime::Backend::Uring);
+        })* }
+        mod epoll { $(#[test] fn $test() {
+            let _stay = $crate::common::Stay::begin();
+            super::$test(ringway_runtime::Backend::Epoll);
+        })* }
     };
 }
 
 /// Runs a test's body as the main task of one core.
 pub(crate) fn run<F: Future<Output = ()> + 'static>(driver: Driver, body: fn(Driver) -> F) {
+    let _stay = Stay::begin();
     let ran = match driver {
         Driver::Uring => block_on(Backend::Uring, body(driver)),
         Driver::Epoll => block_on(Backend::Epoll, body(driver)),
@@ -70,6 +80,7 @@ pub(crate) fn block_on<F: Future + 'static>(backend: Backend, main: F) -> io::Re
 where
     F::Output: 'static,
 {
+    let _stay = Stay::begin();
     let builder = Builder::default().threads(1).backend(backend);
     let ended = builder.block_on(timeout(TEST_TIME_MAX, main))?;
     ended.map_err(io::Error::from)
@@ -200,6 +211,7 @@ pub(crate) fn in_child(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
     }
+    let _stay = Stay::begin();
     let program = std::env::current_exe().expect("a test knows its program");
     let output = Command::new(program)
         .args(["--exact", test, "--nocapture"])
@@ -214,10 +226,4 @@ pub(crate) fn in_child(test: &str) -> bool {
     );
     print!("{text}");
     false
-}
-
-/// Descriptors that this process has open.
-pub(crate) fn open_descriptors() -> usize {
-    let listing = std::fs::read_dir("/proc/self/fd").expect("/proc is mounted");
-    listing.count() - 1 // without the listing's own
 }

@@ -1,0 +1,105 @@
+//! The end of a core, in order or after a failure: nothing is taken in any more, whoever waits is
+//! told, what is queued is sent, everything is closed.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Core, registry};
+use crate::contain::{contain, drop_contained, drop_each};
+use crate::io::Socket;
+use crate::limits;
+use crate::timer::wheel::Wheel;
+
+impl Core {
+    /// Ends the core. Each step is taken, whatever became of the one before; none of them runs a
+    /// task or a message: these are dropped, and their handles told.
+    pub(crate) fn end(&self) {
+        let step = |step: &dyn Fn()| {
+            contain("the end of a core", step);
+        };
+        step(&|| self.shared.mailbox.close());
+        step(&|| self.drop_messages());
+        step(&|| self.tasks.end());
+        step(&|| self.drop_callbacks());
+        step(&|| {
+            if let Err(error) = self.run_down() {
+                tracing::warn!(%error, "a core could not close its sockets in order");
+            }
+        });
+        step(&|| self.drop_timers());
+        step(&|| registry::forget(&self.shared));
+    }
+
+    /// Drops the messages that came after the last turn. The mailbox is closed: no more come.
+    fn drop_messages(&self) {
+        let mut inbox = self.inbox.take();
+        self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
+        drop_each("a message that was not run", inbox.messages);
+    }
+
+    /// Drops the callbacks of streams, which own their streams, and those that they leave behind.
+    fn drop_callbacks(&self) {
+        for _ in 0..limits::CLEAR_ROUNDS_MAX {
+            let mut found = false;
+            let keys = self.sockets.borrow().keys();
+            for key in keys {
+                let callback = match self.sockets.borrow_mut().at(key) {
+                    Some(Socket::Stream(state)) => state.callback.take(),
+                    _ => None,
+                };
+                found |= callback.is_some();
+                drop_contained("the destructor of a callback", callback);
+            }
+            if !found {
+                return;
+            }
+        }
+    }
+
+    /// Turns until every socket is closed and every answer is in, but not for ever.
+    fn run_down(&self) -> io::Result<()> {
+        let deadline = self.driver.borrow().now() + limits::TEARDOWN_WAIT;
+        while self.sockets.borrow().len() > 0 && self.now() < deadline {
+            self.turn(Some(limits::RUN_DOWN_TURN), &|| false)?;
+        }
+        Ok(())
+    }
+
+    fn drop_timers(&self) {
+        let timers = self.timers.replace(Wheel::new(self.now()));
+        drop_each("the destructor of a waker", timers.into_payloads());
+        drop_each("the destructor of a waker", self.fired.take());
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// Makes the next turn panic.
+    pub(crate) fn break_timers(&self) {
+        std::mem::forget(self.timers.borrow_mut());
+    }
+}
+
+/// Counts a core from its making until nothing of it is left.
+pub(super) struct Alive;
+
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+impl Alive {
+    pub(super) fn begin() -> Self {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Cores of this process that exist: those that run, those that are ending, and ended ones of which
+/// a stream or the like is still held. For tests: when everything has ended it is 0.
+pub fn cores_alive() -> usize {
+    ALIVE.load(Ordering::Relaxed)
+}

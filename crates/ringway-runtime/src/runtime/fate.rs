@@ -1,0 +1,207 @@
+//! What has become of a runtime's cores, for whoever waits to hear of it.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::contain::contain;
+use crate::park;
+
+/// How a core has ended although nobody had asked it to.
+///
+/// A panic of a task, handler, destructor or waker ends no core. What does is a fault of the kernel
+/// interface in use, or of Ringway itself. The core's tasks are dropped then, its handles are told,
+/// its listeners and sockets are closed; the other cores go on.
+#[derive(Clone, Debug)]
+pub struct CoreFailure {
+    core: usize,
+    cause: Cause,
+}
+
+/// Why a core stopped turning.
+#[derive(Clone, Debug)]
+pub(super) enum Cause {
+    Panicked(Arc<str>),
+    Failed(Arc<io::Error>),
+}
+
+impl CoreFailure {
+    /// The core, by its place in [`Runtime::cores`](super::Runtime::cores).
+    pub fn core(&self) -> usize {
+        self.core
+    }
+
+    /// Whether it was a panic.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.cause, Cause::Panicked(_))
+    }
+}
+
+impl fmt::Display for CoreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "core {} {}", self.core, self.cause)
+    }
+}
+
+impl Error for CoreFailure {}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Failed(error) => write!(f, "failed: {error}"),
+        }
+    }
+}
+
+impl From<Cause> for io::Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Panicked(message) => io::Error::other(format!("the core panicked: {message}")),
+            Cause::Failed(error) => match error.raw_os_error() {
+                Some(errno) => io::Error::from_raw_os_error(errno),
+                None => io::Error::new(error.kind(), error),
+            },
+        }
+    }
+}
+
+/// What a runtime and its cores' threads share.
+#[derive(Default)]
+pub(super) struct Fate {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    /// The first one.
+    failure: Option<CoreFailure>,
+    /// One for each [`Failed`] that was polled and not dropped yet.
+    waiters: Vec<(u64, Waker)>,
+    next_waiter: u64,
+}
+
+thread_local! {
+    /// The fate that this thread's core belongs to, as a number; 0 on other threads. It has no
+    /// destructor, so it can be read at any time in a thread's life.
+    static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Fate {
+    /// A core's thread was started.
+    pub(super) fn begin(&self) {
+        self.lock().running += 1;
+    }
+
+    /// The calling thread is one of the cores' threads.
+    pub(super) fn adopt_thread(self: &Arc<Self>) {
+        MINE.set(Arc::as_ptr(self) as usize);
+    }
+
+    /// Whether the calling thread is one of the cores' threads.
+    pub(super) fn is_mine(self: &Arc<Self>) -> bool {
+        MINE.get() == Arc::as_ptr(self) as usize
+    }
+
+    /// A core has stopped turning, and is about to be ended.
+    pub(super) fn failed(&self, core: usize, cause: Cause) {
+        let failure = CoreFailure { core, cause };
+        contain("what listens to the log", || tracing::error!("{failure}; the core ends"));
+        let mut state = self.lock();
+        state.failure.get_or_insert(failure);
+        tell(state);
+    }
+
+    /// A core's thread has nothing left to do.
+    pub(super) fn ended(&self) {
+        let mut state = self.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            tell(state);
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<CoreFailure> {
+        self.lock().failure.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes everybody who waits, without the lock.
+fn tell(mut state: MutexGuard<'_, State>) {
+    let waiters = std::mem::take(&mut state.waiters);
+    drop(state);
+    for (_, waker) in waiters {
+        contain("a waker", || waker.wake());
+    }
+}
+
+/// Waits for the failure of a core; made by [`Runtime::failed`](super::Runtime::failed). `None` when
+/// the runtime has ended without one.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct Failed {
+    fate: Arc<Fate>,
+    waiter: Option<u64>,
+}
+
+impl Failed {
+    pub(super) fn of(fate: &Arc<Fate>) -> Self {
+        Self { fate: Arc::clone(fate), waiter: None }
+    }
+
+    /// Blocks the calling thread until then. Not for a core's own thread, which would stop turning.
+    pub fn wait(self) -> Option<CoreFailure> {
+        park::block_on(self)
+    }
+}
+
+impl Future for Failed {
+    type Output = Option<CoreFailure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = cx.waker().clone(); // foreign code, so not under the lock
+        let fate = Arc::clone(&self.fate);
+        let mut state = fate.lock();
+        if state.failure.is_some() || state.running == 0 {
+            return Poll::Ready(state.failure.clone());
+        }
+        let id = *self.waiter.get_or_insert(state.next_waiter);
+        let stale = match state.waiters.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, known)) => Some(std::mem::replace(known, waker)),
+            None => {
+                state.next_waiter = state.next_waiter.max(id + 1);
+                state.waiters.push((id, waker));
+                None
+            }
+        };
+        drop(state);
+        drop(stale);
+        Poll::Pending
+    }
+}
+
+impl Drop for Failed {
+    fn drop(&mut self) {
+        let Some(id) = self.waiter else { return };
+        let mut state = self.fate.lock();
+        let place = state.waiters.iter().position(|(other, _)| *other == id);
+        let stale = place.map(|place| state.waiters.swap_remove(place));
+        drop(state);
+        drop(stale);
+    }
+}
+
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failed").field("failure", &self.fate.failure()).finish_non_exhaustive()
+    }
+}

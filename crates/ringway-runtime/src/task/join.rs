@@ -1,0 +1,196 @@
+//! A task's outcome, on its way to whoever waits for it on the same core.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use super::{Run, TaskToken};
+use crate::contain::{contain, drop_contained};
+use crate::core::try_with_current;
+
+/// Makes the two ends of a task's outcome.
+pub(super) fn pair<T>() -> (Outcome<T>, Rc<Join<T>>) {
+    let join = Rc::new(Join { state: RefCell::new(State::Open), waiter: RefCell::default() });
+    (Outcome(Rc::clone(&join)), join)
+}
+
+/// What the task holds. However the task goes away, whoever waits for it is told.
+pub(super) struct Outcome<T>(Rc<Join<T>>);
+
+impl<T> Outcome<T> {
+    pub(super) fn settle(self, outcome: Result<T, JoinError>) {
+        self.0.settle(outcome);
+        // Dropping `self` wakes.
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        if !self.0.is_settled() {
+            self.0.settle(Err(JoinError::core_gone()));
+        }
+        self.0.wake();
+    }
+}
+
+pub(super) struct Join<T> {
+    state: RefCell<State<T>>,
+    waiter: RefCell<Option<Waker>>,
+}
+
+enum State<T> {
+    /// The task runs, or waits to.
+    Open,
+    Settled(Result<T, JoinError>),
+    /// The outcome was given to its waiter.
+    Taken,
+}
+
+impl<T> Join<T> {
+    fn is_settled(&self) -> bool {
+        !matches!(*self.state.borrow(), State::Open)
+    }
+
+    /// Whether this is the outcome: the first one stays.
+    fn settle(&self, outcome: Result<T, JoinError>) -> bool {
+        let mut state = self.state.borrow_mut();
+        if let State::Open = *state {
+            *state = State::Settled(outcome);
+            return true;
+        }
+        drop(state);
+        drop_contained("the destructor of a task's result", outcome);
+        false
+    }
+
+    fn take(&self) -> Option<Result<T, JoinError>> {
+        let mut state = self.state.borrow_mut();
+        if let State::Open = *state {
+            return None;
+        }
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Settled(outcome) => Some(outcome),
+            State::Open | State::Taken => None,
+        }
+    }
+
+    /// Remembers whom to wake. Neither the clone nor the drop of a foreign waker meets a borrow.
+    fn await_by(&self, waker: &Waker) {
+        if self.waiter.borrow().as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        let stale = self.waiter.replace(Some(waker.clone()));
+        drop(stale);
+    }
+
+    fn wake(&self) {
+        if let Some(waiter) = self.waiter.take() {
+            contain("a waker", || waiter.wake());
+        }
+    }
+}
+
+/// Waits for a task of the same core; dropping it lets the task go on.
+///
+/// A task that its core drops unfinished, because the core ends, has a [`JoinError`] as its outcome,
+/// also for a handle that outlives the core.
+pub struct JoinHandle<T> {
+    join: Rc<Join<T>>,
+    token: TaskToken,
+    run: Run,
+}
+
+impl<T> JoinHandle<T> {
+    pub(super) fn new(join: Rc<Join<T>>, token: TaskToken, run: Run) -> Self {
+        Self { join, token, run }
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.join.is_settled()
+    }
+
+    /// Drops the task's future; a waiter gets a [`JoinError`] that [`is_aborted`]. A task that has
+    /// ended, or whose core has, is left as it is; so this may be called anywhere, also in a
+    /// destructor after the runtime's end.
+    ///
+    /// [`is_aborted`]: JoinError::is_aborted
+    pub fn abort(&self) {
+        if self.join.settle(Err(JoinError { cause: Cause::Aborted })) {
+            try_with_current(|core| core.tasks.abort(self.token, self.run));
+            self.join.wake();
+        }
+    }
+
+    pub(crate) fn take_outcome(&self) -> Option<Result<T, JoinError>> {
+        self.join.take()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.join.take() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                self.join.await_by(cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish_non_exhaustive()
+    }
+}
+
+/// Why a task has no result.
+#[derive(Debug)]
+pub struct JoinError {
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Panicked { task: &'static str, message: String },
+    Aborted,
+    CoreGone,
+}
+
+impl JoinError {
+    pub(crate) fn panicked(task: &'static str, message: String) -> Self {
+        Self { cause: Cause::Panicked { task, message } }
+    }
+
+    pub(crate) fn core_gone() -> Self {
+        Self { cause: Cause::CoreGone }
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.cause, Cause::Panicked { .. })
+    }
+
+    /// Whether the task was aborted.
+    pub fn is_aborted(&self) -> bool {
+        matches!(self.cause, Cause::Aborted)
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Panicked { task, message } => write!(f, "task {task} panicked: {message}"),
+            Cause::Aborted => write!(f, "the task was aborted"),
+            Cause::CoreGone => write!(f, "the core of the task has ended"),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
