@@ -196,7 +196,7 @@ impl ClientBuilder {
             + Sync
             + 'static,
     {
-        self.interceptors.push(interceptor::make(interceptor));
+        self.interceptors.push(interceptor::maker(interceptor));
         self
     }
 

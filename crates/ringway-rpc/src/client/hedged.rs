@@ -39,6 +39,8 @@ struct Attempts {
     second: Option<Unary>,
     /// A second attempt was made, or could not be paid for.
     decided: bool,
+    /// One of the attempts may have been executed.
+    maybe_executed: bool,
     /// Until the moment to decide.
     nap: Option<Ticket>,
     /// What the call is counted by, taken from the first attempt when there is a second one.
@@ -55,6 +57,7 @@ impl Hedged {
             first: Some(first),
             second: None,
             decided: false,
+            maybe_executed: false,
             nap: None,
             life: None,
             core: 0,
@@ -137,6 +140,7 @@ impl Attempts {
             };
             if let Poll::Ready(outcome) = polled {
                 *attempt = None;
+                self.maybe_executed |= is_maybe_executed(&outcome);
                 if other.is_none() || is_answer(&outcome) {
                     return Poll::Ready(outcome);
                 }
@@ -176,7 +180,12 @@ impl Attempts {
         self.second.is_some()
     }
 
-    fn end(&mut self, outcome: Outcome) -> Outcome {
+    fn end(&mut self, mut outcome: Outcome) -> Outcome {
+        // An attempt that is given up now may be executed all the same.
+        let gives_up = self.first.is_some() || self.second.is_some();
+        if gives_up || self.maybe_executed {
+            outcome = outcome.map_err(Status::maybe_executed);
+        }
         let (code, bytes) = match &outcome {
             Ok(reply) => (Code::Ok, reply.message.len()),
             Err(failure) => (failure.code(), 0),
@@ -213,6 +222,10 @@ impl Drop for Attempts {
     fn drop(&mut self) {
         self.leave(Code::Cancelled, 0);
     }
+}
+
+fn is_maybe_executed(outcome: &Outcome) -> bool {
+    outcome.as_ref().err().is_none_or(|status| !status.is_not_executed())
 }
 
 /// Whether this ends the call although another attempt may still succeed: of a failure, that it

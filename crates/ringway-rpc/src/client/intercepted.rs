@@ -197,9 +197,17 @@ impl Running {
     /// Lets the interceptors run until they wait.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {
         match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
-            Ok(Poll::Ready(outcome)) => Poll::Ready(outcome),
+            Ok(Poll::Ready(outcome)) => Poll::Ready(outcome.map_err(|status| self.told(status))),
             Ok(Poll::Pending) => self.poll_deadline(cx).map(Err),
             Err(panic) => Poll::Ready(Err(self.on_panic(&*panic))),
+        }
+    }
+
+    /// What an interceptor returns may be the status of another call than this one.
+    fn told(&self, status: Status) -> Status {
+        match self.scope.maybe_executed.get() {
+            true => status.maybe_executed(),
+            false => status,
         }
     }
 

@@ -136,6 +136,8 @@ pub(super) struct Scope {
     pub(super) deadline: Option<Instant>,
     /// The call itself is under way.
     pub(super) is_inside: Cell<bool>,
+    /// The call was made, and was not refused by all that it was offered to.
+    pub(super) maybe_executed: Cell<bool>,
     /// Whom to tell where the stream is, until it is open.
     pub(super) opener: RefCell<Option<Opener>>,
 }
@@ -149,7 +151,7 @@ pub(super) type Intercept = Rc<dyn Fn(OutgoingCall, NextCall) -> Intercepting>;
 pub(super) type MakeIntercept = Box<dyn Fn() -> Intercept + Send + Sync>;
 
 /// Gives every core a clone of `interceptor`.
-pub(super) fn make<F>(interceptor: F) -> MakeIntercept
+pub(super) fn maker<F>(interceptor: F) -> MakeIntercept
 where
     F: AsyncFn(OutgoingCall, NextCall) -> Result<IncomingReply, Status>
         + Clone
@@ -194,25 +196,33 @@ impl NextCall {
         }
         let Self { inner, scope, .. } = self;
         let _inside = Inside::enter(&scope);
-        match inner {
-            Inner::Unary(mut unary) => {
-                unary.change_options(|options| options.settled(call.metadata, scope.deadline));
-                let mut call = Call::unary(*unary, Codec::<Bytes>::raw());
-                let Reply { message, meta } = poll_fn(|cx| call.poll_reply(cx)).await?;
-                Ok(IncomingReply { message: Some(message), meta })
+        let outcome = make(inner, call, &scope).await;
+        let not_executed = outcome.as_ref().is_err_and(Status::is_not_executed);
+        scope.maybe_executed.set(!not_executed);
+        outcome
+    }
+}
+
+/// Makes the call itself, inside of all interceptors.
+async fn make(inner: Inner, call: OutgoingCall, scope: &Scope) -> Result<IncomingReply, Status> {
+    match inner {
+        Inner::Unary(mut unary) => {
+            unary.change_options(|options| options.settled(call.metadata, scope.deadline));
+            let mut call = Call::unary(*unary, Codec::<Bytes>::raw());
+            let Reply { message, meta } = poll_fn(|cx| call.poll_reply(cx)).await?;
+            Ok(IncomingReply { message: Some(message), meta })
+        }
+        Inner::Stream(mut stream) => {
+            stream.options = stream.options.settled(call.metadata, scope.deadline);
+            let (tell_end, end) = oneshot::channel();
+            let (mut opening, mut watcher) = (Opening::new(*stream), Some(tell_end));
+            let at = poll_fn(|cx| hub::with(|hub| opening.poll(hub, cx, &mut watcher)));
+            let at = at.await?;
+            if let Some(opener) = scope.opener.take() {
+                opener.complete(Ok(at));
             }
-            Inner::Stream(mut stream) => {
-                stream.options = stream.options.settled(call.metadata, scope.deadline);
-                let (tell_end, end) = oneshot::channel();
-                let (mut opening, mut watcher) = (Opening::new(*stream), Some(tell_end));
-                let at = poll_fn(|cx| hub::with(|hub| opening.poll(hub, cx, &mut watcher)));
-                let at = at.await?;
-                if let Some(opener) = scope.opener.take() {
-                    opener.complete(Ok(at));
-                }
-                end.await.unwrap_or_else(|_| Err(bridge::unreachable()))?;
-                Ok(IncomingReply { message: None, meta: None })
-            }
+            end.await.unwrap_or_else(|_| Err(bridge::unreachable()))?;
+            Ok(IncomingReply { message: None, meta: None })
         }
     }
 }
@@ -223,6 +233,7 @@ struct Inside<'a>(&'a Scope);
 impl<'a> Inside<'a> {
     fn enter(scope: &'a Scope) -> Self {
         scope.is_inside.set(true);
+        scope.maybe_executed.set(true); // until its outcome says otherwise
         Self(scope)
     }
 }

@@ -69,6 +69,7 @@ pub(super) struct State {
 struct Entry {
     stream: Option<StreamId>,
     kind: Kind,
+    /// Of the calls opened so far. Their number does not go round in the life of a connection.
     number: u64,
     deadline: Duration,
 }

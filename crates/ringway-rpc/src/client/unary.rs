@@ -49,6 +49,8 @@ pub(super) struct Unary {
     life: Option<Life>,
     /// It was placed once more because nobody had executed it.
     replaced: bool,
+    /// One of its attempts may have been executed.
+    maybe_executed: bool,
     /// There is another attempt beside this one, so this one is not repeated.
     is_hedged: bool,
     /// The host of the attempt before.
@@ -110,6 +112,7 @@ impl Unary {
             deadline: None,
             life: None,
             replaced: false,
+            maybe_executed: false,
             is_hedged: false,
             tried: None,
             attempt: 0,
@@ -186,6 +189,7 @@ impl Unary {
                     return self.over(Ok(reply));
                 }
                 Err(failure) => {
+                    self.maybe_executed |= !failure.is_not_executed();
                     self.tried = Some(flying.host);
                     if let Some(failure) = self.after(hub, failure, Some(flying), cx) {
                         return self.failed(hub, failure);
@@ -278,6 +282,10 @@ impl Unary {
         if let Some(pool) = hub.known_pool(self.client) {
             self.count_end(&pool.tally, failure.code(), 0, runtime::now());
         }
+        let failure = match self.maybe_executed {
+            true => failure.maybe_executed(),
+            false => failure,
+        };
         self.over(Err(failure.of_call(self.method)))
     }
 

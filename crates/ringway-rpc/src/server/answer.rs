@@ -18,6 +18,13 @@ pub(super) struct Answered {
     pub(super) bytes: usize,
 }
 
+impl Answered {
+    /// An end without a message.
+    pub(super) const fn none(code: Code) -> Self {
+        Self { code, bytes: 0 }
+    }
+}
+
 impl NativeConnection {
     /// Answers a call with what its handler returned: a message that was encoded into `scratch`,
     /// or one as it is, or none.
@@ -89,7 +96,7 @@ impl NativeConnection {
         status.write(&mut writer);
         trailers.write(&mut writer);
         self.respond(stream, Reply { status: status.code() as u8, meta: &meta, message: None });
-        Answered { code: status.code(), bytes: 0 }
+        Answered::none(status.code())
     }
 
     /// Answers a call that never reached its handler, or was taken from it.
@@ -102,13 +109,19 @@ impl NativeConnection {
     /// Answers a call that has not been executed: the client may place it elsewhere.
     #[cold]
     pub(super) fn refuse(&self, stream: StreamId, why: &'static str) {
+        self.refuse_as(Code::Unavailable, stream, why);
+    }
+
+    /// As [`refuse`](Self::refuse). It is here alone that a call is said not to have been executed: what
+    /// handlers and interceptors return never says so.
+    #[cold]
+    pub(super) fn refuse_as(&self, code: Code, stream: StreamId, why: &'static str) {
         self.core().share().count_refused();
         let mut meta = Vec::new();
         let mut writer = MetaWriter::new(&mut meta);
         writer.refused();
         writer.status_message(why);
-        let status = Code::Unavailable as u8;
-        self.respond(stream, Reply { status, meta: &meta, message: None });
-        self.streams().finish(stream, Err(Status::unavailable(why)));
+        self.respond(stream, Reply { status: code as u8, meta: &meta, message: None });
+        self.streams().finish(stream, Err(Status::new(code, why)));
     }
 }

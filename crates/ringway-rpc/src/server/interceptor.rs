@@ -70,21 +70,24 @@ impl Next {
     /// Runs the rest of the call.
     ///
     /// # Errors
-    /// The handler's status, or that of an interceptor further in.
+    /// The handler's status, or that of an interceptor further in. It never says that the call was
+    /// not executed: this interceptor has seen it.
     pub async fn run(mut self, context: Context) -> Result<Reply, Status> {
         let core = Rc::clone(&self.core);
         if let Some(intercept) = core.interceptors().get(self.passed) {
             self.passed += 1;
-            return intercept(context, self).await;
+            return intercept(context, self).await.map_err(Status::maybe_executed);
         }
         let begin = Begin { context, message: self.message.map(Piece::Owned), stream: self.stream };
         let mut out = Vec::new();
         let encoded = match core.entry(self.place).handler().start(begin, &mut out) {
-            Started::Done(outcome) => outcome?,
+            Started::Done(outcome) => outcome,
+            Started::Refused(why) => Err(Status::resource_exhausted(why)),
             Started::Waiting(mut handler) => {
-                std::future::poll_fn(|cx| handler.as_mut().poll(cx, &mut out)).await?
+                std::future::poll_fn(|cx| handler.as_mut().poll(cx, &mut out)).await
             }
         };
+        let encoded = encoded.map_err(Status::maybe_executed)?;
         let message = match encoded {
             Encoded::InScratch => Some(Bytes::from(out)),
             Encoded::Shared(bytes) => Some(bytes),

@@ -22,7 +22,7 @@ use crate::bridge::StreamAt;
 use crate::context::{Begun, Context};
 use crate::method::Kind;
 use crate::service::{Begin, Encoded, Started};
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::stream_table::Handles;
 
 impl NativeConnection {
@@ -124,6 +124,13 @@ impl NativeConnection {
                 let answered = self.finish(&admitted, &context, outcome, &mut scratch);
                 self.core().end_in_place(admitted.place, admitted.measures, answered);
                 close_span(&span, answered.code);
+                context.recycle();
+            }
+            Started::Refused(why) => {
+                let code = Code::ResourceExhausted;
+                self.refuse_as(code, admitted.stream, why);
+                self.core().end_in_place(admitted.place, admitted.measures, Answered::none(code));
+                close_span(&span, code);
                 context.recycle();
             }
             Started::Waiting(handler) => {

@@ -147,7 +147,7 @@ impl WaitingCall {
 }
 
 /// How a call counts whose handler was dropped.
-pub(super) const CANCELLED: Answered = Answered { code: Code::Cancelled, bytes: 0 };
+pub(super) const CANCELLED: Answered = Answered::none(Code::Cancelled);
 
 impl Drop for WaitingCall {
     /// Dropped before it had an answer: the client has given up, or the connection is gone.

@@ -83,6 +83,8 @@ pub(crate) struct Begin<'a> {
 /// How far a call came at once.
 pub(crate) enum Started {
     Done(Outcome),
+    /// It did not begin, since there is no room for it: another server may carry it out.
+    Refused(&'static str),
     /// Nobody will be woken for what it waits for: it has to be polled again at once, as a task.
     Waiting(Pin<Box<dyn Waiting>>),
 }

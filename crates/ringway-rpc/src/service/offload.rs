@@ -54,10 +54,8 @@ where
         };
         match spawn_blocking(work) {
             Ok(task) => Started::Waiting(Box::pin(Offload { context, task: Some(task) })),
-            Err(full) => {
-                let text = "the server has no thread free for a method of this kind";
-                let status = Status::resource_exhausted(text).with_source(full).not_executed();
-                Started::Done(Err(status))
+            Err(_full) => {
+                Started::Refused("the server has no thread free for a method of this kind")
             }
         }
     }
@@ -157,6 +155,7 @@ mod tests {
         match handler.start(begin, &mut Vec::new()) {
             Started::Waiting(waiting) => waiting,
             Started::Done(outcome) => panic!("it ran on the core: {outcome:?}"),
+            Started::Refused(why) => panic!("it was refused: {why}"),
         }
     }
 

@@ -93,7 +93,7 @@ fn call(entry: &Registered, context: &Context, request: &[u8]) -> (Encoded, Vec<
     let mut out = Vec::new();
     match entry.handler.start(begin, &mut out) {
         Started::Done(outcome) => (outcome.expect("a reply"), out),
-        Started::Waiting(_) => panic!("{:?} waits", entry.method),
+        Started::Waiting(_) | Started::Refused(_) => panic!("{:?} waits", entry.method),
     }
 }
 

@@ -38,6 +38,8 @@ struct Inner {
     origin: Origin,
     not_executed: bool,
     pushback: Option<Pushback>,
+    /// Whether this side asks for it, and not the server of a call that this side has made.
+    pushback_is_own: bool,
     message: Cow<'static, str>,
     details: Bytes,
     metadata: Metadata,
@@ -72,6 +74,7 @@ impl Status {
             origin: Origin::Local,
             not_executed: false,
             pushback: None,
+            pushback_is_own: false,
             message: message.into(),
             details: Bytes::new(),
             metadata: Metadata::new(),
@@ -105,11 +108,15 @@ impl Status {
     }
 
     /// It is certain that no handler saw the call, so that placing it again repeats nothing.
+    ///
+    /// It is said of the call that failed with this status. A handler that returns the status of a
+    /// call of its own does not pass this on: its own call was executed.
     pub fn is_not_executed(&self) -> bool {
         self.0.not_executed
     }
 
-    /// What the server wants of those who would try again.
+    /// What the server wants of those who would try again. As the answer above, it is not passed on
+    /// by a handler that returns the status of a call of its own.
     pub fn pushback(&self) -> Option<Pushback> {
         self.0.pushback
     }
@@ -147,12 +154,19 @@ impl Status {
     #[must_use]
     pub fn with_pushback(mut self, pushback: Pushback) -> Self {
         self.0.pushback = Some(pushback);
+        self.0.pushback_is_own = true;
         self
     }
 
-    /// States that no handler saw the call.
+    /// States that no handler saw the call, in any of its attempts.
     pub(crate) fn not_executed(mut self) -> Self {
         self.0.not_executed = true;
+        self
+    }
+
+    /// Says so no longer: it is the outcome of a call of which a handler may have seen something.
+    pub(crate) fn maybe_executed(mut self) -> Self {
+        self.0.not_executed = false;
         self
     }
 

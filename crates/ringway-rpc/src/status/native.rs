@@ -9,7 +9,11 @@ use super::{Code, Origin, Pushback, Status};
 use crate::metadata::Metadata;
 
 impl Status {
-    /// Appends everything but the code: text, details, trailers, what a retry should know.
+    /// Appends what a handler's status says beside its code: text, details, trailers, and what it
+    /// asks of those who try again.
+    ///
+    /// That a call was not executed, and what its server asked for, are facts of the call that the
+    /// handler has made and not of the one that it serves: they stay here.
     pub(crate) fn write(&self, meta: &mut MetaWriter<'_>) {
         if !self.message().is_empty() {
             meta.status_message(self.message());
@@ -17,10 +21,7 @@ impl Status {
         if !self.details().is_empty() {
             meta.status_details(self.details());
         }
-        if self.is_not_executed() {
-            meta.refused();
-        }
-        match self.pushback() {
+        match self.pushback().filter(|_| self.0.pushback_is_own) {
             Some(Pushback::After(wait)) => {
                 meta.pushback_ms(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
             }
@@ -112,11 +113,29 @@ mod tests {
         assert_eq!(got.metadata().get("shard"), Some("7"));
     }
 
+    fn refused() -> Status {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).refused().pushback_ms(-1);
+        Status::of_response(Code::Unavailable.number(), &meta).expect_err("a failure")
+    }
+
     #[test]
     fn a_refused_call_was_not_executed() {
-        let got = read_back(&Status::unavailable("").with_pushback(Pushback::Never).not_executed());
+        let got = refused();
         assert!(got.is_not_executed());
         assert_eq!((got.origin(), got.pushback()), (Origin::Peer, Some(Pushback::Never)));
+    }
+
+    #[test]
+    fn what_is_true_of_one_hop_is_not_passed_on_to_the_next() {
+        for status in [refused(), Status::unavailable("cannot connect").not_executed()] {
+            let got = read_back(&status);
+            assert!(!got.is_not_executed(), "{got:?}");
+            assert_eq!((got.origin(), got.pushback()), (Origin::Handler, None));
+        }
+        let wait = Pushback::After(Duration::from_millis(7));
+        let own = read_back(&refused().with_pushback(wait));
+        assert_eq!(own.pushback(), Some(wait), "what the handler itself asks for is");
     }
 
     #[test]
