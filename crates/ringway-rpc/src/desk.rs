@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use ringway_runtime::{contain, drop_each};
+
 /// Runs on the core.
 pub(crate) type Order = Box<dyn FnOnce() + Send>;
 
@@ -65,9 +67,7 @@ impl Desk {
         orders.list.push(order);
         let clerk = orders.clerk.take();
         drop(orders);
-        if let Some(clerk) = clerk {
-            clerk.wake();
-        }
+        clerk.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -94,7 +94,8 @@ impl OpenDesk {
                 Poll::Ready(std::mem::take(&mut orders.list))
             });
             for order in list.await {
-                order();
+                // Some drop what belongs to users. The desk goes on whatever comes of it.
+                contain("an order from another thread", order);
             }
         }
     }
@@ -107,11 +108,50 @@ impl Drop for OpenDesk {
         orders.closed = true;
         let list = std::mem::take(&mut orders.list);
         drop(orders);
-        drop(list); // tells those who wait for an order that nobody will see to it
+        // Tells those who wait for an order that nobody will see to it.
+        drop_each("an order from another thread", list);
     }
 }
 
 /// No foreign code runs under these locks, so a poisoned one guards sound content.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Panics when it is dropped.
+    struct Angry;
+
+    impl Drop for Angry {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn an_order_that_panics_is_the_only_one_to_suffer() {
+        let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
+        let desk = runtime.cores()[0].spawn(async || Desk::open()).expect("it runs").wait();
+        let desk = desk.expect("no panic");
+        let (done, is_done) = mpsc::channel();
+        for number in 0..3 {
+            let (done, angry) = (done.clone(), Angry);
+            place(
+                desk.core(),
+                Box::new(move || {
+                    done.send(number).expect("the test waits");
+                    drop(angry);
+                }),
+            );
+            let seen = is_done.recv_timeout(Duration::from_secs(20)).expect("the desk is served");
+            assert_eq!(seen, number);
+        }
+        assert!(!desk.is_closed());
+    }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use crate::limits;
 use crate::status::Status;
+use crate::waiters::{self, Waiters};
 
 mod messages;
 mod service;
@@ -47,14 +48,13 @@ struct State {
     shut_down: bool,
     /// Counts the changes.
     version: u64,
-    /// Those who watch, each until the next change.
-    watchers: Vec<Waker>,
+    watchers: Waiters,
 }
 
 impl Default for State {
     fn default() -> Self {
         let services = BTreeMap::from([(String::new(), Serving::Yes)]);
-        Self { services, shut_down: false, version: 0, watchers: Vec::new() }
+        Self { services, shut_down: false, version: 0, watchers: Waiters::default() }
     }
 }
 
@@ -101,36 +101,53 @@ impl Health {
         }
         change(&mut state);
         state.version += 1;
-        let watchers = std::mem::take(&mut state.watchers);
+        let watchers = state.watchers.take_all();
         drop(state);
-        watchers.into_iter().for_each(Waker::wake);
+        waiters::wake_all(watchers);
     }
 
-    /// Waits until what is said of `service` is not `seen`.
-    async fn changed(&self, service: &str, seen: Option<Option<Serving>>) -> Option<Serving> {
-        poll_fn(|cx| self.poll_changed(service, seen, cx)).await
-    }
-
-    fn poll_changed(
-        &self,
-        service: &str,
-        seen: Option<Option<Serving>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Serving>> {
-        let mut state = self.lock();
-        let now = state.services.get(service).copied();
-        if seen != Some(now) {
-            return Poll::Ready(now);
-        }
-        if !state.watchers.iter().any(|watcher| watcher.will_wake(cx.waker())) {
-            state.watchers.push(cx.waker().clone());
-        }
-        Poll::Pending
+    fn watch(&self, service: String) -> Watch {
+        Watch { health: self.clone(), service, seen: None, place: None }
     }
 
     /// No foreign code runs under the lock, so a poisoned one guards sound content.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who follows what is said of one service. Dropping it leaves nothing behind.
+struct Watch {
+    health: Health,
+    service: String,
+    seen: Option<Option<Serving>>,
+    place: Option<usize>,
+}
+
+impl Watch {
+    /// Waits until something else is said than was seen before.
+    async fn changed(&mut self) -> Option<Serving> {
+        poll_fn(|cx| self.poll_changed(cx)).await
+    }
+
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Serving>> {
+        let mut state = self.health.lock();
+        let now = state.services.get(&self.service).copied();
+        if self.seen != Some(now) {
+            self.seen = Some(now);
+            return Poll::Ready(now);
+        }
+        let former = state.watchers.wait(&mut self.place, cx.waker());
+        drop(state);
+        waiters::discard(former);
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let left = self.health.lock().watchers.leave(&mut self.place);
+        waiters::discard(left);
     }
 }
 
@@ -146,6 +163,8 @@ fn unknown(service: &str) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
 
     #[test]
@@ -172,10 +191,29 @@ mod tests {
     fn watchers_see_changes_only() {
         let health = Health::default();
         let mut cx = Context::from_waker(Waker::noop());
-        assert_eq!(health.poll_changed("", None, &mut cx), Poll::Ready(Some(Serving::Yes)));
-        let seen = Some(Some(Serving::Yes));
-        assert_eq!(health.poll_changed("", seen, &mut cx), Poll::Pending);
+        let mut watch = health.watch(String::new());
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(Serving::Yes)));
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Pending);
         health.set("", Serving::No);
-        assert_eq!(health.poll_changed("", seen, &mut cx), Poll::Ready(Some(Serving::No)));
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(Serving::No)));
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Pending);
+    }
+
+    #[test]
+    fn a_watch_that_is_given_up_leaves_nothing_behind() {
+        let health = Health::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let watch_for_a_while = |cx: &mut Context<'_>| {
+            let mut watch = health.watch(String::new());
+            assert!(watch.poll_changed(cx).is_ready() && watch.poll_changed(cx).is_pending());
+            watch
+        };
+        let stays = watch_for_a_while(&mut cx);
+        for _ in 0..1_000 {
+            drop(watch_for_a_while(&mut cx));
+        }
+        assert_eq!(health.lock().watchers.take_all().len(), 1);
+        assert_eq!(health.lock().watchers.places(), 2);
+        drop(stays);
     }
 }

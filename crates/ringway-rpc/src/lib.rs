@@ -27,6 +27,7 @@ mod status;
 mod stream_table;
 mod streaming;
 mod trace;
+mod waiters;
 
 pub use balance::Policy;
 pub use client::{

@@ -28,6 +28,8 @@ use crate::status::Status;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
     entries: Vec<Entry>,
+    /// Of all entries together, kept so that adding one does not look at the others.
+    size: usize,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub enum InvalidMetadata {
 impl Metadata {
     /// Nothing yet, and nothing allocated.
     pub const fn new() -> Self {
-        Self { entries: Vec::new() }
+        Self { entries: Vec::new(), size: 0 }
     }
 
     /// Sets a key to one value, in place of all that it had.
@@ -62,10 +64,10 @@ impl Metadata {
     /// When key or value break the rules, or all would be too large. Then nothing has changed.
     pub fn insert(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
         let entry = Entry::checked(key, value.as_ref())?;
-        let others = self.entries.iter().filter(|other| other.key != entry.key);
-        check_size(others.map(Entry::size).sum(), &entry)?;
-        self.entries.retain(|other| other.key != entry.key);
-        self.entries.push(entry);
+        let replaced = self.entries.iter().filter(|other| other.key == entry.key);
+        check_size(self.size - replaced.map(Entry::size).sum::<usize>(), &entry)?;
+        self.remove(&entry.key);
+        self.push(entry);
         Ok(())
     }
 
@@ -75,15 +77,19 @@ impl Metadata {
     /// As [`insert`](Self::insert).
     pub fn append(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
         let entry = Entry::checked(key, value.as_ref())?;
-        check_size(self.size(), &entry)?;
-        self.entries.push(entry);
+        check_size(self.size, &entry)?;
+        self.push(entry);
         Ok(())
     }
 
     /// Takes all values of a key out; whether there was one.
     pub fn remove(&mut self, key: &str) -> bool {
-        let before = self.entries.len();
-        self.entries.retain(|entry| !entry.key.eq_ignore_ascii_case(key));
+        let (before, size) = (self.entries.len(), &mut self.size);
+        self.entries.retain(|entry| {
+            let goes = entry.key.eq_ignore_ascii_case(key);
+            *size -= if goes { entry.size() } else { 0 };
+            !goes
+        });
         self.entries.len() < before
     }
 
@@ -161,8 +167,9 @@ impl Metadata {
         Some(&entry.value)
     }
 
-    fn size(&self) -> usize {
-        self.entries.iter().map(Entry::size).sum()
+    fn push(&mut self, entry: Entry) {
+        self.size += entry.size();
+        self.entries.push(entry);
     }
 }
 
@@ -251,6 +258,25 @@ mod tests {
         metadata.insert("a", "4").expect("a good entry");
         assert_eq!((metadata.get("a"), metadata.len()), (Some("4"), 2));
         assert!(metadata.remove("A") && !metadata.remove("a"));
+    }
+
+    #[test]
+    fn the_size_is_that_of_the_entries_whatever_came_and_went() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut metadata = Metadata::new();
+        for _ in 0..3_000 {
+            let (key, value) =
+                (["a", "bc", "D", "d"][random.usize(..4)], "x".repeat(random.usize(..900)));
+            match random.u32(..8) {
+                0 => _ = metadata.remove(key),
+                1 | 2 => _ = metadata.insert(key, value),
+                _ => _ = metadata.append(key, value),
+            }
+            let size: usize = metadata.entries.iter().map(Entry::size).sum();
+            assert_eq!(metadata.size, size);
+            assert!(size <= limits::METADATA_BYTES_MAX);
+        }
+        assert!(!metadata.is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::codec::Codec;
 use crate::sink::Sink;
 use crate::status::Status;
 use crate::streaming::Streaming;
+use crate::waiters;
 
 /// The client's side: opens the stream and tells its handles where it is, from any thread.
 /// Dropping it instead fails them.
@@ -74,7 +75,9 @@ impl Opener {
                 Some(Leaving::Finished) | None => {}
             }
         }
-        state.opener = Some(cx.waker().clone());
+        let former = waiters::renew(&mut state.opener, cx.waker());
+        drop(state);
+        waiters::discard(former);
         Poll::Pending
     }
 
@@ -94,7 +97,7 @@ impl Opener {
             [(Half::Reader, state.reader.left.take()), (Half::Writer, state.writer.left.take())];
         let wakers = [state.reader.waker.take(), state.writer.waker.take()];
         drop(state);
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        waiters::wake_all(wakers.into_iter().flatten());
         if let Ok(at) = outcome {
             for (half, how) in left {
                 if let Some(how) = how {
@@ -118,7 +121,9 @@ impl Opening {
         if let Some(outcome) = &state.outcome {
             return Poll::Ready(outcome.clone());
         }
-        state.waiting(self.half).waker = Some(cx.waker().clone());
+        let former = waiters::renew(&mut state.waiting(self.half).waker, cx.waker());
+        drop(state);
+        waiters::discard(former);
         Poll::Pending
     }
 
@@ -130,9 +135,7 @@ impl Opening {
                 state.waiting(self.half).left = Some(how);
                 let opener = state.opener.take();
                 drop(state);
-                if let Some(opener) = opener {
-                    opener.wake();
-                }
+                opener.into_iter().for_each(waiters::wake);
             }
             Some(Ok(at)) => {
                 let at = *at;

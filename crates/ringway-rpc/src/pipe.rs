@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use crate::limits;
+use crate::waiters;
 
 /// What a pipe carries; it holds a bounded sum of weights.
 pub(crate) trait Weigh {
@@ -70,9 +71,11 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
         if state.closed {
             return Poll::Ready(Err(state.close.take()));
         }
-        keep(&mut state.sender, cx);
+        let former = waiters::renew(&mut state.sender, cx.waker());
         let room = state.items.len() < limits::BRIDGE_MESSAGES_MAX
             && state.bytes < limits::BRIDGE_BYTES_MAX;
+        drop(state);
+        waiters::discard(former);
         if room { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
@@ -141,8 +144,7 @@ impl<T, E, C> Receiver<T, E, C> {
         if state.ended {
             return Poll::Ready(());
         }
-        keep(&mut state.receiver, cx);
-        Poll::Pending
+        wait(state, cx)
     }
 
     /// Whether the sender has aborted, whatever was taken before, with what it said, once.
@@ -151,8 +153,7 @@ impl<T, E, C> Receiver<T, E, C> {
         if state.aborted && state.ended {
             return Poll::Ready(state.end.take());
         }
-        keep(&mut state.receiver, cx);
-        Poll::Pending
+        wait(state, cx)
     }
 
     /// Closes the pipe, with a word for the sender.
@@ -176,18 +177,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn keep(waiter: &mut Option<Waker>, cx: &Context<'_>) {
-    match waiter {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *waiter = Some(cx.waker().clone()),
-    }
+/// The receiver waits.
+fn wait<T, E, C, R>(mut state: MutexGuard<'_, State<T, E, C>>, cx: &Context<'_>) -> Poll<R> {
+    let former = waiters::renew(&mut state.receiver, cx.waker());
+    drop(state);
+    waiters::discard(former);
+    Poll::Pending
 }
 
 /// Wakes one side after the lock is free again.
 fn wake<S>(mut state: MutexGuard<'_, S>, waiter: impl FnOnce(&mut S) -> &mut Option<Waker>) {
     let waker = waiter(&mut state).take();
     drop(state);
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+    waker.into_iter().for_each(waiters::wake);
 }

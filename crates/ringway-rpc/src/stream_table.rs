@@ -26,6 +26,7 @@ use crate::limits;
 use crate::metadata::Metadata;
 use crate::metrics::Sheet;
 use crate::status::Status;
+use crate::waiters::{Errands, HasErrands};
 
 /// Names a stream among all that its connection ever had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,15 @@ pub(crate) struct StreamTable {
     /// By the machine's slot: the entry of the stream that holds it now.
     by_slot: Vec<Option<u32>>,
     occupied: usize,
+    /// Handles that are to be woken when the table is not borrowed any more.
+    errands: Errands,
+}
+
+impl HasErrands for StreamTable {
+    #[inline]
+    fn errands(&mut self) -> &mut Errands {
+        &mut self.errands
+    }
 }
 
 #[derive(Default)]
@@ -131,7 +141,7 @@ impl StreamTable {
 
     /// Has the messages of a stream counted, as those of a call that is served.
     pub(crate) fn count_on(&mut self, key: StreamKey, sheet: Arc<Sheet>) {
-        if let Some(entry) = self.entry_mut(key) {
+        if let Some(entry) = entry_mut(&mut self.entries, key) {
             entry.sheet = Some(sheet);
         }
     }
@@ -168,7 +178,9 @@ impl StreamTable {
     /// When it was dropped instead.
     #[inline]
     pub(crate) fn push(&mut self, stream: StreamId, message: Piece<'_>) -> Result<(), Unread> {
-        let entry = self.live(stream).filter(|entry| entry.reader).ok_or(Unread::NoReader)?;
+        let Self { entries, by_slot, errands, .. } = self;
+        let entry = live(entries, by_slot, stream);
+        let entry = entry.filter(|entry| entry.reader).ok_or(Unread::NoReader)?;
         if entry.inbox.messages.len() >= limits::STREAM_MESSAGES_MAX {
             return Err(Unread::Full);
         }
@@ -176,37 +188,38 @@ impl StreamTable {
             sheet.request_message(message.len());
         }
         entry.inbox.messages.push(message);
-        wake(&mut entry.reading);
+        errands.wake(&mut entry.reading);
         Ok(())
     }
 
     /// Forgets what a stream's reader has not read.
     pub(crate) fn discard(&mut self, stream: StreamId) {
-        if let Some(entry) = self.live(stream) {
+        if let Some(entry) = live(&mut self.entries, &self.by_slot, stream) {
             entry.inbox.messages = Batch::default();
         }
     }
 
     /// Keeps what the peer said before its first message.
     pub(crate) fn initial(&mut self, stream: StreamId, metadata: Metadata) {
-        if let Some(entry) = self.live(stream).filter(|entry| entry.reader) {
+        let entry = live(&mut self.entries, &self.by_slot, stream);
+        if let Some(entry) = entry.filter(|entry| entry.reader) {
             entry.inbox.initial = Some(metadata);
-            wake(&mut entry.reading);
+            self.errands.wake(&mut entry.reading);
         }
     }
 
     /// The peer has closed its half: the reader ends after what is queued.
     pub(crate) fn end(&mut self, stream: StreamId) {
-        if let Some(entry) = self.live(stream) {
-            entry.end(|| Received::End(Metadata::default()));
+        if let Some(entry) = live(&mut self.entries, &self.by_slot, stream) {
+            entry.end(&mut self.errands, || Received::End(Metadata::default()));
         }
     }
 
     /// The writer may go on.
     #[inline]
     pub(crate) fn writable(&mut self, stream: StreamId) {
-        if let Some(entry) = self.live(stream) {
-            wake(&mut entry.writing);
+        if let Some(entry) = live(&mut self.entries, &self.by_slot, stream) {
+            self.errands.wake(&mut entry.writing);
         }
     }
 
@@ -235,8 +248,8 @@ impl StreamTable {
         let entry = &mut self.entries[key.index as usize];
         entry.stream = None;
         entry.over = Some(over);
-        entry.end(end);
-        wake(&mut entry.writing);
+        entry.end(&mut self.errands, end);
+        self.errands.wake(&mut entry.writing);
         self.release_if_unused(key);
     }
 
@@ -260,7 +273,8 @@ impl StreamTable {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        let Some(entry) = self.entry_mut(key) else {
+        let Self { entries, errands, .. } = self;
+        let Some(entry) = entry_mut(entries, key) else {
             return Poll::Ready(Received::Failed(gone()));
         };
         if !entry.inbox.messages.is_empty() {
@@ -270,13 +284,14 @@ impl StreamTable {
         if let Some(end) = entry.inbox.end.take() {
             return Poll::Ready(end);
         }
-        wait(&mut entry.reading, cx);
+        errands.renew(&mut entry.reading, cx);
         Poll::Pending
     }
 
     /// What the peer said before its first message, once.
     pub(crate) fn poll_initial(&mut self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        let Some(entry) = self.entry_mut(key) else {
+        let Self { entries, errands, .. } = self;
+        let Some(entry) = entry_mut(entries, key) else {
             return Poll::Ready(Metadata::default());
         };
         let inbox = &mut entry.inbox;
@@ -286,14 +301,14 @@ impl StreamTable {
         if !inbox.messages.is_empty() || inbox.end.is_some() {
             return Poll::Ready(Metadata::default());
         }
-        wait(&mut entry.reading, cx);
+        errands.renew(&mut entry.reading, cx);
         Poll::Pending
     }
 
     /// The writer sends a message of so many bytes; `None` when it can no more.
     #[inline]
     pub(crate) fn begin_send(&mut self, key: StreamKey, bytes: usize) -> Option<Sending> {
-        let entry = self.entry_mut(key)?;
+        let entry = entry_mut(&mut self.entries, key)?;
         let stream = entry.stream?;
         if let Some(sheet) = &entry.sheet {
             sheet.reply_message(bytes);
@@ -311,14 +326,14 @@ impl StreamTable {
 
     /// Has the writer woken by [`writable`](Self::writable) or when the stream is over.
     pub(crate) fn wait_writable(&mut self, key: StreamKey, cx: &mut Context<'_>) {
-        if let Some(entry) = self.entry_mut(key) {
-            wait(&mut entry.writing, cx);
+        if let Some(entry) = entry_mut(&mut self.entries, key) {
+            self.errands.renew(&mut entry.writing, cx);
         }
     }
 
     /// The writer is done. `true` the first time, and while the stream is open.
     pub(crate) fn finish_writer(&mut self, key: StreamKey) -> bool {
-        self.entry_mut(key).is_some_and(|entry| {
+        entry_mut(&mut self.entries, key).is_some_and(|entry| {
             let first = !std::mem::replace(&mut entry.finished, true);
             first && entry.stream.is_some()
         })
@@ -326,9 +341,9 @@ impl StreamTable {
 
     /// The reader is gone, and what it has not read.
     pub(crate) fn drop_reader(&mut self, key: StreamKey) {
-        if let Some(entry) = self.entry_mut(key) {
+        if let Some(entry) = entry_mut(&mut self.entries, key) {
             entry.reader = false;
-            entry.reading = None;
+            self.errands.discard(entry.reading.take());
             std::mem::take(&mut entry.inbox).messages.recycle();
             self.release_if_unused(key);
         }
@@ -336,11 +351,11 @@ impl StreamTable {
 
     /// The writer is gone. `true` if it left an open stream unfinished.
     pub(crate) fn drop_writer(&mut self, key: StreamKey) -> bool {
-        let Some(entry) = self.entry_mut(key) else {
+        let Some(entry) = entry_mut(&mut self.entries, key) else {
             return false;
         };
         entry.writer = false;
-        entry.writing = None;
+        self.errands.discard(entry.writing.take());
         let unfinished = !entry.finished && entry.stream.is_some();
         self.release_if_unused(key);
         unfinished
@@ -353,17 +368,6 @@ impl StreamTable {
         self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)
     }
 
-    #[inline]
-    fn entry_mut(&mut self, key: StreamKey) -> Option<&mut Entry> {
-        self.entries.get_mut(key.index as usize).filter(|entry| entry.generation == key.generation)
-    }
-
-    #[inline]
-    fn live(&mut self, stream: StreamId) -> Option<&mut Entry> {
-        let index = (*self.by_slot.get(stream.slot() as usize)?)?;
-        Some(&mut self.entries[index as usize]).filter(|entry| entry.stream == Some(stream))
-    }
-
     fn release_if_unused(&mut self, key: StreamKey) {
         let entry = &mut self.entries[key.index as usize];
         if entry.stream.is_none() && !entry.reader && !entry.writer {
@@ -374,11 +378,27 @@ impl StreamTable {
     }
 }
 
+#[inline]
+fn entry_mut(entries: &mut [Entry], key: StreamKey) -> Option<&mut Entry> {
+    entries.get_mut(key.index as usize).filter(|entry| entry.generation == key.generation)
+}
+
+/// The stream's entry, while the machine knows it.
+#[inline]
+fn live<'a>(
+    entries: &'a mut [Entry],
+    by_slot: &[Option<u32>],
+    stream: StreamId,
+) -> Option<&'a mut Entry> {
+    let index = (*by_slot.get(stream.slot() as usize)?)?;
+    Some(&mut entries[index as usize]).filter(|entry| entry.stream == Some(stream))
+}
+
 impl Entry {
-    fn end(&mut self, end: impl FnOnce() -> Received) {
+    fn end(&mut self, errands: &mut Errands, end: impl FnOnce() -> Received) {
         if self.reader && self.inbox.end.is_none() {
             self.inbox.end = Some(end());
-            wake(&mut self.reading);
+            errands.wake(&mut self.reading);
         }
     }
 }
@@ -390,22 +410,6 @@ impl Over {
             Self::Served => Status::cancelled("the call is over"),
             Self::Failed(status) => status.clone(),
         }
-    }
-}
-
-/// Wakes whoever waits, once for all that arrives until it waits again.
-#[inline]
-fn wake(waiter: &mut Option<Waker>) {
-    if let Some(waker) = waiter.take() {
-        waker.wake();
-    }
-}
-
-#[inline]
-fn wait(waiter: &mut Option<Waker>, cx: &Context<'_>) {
-    match waiter {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *waiter = Some(cx.waker().clone()),
     }
 }
 

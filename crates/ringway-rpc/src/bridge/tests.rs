@@ -54,14 +54,14 @@ fn messages_cross_in_order_and_then_the_end() {
         async |double| {
             let mut initial = Metadata::default();
             initial.insert("region", "north").expect("a good key");
-            double.table.borrow_mut().initial(STREAM, initial);
+            double.table().initial(STREAM, initial);
             for round in 0..100 {
                 push_numbers(double, round * 100..(round + 1) * 100);
                 ringway_runtime::yield_now().await;
             }
             let mut trailers = Metadata::default();
             trailers.insert("rows", "3").expect("a good key");
-            double.table.borrow_mut().finish(STREAM, Ok(trailers));
+            double.table().finish(STREAM, Ok(trailers));
             double.happened(STREAM, Did::DroppedReader).await;
             assert_eq!(double.taken.get(), 10_000);
         },
@@ -114,7 +114,7 @@ fn a_reader_elsewhere_that_stops_reading_stops_the_credit() {
     let (go_on, told) = mpsc::channel();
     check(
         async move |double| {
-            double.table.borrow_mut().initial(STREAM, Metadata::default());
+            double.table().initial(STREAM, Metadata::default());
             double.happened(STREAM, Did::Finished).await; // by now it waits and reads nothing
             let half = "0".repeat(limits::BRIDGE_BYTES_MAX / 2 - 1) + "7";
             for _ in 0..4 {
@@ -142,7 +142,7 @@ fn failures_cross_both_ways() {
         async |double| {
             double.push(STREAM, b"1");
             double.happened(STREAM, Did::Sent(b"1".to_vec())).await;
-            double.table.borrow_mut().finish(STREAM, Err(Status::unavailable("lost")));
+            double.table().finish(STREAM, Err(Status::unavailable("lost")));
         },
         async |mut sink, mut stream| {
             assert_eq!(stream.next().await.expect("a message"), Some(1));
@@ -239,7 +239,7 @@ fn a_stream_promised_here_and_opened_there() {
             opener.complete(Ok(double.open(STREAM, Handles::Both)));
             push_numbers(&double, 0..3);
             double.happened(STREAM, Did::Sent(b"9".to_vec())).await;
-            double.table.borrow_mut().end(STREAM);
+            double.table().end(STREAM);
             double.happened(STREAM, Did::DroppedReader).await;
             double.happened(STREAM, Did::DroppedWriter(false)).await;
         })

@@ -16,6 +16,7 @@ use crate::codec::Codec;
 use crate::metadata::Metadata;
 use crate::status::{Code, Status};
 use crate::stream_table::{Handles, StreamKey, StreamTable};
+use crate::waiters::Borrowed;
 
 /// What handles have done to a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +31,7 @@ pub(crate) enum Did {
 
 /// A connection with streams numbered by slot, which counts credit as the machine would.
 pub(crate) struct Double {
-    pub(crate) table: RefCell<StreamTable>,
+    table: RefCell<StreamTable>,
     pub(crate) did: RefCell<Vec<(StreamId, Did)>>,
     /// Messages reported as taken.
     pub(crate) taken: Cell<usize>,
@@ -59,21 +60,26 @@ impl Double {
         double
     }
 
+    /// When it is given back, handles are woken.
+    pub(crate) fn table(&self) -> Borrowed<'_, StreamTable> {
+        Borrowed::of(&self.table)
+    }
+
     pub(crate) fn open(&self, stream: StreamId, handles: Handles) -> StreamAt {
-        let key = self.table.borrow_mut().insert(stream, handles);
+        let key = self.table().insert(stream, handles);
         self.streams.borrow_mut().push((key, stream));
         StreamAt { carrier: self.id.get().expect("registered by `new`"), key }
     }
 
     pub(crate) fn push(&self, stream: StreamId, message: &[u8]) {
-        let pushed = self.table.borrow_mut().push(stream, Piece::Borrowed(message));
+        let pushed = self.table().push(stream, Piece::Borrowed(message));
         pushed.expect("a reader with room");
     }
 
     /// Lets the writer send `room` messages.
     pub(crate) fn grant(&self, stream: StreamId, room: usize) {
         self.room.set(room);
-        self.table.borrow_mut().writable(stream);
+        self.table().writable(stream);
     }
 
     /// What was done to one stream.
@@ -112,7 +118,7 @@ impl Carrier for Double {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        self.table.borrow_mut().poll_messages(key, cx, batch)
+        self.table().poll_messages(key, cx, batch)
     }
 
     fn taken(&self, _key: StreamKey, messages: usize) {
@@ -120,11 +126,11 @@ impl Carrier for Double {
     }
 
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        self.table.borrow_mut().poll_initial(key, cx)
+        self.table().poll_initial(key, cx)
     }
 
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        let mut table = self.table.borrow_mut();
+        let mut table = self.table();
         match table.failure(key) {
             Some(status) => Poll::Ready(Err(status)),
             None if self.room.get() > 0 => Poll::Ready(Ok(())),
@@ -146,7 +152,7 @@ impl Carrier for Double {
     }
 
     fn finish(&self, key: StreamKey) {
-        if self.table.borrow_mut().finish_writer(key) {
+        if self.table().finish_writer(key) {
             self.note(key, Did::Finished);
         }
     }
@@ -158,11 +164,11 @@ impl Carrier for Double {
 
     fn drop_reader(&self, key: StreamKey) {
         self.note(key, Did::DroppedReader);
-        self.table.borrow_mut().drop_reader(key);
+        self.table().drop_reader(key);
     }
 
     fn drop_writer(&self, key: StreamKey) {
-        let unfinished = self.table.borrow_mut().drop_writer(key);
+        let unfinished = self.table().drop_writer(key);
         self.note(key, Did::DroppedWriter(unfinished));
     }
 }

@@ -27,11 +27,11 @@ impl Carrier for Link {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        self.state.borrow_mut().streams.poll_messages(key, cx, batch)
+        self.state().streams.poll_messages(key, cx, batch)
     }
 
     fn taken(&self, key: StreamKey, messages: usize) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let Some(stream) = state.streams.stream(key) else {
             return;
         };
@@ -42,12 +42,12 @@ impl Carrier for Link {
     }
 
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        self.state.borrow_mut().streams.poll_initial(key, cx)
+        self.state().streams.poll_initial(key, cx)
     }
 
     #[inline]
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let Some(stream) = state.streams.stream(key) else {
             return Poll::Ready(Err(state.streams.failure(key).unwrap_or_else(over)));
         };
@@ -60,7 +60,7 @@ impl Carrier for Link {
 
     #[inline]
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let Some(stream) = state.streams.stream(key) else {
             return Err(state.streams.failure(key).unwrap_or_else(over));
         };
@@ -70,7 +70,7 @@ impl Carrier for Link {
     }
 
     fn finish(&self, key: StreamKey) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         if state.streams.finish_writer(key)
             && let Some(stream) = state.streams.stream(key)
         {
@@ -80,29 +80,29 @@ impl Carrier for Link {
     }
 
     fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
-        let stream = self.state.borrow().streams.stream(key);
+        let stream = self.known_state().streams.stream(key);
         let Some(stream) = stream else {
             return;
         };
         self.end_call(stream, code, reason);
         let status = Status::new(code, reason.to_owned());
-        self.state.borrow_mut().streams.finish(stream, Err(status));
+        self.state().streams.finish(stream, Err(status));
         self.forget_if_unused();
     }
 
     fn drop_reader(&self, key: StreamKey) {
         self.cancel(key, Code::Cancelled, "");
-        self.state.borrow_mut().streams.drop_reader(key);
+        self.state().streams.drop_reader(key);
         self.forget_if_unused();
     }
 
     fn drop_writer(&self, key: StreamKey) {
-        let stream = self.state.borrow().streams.stream(key);
-        let unfinished = self.state.borrow_mut().streams.drop_writer(key);
+        let stream = self.known_state().streams.stream(key);
+        let unfinished = self.state().streams.drop_writer(key);
         if let Some(stream) = stream.filter(|_| unfinished) {
             let why = "the sender was dropped before it had finished";
             self.end_call(stream, Code::Cancelled, why);
-            self.state.borrow_mut().streams.finish(stream, Err(Status::cancelled(why)));
+            self.state().streams.finish(stream, Err(Status::cancelled(why)));
         }
         self.forget_if_unused();
     }
@@ -113,7 +113,7 @@ impl Link {
     pub(super) fn forget_if_unused(&self) {
         if let Some(&carrier) = self.carrier.get()
             && self.is_gone()
-            && self.state.borrow().streams.is_empty()
+            && self.known_state().streams.is_empty()
         {
             carrier::unregister(carrier);
         }

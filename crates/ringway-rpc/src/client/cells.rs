@@ -12,6 +12,7 @@ use ringway_wire::native::StreamId;
 use super::hub::LinkKey;
 use super::outcome::{Outcome, Reply, ReplyMeta};
 use crate::status::Status;
+use crate::waiters::renew;
 
 /// Names a call of this core that was sent; of one that is over it names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,17 +103,20 @@ impl Cells {
         cell.waker.take()
     }
 
-    /// The outcome, once; the cell is free then.
+    /// The outcome, once; the cell is free then. A waker that another one takes the place of is
+    /// put into `former`, to be dropped when the cells are no longer borrowed.
     #[inline]
-    pub(super) fn poll(&mut self, key: CellKey, cx: &Context<'_>) -> Poll<Outcome> {
+    pub(super) fn poll(
+        &mut self,
+        key: CellKey,
+        cx: &Context<'_>,
+        former: &mut Option<Waker>,
+    ) -> Poll<Outcome> {
         let Some(cell) = self.find(key) else {
             return Poll::Ready(Err(Status::internal("a call was polled after its end")));
         };
         let Some(end) = cell.end.take() else {
-            match &mut cell.waker {
-                Some(waker) if waker.will_wake(cx.waker()) => {}
-                waker => *waker = Some(cx.waker().clone()),
-            }
+            *former = renew(&mut cell.waker, cx.waker());
             return Poll::Pending;
         };
         let (message, meta) = (cell.message.take(), cell.meta.take());

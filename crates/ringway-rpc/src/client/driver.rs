@@ -14,6 +14,7 @@ use super::hub::{self, Hub};
 use super::link::Link;
 use super::pool::Pool;
 use crate::limits;
+use crate::waiters;
 
 pub(super) struct Driver {
     connection: Connection,
@@ -69,7 +70,7 @@ impl Driver {
             // Streams that have room again; a failure is told by receiving.
             let _failed = self.link.take_in(hub, None, since_origin, &mut self.woken);
         }
-        self.woken.drain(..).for_each(Waker::wake);
+        waiters::wake_all(self.woken.drain(..));
         if self.pool.has_waiting() {
             self.pool.offer();
         }
@@ -208,7 +209,7 @@ impl Drop for Driver {
         });
         self.link.forget_if_unused();
         self.link.host.lost(&self.link, self.heard || !needed, &self.why);
-        self.woken.drain(..).for_each(Waker::wake);
+        waiters::wake_all(self.woken.drain(..));
         self.pool.reconsider();
     }
 }

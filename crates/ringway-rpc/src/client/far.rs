@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ringway_runtime as runtime;
+use ringway_runtime::{self as runtime, drop_contained};
 
 use super::outcome::Outcome;
 use crate::desk;
 use crate::status::Status;
+use crate::waiters;
 
 /// The awaiting side. Dropping it gives the call up.
 pub(super) struct Far {
@@ -48,9 +49,9 @@ impl Far {
         if let Some(outcome) = shared.outcome.take() {
             return Poll::Ready(outcome);
         }
-        let former = shared.caller.replace(cx.waker().clone());
+        let former = waiters::renew(&mut shared.caller, cx.waker());
         drop(shared);
-        drop(former); // unlocked: dropping a waker may run foreign code
+        waiters::discard(former);
         Poll::Pending
     }
 }
@@ -62,10 +63,8 @@ impl Drop for Far {
         let runner = shared.runner.take();
         let left = (shared.caller.take(), shared.outcome.take());
         drop(shared);
-        drop(left);
-        if let Some(runner) = runner {
-            runner.wake();
-        }
+        drop_contained("a caller", left);
+        runner.into_iter().for_each(waiters::wake);
     }
 }
 
@@ -101,9 +100,7 @@ impl Report {
         }
         let caller = shared.caller.take();
         drop(shared);
-        if let Some(caller) = caller {
-            caller.wake();
-        }
+        caller.into_iter().for_each(waiters::wake);
     }
 }
 

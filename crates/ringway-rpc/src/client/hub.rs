@@ -6,19 +6,21 @@ use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use ringway_runtime::{self as runtime, CoreHandle};
+use ringway_runtime::{self as runtime, CoreHandle, drop_contained, drop_each};
 
 use super::cells::{CellKey, Cells};
 use super::intercepted::Places;
 use super::link::Link;
+use super::outcome::Outcome;
 use super::pool::Pool;
 use super::registry::{self, ClientId, Recipe};
 use crate::desk::{self, Desk};
 use crate::limits;
 use crate::status::{Code, Status};
+use crate::waiters;
 
 /// Names a connection of this core; of one that is gone it names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,14 +125,15 @@ impl Hub {
     fn close(&self) {
         self.core.set(None);
         drop(self.desk.take());
-        drop(self.pools.take());
+        drop_each("a client", self.pools.take());
         let mut woken = Vec::new();
         for link in self.links.take().into_iter().filter_map(|place| place.link) {
             link.fail_all(self, "the core of the call has ended", &mut woken);
         }
-        drop(self.cells.replace(Cells::new()));
-        drop(self.intercepted.replace(Places::new()));
-        woken.into_iter().for_each(Waker::wake);
+        drop_contained("a caller", self.cells.replace(Cells::new()));
+        let intercepted = self.intercepted.replace(Places::new());
+        intercepted.end();
+        waiters::wake_all(woken);
     }
 
     /// A moment as the machines of this core count it.
@@ -266,6 +269,15 @@ impl Hub {
         self.link(key).is_some_and(|link| link.lease_cuts() != lease_cuts)
     }
 
+    /// The outcome of a call that was sent.
+    #[inline]
+    pub(super) fn poll_cell(&self, key: CellKey, cx: &Context<'_>) -> Poll<Outcome> {
+        let mut former = None;
+        let polled = self.cells.borrow_mut().poll(key, cx, &mut former);
+        waiters::discard(former);
+        polled
+    }
+
     /// Gives a call up, and tells its server.
     pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) {
         let cell = self.cells.borrow_mut().abandon(key);
@@ -275,6 +287,7 @@ impl Hub {
         {
             link.end_call(flight.stream, code, reason);
         }
+        drop_contained("a caller", cell);
     }
 }
 

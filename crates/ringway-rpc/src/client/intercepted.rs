@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use ringway_runtime::{self as runtime, Sleep};
+use ringway_runtime::{self as runtime, Sleep, drop_contained, drop_each, panic_message};
 
 use super::far::Far;
 use super::hub::{self, Hub};
@@ -122,7 +122,7 @@ impl Drop for Intercepted {
         if let Stage::Here { core, place } = self.stage {
             hub::on_core(core, move |hub| {
                 let running = hub.intercepted.borrow_mut().remove(place);
-                drop(running);
+                drop_contained(INTERCEPTOR, running);
             });
         }
     }
@@ -138,12 +138,15 @@ fn poll_place(hub: &Hub, place: Place, cx: &mut Context<'_>) -> Poll<Outcome> {
     match polled {
         Poll::Pending => hub.intercepted.borrow_mut().put_back(place, running),
         Poll::Ready(_) => {
-            drop(running);
+            drop_contained(INTERCEPTOR, running);
             hub.intercepted.borrow_mut().remove(place);
         }
     }
     polled.map(|outcome| outcome.and_then(IncomingReply::into_reply))
 }
+
+/// Whose destructors are code of a user.
+const INTERCEPTOR: &str = "an interceptor of a client";
 
 /// The interceptors of one call, at work.
 pub(super) struct Running {
@@ -199,7 +202,7 @@ impl Running {
         match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
             Ok(Poll::Ready(outcome)) => Poll::Ready(outcome.map_err(|status| self.told(status))),
             Ok(Poll::Pending) => self.poll_deadline(cx).map(Err),
-            Err(panic) => Poll::Ready(Err(self.on_panic(&*panic))),
+            Err(panic) => Poll::Ready(Err(self.on_panic(panic))),
         }
     }
 
@@ -223,11 +226,9 @@ impl Running {
     }
 
     #[cold]
-    fn on_panic(&self, panic: &(dyn Any + Send)) -> Status {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or(panic.downcast_ref::<String>().map(|text| &**text));
-        let (method, text) = (self.method.name(), text.unwrap_or("no text"));
-        tracing::error!(method, panic = text, "an interceptor of a client panicked");
+    fn on_panic(&self, panic: Box<dyn Any + Send>) -> Status {
+        let (method, panic) = (self.method.name(), panic_message(panic));
+        tracing::error!(method, panic, "an interceptor of a client panicked");
         Status::internal("an interceptor of the client failed")
     }
 }
@@ -284,6 +285,11 @@ impl Places {
         let running = entry.running.take();
         self.free.push(place.index);
         running
+    }
+
+    /// Drops all that is left, at the core's end.
+    pub(super) fn end(self) {
+        drop_each(INTERCEPTOR, self.table);
     }
 
     fn find(&mut self, place: Place) -> Option<&mut Entry> {

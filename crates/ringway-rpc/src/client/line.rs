@@ -50,28 +50,30 @@ impl Line {
         self.find(ticket).is_some_and(|at| self.places[at].called)
     }
 
-    /// Enters the line, or takes up the same place again.
+    /// Enters the line, or takes up the same place again; with what is to be dropped when the line is
+    /// no longer borrowed.
     pub(super) fn wait(
         &mut self,
         ticket: Option<Ticket>,
         waker: &Waker,
         wake_at: Option<Instant>,
-    ) -> Ticket {
+    ) -> (Ticket, Option<Waker>) {
         self.earliest = match (self.earliest, wake_at) {
             (Some(earliest), Some(at)) => Some(earliest.min(at)),
             (earliest, at) => earliest.or(at),
         };
         if let Some((ticket, at)) = ticket.and_then(|ticket| Some((ticket, self.find(ticket)?))) {
             let place = &mut self.places[at];
-            place.waker.clone_from(waker);
+            let is_new = !place.waker.will_wake(waker);
+            let former = is_new.then(|| std::mem::replace(&mut place.waker, waker.clone()));
             place.wake_at = wake_at;
             self.called -= usize::from(std::mem::take(&mut place.called));
-            return ticket;
+            return (ticket, former);
         }
         let ticket = Ticket(self.next);
         self.next += 1;
         self.places.push_back(Place { ticket, waker: waker.clone(), called: false, wake_at });
-        ticket
+        (ticket, None)
     }
 
     /// Leaves the line; what is to be dropped when the line is no longer borrowed.
@@ -119,6 +121,13 @@ impl Line {
         woken.extend(self.places.iter().map(|place| place.waker.clone()));
     }
 
+    /// Sends everybody away, to be woken: there is nothing to wait for any more. Their tickets name
+    /// nothing then.
+    pub(super) fn dissolve(&mut self, woken: &mut Vec<Waker>) {
+        woken.extend(self.places.drain(..).map(|place| place.waker));
+        (self.called, self.earliest) = (0, None);
+    }
+
     fn find(&self, ticket: Ticket) -> Option<usize> {
         self.places.binary_search_by_key(&ticket, |place| place.ticket).ok()
     }
@@ -135,10 +144,10 @@ mod tests {
     #[test]
     fn places_are_served_in_order_and_kept_by_those_who_come_back() {
         let mut line = Line::default();
-        let [a, b, c] = std::array::from_fn(|_| line.wait(None, Waker::noop(), None));
+        let [a, b, c] = std::array::from_fn(|_| line.wait(None, Waker::noop(), None).0);
         assert!(line.call_next().is_some() && line.is_called(a) && !line.is_called(b));
         assert_eq!((line.waiting(), line.called()), (2, 1));
-        assert_eq!(line.wait(Some(a), Waker::noop(), None), a, "it found no room after all");
+        assert_eq!(line.wait(Some(a), Waker::noop(), None).0, a, "it found no room after all");
         assert_eq!((line.waiting(), line.called()), (3, 0));
         line.leave(a);
         assert!(line.call_next().is_some() && line.is_called(b));

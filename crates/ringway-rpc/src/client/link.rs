@@ -6,7 +6,7 @@
 
 mod events;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -28,11 +28,12 @@ use crate::limits;
 use crate::method::Method;
 use crate::status::{Code, Status};
 use crate::stream_table::{Handles, StreamKey, StreamTable};
+use crate::waiters::{Borrowed, Errands, HasErrands};
 
 pub(super) struct Link {
     pub(super) key: LinkKey,
     pub(super) host: Rc<PoolHost>,
-    pub(super) state: RefCell<State>,
+    state: RefCell<State>,
     /// The task, and whether it was asked to run since it last did.
     task: RefCell<Waker>,
     stirred: Cell<bool>,
@@ -46,7 +47,8 @@ pub(super) struct Link {
     pub(super) carrier: OnceCell<CarrierId>,
 }
 
-/// What belongs together under one borrow. No waker is woken and none dropped meanwhile.
+/// What belongs together under one borrow. No waker is woken and none dropped meanwhile: wakers of
+/// calls are handed out, those of streams are errands.
 pub(super) struct State {
     pub(super) machine: native::Client,
     /// By the machine's slots.
@@ -62,6 +64,13 @@ pub(super) struct State {
     accepted: Option<u32>,
     /// Why it leaves, in its words, if it has said so.
     farewell: String,
+}
+
+impl HasErrands for State {
+    #[inline]
+    fn errands(&mut self) -> &mut Errands {
+        self.streams.errands()
+    }
 }
 
 /// A slot's call.
@@ -115,6 +124,16 @@ impl Link {
             closing: Cell::new(false),
             carrier: OnceCell::new(),
         }
+    }
+
+    /// When the state is given back, handles of streams are woken. Nothing else may be borrowed then.
+    pub(super) fn state(&self) -> Borrowed<'_, State> {
+        Borrowed::of(&self.state)
+    }
+
+    /// The same, to be looked at only.
+    pub(super) fn known_state(&self) -> Ref<'_, State> {
+        self.state.borrow()
     }
 
     /// Calls and streams under way.
@@ -212,10 +231,11 @@ impl Link {
 
     /// Ends a call from this side; its cell or its handles are the caller's to end.
     pub(super) fn end_call(&self, stream: StreamId, code: Code, reason: &str) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         if state.leave(stream).is_some() {
             state.machine.cancel(stream, code.number(), reason);
-            state.lives.given_up(stream.slot(), code);
+            let State { lives, streams, .. } = &mut *state;
+            lives.given_up(stream.slot(), code, streams.errands());
             drop(state);
             self.in_flight.set(self.in_flight.get() - 1);
             self.stir();
@@ -259,7 +279,7 @@ impl Link {
         now: Duration,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Violation> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let cells = &mut *hub.cells.borrow_mut();
         state.lives.tell_time(now);
         let mut input = view.map_or(&[][..], |view| view);
@@ -296,7 +316,7 @@ impl Link {
         now: Duration,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Violation> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         if state.next_deadline <= now {
             state.lives.tell_time(now);
             let late = || {
@@ -350,7 +370,7 @@ impl Link {
     pub(super) fn fail_all(&self, hub: &Hub, why: &str, woken: &mut Vec<Waker>) {
         self.closing.set(true);
         self.gone.set(true);
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let cells = &mut *hub.cells.borrow_mut();
         for slot in 0..state.entries.len() {
             let Some(stream) = state.entries[slot].stream else {
@@ -361,7 +381,7 @@ impl Link {
                 Kind::Unary(cell) => woken.extend(cells.end(cell, Err(status))),
                 Kind::Stream => {
                     let status = state.lives.named(stream.slot(), status);
-                    state.lives.ended(stream.slot(), Some(&status));
+                    state.lives.ended(stream.slot(), Some(&status), state.streams.errands());
                     state.streams.finish(stream, Err(status));
                 }
             }
@@ -423,7 +443,8 @@ impl State {
                 Kind::Unary(cell) => woken.extend(cells.end(cell, Err(late()))),
                 Kind::Stream => {
                     let late = self.lives.named(stream.slot(), late());
-                    self.lives.given_up(stream.slot(), Code::DeadlineExceeded);
+                    let errands = self.streams.errands();
+                    self.lives.given_up(stream.slot(), Code::DeadlineExceeded, errands);
                     self.streams.finish(stream, Err(late));
                 }
             }

@@ -27,6 +27,7 @@ use crate::limits;
 use crate::method::Method;
 use crate::resilience::RetryBudget;
 use crate::status::Status;
+use crate::waiters;
 
 pub(super) struct Pool {
     pub(super) plan: Arc<Plan>,
@@ -110,10 +111,12 @@ impl Pool {
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.hosts.borrow().iter().for_each(|host| host.close());
+        // Whoever waits does not find the pool any more, to leave a line of it.
         let mut woken = Vec::new();
-        self.naps.borrow().everybody(&mut woken);
-        woken.into_iter().for_each(Waker::wake);
-        self.reconsider();
+        self.naps.borrow_mut().dissolve(&mut woken);
+        self.line.borrow_mut().dissolve(&mut woken);
+        waiters::wake_all(woken);
+        self.stir();
     }
 
     /// Has `open` send a call on the connection it is to go to, or finds a place in the line.
@@ -127,20 +130,25 @@ impl Pool {
         mut open: impl FnMut(&Rc<Link>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
         if self.is_ones_turn(place) {
-            while let Some(link) = self.choose(demand) {
+            // No connection is asked twice, whatever it says of its room.
+            let mut avoided = Vec::from_iter(demand.avoid);
+            while let Some(link) = self.choose(demand, &avoided) {
                 match open(&link) {
                     Ok(sent) => {
                         self.leave(place);
                         return Ok(sent);
                     }
-                    Err(OpenError::Full | OpenError::Leased) => {}
+                    Err(OpenError::Full | OpenError::Leased) => avoided.push(link.key),
                     Err(OpenError::TooLarge) => {
                         self.leave(place);
                         let address = link.host.address();
                         let why = format!("the metadata is longer than {address} takes");
                         return Err(NotSent::Failed(Status::resource_exhausted(why)));
                     }
-                    Err(_) => link.close(), // to be asked no more
+                    Err(_) => {
+                        avoided.push(link.key);
+                        link.close();
+                    }
                 }
             }
         }
@@ -160,10 +168,11 @@ impl Pool {
             let why = format!("{most} calls wait for a connection to {servers} already");
             return NotSent::Failed(Status::resource_exhausted(why).not_executed());
         }
-        let ticket = line.wait(place, waker, demand.deadline);
+        let (ticket, former) = line.wait(place, waker, demand.deadline);
         drop(line);
+        waiters::discard(former);
         for host in &*self.hosts.borrow() {
-            if host.best(None).is_none() {
+            if host.best(&[]).is_none() {
                 self.fill(host, demand.now);
             }
         }
@@ -186,28 +195,28 @@ impl Pool {
 
     /// The connection for the next call. Hosts without enough connections get them meanwhile.
     #[inline]
-    fn choose(self: &Rc<Self>, demand: &Demand) -> Option<Rc<Link>> {
+    fn choose(self: &Rc<Self>, demand: &Demand, avoided: &[LinkKey]) -> Option<Rc<Link>> {
         if self.closed.get() {
             return None;
         }
         let hosts = self.hosts.borrow();
         let Some(spread) = self.tally.spread() else {
             let host = &hosts[0];
-            let best = host.best(demand.avoid);
+            let best = host.best(avoided);
             if best.is_none() {
                 self.fill(host, demand.now);
             }
             return best;
         };
         for host in &*hosts {
-            if host.best(None).is_none() {
+            if host.best(&[]).is_none() {
                 self.fill(host, demand.now);
             }
         }
         let now = hub::with(|hub| hub.since_origin(demand.now));
-        let reachable = |host: usize| hosts[host].best(demand.avoid).is_some();
+        let reachable = |host: usize| hosts[host].best(avoided).is_some();
         let host = spread.borrow_mut().pick(now, demand.key, demand.tried, reachable)?;
-        hosts[host].best(demand.avoid)
+        hosts[host].best(avoided)
     }
 
     /// Opens the connections that a host lacks, if it may be tried now.
@@ -259,19 +268,20 @@ impl Pool {
     /// Whether another connection than this one has room, or this one takes no calls any more.
     pub(super) fn has_other(&self, key: LinkKey) -> bool {
         hub::with(|hub| hub.is_leaving(key))
-            || self.hosts.borrow().iter().any(|host| host.best(Some(key)).is_some())
+            || self.hosts.borrow().iter().any(|host| host.best(&[key]).is_some())
     }
 
     /// Has `waker` woken at `until`.
     pub(super) fn nap(&self, place: Option<Ticket>, waker: &Waker, until: Instant) -> Ticket {
-        let place = self.naps.borrow_mut().wait(place, waker, Some(until));
+        let (place, former) = self.naps.borrow_mut().wait(place, waker, Some(until));
+        waiters::discard(former);
         self.stir();
         place
     }
 
     pub(super) fn end_nap(&self, place: Ticket) {
         let left = self.naps.borrow_mut().leave(place);
-        drop(left);
+        waiters::discard(left);
     }
 
     /// A call is made for the first time.
@@ -300,7 +310,7 @@ impl Pool {
             return;
         };
         let left = self.line.borrow_mut().leave(ticket);
-        drop(left);
+        waiters::discard(left);
         if self.has_waiting() {
             self.offer();
         }
@@ -320,7 +330,7 @@ impl Pool {
             let Some(waker) = next else {
                 return;
             };
-            waker.wake();
+            waiters::wake(waker);
             room -= 1;
         }
     }
@@ -329,7 +339,7 @@ impl Pool {
     pub(super) fn reconsider(&self) {
         let mut woken = Vec::new();
         self.line.borrow().everybody(&mut woken);
-        woken.into_iter().for_each(Waker::wake);
+        waiters::wake_all(woken);
         self.stir();
     }
 
@@ -358,7 +368,7 @@ impl Pool {
                 next = next.into_iter().chain(host.retry_at()).min();
             }
         }
-        woken.into_iter().for_each(Waker::wake);
+        waiters::wake_all(woken);
         next
     }
 }

@@ -76,14 +76,15 @@ impl PoolHost {
         &self.dial
     }
 
-    /// The connection with the least under way that has room.
+    /// The connection with the least under way that has room, and is none of those avoided.
     #[inline]
-    pub(super) fn best(&self, avoid: Option<LinkKey>) -> Option<Rc<Link>> {
+    pub(super) fn best(&self, avoided: &[LinkKey]) -> Option<Rc<Link>> {
         let links = self.links.borrow();
-        if let ([link], None) = (links.as_slice(), avoid) {
+        if let ([link], []) = (links.as_slice(), avoided) {
             return (link.capacity() > 0).then(|| Rc::clone(link));
         }
-        let usable = links.iter().filter(|link| Some(link.key) != avoid && link.capacity() > 0);
+        let usable =
+            links.iter().filter(|link| !avoided.contains(&link.key) && link.capacity() > 0);
         usable.min_by_key(|link| link.in_flight()).map(Rc::clone)
     }
 

@@ -60,10 +60,10 @@ pub(super) fn remove(client: ClientId) {
     let recipe = entry.recipe.take();
     let cores = std::mem::take(&mut entry.cores);
     drop(clients);
-    drop(recipe);
     for core in cores {
         hub::on_core(core, move |hub| hub.close_pool(client));
     }
+    drop(recipe); // with interceptors of the user
 }
 
 /// The client has these hosts from now on: its pools are told, on every core.

@@ -11,6 +11,7 @@ use super::spread::{Answered, HostId};
 use super::tally::{Ended, Tally};
 use crate::method::Method;
 use crate::status::{Code, Status};
+use crate::waiters::Errands;
 
 pub(super) struct StreamLives {
     tally: Rc<Tally>,
@@ -63,22 +64,24 @@ impl StreamLives {
     }
 
     /// Its server has ended the stream of the slot, or was lost.
-    pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>) {
+    pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>, errands: &mut Errands) {
         if let Some(Life { host, begun, watcher, .. }) =
             self.end(slot, failure.map_or(Code::Ok, Status::code))
         {
             let answered = Answered { failure, begun, now: self.now, has_latency: false };
             self.tally.host_answered(host, answered);
-            tell(watcher, || failure.map_or(Ok(()), |failure| Err(failure.clone())));
+            tell(watcher, errands, || failure.map_or(Ok(()), |failure| Err(failure.clone())));
         }
     }
 
     /// This side has ended the stream of the slot, which says nothing of its host. Slots without a
     /// stream are left as they are.
-    pub(super) fn given_up(&mut self, slot: u32, code: Code) {
+    pub(super) fn given_up(&mut self, slot: u32, code: Code, errands: &mut Errands) {
         if let Some(Life { host, begun, watcher, .. }) = self.end(slot, code) {
             self.tally.host_left(host, begun);
-            tell(watcher, || Err(Status::new(code, "the stream was ended from this side")));
+            tell(watcher, errands, || {
+                Err(Status::new(code, "the stream was ended from this side"))
+            });
         }
     }
 
@@ -100,9 +103,14 @@ impl StreamLives {
     }
 }
 
-/// Wakes a task of this core, as streams do that have something for their readers.
-fn tell(watcher: Option<Watcher>, outcome: impl FnOnce() -> Result<(), Status>) {
+/// Wakes whoever watches, when the connection is not borrowed any more.
+fn tell(
+    watcher: Option<Watcher>,
+    errands: &mut Errands,
+    outcome: impl FnOnce() -> Result<(), Status>,
+) {
     if let Some(watcher) = watcher {
-        let _nobody_asks = watcher.send(outcome());
+        let outcome = outcome();
+        errands.later(move || _ = watcher.send(outcome));
     }
 }

@@ -171,8 +171,7 @@ impl Unary {
                     None => continue,
                 }
             };
-            let polled = hub.cells.borrow_mut().poll(flying.cell, cx);
-            let outcome = ready!(polled);
+            let outcome = ready!(hub.poll_cell(flying.cell, cx));
             let now = hub.last_look(flying.begun);
             let pool = hub.known_pool(self.client);
             if let Some(pool) = pool.as_ref().filter(|pool| pool.tally.learns_of_hosts()) {

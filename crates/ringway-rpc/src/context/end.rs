@@ -4,9 +4,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use crate::status::{Code, Status};
+use crate::waiters::{self, Waiters};
 
 /// Whether a call is over, and how. The first end counts.
 #[derive(Default)]
@@ -18,8 +19,7 @@ pub(super) struct End {
 #[derive(Default)]
 struct State {
     how: Option<How>,
-    /// As many as there are futures that wait, which keep the index of theirs.
-    waiting: Vec<Option<Waker>>,
+    waiting: Waiters,
 }
 
 enum How {
@@ -54,9 +54,9 @@ impl End {
 
     fn end(mut state: MutexGuard<'_, State>, how: How) {
         state.how = Some(how);
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting = state.waiting.take_all();
         drop(state);
-        waiting.into_iter().flatten().for_each(Waker::wake);
+        waiters::wake_all(waiting);
     }
 
     /// No foreign code runs under the lock, so a poisoned one guards sound content.
@@ -96,26 +96,17 @@ impl Future for Done {
         if state.how.is_some() {
             return Poll::Ready(state.reason());
         }
-        let free = || state.waiting.iter().position(Option::is_none);
-        let place = match this.place.or_else(free) {
-            Some(place) => place,
-            None => {
-                state.waiting.push(None);
-                state.waiting.len() - 1
-            }
-        };
-        this.place = Some(place);
-        state.waiting[place] = Some(cx.waker().clone());
+        let former = state.waiting.wait(&mut this.place, cx.waker());
+        drop(state);
+        waiters::discard(former);
         Poll::Pending
     }
 }
 
 impl Drop for Done {
     fn drop(&mut self) {
-        let Some(place) = self.place else { return };
-        if let Some(waker) = self.end.lock().waiting.get_mut(place) {
-            *waker = None;
-        }
+        let left = self.end.lock().waiting.leave(&mut self.place);
+        waiters::discard(left);
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a handler may know of the call that it serves.
 
 mod end;
+mod extensions;
 mod peer;
 
-use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ringway_runtime::CoreHandle;
 
 use self::end::End;
+use self::extensions::Extensions;
 use crate::limits;
 use crate::metadata::{InvalidMetadata, Metadata};
 use crate::method::Method;
@@ -50,7 +51,7 @@ struct State {
     /// What is set from now on has no effect.
     initial_taken: Cell<bool>,
     trailers: RefCell<Metadata>,
-    extensions: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
+    extensions: RefCell<Extensions>,
     /// Made for the first who asks or cancels.
     end: OnceCell<Arc<End>>,
 }
@@ -180,16 +181,13 @@ impl Context {
 
     /// Adds a value for those who come later, from an interceptor to the handler; one a type.
     pub fn insert<T: 'static>(&self, value: T) {
-        let mut extensions = self.0.extensions.borrow_mut();
-        extensions.retain(|(id, _)| *id != TypeId::of::<T>());
-        extensions.push((TypeId::of::<T>(), Rc::new(value)));
+        let former = self.0.extensions.borrow_mut().insert(value);
+        drop(former); // its destructor may look at the context
     }
 
     /// The value of this type that was [inserted](Self::insert).
     pub fn extension<T: 'static>(&self) -> Option<Rc<T>> {
-        let extensions = self.0.extensions.borrow();
-        let (_, value) = extensions.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
-        Rc::clone(value).downcast().ok()
+        self.0.extensions.borrow().get()
     }
 
     /// The context of a call that begins. Allocates nothing if the last one was

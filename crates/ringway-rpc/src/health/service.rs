@@ -81,10 +81,9 @@ async fn watch_service(
     service: String,
     mut out: Sink<HealthCheckResponse>,
 ) -> Result<(), Status> {
-    let mut seen = None;
+    let mut watch = health.watch(service);
     loop {
-        let serving = health.changed(&service, seen).await;
-        seen = Some(serving);
+        let serving = watch.changed().await;
         out.send(HealthCheckResponse::of(serving)).await?;
     }
 }

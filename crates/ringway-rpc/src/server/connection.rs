@@ -1,6 +1,6 @@
 //! What the calls of one native connection share: the machine, its streams, who runs.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::limits;
 use crate::service::Begin;
 use crate::status::{Code, Status};
 use crate::stream_table::StreamTable;
+use crate::waiters::Borrowed;
 
 /// One of these a connection. Its task takes in and sends; its calls answer through it.
 ///
@@ -107,8 +108,14 @@ impl NativeConnection {
         self.machine.borrow_mut()
     }
 
-    pub(super) fn streams(&self) -> RefMut<'_, StreamTable> {
-        self.streams.borrow_mut()
+    /// When the table is given back, handles are woken. Nothing else may be borrowed then.
+    pub(super) fn streams(&self) -> Borrowed<'_, StreamTable> {
+        Borrowed::of(&self.streams)
+    }
+
+    /// The same, to be looked at only.
+    pub(super) fn known_streams(&self) -> Ref<'_, StreamTable> {
+        self.streams.borrow()
     }
 
     /// The carrier that the handles of this connection's streams are given.
@@ -171,7 +178,8 @@ impl NativeConnection {
     #[inline]
     fn take_messages(self: &Rc<Self>, input: &mut &[u8], view: Option<&View>, now: Duration) {
         loop {
-            let (mut machine, mut streams) = (self.machine(), self.streams());
+            // The streams are given back last.
+            let (mut streams, mut machine) = (self.streams(), self.machine());
             let left = loop {
                 let Some((stream, message)) = machine.receive_message(input) else { return };
                 let message = kept::in_place(message, view);
@@ -179,7 +187,8 @@ impl NativeConnection {
                     break (stream, message);
                 }
             };
-            drop((machine, streams));
+            drop(machine);
+            drop(streams);
             self.on_message(left.0, left.1, false, now);
         }
     }
@@ -226,7 +235,7 @@ impl NativeConnection {
     /// what the core copes with, beside its streams, which no limit counts.
     pub(super) fn renew_lease(&self) {
         let Some(share) = self.core.lease() else { return };
-        let permits = share.saturating_add(self.streams().len() as u32);
+        let permits = share.saturating_add(self.known_streams().len() as u32);
         if self.leased.replace(Some(permits)) != Some(permits) {
             self.machine.borrow_mut().lease(permits);
             self.wake();
@@ -262,7 +271,7 @@ impl NativeConnection {
     /// connection until all of them are gone.
     pub(super) fn leave_registry(&self) {
         if self.closed.get()
-            && self.streams().is_empty()
+            && self.known_streams().is_empty()
             && let Some(id) = self.carrier.take()
         {
             carrier::unregister(id);

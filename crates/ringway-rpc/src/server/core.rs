@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringway_net::Connection;
-use ringway_runtime::{Sleep, now, sleep_until, spawn_named};
+use ringway_runtime::{Sleep, now, panic_message, sleep_until, spawn_named};
 use ringway_wire::native::Config;
 
 use super::budget::Budget;
@@ -209,12 +209,10 @@ impl ServerCore {
 
     /// Counts and logs the panic of a handler; the answer tells nothing of it.
     #[cold]
-    pub(super) fn on_panic(&self, entry: &Entry, panic: &(dyn Any + Send)) -> Status {
+    pub(super) fn on_panic(&self, entry: &Entry, panic: Box<dyn Any + Send>) -> Status {
         self.share.count_panicked();
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or(panic.downcast_ref::<String>().map(|text| &**text));
-        let method = entry.method().name;
-        tracing::error!(method, panic = text.unwrap_or("no text"), "a handler panicked");
+        let (method, panic) = (entry.method().name, panic_message(panic));
+        tracing::error!(method, panic, "a handler panicked");
         Status::internal("the handler failed")
     }
 }

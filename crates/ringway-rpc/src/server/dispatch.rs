@@ -133,7 +133,7 @@ impl NativeConnection {
         end: bool,
         now: Duration,
     ) {
-        let is_streaming = self.streams().key(stream).is_some();
+        let is_streaming = self.known_streams().key(stream).is_some();
         if !is_streaming {
             return self.on_first_or_extra(stream, message, end, now);
         }

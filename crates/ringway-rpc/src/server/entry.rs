@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     /// The task that looks after the queue, and whether there is one.
     keeper: RefCell<Option<Waker>>,
     kept: Cell<bool>,
+    /// Where that task waits for calls of other cores to end.
+    place_at_gate: Cell<Option<usize>>,
     sheet: Arc<Sheet>,
     /// Under which the stall watchdog knows its handlers.
     label: PollLabel,
@@ -65,6 +67,7 @@ impl Entry {
             queue: RefCell::new(Queue::new(queue_room)),
             keeper: RefCell::default(),
             kept: Cell::new(false),
+            place_at_gate: Cell::new(None),
             sheet,
             label: PollLabel::new(method.name()),
         }
@@ -184,7 +187,9 @@ impl Entry {
     /// The task that looks after the queue is to be woken when a call ends, here or elsewhere.
     pub(super) fn set_keeper(&self, waker: &Waker) {
         if let Limit::Fixed(gate) = &self.limit {
-            gate.wait(waker);
+            let mut place = self.place_at_gate.get();
+            gate.wait(&mut place, waker);
+            self.place_at_gate.set(place);
         }
         self.keeper.replace(Some(waker.clone()));
     }

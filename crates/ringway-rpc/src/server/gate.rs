@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
+use crate::waiters::{self, Waiters};
+
 /// A limit that the cores of a server share. Cores whose calls wait leave a waker, and all of them
 /// are woken when a call ends: each then tries for itself.
 #[derive(Debug)]
@@ -12,8 +14,8 @@ pub(crate) struct Gate {
     running: AtomicU32,
     /// Whether `line` may hold anybody; spares the lock while nobody waits.
     awaited: AtomicBool,
-    /// At most one for each core.
-    line: Mutex<Vec<Waker>>,
+    /// One for each core at most.
+    line: Mutex<Waiters>,
 }
 
 impl Gate {
@@ -37,21 +39,22 @@ impl Gate {
         let before = self.running.fetch_sub(1, Ordering::SeqCst);
         debug_assert!(before > 0, "a call leaves once");
         if self.awaited.swap(false, Ordering::SeqCst) {
-            let line = std::mem::take(&mut *self.line());
-            line.into_iter().for_each(Waker::wake);
+            let line = self.line().take_all();
+            waiters::wake_all(line);
         }
     }
 
-    /// Wakes `waker` when a call has ended; try again after this, one may have ended meanwhile.
-    pub(crate) fn wait(&self, waker: &Waker) {
+    /// Wakes `waker` when a call has ended; try again after this, one may have ended meanwhile. A core
+    /// keeps its `place`, and whoever waits for it there later takes that over.
+    pub(crate) fn wait(&self, place: &mut Option<usize>, waker: &Waker) {
         let mut line = self.line();
-        if !line.iter().any(|waiting| waiting.will_wake(waker)) {
-            line.push(waker.clone());
-        }
+        let former = line.wait(place, waker);
+        drop(line);
+        waiters::discard(former);
         self.awaited.store(true, Ordering::SeqCst);
     }
 
-    fn line(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
+    fn line(&self) -> std::sync::MutexGuard<'_, Waiters> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,12 +83,24 @@ mod tests {
         assert!(!gate.enter());
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
-        gate.wait(&waker);
-        gate.wait(&waker);
+        let mut place = None;
+        gate.wait(&mut place, &waker);
+        gate.wait(&mut place, &waker);
         gate.leave();
         gate.leave();
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
         assert!(gate.enter() && gate.enter() && !gate.enter());
+    }
+
+    #[test]
+    fn a_core_has_one_place_however_often_it_has_waited() {
+        let gate = Gate::new(1);
+        assert!(gate.enter());
+        let mut place = None;
+        for _ in 0..100 {
+            gate.wait(&mut place, &Waker::from(Arc::new(Count::default())));
+        }
+        assert_eq!(gate.line().places(), 1);
     }
 
     #[test]

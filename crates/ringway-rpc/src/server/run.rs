@@ -1,5 +1,6 @@
 //! Running a call: in place, and as a task only if its handler waits.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -146,7 +147,7 @@ impl NativeConnection {
     fn start(self: &Rc<Self>, place: usize, begin: Begin<'_>, scratch: &mut Vec<u8>) -> Started {
         let core = self.core();
         let entry = core.entry(place);
-        let started = contain(|| match core.interceptors().is_empty() {
+        let started = attempt(|| match core.interceptors().is_empty() {
             true => entry.handler().start(begin, scratch),
             false => {
                 let mut handler = interceptor::start(core, place, begin);
@@ -157,7 +158,7 @@ impl NativeConnection {
                 }
             }
         });
-        started.unwrap_or_else(|panic| Started::Done(Err(core.on_panic(entry, &*panic))))
+        started.unwrap_or_else(|panic| Started::Done(Err(core.on_panic(entry, panic))))
     }
 
     /// Tells the client how a call ended.
@@ -203,8 +204,9 @@ impl NativeConnection {
     }
 }
 
-/// Runs code of a user, so that its panic is an outcome.
+/// Runs code of a user, so that its panic is an outcome: to be given to
+/// [`ServerCore::on_panic`](super::core::ServerCore::on_panic), since its payload is the user's as well.
 #[inline]
-pub(super) fn contain<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
+pub(super) fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(f))
 }

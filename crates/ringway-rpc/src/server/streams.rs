@@ -24,7 +24,7 @@ impl Carrier for NativeConnection {
 
     #[inline]
     fn taken(&self, key: StreamKey, messages: usize) {
-        let Some(stream) = self.streams().stream(key) else { return };
+        let Some(stream) = self.known_streams().stream(key) else { return };
         let mut machine = self.machine();
         machine.taken(stream, messages);
         let has_output = machine.has_output();
@@ -73,14 +73,14 @@ impl Carrier for NativeConnection {
     }
 
     fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
-        let stream = self.streams().stream(key);
+        let stream = self.known_streams().stream(key);
         if let Some(stream) = stream {
             self.end_call(stream, &Status::new(code, reason.to_owned()));
         }
     }
 
     fn drop_reader(&self, key: StreamKey) {
-        let stream = self.streams().stream(key);
+        let stream = self.known_streams().stream(key);
         if let Some(stream) = stream {
             self.machine().ignore(stream);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use ringway_runtime::{Sleep, sleep_until, spawn_named};
+use ringway_runtime::{Sleep, contain, sleep_until, spawn_named};
 use ringway_wire::native::StreamId;
 use tracing::Span;
 
@@ -14,7 +14,7 @@ use super::answer::Answered;
 use super::calls::Call;
 use super::connection::NativeConnection;
 use super::observe::close_span;
-use super::run::contain;
+use super::run::attempt;
 use crate::context::Context;
 use crate::service::{Encoded, Waiting};
 use crate::status::{Code, Status};
@@ -77,12 +77,12 @@ impl Future for WaitingCall {
         let Running { context, handler, span } = running;
         let mut scratch = this.connection.take_scratch();
         let poll = || context.enter(|| handler.as_mut().poll(cx, &mut scratch));
-        let polled = span.in_scope(|| contain(poll));
+        let polled = span.in_scope(|| attempt(poll));
         let outcome = match polled {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
                 let core = this.connection.core();
-                Err(core.on_panic(core.entry(this.admitted.place), &*panic))
+                Err(core.on_panic(core.entry(this.admitted.place), panic))
             }
             Ok(Poll::Pending) => match this.poll_deadline(cx) {
                 Poll::Ready(status) => Err(status),
@@ -139,9 +139,7 @@ impl WaitingCall {
         };
         core.end(entry, self.admitted.measures, answered);
         // Destructors of the handler are code of a user, and may use streams of this connection.
-        if contain(|| context.enter(|| drop(handler))).is_err() {
-            tracing::error!(method = entry.method().name, "a handler panicked when it was dropped");
-        }
+        contain(entry.method().name, || context.enter(|| drop(handler)));
         context.recycle();
     }
 }

@@ -93,7 +93,7 @@ fn a_writer_that_waits_learns_that_the_call_is_over() {
             (first, again)
         });
         ringway_runtime::yield_now().await;
-        double.table.borrow_mut().finish(STREAM, Err(Status::unavailable("lost")));
+        double.table().finish(STREAM, Err(Status::unavailable("lost")));
         let (first, again) = sending.await.expect("no panic");
         assert_eq!((first.code(), first.message()), (Code::Unavailable, "lost"));
         assert_eq!(again.message(), "lost");
@@ -104,11 +104,11 @@ fn a_writer_that_waits_learns_that_the_call_is_over() {
 #[test]
 fn an_early_answer_stops_the_writer() {
     check(digits(), async |double, mut sink| {
-        double.table.borrow_mut().finish(STREAM, Ok(Metadata::default()));
+        double.table().finish(STREAM, Ok(Metadata::default()));
         let stopped = sink.send(1).await.expect_err("the peer has answered");
         assert_eq!(stopped.code(), Code::Cancelled);
         drop(sink);
-        assert!(double.table.borrow().is_empty());
+        assert!(double.table().is_empty());
     });
 }
 

@@ -35,7 +35,7 @@ fn messages_come_in_order_then_the_end_with_its_trailers() {
         for number in 0..100 {
             double.push(STREAM, number.to_string().as_bytes());
         }
-        double.table.borrow_mut().finish(STREAM, Ok(trailers()));
+        double.table().finish(STREAM, Ok(trailers()));
         for number in 0..100 {
             assert_eq!(stream.next().await.expect("a message"), Some(number));
         }
@@ -45,7 +45,7 @@ fn messages_come_in_order_then_the_end_with_its_trailers() {
             let rows = stream.trailers().and_then(|trailers| trailers.get("rows"));
             assert_eq!(rows, Some("3"));
         }
-        assert!(double.table.borrow().is_empty(), "the end gives the stream up");
+        assert!(double.table().is_empty(), "the end gives the stream up");
     });
 }
 
@@ -54,7 +54,7 @@ fn a_failure_comes_after_the_messages_and_again() {
     check(async |double, mut stream| {
         double.push(STREAM, b"1");
         let failure = Status::unavailable("lost");
-        double.table.borrow_mut().finish(STREAM, Err(failure));
+        double.table().finish(STREAM, Err(failure));
         assert_eq!(stream.next().await.expect("a message"), Some(1));
         for _ in 0..3 {
             let failure = stream.next().await.expect_err("a failure");
@@ -70,7 +70,7 @@ fn a_failure_comes_after_the_messages_and_again() {
 fn as_a_stream_it_ends_after_its_failure() {
     check(async |double, mut stream| {
         double.push(STREAM, b"1");
-        double.table.borrow_mut().finish(STREAM, Err(Status::unavailable("lost")));
+        double.table().finish(STREAM, Err(Status::unavailable("lost")));
         let mut items = Vec::new();
         while let Some(item) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await {
             items.push(item.map_err(|status| status.message().to_owned()));
@@ -97,7 +97,7 @@ fn a_reply_that_cannot_be_decoded_is_no_fault_of_the_caller() {
         drop(stream);
         let other = StreamId::new(3, 1);
         let at = double.open(other, Handles::Reader);
-        let pushed = double.table.borrow_mut().push(other, Piece::Borrowed(b"one"));
+        let pushed = double.table().push(other, Piece::Borrowed(b"one"));
         pushed.expect("a reader with room");
         let failure = Streaming::replies(at, digits()).next().await.expect_err("no number");
         assert_eq!(failure.code(), Code::Internal);
@@ -153,7 +153,7 @@ fn initial_metadata_is_waited_for_and_given_once() {
             let mut cx = Context::from_waker(Waker::noop());
             assert!(pin!(stream.metadata()).as_mut().poll(&mut cx).is_pending());
         }
-        double.table.borrow_mut().initial(STREAM, initial);
+        double.table().initial(STREAM, initial);
         double.push(STREAM, b"1");
         let initial = stream.metadata().await.expect("it came");
         assert_eq!(initial.get("region"), Some("north"));
@@ -176,7 +176,7 @@ fn parting_is_told_once_in_every_state() {
         assert_eq!(double.did(STREAM), [cancelled, Did::DroppedReader]);
     });
     check(async |double, mut stream| {
-        double.table.borrow_mut().finish(STREAM, Ok(Metadata::default()));
+        double.table().finish(STREAM, Ok(Metadata::default()));
         assert_eq!(stream.next().await.expect("the end"), None);
         stream.cancel("too late");
         assert_eq!(double.did(STREAM), [Did::DroppedReader]);

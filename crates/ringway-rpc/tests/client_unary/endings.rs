@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use ringway_rpc::Code;
+use ringway_rpc::{Client, Code, NextCall};
 use ringway_runtime::spawn;
 use ringway_wire::native::Config;
 
@@ -188,6 +190,53 @@ fn dropping_the_last_client_finishes_its_calls_and_closes_its_connections() {
         connection.echo(request);
         assert_eq!(begun.await.expect("no panic")?, "begun");
         server.until(|server| server.open_connections() == 0).await;
+        Ok(())
+    });
+}
+
+/// Counts how many have been dropped.
+struct CountDrop(Arc<AtomicUsize>);
+
+impl Drop for CountDrop {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_client_that_is_dropped_while_its_calls_wait_leaves_nothing_behind() {
+    run(async {
+        // It accepts connections and says nothing, so that calls wait for one.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("tcp://{}", silent.local_addr()?);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        for kind in 0..4 {
+            let held = Arc::new(CountDrop(Arc::clone(&dropped)));
+            let builder = Client::builder().address(&*url).connect_timeout(200 * MS);
+            let builder = builder.intercept(async move |call, next: NextCall| {
+                let _with_the_pool = &held;
+                next.run(call).await
+            });
+            let client = builder.build()?;
+            let call = match kind {
+                3 => echo(&client, "?").idempotent().hedge(),
+                _ => echo(&client, "?"),
+            };
+            let mut call = Box::pin(call);
+            assert!(poll_once(call.as_mut()).await.is_pending());
+            match kind {
+                0 => drop((call, client)),
+                1 => drop((client, call)),
+                _ => {
+                    drop(client);
+                    let status = call.await.expect_err("its client is gone");
+                    assert!(status.is_cancelled(), "{status:?}");
+                }
+            }
+            while dropped.load(Ordering::SeqCst) <= kind {
+                ringway_runtime::yield_now().await;
+            }
+        }
         Ok(())
     });
 }

@@ -12,6 +12,7 @@ use crate::metadata::Metadata;
 use crate::packed;
 use crate::status::{Code, Status};
 use crate::stream_table::Unread;
+use crate::waiters::HasErrands;
 
 impl State {
     /// How many calls have ended by it.
@@ -105,7 +106,8 @@ impl State {
                 Ok(()) | Err(Unread::NoReader) => 0,
                 Err(Unread::Full) => {
                     let why = "too many messages wait for their reader";
-                    self.lives.given_up(stream.slot(), Code::ResourceExhausted);
+                    let errands = self.streams.errands();
+                    self.lives.given_up(stream.slot(), Code::ResourceExhausted, errands);
                     self.streams.finish(stream, Err(Status::resource_exhausted(why)));
                     self.leave(stream);
                     self.machine.cancel(stream, Code::ResourceExhausted.number(), why);
@@ -129,7 +131,7 @@ impl State {
             let why = "too many messages wait for their reader";
             outcome = Err(Status::resource_exhausted(why));
         }
-        self.lives.ended(stream.slot(), outcome.as_ref().err());
+        self.lives.ended(stream.slot(), outcome.as_ref().err(), self.streams.errands());
         self.streams.finish(stream, outcome);
     }
 }

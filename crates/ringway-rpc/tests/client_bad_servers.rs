@@ -1,0 +1,105 @@
+//! Servers that do what ours never would: they cost their own calls, and not the core of the client.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_rpc::{Call, Client, Codec, Kind, Method};
+use ringway_runtime::{block_on, spawn};
+use ringway_wire::native::{Flags, FrameKind, Header, PREFACE, Settings, StreamId};
+
+static ECHO: Method = Method::new("test.Test/Echo", Kind::Unary);
+
+fn echo(client: &Client) -> Call<Bytes> {
+    client.unary(&ECHO, Codec::raw(), Codec::raw(), Bytes::from_static(b"?"))
+}
+
+/// Frames by hand.
+struct Peer(TcpStream);
+
+impl Peer {
+    fn accept(listener: &TcpListener) -> Self {
+        let (socket, _) = listener.accept().expect("a client");
+        let mut peer = Self(socket);
+        peer.0.read_exact(&mut [0; PREFACE.len()]).expect("the client's preface");
+        peer.0.write_all(&PREFACE).expect("it listens");
+        peer
+    }
+
+    fn write(&mut self, kind: FrameKind, flags: Flags, stream: StreamId, body: &[u8]) {
+        let len = body.len() as u32;
+        let header = Header { len, kind, flags, meta_len: 0, stream, aux: 0 };
+        let frame = [&header.encode()[..], body].concat();
+        let _gone = self.0.write_all(&frame);
+    }
+
+    fn settings(&mut self, max_streams: u32) {
+        let mut body = Vec::new();
+        Settings { max_streams, ..Settings::default() }.encode(&mut body);
+        self.write(FrameKind::Settings, Flags::NONE, StreamId::CONNECTION, &body);
+    }
+
+    /// The stream of the next request; `None` when the client has gone.
+    fn request(&mut self) -> Option<StreamId> {
+        loop {
+            let mut head = [0; 16];
+            self.0.read_exact(&mut head).ok()?;
+            let header = Header::decode(&head).expect("a good client");
+            self.0.read_exact(&mut vec![0; header.len as usize]).ok()?;
+            match header.kind {
+                FrameKind::Request => return Some(header.stream),
+                FrameKind::Settings if header.flags == Flags::NONE => {
+                    let (kind, stream) = (FrameKind::Settings, StreamId::CONNECTION);
+                    self.write(kind, Flags::ACK, stream, &[]);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Answers 256 calls and takes half as many from then on; answers the next one and takes as many as
+/// before; answers one more, and none that come then.
+fn takes_less_and_more_again(listener: &TcpListener) {
+    let mut peer = Peer::accept(listener);
+    peer.settings(256);
+    for (calls, then) in [(256, 128), (1, 128), (1, 256), (1, 256)] {
+        let held: Vec<_> = (0..calls).map_while(|_| peer.request()).collect();
+        peer.settings(then);
+        for stream in held {
+            peer.write(FrameKind::Response, Flags::END, stream, b"!");
+        }
+    }
+    while peer.request().is_some() {}
+}
+
+#[test]
+fn a_server_that_takes_less_and_more_again_does_not_hold_up_the_core() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("tcp://{}", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || takes_less_and_more_again(&listener));
+    let (ended, has_ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let test = async move {
+            let client = Client::builder().address(&*url).connections_max(1).build()?;
+            for calls in [256, 1, 1, 1] {
+                let calls: Vec<_> = (0..calls).map(|_| spawn(echo(&client))).collect();
+                for call in calls {
+                    assert_eq!(call.await.expect("no panic")?, "!");
+                }
+            }
+            let limit = Duration::from_millis(500);
+            let calls: Vec<_> = (0..200).map(|_| spawn(echo(&client).timeout(limit))).collect();
+            for call in calls {
+                let status = call.await.expect("no panic").expect_err("nobody answers");
+                assert!(status.is_deadline_exceeded(), "{status:?}");
+            }
+            Ok::<(), ringway_rpc::Status>(())
+        };
+        ended.send(block_on(test))
+    });
+    let outcome = has_ended.recv_timeout(Duration::from_secs(30)).expect("the core goes on");
+    outcome.expect("a core").expect("success");
+}

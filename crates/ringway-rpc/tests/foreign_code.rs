@@ -1,0 +1,267 @@
+//! Code of users that panics or comes back where it is least expected: it harms its own call, and no other.
+
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_rpc::{
+    Call, Client, Context, IncomingReply, NextCall, OutgoingCall, Server, ServerHandle, Sink,
+    Status, Streaming, service,
+};
+use ringway_runtime::{block_on, spawn, timeout, yield_now};
+
+#[service(package = "odd.v1", crate = "ringway_rpc")]
+trait Odd {
+    async fn say(&self, text: String) -> Result<String, Status>;
+    /// Waits until somebody says `go`.
+    async fn wait(&self, text: String) -> Result<String, Status>;
+    async fn chat(&self, texts: Streaming<Bytes>, echoes: Sink<Bytes>) -> Result<(), Status>;
+}
+
+/// Panics when it is dropped, with a payload that does the same.
+struct Angry;
+
+impl Drop for Angry {
+    fn drop(&mut self) {
+        std::panic::panic_any(StillAngry);
+    }
+}
+
+struct StillAngry;
+
+impl Drop for StillAngry {
+    fn drop(&mut self) {
+        panic!("a payload is dropped");
+    }
+}
+
+#[derive(Default)]
+struct OddOnes {
+    waiting: RefCell<Vec<Waker>>,
+    goes: Cell<bool>,
+}
+
+impl Odd for Rc<OddOnes> {
+    async fn say(&self, text: String) -> Result<String, Status> {
+        let context = Context::current().expect("a handler has a call");
+        match &*text {
+            "leave" => context.insert(Angry),
+            "leave twice" => {
+                context.insert(Angry);
+                context.insert((Angry, 2));
+            }
+            "leave and wait" => {
+                context.insert(Angry);
+                yield_now().await;
+            }
+            "panic" => std::panic::panic_any(StillAngry),
+            "panic late" => {
+                yield_now().await;
+                std::panic::panic_any(StillAngry);
+            }
+            "go" => {
+                self.goes.set(true);
+                self.waiting.take().into_iter().for_each(Waker::wake);
+            }
+            _ => {}
+        }
+        Ok(text)
+    }
+
+    async fn wait(&self, text: String) -> Result<String, Status> {
+        if text == "angry" {
+            Context::current().expect("a handler has a call").insert(Angry);
+        }
+        std::future::poll_fn(|cx| match self.goes.get() {
+            true => Poll::Ready(()),
+            false => {
+                self.waiting.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        Ok(text)
+    }
+
+    async fn chat(
+        &self,
+        mut texts: Streaming<Bytes>,
+        mut echoes: Sink<Bytes>,
+    ) -> Result<(), Status> {
+        while let Some(text) = texts.next().await? {
+            echoes.send(text).await?;
+        }
+        Ok(())
+    }
+}
+
+fn serve() -> ServerHandle {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let service = OddServer::per_core(|| Rc::new(OddOnes::default()));
+    server.service(service).start().expect("the server starts")
+}
+
+fn one_connection(server: &ServerHandle) -> Result<OddClient, Status> {
+    let builder = Client::builder().address(server.addresses()[0].clone());
+    Ok(OddClient::new(builder.connections_max(1).build()?))
+}
+
+#[test]
+fn values_and_panics_of_a_handler_end_no_other_call() {
+    let server = serve();
+    run(async move {
+        let client = one_connection(&server)?;
+        let other = spawn(client.wait("other".into()));
+        let mut panicked = 0;
+        for text in ["leave", "leave twice", "leave and wait", "panic", "panic late"] {
+            let outcome = client.say(text.into()).await;
+            match text.starts_with("panic") {
+                true => {
+                    panicked += 1;
+                    assert!(outcome.is_err_and(|status| status.is_internal()), "{text}");
+                }
+                false => assert_eq!(outcome?, text),
+            }
+        }
+        // Given up while it waits, with such a value in its context.
+        let mut given_up = Box::pin(client.wait("angry".into()));
+        assert!(poll_once(given_up.as_mut()).await.is_pending());
+        client.say("behind it".into()).await?;
+        drop(given_up);
+        client.say("go".into()).await?;
+        assert_eq!(other.await.expect("no panic")?, "other");
+        assert_eq!(server.net().stats().accepted, 1);
+        assert_eq!(server.stats().panicked, panicked);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_interceptor_that_panics_when_it_is_dropped_ends_its_own_call() {
+    async fn odd(call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
+        let _angry = call.metadata().get("angry").map(|_| Angry);
+        next.run(call).await
+    }
+    let server = serve();
+    let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
+    let builder = Client::builder().address(server.addresses()[0].clone()).intercept(odd);
+    let client = OddClient::new(builder.build().expect("an address"));
+    // Calls that begin on a core and go on, or are given up, on this thread.
+    let begin = |is_angry: bool| -> Call<String> {
+        let client = client.clone();
+        let begun = runtime.cores()[0].spawn(async move || {
+            let call = client.wait("text".into());
+            let mut call = if is_angry { call.metadata("angry", "yes") } else { call };
+            assert!(poll_once(Pin::new(&mut call)).await.is_pending());
+            call
+        });
+        begun.expect("it runs").wait().expect("no panic")
+    };
+    for _ in 0..3 {
+        drop(begin(true));
+        let call = begin(false);
+        client.say("go".into()).wait().expect("a reply");
+        assert_eq!(call.wait().expect("a reply"), "text");
+    }
+}
+
+/// A waker of an executor that looks at what it runs as soon as it is told to, and again when it has
+/// no use for the waker any more.
+struct Hasty {
+    client: OddClient,
+    looks: AtomicUsize,
+}
+
+impl Hasty {
+    /// Whatever it does with streams and calls finds nothing borrowed.
+    fn look(&self) {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let (mut sink, mut echoes) = self.client.chat();
+        let waker = Waker::noop();
+        let mut cx = TaskContext::from_waker(waker);
+        assert!(sink.try_send(Bytes::from_static(b"hasty")).is_ok());
+        assert!(Box::pin(echoes.next()).as_mut().poll(&mut cx).is_pending());
+        let mut call = self.client.say("hasty".into());
+        assert!(Pin::new(&mut call).poll(&mut cx).is_pending());
+    }
+}
+
+impl Wake for Hasty {
+    fn wake(self: Arc<Self>) {
+        self.look();
+    }
+}
+
+/// Looks when it is dropped as well.
+struct HastyAtTheEnd(Arc<Hasty>);
+
+impl Wake for HastyAtTheEnd {
+    fn wake(self: Arc<Self>) {
+        self.0.look();
+    }
+}
+
+impl Drop for HastyAtTheEnd {
+    fn drop(&mut self) {
+        self.0.look();
+    }
+}
+
+#[test]
+fn executors_that_come_back_at_once_find_nothing_borrowed() {
+    let server = serve();
+    run(async move {
+        let client = one_connection(&server)?;
+        client.say("connect".into()).await?;
+        let hasty = Arc::new(Hasty { client: client.clone(), looks: AtomicUsize::new(0) });
+        let waker = || Waker::from(Arc::new(HastyAtTheEnd(Arc::clone(&hasty))));
+        let looks = || hasty.looks.load(Ordering::SeqCst);
+
+        let (mut sink, mut echoes) = client.chat();
+        let mut replaced = 0;
+        for text in 0..4 {
+            // Two wakers, of which the second takes the place of the first.
+            for _ in 0..2 {
+                let waker = waker();
+                let mut cx = TaskContext::from_waker(&waker);
+                assert!(Box::pin(echoes.next()).as_mut().poll(&mut cx).is_pending());
+                replaced += 1;
+            }
+            sink.send(Bytes::from(text.to_string())).await?;
+            while looks() < replaced {
+                yield_now().await; // the reply wakes the second
+            }
+            assert_eq!(echoes.next().await?, Some(Bytes::from(text.to_string())));
+        }
+        let mut call = client.say("call".into());
+        for _ in 0..3 {
+            let waker = waker();
+            let mut cx = TaskContext::from_waker(&waker);
+            assert!(Pin::new(&mut call).poll(&mut cx).is_pending());
+        }
+        let before = looks();
+        while looks() == before {
+            yield_now().await; // the reply wakes the third
+        }
+        assert_eq!(call.await?, "call");
+        client.say("others go on".into()).await?;
+        assert_eq!(server.net().stats().accepted, 1);
+        Ok(())
+    });
+}
+
+async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let mut future = Some(future);
+    std::future::poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
+}
+
+fn run(test: impl Future<Output = Result<(), Status>> + 'static) {
+    let limit = Duration::from_secs(20);
+    let outcome = block_on(async move { timeout(limit, test).await });
+    outcome.expect("a core").expect("in time").expect("success");
+}
