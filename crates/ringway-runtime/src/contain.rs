@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 /// Runs foreign code. A panic of it is logged as one of `what`, and answered by `None`; nothing of
 /// it reaches the caller, not even by the destructor of its payload.
@@ -35,6 +36,12 @@ pub fn drop_each<T>(what: &str, values: impl IntoIterator<Item = T>) {
     for value in values {
         drop_contained(what, value);
     }
+}
+
+/// Wakes a task, perhaps one of another executor, whose waker is foreign code.
+#[inline]
+pub(crate) fn wake(waker: Waker) {
+    contain("a waker", || waker.wake());
 }
 
 /// What a panic said. Its payload is dropped, and may panic at that.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::contain;
+use crate::contain::wake;
 
 /// Makes a connected pair; both halves are `Send` if `T` is.
 pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
@@ -47,7 +47,7 @@ impl<T> Drop for Completer<T> {
         let waiting = slot.waker.take();
         drop(slot);
         if let Some(waker) = waiting {
-            contain("a waker", || waker.wake());
+            wake(waker);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Core, Timer};
-use crate::contain::contain;
+use crate::contain::{contain, wake};
 use crate::driver::Wait;
 use crate::limits;
 use crate::task::TaskToken;
@@ -172,9 +172,7 @@ impl Core {
         self.timers.borrow_mut().expire(self.now(), &mut |_, timer| fired.push(timer));
         for timer in fired.drain(..) {
             match timer {
-                Timer::Wake(waker) => {
-                    contain("a waker", || waker.wake());
-                }
+                Timer::Wake(waker) => wake(waker),
                 Timer::Socket(key) => self.on_socket_timer(key),
                 Timer::Accept(key) => self.resume_accept(key),
             }

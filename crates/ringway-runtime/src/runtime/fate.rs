@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::contain;
+use crate::contain::{contain, wake};
 use crate::park;
 
 /// How a core has ended although nobody had asked it to.
@@ -141,7 +141,7 @@ fn tell(mut state: MutexGuard<'_, State>) {
     let waiters = std::mem::take(&mut state.waiters);
     drop(state);
     for (_, waker) in waiters {
-        contain("a waker", || waker.wake());
+        wake(waker);
     }
 }
 

@@ -8,6 +8,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Turn, WaiterKey, WaiterList};
+use crate::contain::wake;
 
 /// A flag that is set once and wakes everybody who waits for it; cancelling a token cancels its
 /// children too.
@@ -84,7 +85,7 @@ impl CancellationToken {
     pub fn cancel(&self) {
         for node in Node::mark(self.node.clone()) {
             while let Some(waker) = node.release_front() {
-                waker.wake();
+                wake(waker);
             }
         }
     }

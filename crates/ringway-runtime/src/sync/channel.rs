@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::WaiterKey;
+use crate::contain::wake;
 pub use error::{SendError, TryRecvError, TrySendError};
 use state::State;
 
@@ -216,7 +217,7 @@ fn settle<T>(state: &RefCell<State<T>>) {
         state.borrow_mut().serve_next()
     }
     while let Some(waker) = serve_next(state) {
-        waker.wake();
+        wake(waker);
     }
 }
 

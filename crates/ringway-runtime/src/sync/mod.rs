@@ -27,6 +27,8 @@ mod semaphore;
 mod waiters;
 
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod testing;
 
 pub use cancel::{CancellationToken, Cancelled};

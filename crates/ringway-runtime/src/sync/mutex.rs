@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Turn, WaiterKey, WaiterList};
+use crate::contain::wake;
 
 /// A mutual exclusion between tasks of one core, fair in arrival order.
 ///
@@ -142,7 +143,7 @@ impl Drop for Unlock<'_> {
     fn drop(&mut self) {
         let next = self.0.borrow_mut().unlock();
         if let Some(waker) = next {
-            waker.wake();
+            wake(waker);
         }
     }
 }

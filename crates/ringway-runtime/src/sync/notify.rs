@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Turn, WaiterKey, WaiterList};
+use crate::contain::wake;
 
 /// Wakes tasks that wait for something to have changed.
 ///
@@ -65,7 +66,7 @@ impl Notify {
         state.permit |= first.is_none();
         drop(state);
         if let Some(waker) = first {
-            waker.wake();
+            wake(waker);
         }
     }
 
@@ -76,7 +77,7 @@ impl Notify {
         let limit = state.line.next_arrival();
         drop(state);
         while let Some(waker) = self.release_front(limit) {
-            waker.wake();
+            wake(waker);
         }
     }
 

@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::contain::wake;
+
 /// Makes a connected pair. The value is owned by the pair between `send` and receipt.
 ///
 /// ```
@@ -79,8 +81,9 @@ impl<T> Sender<T> {
         if self.is_closed() {
             return Poll::Ready(());
         }
-        let stale = self.slot.borrow_mut().sender_waker.replace(cx.waker().clone());
-        drop(stale); // after the borrow: dropping a waker may run foreign code
+        let waker = cx.waker().clone(); // foreign code, like the drop below: not under the borrow
+        let stale = self.slot.borrow_mut().sender_waker.replace(waker);
+        drop(stale);
         Poll::Pending
     }
 }
@@ -94,7 +97,7 @@ impl<T> Drop for Sender<T> {
         drop(slot);
         drop(stale);
         if let Some(waker) = waiting {
-            waker.wake();
+            wake(waker);
         }
     }
 }
@@ -122,7 +125,7 @@ impl<T> Receiver<T> {
         let waiting = slot.sender_waker.take();
         drop(slot);
         if let Some(waker) = waiting {
-            waker.wake();
+            wake(waker);
         }
     }
 }
@@ -136,7 +139,8 @@ impl<T> Future for Receiver<T> {
             Err(TryRecvError::Closed) => return Poll::Ready(Err(RecvError)),
             Err(TryRecvError::Empty) => {}
         }
-        let stale = self.slot.borrow_mut().receiver_waker.replace(cx.waker().clone());
+        let waker = cx.waker().clone();
+        let stale = self.slot.borrow_mut().receiver_waker.replace(waker);
         drop(stale);
         Poll::Pending
     }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Turn, WaiterKey, WaiterList};
+use crate::contain::wake;
 
 /// A fixed number of permits, lent in arrival order.
 ///
@@ -113,7 +114,7 @@ impl Semaphore {
     /// Wakes everybody whose turn has come.
     fn settle(&self) {
         while let Some(waker) = self.serve_next() {
-            waker.wake();
+            wake(waker);
         }
     }
 

@@ -64,6 +64,7 @@ impl WaiterList {
 
     /// Puts a waiter that wants `units` at the end of the line.
     pub(super) fn join(&mut self, units: u32, waker: &Waker) -> WaiterKey {
+        let waker = Some(waker.clone()); // first: a foreign one may panic
         let index = self.free_slot();
         let prev = std::mem::replace(&mut self.tail, index);
         match prev {
@@ -73,7 +74,6 @@ impl WaiterList {
         let standing = Standing::Waiting;
         let arrival = self.arrivals;
         self.arrivals += 1;
-        let waker = Some(waker.clone());
         self.slots[index as usize] = Slot { standing, units, arrival, prev, next: NIL, waker };
         WaiterKey(index)
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::{Run, TaskToken};
-use crate::contain::{contain, drop_contained};
+use crate::contain::{drop_contained, wake};
 use crate::core::try_with_current;
 
 /// Makes the two ends of a task's outcome.
@@ -88,7 +88,7 @@ impl<T> Join<T> {
 
     fn wake(&self) {
         if let Some(waiter) = self.waiter.take() {
-            contain("a waker", || waiter.wake());
+            wake(waiter);
         }
     }
 }

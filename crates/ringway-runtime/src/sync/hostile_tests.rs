@@ -1,0 +1,111 @@
+//! Wakers that panic, and call back into the primitive that wakes, clones or drops them: whoever else
+//! waits is served all the same.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
+use super::testing::Probe;
+use super::*;
+
+thread_local! {
+    /// What the hostile waker does to the primitive when it is woken and when it is dropped.
+    static CALL_BACK: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+struct Hostile;
+
+impl Hostile {
+    fn call_back() {
+        let call = CALL_BACK.with_borrow(Clone::clone);
+        if let Some(call) = call {
+            call();
+        }
+    }
+}
+
+impl Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        Self::call_back();
+        panic!("a hostile waker");
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        Self::call_back();
+    }
+}
+
+/// Lets a hostile waiter wait first and a fair one behind it, or beside it; `release` releases both.
+/// `again` is what the hostile one calls back with.
+fn check<F: Future + Unpin>(
+    wait: impl Fn() -> F,
+    release: impl FnOnce(),
+    again: impl Fn() + 'static,
+) {
+    let (mut hostile, mut fair, probe) = (wait(), wait(), Probe::new());
+    let mut poll_hostile = || {
+        let waker = Waker::from(Arc::new(Hostile));
+        Pin::new(&mut hostile).poll(&mut Context::from_waker(&waker)).is_pending()
+    };
+    assert!(poll_hostile());
+    assert!(probe.poll(&mut fair).is_pending());
+    CALL_BACK.set(Some(Rc::new(again)));
+    assert!(poll_hostile(), "another waker takes the place of the first, which is dropped");
+    release();
+    CALL_BACK.set(None);
+    assert_eq!(probe.wakes(), 1, "the one behind the hostile waiter");
+    assert!(probe.poll(&mut fair).is_ready());
+    drop(hostile);
+}
+
+#[test]
+fn a_hostile_waker_keeps_a_cancellation_from_nobody() {
+    let token = CancellationToken::new();
+    let (tokens, own) = (token.clone(), token.clone());
+    // A future of the token's own: those of `cancelled` borrow it.
+    let wait = move || {
+        let token = tokens.clone();
+        Box::pin(async move { token.cancelled().await })
+    };
+    let again = move || drop(Box::pin(own.child()));
+    check(wait, || token.cancel(), again);
+}
+
+#[test]
+fn a_hostile_waker_keeps_a_notification_from_nobody() {
+    let notify = Rc::new(Notify::new());
+    let (waits, own) = (notify.clone(), notify.clone());
+    let wait = move || {
+        let notify = waits.clone();
+        Box::pin(async move { notify.notified().await })
+    };
+    check(wait, || notify.notify_waiters(), move || drop(own.notified()));
+}
+
+#[test]
+fn a_hostile_waker_keeps_permits_from_nobody() {
+    let semaphore = Rc::new(Semaphore::new(2));
+    let both = semaphore.try_acquire(2).expect("nobody has any");
+    let (waits, own) = (semaphore.clone(), semaphore);
+    let wait = move || {
+        let semaphore = waits.clone();
+        Box::pin(async move { semaphore.acquire(1).await.is_ok() })
+    };
+    check(wait, || drop(both), move || drop(own.try_acquire(1)));
+}
+
+#[test]
+fn a_hostile_waker_keeps_the_end_of_a_channel_from_nobody() {
+    let (sender, receiver) = channel::bounded::<u8>(1);
+    let (waits, own) = (receiver.clone(), receiver.clone());
+    let wait = move || {
+        let receiver = waits.clone();
+        Box::pin(async move { receiver.recv().await })
+    };
+    check(wait, || drop(sender), move || assert!(own.is_empty()));
+}
