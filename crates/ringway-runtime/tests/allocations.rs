@@ -1,16 +1,19 @@
 //! In the steady state a message costs no allocation: not on a task, not in a callback, neither
-//! small nor large, on one connection or on many.
+//! small nor large, on one connection or on many. And cores that come and go leave no memory behind.
 
 mod common;
 
 use std::alloc::System;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
+use common::left::Held;
 use common::{block_on, connected_to, echo, in_child, listen};
 use ringway_runtime::io::{Incoming, Next, Stream, StreamLimits};
+use ringway_runtime::sim::SimConfig;
 use ringway_runtime::sync::Notify;
-use ringway_runtime::{Backend, spawn};
+use ringway_runtime::{Backend, Builder, Runtime, sleep, spawn, yield_now};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 /// Counts for the whole process, so each test measures in a process of its own.
@@ -43,6 +46,80 @@ fn messages_cost_no_allocation_on_epoll() {
     if in_child("messages_cost_no_allocation_on_epoll") {
         measure_all(Backend::Epoll);
     }
+}
+
+#[test]
+fn cores_that_come_and_go_leave_nothing_on_uring() {
+    if in_child("cores_that_come_and_go_leave_nothing_on_uring") {
+        come_and_go(Backend::Uring);
+    }
+}
+
+#[test]
+fn cores_that_come_and_go_leave_nothing_on_epoll() {
+    if in_child("cores_that_come_and_go_leave_nothing_on_epoll") {
+        come_and_go(Backend::Epoll);
+    }
+}
+
+/// Rounds before counting begins: what lives as long as the process is made then.
+const ROUNDS_WARM_UP: usize = 20;
+
+const ROUNDS: usize = 300;
+
+/// What the process may hold more after all rounds, none of which may leave even one byte.
+const BYTES_LEFT_MAX: usize = ROUNDS / 2;
+
+fn come_and_go(backend: Backend) {
+    for _ in 0..ROUNDS_WARM_UP {
+        come_and_go_once(backend);
+    }
+    let held = Held::now();
+    let before = (bytes_in_use(), address_space_pages());
+    for _ in 0..ROUNDS {
+        come_and_go_once(backend);
+    }
+    held.is_left().expect("descriptors, threads and cores as before");
+    let after = (bytes_in_use(), address_space_pages());
+    println!("{backend}: bytes, pages {before:?}, after {ROUNDS} rounds {after:?}");
+    assert!(after.0 <= before.0 + BYTES_LEFT_MAX, "{before:?}, {after:?}");
+    assert!(after.1 <= before.1 + ROUNDS / 2, "{before:?}, {after:?}");
+}
+
+/// A core on this thread, one on another, and one that is simulated, each with a connection, a task
+/// that waits, a timer, and work for the others.
+fn come_and_go_once(backend: Backend) {
+    let runtime = Runtime::builder().threads(1).backend(backend).start().expect("a runtime");
+    let other = runtime.cores()[0].clone();
+    let main = async move {
+        live().await;
+        other.spawn(live).expect("room").await.expect("no panic");
+    };
+    block_on(backend, main).expect("no core failed");
+    runtime.shutdown().expect("no core failed");
+    Builder::simulate(SimConfig::new(1), live()).expect("not stuck");
+}
+
+async fn live() {
+    let (client, server) = connected_to(&listen(), StreamLimits::default()).await;
+    drop(spawn(echo(server)));
+    common::exchange(&client, b"once").await;
+    drop(spawn(async move {
+        let _held = client;
+        sleep(Duration::from_secs(3_600)).await;
+    }));
+    yield_now().await;
+}
+
+fn bytes_in_use() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated - stats.bytes_deallocated
+}
+
+fn address_space_pages() -> usize {
+    let sizes = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
+    let first = sizes.split(' ').next().expect("Linux tells it");
+    first.parse().expect("a number")
 }
 
 fn measure_all(backend: Backend) {

@@ -80,7 +80,6 @@ pub(crate) fn block_on<F: Future + 'static>(backend: Backend, main: F) -> io::Re
 where
     F::Output: 'static,
 {
-    let _stay = Stay::begin();
     let builder = Builder::default().threads(1).backend(backend);
     let ended = builder.block_on(timeout(TEST_TIME_MAX, main))?;
     ended.map_err(io::Error::from)
