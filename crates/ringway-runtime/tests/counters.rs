@@ -5,9 +5,9 @@ mod common;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Driver, connected_to, echo, exchange, listen, pattern};
+use common::{Driver, connected_to, echo, exchange, in_child, listen, pattern};
 use ringway_runtime::io::StreamLimits;
-use ringway_runtime::{CoreCounters, CoreHandle, sleep, spawn};
+use ringway_runtime::{Builder, CoreCounters, CoreHandle, Runtime, sleep, spawn};
 
 on_every_driver!(
     messages_and_bytes_are_counted_on_both_sides,
@@ -87,4 +87,44 @@ async fn small_pieces_of_a_turn_leave_in_one_send(_: Driver) {
     assert_eq!(got[3_996..], 999_u32.to_be_bytes());
     assert_eq!(after.sends - before.sends, 1);
     assert_eq!(after.bytes_sent - before.bytes_sent, 4_000);
+}
+
+/// Far more than it takes until a core has slept shortly and spins.
+const ROUNDS_MAX: u32 = 1_000_000;
+
+#[test]
+fn a_core_beside_another_one_spins_while_there_are_cpus_for_both() {
+    if !in_child("a_core_beside_another_one_spins_while_there_are_cpus_for_both") {
+        return;
+    }
+    let cpus = std::thread::available_parallelism().expect("Linux tells it").get();
+    if cpus < 2 {
+        return;
+    }
+    let start = |threads| Runtime::builder().threads(threads).start().expect("a runtime");
+    // A long budget, so that the sleeps of a busy machine are short beside it.
+    let spins = |other: &Runtime, rounds: u32| {
+        let other = other.cores()[0].clone();
+        let main = async move {
+            let spun = || {
+                let counters = CoreHandle::current().counters();
+                counters.spin_hits + counters.spin_misses
+            };
+            let mut round = 0;
+            while spun() == 0 && round < rounds {
+                round += 1;
+                other.spawn(async || ()).expect("room").await.expect("no panic");
+            }
+            spun()
+        };
+        // All CPUs are named, and one core is started.
+        let builder = Builder::default().spin(Duration::from_millis(10));
+        builder.block_on(main).expect("a core")
+    };
+    let one = start(1);
+    assert!(spins(&one, ROUNDS_MAX) > 0, "two cores on {cpus} CPUs");
+    let others = start(cpus - 1);
+    assert_eq!(spins(&one, 1_000), 0, "{} cores on {cpus} CPUs", cpus + 1);
+    drop(others);
+    assert!(spins(&one, ROUNDS_MAX) > 0, "two cores again");
 }
