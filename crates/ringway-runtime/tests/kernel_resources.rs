@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::rc::Rc;
 
-use common::{block_on, in_child, listen};
+use common::{Stay, block_on, in_child, listen};
 use ringway_runtime::{Backend, CoreHandle, spawn_blocking};
 use socket2::SockRef;
 
@@ -74,6 +74,7 @@ fn kernel_workers() -> usize {
 /// place back.
 #[test]
 fn rings_leave_nothing_on_their_thread() {
+    let _stay = Stay::begin();
     let describe = || {
         let described =
             block_on(Backend::Uring, async { CoreHandle::current().backend().to_owned() });
