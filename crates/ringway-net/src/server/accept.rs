@@ -63,7 +63,8 @@ impl Door {
     }
 
     /// Who was connected by the kernel has been promised service: closing the listener on them would
-    /// reset their connections. So nobody else is let in, and then all of them are taken.
+    /// reset their connections. So nobody else is let in, all of them are taken, and only then
+    /// whoever comes is refused.
     async fn let_in_who_is_here(&self, context: &Rc<CoreContext>) {
         if let Some(path) = &self.path {
             path.remove();
@@ -71,7 +72,7 @@ impl Door {
         let let_in = |socket: SockRef<'_>| {
             self.kind.keep_others_out(&socket)?;
             take_all(&socket, |taken| admit(context, taken.into(), self.kind));
-            Ok(())
+            self.kind.refuse_others(&socket)
         };
         if let Err(error) = self.listener.with_socket(let_in) {
             tracing::debug!(%error, "a listener is closed without a look at who waits there");
@@ -87,13 +88,21 @@ impl Door {
 }
 
 impl Kind {
-    /// Lets nobody else into the kernel's queue. An internet socket drops SYNs from now on: a client
-    /// repeats them after a second, and then finds whoever listens there, or nobody.
+    /// Lets nobody else into the kernel's queue. A Unix socket refuses them. An internet socket drops
+    /// their SYNs, which they repeat after a second: it cannot refuse anybody and keep its queue.
     fn keep_others_out(self, socket: &SockRef<'_>) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         match self.unix {
             true => socket.shutdown(Shutdown::Read),
             false => socket.attach_filter(&no_syn()),
+        }
+    }
+
+    /// Ends the listening, before the descriptor is closed. It would reset whoever is in the queue.
+    fn refuse_others(self, socket: &SockRef<'_>) -> io::Result<()> {
+        match self.unix {
+            true => Ok(()),
+            false => socket.shutdown(Shutdown::Read),
         }
     }
 }

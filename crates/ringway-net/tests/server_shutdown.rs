@@ -1,0 +1,252 @@
+//! The end of a server that something stands in the way of: cores that are behind, handlers that do
+//! not give them back, programs that are slow to say farewell, clients that come at the last moment.
+
+mod server_support;
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringway_net::{Address, Connection, Server, ServerHandle};
+use server_support::{
+    BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server, socket_addr,
+};
+
+/// What a handler waits for, with its core: it goes on when the sender is dropped.
+type Gate = Arc<Mutex<mpsc::Receiver<()>>>;
+
+fn gate() -> (mpsc::Sender<()>, Gate) {
+    let (hold, wait) = mpsc::channel();
+    (hold, Arc::new(Mutex::new(wait)))
+}
+
+/// Keeps the calling core until the gate's sender is dropped.
+fn wait_at(gate: &Gate) {
+    let _no_message_ever_comes = gate.lock().expect("no panic").recv();
+}
+
+/// Echoes, and says "bye" at the end; a message that begins with `!` keeps the core at the gate.
+fn held_by(
+    gate: &Gate,
+    tell: &mpsc::Sender<()>,
+) -> impl AsyncFn(Connection) -> ringway_net::Result + Clone + Send + 'static {
+    let (gate, tell) = (Arc::clone(gate), tell.clone());
+    async move |mut conn: Connection| {
+        while let Some(view) = conn.recv().await? {
+            if view.starts_with(b"!") {
+                tell.send(()).expect("a listener");
+                wait_at(&gate);
+            }
+            conn.send(view);
+        }
+        conn.write(b"bye");
+        Ok(())
+    }
+}
+
+/// Sends messages to the core of a connection that is no more, until it takes none.
+fn fill_mailbox(handle: &ServerHandle, core: u64) {
+    let nobody = ringway_net::ConnectionId::from(core << 52);
+    let refused = (0..).find_map(|_| handle.sessions().send(nobody, "x").err());
+    assert!(refused.expect("some time").is_limit());
+}
+
+#[test]
+fn a_core_that_takes_no_message_any_more_drains_all_the_same() {
+    for backend in BACKENDS {
+        let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
+        let handle = server(backend).threads(1).start(held_by(&gate, &tell));
+        let handle = handle.expect("the server starts");
+        let (mut idle, mut busy) = (connect(&handle), connect(&handle));
+        round_trip(&idle, b"open");
+        busy.write_all(b"!").expect("written");
+        told.recv_timeout(LIMIT).expect("the core is kept");
+        fill_mailbox(&handle, 0);
+        handle.shutdown();
+        drop(hold);
+        for (client, expected) in [(&mut idle, "bye"), (&mut busy, "!bye")] {
+            let mut heard = String::new();
+            client.read_to_string(&mut heard).expect("an end in order");
+            assert!(heard.ends_with(expected), "{heard:?}");
+        }
+        handle.wait().expect("an end in order");
+    }
+}
+
+#[test]
+fn a_connection_that_another_core_cannot_take_stays_where_it_came() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("spread.sock");
+    let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
+    let server = Server::bind(Address::Unix(path.clone())).expect("a free path").threads(2);
+    let handle = server.start(held_by(&gate, &tell)).expect("the server starts");
+    // One listener spreads over two cores: it gives the first connection away.
+    let mut there = UnixStream::connect(&path).expect("connected");
+    round_trip(&there, b"there");
+    assert_eq!(handle.stats().handed_off, 1);
+    there.write_all(b"!").expect("written");
+    told.recv_timeout(LIMIT).expect("the other core is kept");
+    fill_mailbox(&handle, 1);
+    let here: Vec<_> = (0..4).map(|_| UnixStream::connect(&path).expect("connected")).collect();
+    for client in &here {
+        client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+        round_trip(client, b"served");
+    }
+    assert_eq!((handle.stats().handed_off, handle.stats().refused), (1, 0));
+    drop((hold, here, there));
+    end(&handle);
+}
+
+#[test]
+fn a_drain_may_take_for_ever_and_does_not_if_nothing_is_left() {
+    let server = server(BACKENDS[0]).drain_deadline(Duration::MAX);
+    let handle = server.start(echo).expect("the server starts");
+    let client = connect(&handle);
+    round_trip(&client, b"open");
+    handle.shutdown();
+    assert!(is_closed(&client));
+    drop(client);
+    handle.wait().expect("an end in order");
+    let handle = self::server(BACKENDS[0]).drain_delay(Duration::MAX);
+    let handle = handle.start(echo).expect("the server starts");
+    handle.shutdown();
+    round_trip(connect(&handle), b"the delay never ends");
+    handle.abort();
+    handle.wait().expect("an end all the same");
+}
+
+#[test]
+fn a_farewell_that_takes_long_holds_up_neither_the_drain_nor_an_abort() {
+    for aborts in [false, true] {
+        let (hold, gate) = gate();
+        let (tell, told) = mpsc::channel();
+        let farewell = move || {
+            tell.send(()).expect("a listener");
+            wait_at(&gate);
+        };
+        let server = server(BACKENDS[0]).on_shutdown(farewell).drain_deadline(LIMIT * 10);
+        let handle = server.start(echo).expect("the server starts");
+        let client = connect(&handle);
+        round_trip(&client, b"open");
+        handle.shutdown();
+        told.recv_timeout(LIMIT).expect("it is being said");
+        let began = Instant::now();
+        if aborts {
+            handle.abort();
+            handle.wait().expect("an end all the same");
+        }
+        assert!(is_closed(&client), "told while the farewell is still being said");
+        drop((hold, client));
+        handle.wait().expect("an end in order");
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_handler_that_keeps_its_core_is_left_behind_with_an_error() {
+    let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
+    let handle = server(BACKENDS[0]).threads(1).start(held_by(&gate, &tell));
+    let handle = handle.expect("the server starts");
+    let mut client = connect(&handle);
+    client.write_all(b"!").expect("written");
+    told.recv_timeout(LIMIT).expect("the core is kept");
+    handle.abort();
+    let error = handle.wait().expect_err("it has not ended wholly");
+    assert!(error.is_timeout() && error.to_string().contains("keeps the thread"), "{error}");
+    drop(hold);
+    client.read_to_end(&mut Vec::new()).expect("its core ends when it can");
+}
+
+/// One client after the other: connects, asks, reads the answer, closes; until nobody listens.
+struct Clients {
+    asked: usize,
+    answered: usize,
+    /// What the others met with, unless they were so slow to ask that a server may have given up.
+    unanswered: Vec<String>,
+}
+
+/// A client that takes longer from its connect to its question has no right to an answer any more.
+const SLOW: Duration = Duration::from_millis(250);
+
+fn keep_asking<C: Read + Write>(connect: impl Fn() -> io::Result<C>) -> Clients {
+    let mut clients = Clients { asked: 0, answered: 0, unanswered: Vec::new() };
+    while let Ok(mut client) = connect() {
+        let connected = Instant::now();
+        let asked = client.write_all(b"?");
+        if connected.elapsed() > SLOW {
+            continue;
+        }
+        clients.asked += 1;
+        match (asked, client.read(&mut [0; 8])) {
+            (Ok(()), Ok(1)) => clients.answered += 1,
+            (asked, read) => clients.unanswered.push(format!("{asked:?}, {read:?}")),
+        }
+    }
+    clients
+}
+
+/// Answers one question, a drain or not.
+async fn answer(mut conn: Connection) -> ringway_net::Result {
+    if let Some(view) = conn.recv().await? {
+        conn.send(view);
+    }
+    Ok(())
+}
+
+#[test]
+fn whoever_has_connected_is_answered_whenever_the_server_shuts_down() {
+    const ROUNDS: usize = 80;
+    let directory = tempfile::tempdir().expect("a directory");
+    for (unix, threads) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
+        let (mut asked, mut unanswered) = (0, Vec::new());
+        for round in 0..ROUNDS {
+            let path = directory.path().join(format!("{threads}-{round}.sock"));
+            let address = match unix {
+                true => Address::Unix(path.clone()),
+                false => "tcp://127.0.0.1:0".parse().expect("an address"),
+            };
+            let server = Server::bind(address).expect("free").threads(threads);
+            let handle = server.start(answer).expect("the server starts");
+            let clients = match unix {
+                true => thread::spawn(move || keep_asking(|| UnixStream::connect(&path))),
+                false => {
+                    let address = socket_addr(&handle.addresses()[0]);
+                    thread::spawn(move || keep_asking(|| TcpStream::connect(address)))
+                }
+            };
+            eventually("some are served", || handle.stats().accepted > 3);
+            handle.shutdown();
+            handle.wait().expect("an end in order");
+            let clients = clients.join().expect("no panic");
+            asked += clients.asked;
+            unanswered.extend(clients.unanswered);
+        }
+        assert!(unanswered.is_empty(), "unix {unix}, {threads} cores, of {asked}: {unanswered:?}");
+    }
+}
+
+#[test]
+fn whoever_connects_while_the_cores_are_starting_is_served() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for round in 0..20 {
+        let path = directory.path().join(format!("{round}.sock"));
+        let at = path.clone();
+        let client = thread::spawn(move || {
+            let connected = loop {
+                match UnixStream::connect(&at) {
+                    Ok(connected) => break connected,
+                    Err(_not_yet) => thread::yield_now(),
+                }
+            };
+            connected.set_read_timeout(Some(LIMIT)).expect("a socket option");
+            round_trip(&connected, b"first");
+        });
+        let server = Server::bind(Address::Unix(path)).expect("a free path").threads(4);
+        let handle = server.start(echo).expect("the server starts");
+        client.join().expect("served");
+        end(&handle);
+    }
+}
