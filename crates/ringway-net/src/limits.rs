@@ -62,6 +62,10 @@ pub(crate) const HANDSHAKE_DRAIN_WAIT: Duration = Duration::from_secs(1);
 /// state or one request to somebody near.
 pub(crate) const FAREWELL_WAIT: Duration = Duration::from_secs(1);
 
+/// How long clients whose handshake with the kernel is half done have to finish it when a listener is about
+/// to close: a round trip within a data centre.
+pub(crate) const LAST_CONNECTS_WAIT: Duration = Duration::from_millis(2);
+
 /// Connections that a listener takes from the kernel before it closes: all of the queue, which the
 /// kernel bounds by `somaxconn`, usually 4,096.
 pub(crate) const LAST_ACCEPTS_MAX: usize = 65_536;

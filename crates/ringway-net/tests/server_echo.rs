@@ -3,11 +3,12 @@
 mod server_support;
 
 use std::io::{Read, Write};
-use std::net::{Ipv6Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-use ringway_net::{Address, Datagram, Responder, Server};
-use server_support::{BACKENDS, LIMIT, connect, connect_to, echo, end, server, socket_addr};
+use ringway_net::{Address, Connection, Datagram, Responder, Server, ServerHandle};
+use server_support::{BACKENDS, LIMIT, connect, connect_to, echo, end, eventually, round_trip};
+use server_support::{server, socket_addr};
 
 /// Sends more than any buffer holds, half-closes, and reads it all back meanwhile.
 fn exchange<C: Read + Send>(
@@ -79,6 +80,51 @@ fn a_stale_unix_file_is_replaced_and_a_live_one_is_not() {
 }
 
 #[test]
+fn a_unix_path_goes_from_one_server_to_the_next() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("handed-on.sock");
+        let wants_more = async |conn: Connection| {
+            conn.receive_while_draining(true);
+            echo(conn).await
+        };
+        let at = || Server::bind(Address::Unix(path.clone())).map(|server| server.threads(1));
+        let old = at().expect("a free path").backend(backend);
+        let old = old.start(wants_more).expect("the server starts");
+        let busy = UnixStream::connect(&path).expect("connected");
+        round_trip(&busy, b"the old one");
+        assert!(at().expect_err("somebody listens there").is_address());
+        old.shutdown();
+        eventually("the path is given back", || !path.exists());
+        let new = at().expect("given back").backend(backend);
+        let early = UnixStream::connect(&path).expect("it waits until the server starts");
+        round_trip(&busy, b"the old one still drains");
+        let new = new.start(echo).expect("the server starts");
+        drop(busy);
+        old.wait().expect("an end in order");
+        round_trip(&early, b"the new one");
+        round_trip(UnixStream::connect(&path).expect("connected"), b"the new one");
+        drop(early);
+        end(&new);
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn a_path_that_was_bound_and_never_served_is_given_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("unused.sock");
+    let unused = Server::bind(Address::Unix(path.clone())).expect("a free path");
+    assert!(Server::bind(Address::Unix(path.clone())).is_err(), "it is taken");
+    drop(unused);
+    assert!(!path.exists());
+    let unserved = Server::bind(Address::Unix(path.clone())).expect("a free path");
+    let without = unserved.and_bind("udp://127.0.0.1:0").expect("a free port").threads(1);
+    assert!(without.start(echo).is_err(), "nobody handles datagrams");
+    assert!(!path.exists());
+}
+
+#[test]
 fn ipv6_echoes_where_the_machine_has_it() {
     if let Err(error) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
         return eprintln!("skipped: ::1 cannot be bound here: {error}");
@@ -146,6 +192,129 @@ fn a_panic_for_one_datagram_leaves_the_next_one_served() {
     assert_eq!(client.recv(&mut echoed).expect("an echo"), 4);
     assert_eq!(handle.stats().handler_panics, 1);
     end(&handle);
+}
+
+#[test]
+fn a_panic_before_the_first_wait_of_a_datagrams_handler_costs_that_datagram() {
+    fn handle(
+        datagram: Datagram,
+        responder: Responder,
+    ) -> impl Future<Output = ringway_net::Result> {
+        assert_ne!(&*datagram, b"panic", "as the test asked for");
+        async move {
+            responder.send(datagram.into_view());
+            Ok(())
+        }
+    }
+    let server = Server::bind("udp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.on_datagram(handle).start(echo).expect("the server starts");
+    let client = udp_client(&server);
+    for _ in 0..2 {
+        client.send(b"panic").expect("sent");
+        client.send(b"next").expect("sent");
+        let mut echoed = [0; 8];
+        assert_eq!(client.recv(&mut echoed).expect("an echo"), 4);
+    }
+    assert_eq!(server.stats().handler_panics, 2);
+    end(&server);
+}
+
+/// A socket whose peer is the server's first address.
+fn udp_client(handle: &ServerHandle) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+    client.connect(socket_addr(&handle.addresses()[0])).expect("an address");
+    client
+}
+
+#[test]
+fn datagrams_that_come_before_the_start_are_handled() {
+    for backend in BACKENDS {
+        let server = Server::bind("udp://127.0.0.1:0").expect("a free port").threads(2);
+        let address = socket_addr(&server.addresses()[0]);
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+        for number in 0..10u8 {
+            client.send_to(&[number], address).expect("sent");
+        }
+        let answer = async |datagram: Datagram, responder: Responder| {
+            responder.send(datagram.into_view());
+            Ok(())
+        };
+        let handle = server.backend(backend).on_datagram(answer).start(echo);
+        let handle = handle.expect("the server starts");
+        for number in 0..10u8 {
+            let mut echoed = [0; 8];
+            let (len, from) = client.recv_from(&mut echoed).expect("an echo");
+            assert_eq!((&echoed[..len], from), (&[number][..], address));
+        }
+        end(&handle);
+    }
+}
+
+#[test]
+fn every_address_of_a_name_is_served() {
+    let server = Server::bind("tcp://localhost:0").expect("a free port").threads(1);
+    let handle = server.start(echo).expect("the server starts");
+    let port = handle.addresses()[0].port().expect("a port");
+    let mut served = 0;
+    for address in ("localhost", port).to_socket_addrs().expect("a name") {
+        // The name may stand for an address that this machine does not have.
+        if TcpListener::bind((address.ip(), 0)).is_ok() {
+            round_trip(connect_to(address), b"served");
+            served += 1;
+        }
+    }
+    assert!(served > 0);
+    end(&handle);
+}
+
+#[test]
+fn addresses_that_overlap_get_ports_of_their_own_and_others_share_one() {
+    let has_v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    let cases = [
+        ("tcp://0.0.0.0:0", "tcp://127.0.0.1:0", false),
+        ("tcp://127.0.0.1:0", "tcp://0.0.0.0:0", false),
+        ("tcp://127.0.0.1:0", "tls://127.0.0.1:0", false),
+        ("tcp://localhost:0", "tcp://127.0.0.1:0", false),
+        ("udp://0.0.0.0:0", "udp://127.0.0.1:0", false),
+        ("tcp://127.0.0.1:0", "tcp://127.0.0.2:0", true),
+        ("tcp://127.0.0.1:0", "udp://0.0.0.0:0", true),
+        ("tcp://[::]:0", "tcp://[::1]:0", false),
+        ("tcp://[::]:0", "tcp://127.0.0.1:0", true),
+        ("tcp://[::]:0", "tcp://0.0.0.0:0", true),
+        ("tcp://0.0.0.0:0", "tcp://[::]:0", true),
+        ("udp://[::]:0", "udp://0.0.0.0:0", true),
+    ];
+    for (one, other, shares) in cases {
+        if !has_v6 && one.contains('[') | other.contains('[') {
+            continue;
+        }
+        let both = Server::bind(one).and_then(|server| server.and_bind(other));
+        let both = both.unwrap_or_else(|error| panic!("{one} and {other}: {error}")).addresses();
+        assert_eq!(both[0].port() == both[1].port(), shares, "{both:?}");
+    }
+}
+
+#[test]
+fn a_wildcard_of_ipv6_leaves_ipv4_to_whoever_is_named_for_it() {
+    if let Err(error) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
+        return eprintln!("skipped: ::1 cannot be bound here: {error}");
+    }
+    let server =
+        Server::bind("tcp://[::]:0").and_then(|server| server.and_bind("tcp://127.0.0.1:0"));
+    let handle = server.expect("free ports").threads(1).start(echo).expect("the server starts");
+    let port = handle.addresses()[0].port().expect("a port");
+    round_trip(connect_to((Ipv6Addr::LOCALHOST, port).into()), b"by IPv6");
+    round_trip(connect_to(([127, 0, 0, 1], port).into()), b"by IPv4");
+    TcpStream::connect(SocketAddr::from(([127, 0, 0, 2], port)))
+        .expect_err("IPv4 is served where it was named");
+    end(&handle);
+    let both = Server::bind("tcp://[::]:0").expect("a free port").threads(1).start(echo);
+    let both = both.expect("the server starts");
+    let port = both.addresses()[0].port().expect("a port");
+    round_trip(connect_to(([127, 0, 0, 2], port).into()), b"alone it takes both");
+    end(&both);
 }
 
 #[test]

@@ -8,8 +8,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, Error, Result};
-use server_support::{BACKENDS, connect, connect_from, echo, end, eventually, is_closed};
-use server_support::{round_trip, server};
+use server_support::{
+    BACKENDS, LIMIT, connect, connect_from, connect_with_small_buffer, echo, end,
+};
+use server_support::{eventually, is_closed, round_trip, server};
 
 #[test]
 fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
@@ -102,6 +104,79 @@ fn connections_of_one_address_have_a_maximum_of_their_own() {
         assert_eq!(handle.stats().refused, 1);
         end(&handle);
     }
+}
+
+/// More than the kernel takes for a peer with a small buffer, and less than a send queue holds.
+const ANSWER: usize = 12 << 20;
+
+/// Answers the first bytes at length and is done, which it tells.
+fn answers_at_length(
+    tell: &mpsc::Sender<()>,
+) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
+    let tell = tell.clone();
+    async move |mut conn: Connection| {
+        if conn.recv().await?.is_some() {
+            conn.write(&vec![5; ANSWER]);
+            tell.send(()).expect("a listener");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_connection_counts_for_as_long_as_its_descriptor_is_open() {
+    for backend in BACKENDS {
+        let (tell, done) = mpsc::channel();
+        let server = server(backend).connections_max(2);
+        let handle = server.start(answers_at_length(&tell)).expect("the server starts");
+        let mut held = [connect_with_small_buffer(&handle), connect_with_small_buffer(&handle)];
+        for client in &mut held {
+            client.write_all(b"?").expect("written");
+            done.recv_timeout(LIMIT).expect("its handler is done");
+        }
+        assert!(is_closed(&connect(&handle)), "both are still being sent to");
+        let stats = handle.stats();
+        assert_eq!((stats.open, stats.peak, stats.refused), (2, 2, 1), "{stats:?}");
+        for mut client in held {
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).expect("an end in order");
+            assert_eq!(answer.len(), ANSWER);
+        }
+        eventually("both have gone", || handle.stats().open == 0);
+        end(&handle);
+    }
+}
+
+#[test]
+fn a_drain_waits_for_what_is_queued_for_connections_without_a_handler() {
+    for backend in BACKENDS {
+        let (tell, done) = mpsc::channel();
+        let handle = server(backend).start(answers_at_length(&tell)).expect("the server starts");
+        let (mut client, idle) = (connect_with_small_buffer(&handle), connect(&handle));
+        client.write_all(b"?").expect("written");
+        done.recv_timeout(LIMIT).expect("its handler is done");
+        handle.shutdown();
+        assert!(is_closed(&idle), "the server drains");
+        drop(idle);
+        eventually("the other is still being sent to", || handle.stats().open == 1);
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).expect("an end in order");
+        assert_eq!(answer.len(), ANSWER);
+        drop(client);
+        handle.wait().expect("an end in order");
+    }
+}
+
+#[test]
+fn a_panic_before_the_handlers_first_wait_costs_its_connection() {
+    fn serve(conn: Connection) -> impl Future<Output = Result> {
+        assert!(conn.limits().idle_timeout.is_some(), "as the test asked for");
+        echo(conn)
+    }
+    let handle = server(BACKENDS[0]).start(serve).expect("the server starts");
+    assert!(is_closed(&connect(&handle)));
+    eventually("it is counted", || handle.stats().handler_panics == 1);
+    end(&handle);
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, Shutdown};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_runtime::io::Listener;
-use ringway_runtime::{spawn_named, yield_now};
+use ringway_runtime::{sleep, spawn_named, yield_now};
 use socket2::{SockFilter, SockRef, Socket};
 
 use super::arrival::Arrival;
@@ -16,7 +17,7 @@ use super::handshakes::shake_hands;
 use super::seldom::Seldom;
 use super::shared::{Permit, Refusal};
 use super::unix_path::UnixPath;
-use super::until::{at_once, until};
+use super::until::until;
 use crate::limits;
 use crate::transport::Transport;
 
@@ -69,20 +70,36 @@ impl Door {
         if let Some(path) = &self.path {
             path.remove();
         }
+        let troubled = |error: io::Error| {
+            tracing::debug!(%error, "a listener is closed without a look at who waits there");
+        };
+        if let Err(error) = self.listener.with_socket(|socket| self.kind.keep_others_out(&socket)) {
+            return troubled(error);
+        }
+        if !self.kind.unix {
+            // Those who are half in come in, or do not.
+            let settled = sleep(limits::LAST_CONNECTS_WAIT);
+            self.admit_while(context, settled).await;
+        }
         let let_in = |socket: SockRef<'_>| {
-            self.kind.keep_others_out(&socket)?;
             take_all(&socket, |taken| admit(context, taken.into(), self.kind));
             self.kind.refuse_others(&socket)
         };
-        if let Err(error) = self.listener.with_socket(let_in) {
-            tracing::debug!(%error, "a listener is closed without a look at who waits there");
-        }
+        self.listener.with_socket(let_in).unwrap_or_else(troubled);
         // The listener's own accepts may have been faster; what they took comes within a turn.
         for _ in 0..limits::LAST_ACCEPT_TURNS {
-            while let Some(Ok(accepted)) = at_once(self.listener.accept()).await {
-                admit(context, accepted.into(), self.kind);
+            self.admit_while(context, yield_now()).await;
+        }
+    }
+
+    /// Lets in who comes until `end`.
+    async fn admit_while(&self, context: &Rc<CoreContext>, end: impl Future<Output = ()>) {
+        let mut end = pin!(end);
+        while let Some(accepted) = until(end.as_mut(), self.listener.accept()).await {
+            match accepted {
+                Ok(accepted) => admit(context, accepted.into(), self.kind),
+                Err(_told_again_by_the_last_look) => return end.await,
             }
-            yield_now().await;
         }
     }
 }

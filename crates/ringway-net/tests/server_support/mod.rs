@@ -56,6 +56,16 @@ pub(crate) fn connect_from(ip: [u8; 4], handle: &ServerHandle) -> TcpStream {
     socket.into()
 }
 
+/// The same with a receive buffer that takes little ahead of its reader.
+pub(crate) fn connect_with_small_buffer(handle: &ServerHandle) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(16 * 1024).expect("a socket option");
+    socket.connect(&socket_addr(&handle.addresses()[0]).into()).expect("connected");
+    socket.set_read_timeout(Some(LIMIT)).expect("a socket option");
+    socket.set_write_timeout(Some(LIMIT)).expect("a socket option");
+    socket.into()
+}
+
 /// Sends `bytes` and reads as many back.
 pub(crate) fn round_trip(mut client: impl Read + Write, bytes: &[u8]) {
     client.write_all(bytes).expect("written");
