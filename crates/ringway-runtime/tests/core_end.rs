@@ -378,6 +378,27 @@ fn fail_half_way(backend: Backend) {
 }
 
 #[test]
+fn cores_of_one_runtime_are_alike() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    if !in_child("cores_of_one_runtime_are_alike") {
+        return;
+    }
+    let before = Held::now();
+    let limit = getrlimit(Resource::Nofile);
+    // With some room there are descriptors for a ring of the first core and none for the last one's.
+    for room in 0..24 {
+        let current = Some((before.descriptors + 1 + room) as u64);
+        setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("lower");
+        let started = Runtime::builder().threads(3).backend(Backend::Auto).start();
+        setrlimit(Resource::Nofile, limit).expect("as before");
+        let Ok(runtime) = started else { continue };
+        let backends: Vec<_> = runtime.cores().iter().map(CoreHandle::backend).collect();
+        assert!(backends.iter().all(|backend| *backend == backends[0]), "{room}: {backends:?}");
+    }
+    before.is_left().expect("nothing is left");
+}
+
+#[test]
 fn a_borrowed_thread_goes_back_to_its_cpus() {
     use ringway_runtime::affinity::CoreSet;
     let _stay = Stay::begin();

@@ -3,12 +3,10 @@
 use std::fmt;
 use std::io;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::fate::Fate;
-use super::start::{CoreConfig, CoreThread};
-use super::{CoreHandle, Runtime, start};
+use super::start::{CoreConfig, Cores};
+use super::{Runtime, start};
 use crate::affinity::{self, CoreSet, Pinned};
 use crate::core;
 use crate::driver::sim::SimConfig;
@@ -19,7 +17,8 @@ use crate::watchdog::Watchdog;
 /// Which interface of the kernel the cores use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// io_uring; epoll, with a logged reason, where that is refused.
+    /// io_uring; epoll, with a logged reason, where that is refused. All cores of a runtime have the
+    /// same.
     #[default]
     Auto,
     /// io_uring or an error.
@@ -157,24 +156,15 @@ impl Builder {
     /// [`Backend::Uring`], out of descriptors, threads or memory.
     pub fn start(self) -> io::Result<Runtime> {
         note_the_process();
-        let fate = Arc::new(Fate::default());
-        // Dropped by an error, these end the cores that had started.
-        let mut threads = Vec::new();
-        for pin in self.pins()? {
-            let config = CoreConfig { pin, backend: self.backend, spin: self.spin };
-            threads.push(CoreThread::start(config, threads.len(), &fate)?);
+        let pins = self.pins()?;
+        let start = |backend| Cores::start(&pins, backend, self.spin);
+        let mut cores = start(self.backend)?;
+        if self.backend == Backend::Auto && !cores.are_alike() {
+            tracing::warn!("not every core could have io_uring; falling back to epoll for all");
+            drop(cores);
+            cores = start(Backend::Epoll)?;
         }
-        let mut handles = Vec::new();
-        for thread in &mut threads {
-            handles.push(thread.started()?);
-        }
-        let shared = handles.iter().map(CoreHandle::shared).collect();
-        Ok(Runtime {
-            cores: handles.into(),
-            threads: threads.into_iter().map(CoreThread::into_inner).collect(),
-            fate,
-            _watchdog: Watchdog::start(shared, self.stall_threshold),
-        })
+        Ok(cores.into_runtime(self.stall_threshold))
     }
 
     /// Makes the calling thread a core until `main` has ended, and tells its result. Further cores

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::fate::{Cause, Fate};
-use super::{Backend, CoreHandle};
+use super::{Backend, CoreHandle, Runtime};
 use crate::affinity::{CoreId, pin_current_thread};
 use crate::contain::{drop_contained, panic_message};
 use crate::core::{self, Core, CoreShared};
@@ -18,6 +18,7 @@ use crate::driver::sim::{Sim, SimConfig};
 use crate::driver::uring::Uring;
 use crate::limits;
 use crate::sys::Pools;
+use crate::watchdog::Watchdog;
 
 /// What one core is made with.
 #[derive(Clone, Copy)]
@@ -27,15 +28,57 @@ pub(super) struct CoreConfig {
     pub(super) spin: Duration,
 }
 
+/// Cores that have started. Dropping them, as an error does, ends them again.
+pub(super) struct Cores {
+    threads: Vec<CoreThread>,
+    handles: Vec<CoreHandle>,
+    fate: Arc<Fate>,
+}
+
+impl Cores {
+    /// Starts one core for each of `pins`; they are at work when this returns.
+    pub(super) fn start(
+        pins: &[Option<CoreId>],
+        backend: Backend,
+        spin: Duration,
+    ) -> io::Result<Self> {
+        let mut cores = Self { threads: Vec::new(), handles: Vec::new(), fate: Arc::default() };
+        for (number, &pin) in pins.iter().enumerate() {
+            let config = CoreConfig { pin, backend, spin };
+            cores.threads.push(CoreThread::start(config, number, &cores.fate)?);
+        }
+        for thread in &mut cores.threads {
+            cores.handles.push(thread.started()?);
+        }
+        Ok(cores)
+    }
+
+    /// Whether all use the same interface of the kernel.
+    pub(super) fn are_alike(&self) -> bool {
+        let interface = |core: &CoreHandle| core.backend().split(' ').next().map(str::to_owned);
+        self.handles.windows(2).all(|pair| interface(&pair[0]) == interface(&pair[1]))
+    }
+
+    pub(super) fn into_runtime(self, stall_threshold: Duration) -> Runtime {
+        let shared = self.handles.iter().map(CoreHandle::shared).collect();
+        Runtime {
+            cores: self.handles.into(),
+            threads: self.threads.into_iter().map(CoreThread::into_inner).collect(),
+            fate: self.fate,
+            _watchdog: Watchdog::start(shared, stall_threshold),
+        }
+    }
+}
+
 /// A thread that is becoming a core. Dropping it ends that core again.
-pub(super) struct CoreThread {
+struct CoreThread {
     thread: Option<thread::JoinHandle<()>>,
     started: mpsc::Receiver<io::Result<CoreHandle>>,
     handle: Option<CoreHandle>,
 }
 
 impl CoreThread {
-    pub(super) fn start(config: CoreConfig, number: usize, fate: &Arc<Fate>) -> io::Result<Self> {
+    fn start(config: CoreConfig, number: usize, fate: &Arc<Fate>) -> io::Result<Self> {
         let (tell, started) = mpsc::sync_channel(1);
         let its = Arc::clone(fate);
         let body = move || {
@@ -58,7 +101,7 @@ impl CoreThread {
     }
 
     /// Waits until the core is at work.
-    pub(super) fn started(&mut self) -> io::Result<CoreHandle> {
+    fn started(&mut self) -> io::Result<CoreHandle> {
         let told = self.started.recv();
         let told =
             told.unwrap_or_else(|_| Err(io::Error::other("a core ended while it was starting")));
@@ -66,7 +109,7 @@ impl CoreThread {
         told
     }
 
-    pub(super) fn into_inner(mut self) -> thread::JoinHandle<()> {
+    fn into_inner(mut self) -> thread::JoinHandle<()> {
         self.thread.take().expect("present until it is taken or dropped")
     }
 }
