@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ringway_rpc::{Sink, Status, Streaming, service};
 use serde::{Deserialize, Serialize};
 
-use crate::payload::Pattern;
+use crate::payload::{Composer, Pattern, Run};
 
 /// Methods of every kind that give back what they were given.
 #[service(package = "ringway.bench", crate = "ringway_rpc")]
@@ -44,6 +44,11 @@ pub(crate) struct Flood {
     /// How many; none means without end.
     #[serde(default)]
     pub(crate) count: Option<u64>,
+    /// What its messages are named after, beside their sequence.
+    #[serde(default)]
+    pub(crate) run: u32,
+    #[serde(default)]
+    pub(crate) lane: u32,
 }
 
 /// Who is to be greeted.
@@ -103,13 +108,16 @@ impl Echo for EchoService {
     }
 
     async fn flood(&self, request: Flood, mut messages: Sink<Bytes>) -> Result<(), Status> {
-        let Flood { size, count } = request;
+        let Flood { size, count, run, lane } = request;
         if size > FLOOD_BYTES_MAX {
             let why = format!("size {size} is more than {FLOOD_BYTES_MAX} bytes a message");
             return Err(Status::invalid_argument(why));
         }
+        let series = self.pattern.of_run(Run(run));
+        let mut composer = Composer::new(self.pattern);
         for sequence in 0..count.unwrap_or(u64::MAX) {
-            messages.send(flood_message(self.pattern, sequence, size)).await?;
+            let message = series.message(lane, sequence, size as usize);
+            messages.send(composer.compose(&message)).await?;
         }
         Ok(())
     }
@@ -120,11 +128,6 @@ impl Echo for EchoService {
         }
         Ok(Greeted { text: format!("Hello, {}!", request.name) })
     }
-}
-
-/// What message `sequence` of a flood consists of.
-pub(crate) fn flood_message(pattern: Pattern, sequence: u64, size: u32) -> Bytes {
-    Bytes::from_static(pattern.bytes(0, sequence, size as usize))
 }
 
 /// What a slow handler takes.

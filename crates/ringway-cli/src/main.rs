@@ -19,16 +19,16 @@ mod progress;
 mod repeats;
 mod report;
 mod serve;
+mod stderr;
 
 use std::error::Error;
-use std::io::Write;
 use std::process::ExitCode;
 
 use args::Config;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
-        eprintln!("ringway: {error}");
+        stderr::complain(error);
         ExitCode::FAILURE
     })
 }
@@ -44,9 +44,8 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
         Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
         Ok(Config::Call(config)) => call::run(config),
         Ok(Config::Bench(config)) => {
-            let report = bench::run(&config, &allowed)?;
-            std::io::stdout().write_all(report.render(config.format).as_bytes())?;
-            Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            let is_clean = bench::run(&config, &allowed, &mut std::io::stdout())?;
+            Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Ok(Config::Tether(config)) => Err(process::become_command(&config).into()),
     }

@@ -81,6 +81,14 @@ impl Progress {
         }
     }
 
+    /// Removes the bar until it is drawn anew, so that something else may be written where it stood.
+    pub(crate) fn clear(&mut self) {
+        if self.is_terminal {
+            _ = write!(self.out, "{CLEAR_LINE}");
+            _ = self.out.flush();
+        }
+    }
+
     /// Removes the bar; all steps are done.
     pub(crate) fn finish(mut self) {
         let seconds = self.started.elapsed().as_secs_f64();

@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -154,6 +155,74 @@ fn a_wrong_or_failed_reply_fails_the_run() {
     assert!(warning.contains("is wrong from byte"), "{warning}");
 }
 
+/// Gives the reply of another request where it has one that fits.
+struct Mixing {
+    asked: Mutex<Vec<Bytes>>,
+    /// The request whose bytes are the reply, given all that were asked before and the one to answer.
+    choose: fn(&[Bytes], &Bytes) -> Option<Bytes>,
+}
+
+impl Liar for Mixing {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
+        if request.is_empty() {
+            return Ok(request);
+        }
+        let mut asked = self.asked.lock().expect("nobody panics");
+        let reply = (self.choose)(&asked, &request);
+        asked.push(request.clone());
+        Ok(reply.unwrap_or(request))
+    }
+}
+
+/// How many replies of the last of `runs` benches are found wrong where `choose` mixes them up.
+fn mixed_up(words: &str, runs: usize, choose: fn(&[Bytes], &Bytes) -> Option<Bytes>) -> (u64, u64) {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let service = LiarServer::new(Mixing { asked: Mutex::default(), choose });
+    let server = server.service(service).start().expect("starts");
+    let address = &server.addresses()[0];
+    let words =
+        format!("bench rpc --addr {address} {words} --warmup 0 -d 0.02 --repeat 1 --format json");
+    let ended = (0..runs).map(|_| run(&words)).last().expect("at least one");
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report}"));
+    let row = &report["rows"][0];
+    (number(&row["errors_by_kind"]["mismatched"]), number(&row["verified"]))
+}
+
+#[test]
+fn a_reply_to_another_request_of_the_same_connection_is_found() {
+    for size in [1, 2, 8, 16, 47, 5000, 100_000] {
+        let (mismatched, verified) =
+            mixed_up(&format!("-c 1 -s {size}"), 1, |asked, _| asked.last().cloned());
+        assert!(verified > 1, "{size} bytes");
+        assert_eq!(mismatched, verified - 1, "{size} bytes: all but the first are wrong");
+    }
+}
+
+#[test]
+fn a_reply_to_the_same_request_of_another_connection_is_found() {
+    for size in [16, 47, 5000] {
+        // A name is the sequence in eight bytes, and then the lane in four.
+        let (mismatched, verified) = mixed_up(&format!("-c 2 -s {size}"), 1, |asked, request| {
+            let of_other = |one: &&Bytes| one[..8] == request[..8] && one[8..12] != request[8..12];
+            asked.iter().find(of_other).cloned()
+        });
+        assert!(mismatched > 0 && verified > mismatched, "{size} bytes: {mismatched}, {verified}");
+    }
+}
+
+#[test]
+fn a_reply_to_the_same_request_of_another_run_is_found() {
+    for size in [16, 47, 5000] {
+        let (mismatched, verified) = mixed_up(&format!("-c 1 -s {size}"), 2, |asked, request| {
+            let of_other =
+                |one: &&Bytes| one[..12] == request[..12] && one[12..16] != request[12..16];
+            asked.iter().find(of_other).cloned()
+        });
+        assert!(mismatched > 0 && verified >= mismatched, "{size} bytes: {mismatched}, {verified}");
+    }
+}
+
 /// Takes its time, and so cannot keep up.
 struct Slow;
 
@@ -232,15 +301,55 @@ fn nobody_listening_is_an_error_that_is_counted() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free.local_addr().expect("bound");
     drop(free);
-    let row = single_row(&format!("pingpong --addr tcp://{address} -c 2 -s 64"), 1);
-    assert_eq!(row["errors_by_kind"]["refused"], 2);
+    for suite in ["pingpong", "rpc", "rpc --rate 100", "stream", "stream --one-way"] {
+        let row = single_row(&format!("{suite} --addr tcp://{address} -c 2 -s 64"), 1);
+        assert_eq!(row["errors_by_kind"]["refused"], 2, "{suite}: {row}");
+        assert_eq!(row["errors"], 2, "{suite}: {row}");
+    }
+}
+
+/// The server takes one connection for the first row and none for the second.
+#[test]
+fn a_row_without_connections_leaves_the_others_as_they_are() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(LiarServer::new(Leaving::default())).start().expect("starts");
+    let address = &server.addresses()[0];
+    let ended =
+        run(&format!("bench rpc --addr {address} -c 1,2 -s 47 -d 0.1 --warmup 0 --repeat 1"));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    let errors: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("error:")).collect();
+    assert_eq!(errors.len(), 1, "{}", ended.out);
+    assert!(errors[0].ends_with(": 2 other"), "two connections were refused: {errors:?}");
+    assert!(ended.out.contains("no more connections"), "{}", ended.out);
+}
+
+/// Answers the first connection, and then refuses every call.
+#[derive(Default)]
+struct Leaving(AtomicU32);
+
+impl Liar for Leaving {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
+        if request.is_empty() && self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Err(Status::permission_denied("no more connections"));
+        }
+        Ok(request)
+    }
+}
+
+#[test]
+fn a_server_with_a_name_instead_of_a_path_is_measured() {
+    let name = format!("unix://@ringway-bench-{}", std::process::id());
+    let server = Ringway::start(&format!("serve echo --listen {name} --cores 0"));
+    assert!(server.line().starts_with("listening on "));
+    let row = single_row(&format!("pingpong --addr {name} -c 2 -s 64"), 0);
+    assert_eq!(row["parameters"]["transport"], "unix");
 }
 
 #[test]
 fn the_table_is_for_people() {
     let ended = run("bench pingpong -c 1 -s 16384 -d 0.1 --warmup 0 --repeat 1");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
-    for part in ["muduo (2 vCPU VM)", "payloads compared, all right", "pinned to"] {
+    for part in ["muduo", "payloads compared, all right", "pinned to"] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
 }

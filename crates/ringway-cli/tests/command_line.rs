@@ -35,6 +35,16 @@ fn wrong_arguments_end_with_status_2_and_a_message_on_standard_error() {
     }
 }
 
+/// As behind `2>&1 | head`, when that has read enough.
+#[test]
+fn a_closed_standard_error_is_no_reason_to_panic() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let words = ["call", "tcp://127.0.0.1:1", "Some/Method", "--timeout", "50ms"];
+    let status = ringway(&words).stderr(writer).status().expect("the binary under test starts");
+    assert_eq!(status.code(), Some(1));
+}
+
 #[test]
 fn a_tether_becomes_its_command() {
     let parent = std::process::id().to_string();

@@ -1,5 +1,6 @@
 //! The client of the rpc suite: so many calls in flight on each connection, each reply compared.
 
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -14,25 +15,27 @@ use super::outcome::CoreOutcome;
 use super::score::Score;
 use crate::args::RpcMode;
 use crate::echo_service::EchoClient;
-use crate::payload::Pattern;
+use crate::payload::{Composer, Message, Series};
 
 /// Calls over the connections of `part`, `depth` at a time on each, with `size` bytes.
 pub(super) async fn run(
     part: Part,
-    pattern: Pattern,
+    series: Series,
     size: usize,
     mode: RpcMode,
     depth: u32,
 ) -> io::Result<CoreOutcome> {
     let score = Score::new();
     let mut lanes = Vec::new();
-    let connected = dial(&part).await?;
+    let connected = dial(&part, &score).await;
     part.wait_for_all(1).await;
+    let composer = Rc::new(RefCell::new(Composer::new(series.pattern())));
     for (number, client) in connected {
         for lane in 0..depth {
             let caller = Caller {
                 client: client.clone(),
-                pattern,
+                series,
+                composer: Rc::clone(&composer),
                 size,
                 lane: number.wrapping_mul(depth).wrapping_add(lane),
             };
@@ -45,9 +48,11 @@ pub(super) async fn run(
 /// One call at a time.
 pub(super) struct Caller {
     pub(super) client: EchoClient,
-    pub(super) pattern: Pattern,
+    pub(super) series: Series,
+    /// The core's.
+    pub(super) composer: Rc<RefCell<Composer>>,
     pub(super) size: usize,
-    /// What its payloads depend on, beside their sequence.
+    /// What its payloads are named after, beside their run and sequence.
     pub(super) lane: u32,
 }
 
@@ -58,11 +63,11 @@ impl Caller {
             if score.is_over() {
                 return;
             }
-            let expected = self.pattern.bytes(self.lane, sequence, self.size);
-            match self.call(mode, expected).await {
+            let message = self.series.message(self.lane, sequence, self.size);
+            match self.call(mode, &message).await {
                 Ok(reply) => {
                     let now = Instant::now();
-                    if score.check(expected, &reply) {
+                    if score.check(&message, &reply) {
                         score.add(1);
                         score.time(begun, now);
                     }
@@ -74,14 +79,16 @@ impl Caller {
         }
     }
 
-    /// A call, or a stream of one message each way, that gives back `payload`.
+    /// The bytes of `message` in one piece.
     #[inline]
-    pub(super) async fn call(
-        &self,
-        mode: RpcMode,
-        payload: &'static [u8],
-    ) -> Result<Bytes, Status> {
-        let payload = Bytes::from_static(payload);
+    pub(super) fn compose(&self, message: &Message) -> Bytes {
+        self.composer.borrow_mut().compose(message)
+    }
+
+    /// A call, or a stream of one message each way, that gives back `message`.
+    #[inline]
+    pub(super) async fn call(&self, mode: RpcMode, message: &Message) -> Result<Bytes, Status> {
+        let payload = self.compose(message);
         match mode {
             RpcMode::Unary => self.client.say(payload).await,
             RpcMode::ClientStream => {

@@ -20,7 +20,11 @@ use crate::report::Errors;
 pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
     let (_, rest) = uri.as_str().split_once("://").expect("checked when it was parsed");
     if uri.scheme() == Scheme::Unix {
-        return SockAddr::unix(rest);
+        return match rest.strip_prefix('@') {
+            // A name without a file is one that begins with a zero byte.
+            Some(name) => SockAddr::unix(format!("\0{name}")),
+            None => SockAddr::unix(rest),
+        };
     }
     let mut found = rest.to_socket_addrs()?;
     let address = found.next().ok_or_else(|| io::Error::other("the name has no address"))?;

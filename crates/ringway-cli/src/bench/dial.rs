@@ -1,29 +1,44 @@
 //! RPC clients of one connection each, connected before the clock starts.
 
-use std::io;
-
 use bytes::Bytes;
-use ringway_rpc::Client;
-use ringway_runtime::timeout;
+use ringway_rpc::{Client, Status};
+use ringway_runtime::sync::Semaphore;
+use ringway_runtime::{spawn, timeout};
 
 use super::engine::Part;
+use super::score::Score;
+use crate::args::Uri;
 use crate::echo_service::EchoClient;
 use crate::limits;
 
-/// A client for each connection of `part`, with the connection's number.
-///
-/// # Errors
-/// A connection that is not up within [`limits::CONNECT_MAX`].
-pub(super) async fn dial(part: &Part) -> io::Result<Vec<(u32, EchoClient)>> {
-    let mut clients = Vec::with_capacity(part.connections.len());
-    for number in part.connections.clone() {
-        let client = Client::builder().address(part.uri.as_str()).connections_max(1).build();
-        let client = EchoClient::new(client.map_err(io::Error::other)?);
-        // A client connects with its first call.
-        let first = timeout(limits::CONNECT_MAX, client.say(Bytes::new())).await;
-        let first = first.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
-        first.map_err(io::Error::other)?;
-        clients.push((number, client));
+/// A client for each connection of `part`, with the connection's number. A connection that is not up within
+/// [`limits::CONNECT_MAX`] is an error of the run, and the others are measured without it.
+pub(super) async fn dial(part: &Part, score: &Score) -> Vec<(u32, EchoClient)> {
+    let at_once = Semaphore::new(limits::CONNECTS_AT_ONCE);
+    let attempts: Vec<_> = part
+        .connections
+        .clone()
+        .map(|number| {
+            let (at_once, uri) = (at_once.clone(), part.uri.clone());
+            (number, spawn(async move { connect(&at_once, &uri).await }))
+        })
+        .collect();
+    let mut clients = Vec::with_capacity(attempts.len());
+    for (number, attempt) in attempts {
+        match attempt.await.unwrap_or_else(|lost| Err(lost.into())) {
+            Ok(client) => clients.push((number, client)),
+            Err(status) => score.unconnected(&status),
+        }
     }
-    Ok(clients)
+    clients
+}
+
+async fn connect(at_once: &Semaphore, uri: &Uri) -> Result<EchoClient, Status> {
+    let _permit =
+        at_once.acquire(1).await.map_err(|closed| Status::internal(closed.to_string()))?;
+    let client = Client::builder().address(uri.as_str()).connections_max(1).build()?;
+    let client = EchoClient::new(client);
+    // A client connects with its first call.
+    timeout(limits::CONNECT_MAX, client.say(Bytes::new())).await??;
+    Ok(client)
 }

@@ -17,6 +17,7 @@ use super::server::{Server, Usage};
 use crate::args::{BenchConfig, RunLength, Uri};
 use crate::cores;
 use crate::limits;
+use crate::process::ProcessError;
 use crate::progress::Progress;
 
 /// What one core of the client is to do.
@@ -30,8 +31,8 @@ pub(super) struct Part {
     pub(super) connections: Range<u32>,
     pub(super) length: RunLength,
     gate: Arc<Gate>,
-    /// Present on the core that reads the server's costs.
-    server: Option<Arc<Mutex<ServerCosts>>>,
+    /// Present on the one core that reads what is known of whole processes.
+    costs: Option<Arc<Mutex<ProcessCosts>>>,
 }
 
 /// Where cores wait for each other.
@@ -40,10 +41,14 @@ struct Gate {
     arrived: AtomicU32,
 }
 
-struct ServerCosts {
+/// What the two processes had used before the measured interval and after it.
+struct ProcessCosts {
     server: Server,
     before: Usage,
     after: Usage,
+    /// Allocations of the client, on all its cores.
+    allocations_before: u64,
+    allocations_after: u64,
 }
 
 /// What a run leaves behind.
@@ -74,8 +79,7 @@ where
         connect::resolve(&uri).map_err(|error| format!("cannot resolve {uri}: {error}"))?;
     let placement = &config.placement.client;
     let runtime = cores::builder(placement, config.backend, config.client_spin)?.start()?;
-    let costs = ServerCosts { server, before: Usage::default(), after: Usage::default() };
-    let costs = Arc::new(Mutex::new(costs));
+    let costs = Arc::new(Mutex::new(ProcessCosts::new(server)));
     let (sender, outcomes) = mpsc::channel();
     let count = u32::try_from(runtime.cores().len())?.min(connections);
     let gate = Arc::new(Gate { expected: count, arrived: AtomicU32::new(0) });
@@ -87,7 +91,7 @@ where
             connections: share(connections, index, count),
             length: config.length,
             gate: Arc::clone(&gate),
-            server: (index == 0).then(|| Arc::clone(&costs)),
+            costs: (index == 0).then(|| Arc::clone(&costs)),
         };
         let (client, sender) = (client.clone(), sender.clone());
         // Its outcome comes through the channel, on which the progress bar can wait.
@@ -102,7 +106,9 @@ where
     runtime.shutdown()?;
     let costs = Arc::into_inner(costs).ok_or("a core of the client did not end")?;
     let costs = costs.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let outcome = CoreOutcome::merge(cores, |count| costs.after.since(costs.before, count));
+    let allocated = costs.allocations_after - costs.allocations_before;
+    let server = |operations| costs.after.since(costs.before, operations);
+    let outcome = CoreOutcome::merge(cores, server, allocated);
     Ok(Ran { outcome, server: costs.server, counters })
 }
 
@@ -140,24 +146,41 @@ impl Part {
         }
     }
 
-    /// Notes what the server has used before the clock starts. It blocks the core, so that what the server
+    /// Notes what the processes have used before the clock starts. It blocks the core, so that what the server
     /// is doing meanwhile is hardly anything.
-    pub(super) fn read_server_before(&self) -> io::Result<()> {
-        self.read_server(|costs, usage| costs.before = usage)
+    pub(super) fn read_costs_before(&self) -> io::Result<()> {
+        self.with_costs(|costs| {
+            costs.before = costs.server.usage()?;
+            costs.allocations_before = crate::allocations::count();
+            Ok(())
+        })
     }
 
-    /// Notes what the server has used once the clock has stopped.
-    pub(super) fn read_server_after(&self) -> io::Result<()> {
-        self.read_server(|costs, usage| costs.after = usage)
+    /// Notes what they have used once the clock has stopped.
+    pub(super) fn read_costs_after(&self) -> io::Result<()> {
+        self.with_costs(|costs| {
+            costs.allocations_after = crate::allocations::count();
+            costs.after = costs.server.usage()?;
+            Ok(())
+        })
     }
 
-    fn read_server(&self, keep: impl FnOnce(&mut ServerCosts, Usage)) -> io::Result<()> {
-        if let Some(costs) = &self.server {
-            let mut costs = costs.lock().unwrap_or_else(PoisonError::into_inner);
-            let usage = costs.server.usage().map_err(io::Error::other)?;
-            keep(&mut costs, usage);
-        }
-        Ok(())
+    fn with_costs(
+        &self,
+        read: impl FnOnce(&mut ProcessCosts) -> Result<(), ProcessError>,
+    ) -> io::Result<()> {
+        let Some(costs) = &self.costs else {
+            return Ok(());
+        };
+        let mut costs = costs.lock().unwrap_or_else(PoisonError::into_inner);
+        read(&mut costs).map_err(io::Error::other)
+    }
+}
+
+impl ProcessCosts {
+    fn new(server: Server) -> Self {
+        let (before, after) = (Usage::default(), Usage::default());
+        Self { server, before, after, allocations_before: 0, allocations_after: 0 }
     }
 }
 

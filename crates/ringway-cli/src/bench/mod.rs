@@ -16,52 +16,63 @@ mod server;
 mod streams;
 
 use std::error::Error;
+use std::io::Write;
 use std::time::Duration;
 
 use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
-use crate::payload::{MESSAGE_HEADER_BYTES, Pattern};
+use crate::payload::{Pattern, Run};
 use crate::process::{PeerClientRun, PeerJob, PeerResult, Peers};
 use crate::progress::Progress;
-use crate::report::{Cost, Errors, Report};
+use crate::report::{Cost, Errors, Printer, Report};
+use crate::stderr;
 use outcome::{Latency, Outcome};
 use plan::{Client, Contender, Program, Setting, Workload};
 use server::Server;
 
 pub(crate) use descriptors::raise_limit;
 
-/// Runs every suite of `config` on a process that may use the cores `allowed`.
+/// Runs every suite of `config` on a process that may use the cores `allowed`, prints the report to `out`, and
+/// tells whether it is without an error.
 ///
 /// # Errors
-/// A server that does not start or ends early, a core that is refused, too few descriptors. Failed
-/// operations are no errors here: the rows count them.
-pub(crate) fn run(config: &BenchConfig, allowed: &Cores) -> Result<Report, Box<dyn Error>> {
+/// A server that does not start or ends early, a core that is refused, too few descriptors. The rows measured
+/// before are printed. Failed operations are no errors here: the rows count them.
+pub(crate) fn run(
+    config: &BenchConfig,
+    allowed: &Cores,
+    out: &mut dyn Write,
+) -> Result<bool, Box<dyn Error>> {
     let settings = plan::settings(config);
-    let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
-    descriptors::ensure(most)?;
-    let peers = match config.peers {
-        true => Some(Peers::prepare(|text| eprintln!("{text}"))?),
-        false => None,
-    };
-    let message_bytes = settings.iter().map(|setting| setting.size as usize).max().unwrap_or(0);
-    let runs: usize = settings.iter().map(|setting| setting.contenders.len()).sum();
-    let mut bench = Bench {
-        config,
-        peers,
-        pattern: Pattern::new(message_bytes + MESSAGE_HEADER_BYTES),
-        environment: Environment::read(allowed, &config.placement),
-        progress: Progress::on_stderr(
-            runs * config.length.repeat as usize,
-            config.length.warmup + config.length.measured + RUN_OVERHEAD,
-        ),
-    };
+    let mut bench = Bench::prepare(config, allowed, &settings)?;
+    let mut printer = Printer::new(config.format, out);
     let mut rows = Vec::new();
+    let mut failure = None;
     for setting in &settings {
-        rows.extend(rows::rows(setting, &bench.run(setting)?));
+        match bench.run(setting) {
+            Ok(runs) => {
+                let measured = rows::rows(setting, &runs);
+                bench.progress.clear();
+                printer.add(&measured)?;
+                rows.extend(measured);
+            }
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
     }
-    bench.progress.finish();
-    Ok(Report { environment: bench.environment, rows })
+    match failure {
+        None => bench.progress.finish(),
+        Some(_) => bench.progress.clear(),
+    }
+    let why = failure.as_ref().map(ToString::to_string);
+    let report = Report { environment: bench.environment, rows, failure: why };
+    if !report.rows.is_empty() {
+        printer.finish(&report)?;
+    }
+    failure.map_or(Ok(report.is_clean()), Err)
 }
 
 /// What all runs share.
@@ -73,7 +84,32 @@ struct Bench<'a> {
     progress: Progress,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    fn prepare(
+        config: &'a BenchConfig,
+        allowed: &Cores,
+        settings: &[Setting],
+    ) -> Result<Self, Box<dyn Error>> {
+        let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
+        descriptors::ensure(most)?;
+        let peers = match config.peers {
+            true => Some(Peers::prepare(|text| stderr::say(text))?),
+            false => None,
+        };
+        let message_bytes = settings.iter().map(|setting| setting.size as usize).max().unwrap_or(0);
+        let runs: usize = settings.iter().map(|setting| setting.contenders.len()).sum();
+        Ok(Self {
+            config,
+            peers,
+            pattern: Pattern::new(message_bytes),
+            environment: Environment::read(allowed, &config.placement),
+            progress: Progress::on_stderr(
+                runs * config.length.repeat as usize,
+                config.length.warmup + config.length.measured + RUN_OVERHEAD,
+            ),
+        })
+    }
+
     /// All runs of a setting: every contender once, then every contender again.
     fn run(&mut self, setting: &Setting) -> Result<Vec<Vec<Outcome>>, Box<dyn Error>> {
         let mut runs = vec![Vec::new(); setting.contenders.len()];
@@ -133,11 +169,12 @@ impl Bench<'_> {
         contender: &Contender,
         server: Server,
     ) -> Result<Outcome, Box<dyn Error>> {
-        let (config, size, pattern) = (self.config, setting.size as usize, self.pattern);
+        let (config, size) = (self.config, setting.size as usize);
+        let series = self.pattern.of_run(Run::fresh());
         let (progress, connections) = (&mut self.progress, setting.connections);
         let engine::Ran { mut outcome, server, counters } = match setting.workload {
             Workload::PingPong => engine::run(config, connections, server, progress, move |part| {
-                pingpong::play(part, pattern, size)
+                pingpong::play(part, series, size)
             }),
             Workload::Receive(mode) => {
                 engine::run(config, connections, server, progress, move |part| {
@@ -146,22 +183,22 @@ impl Bench<'_> {
             }
             Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { depth } }) => {
                 engine::run(config, connections, server, progress, move |part| {
-                    calls::run(part, pattern, size, mode, depth)
+                    calls::run(part, series, size, mode, depth)
                 })
             }
             Workload::Rpc(RpcLoad { mode, pace: Pace::Open { rate, slow_percent } }) => {
                 engine::run(config, connections, server, progress, move |part| {
-                    open_loop::run(part, pattern, size, mode, open_loop::Due { rate, slow_percent })
+                    open_loop::run(part, series, size, mode, open_loop::Due { rate, slow_percent })
                 })
             }
             Workload::Stream(StreamLoad::Echo { frames, window }) => {
                 engine::run(config, connections, server, progress, move |part| {
-                    streams::echo(part, pattern, size, frames, window)
+                    streams::echo(part, series, size, frames, window)
                 })
             }
             Workload::Stream(StreamLoad::OneWay) => {
                 engine::run(config, connections, server, progress, move |part| {
-                    streams::one_way(part, pattern, size)
+                    streams::one_way(part, series, size)
                 })
             }
         }?;

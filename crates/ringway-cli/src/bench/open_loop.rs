@@ -13,7 +13,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ringway_runtime::{spawn, yield_now};
 
 use super::calls::Caller;
@@ -24,7 +23,7 @@ use super::score::Score;
 use crate::args::RpcMode;
 use crate::echo_service::LATER;
 use crate::limits;
-use crate::payload::Pattern;
+use crate::payload::{Composer, Series};
 
 /// When calls are due.
 #[derive(Clone, Copy)]
@@ -38,18 +37,20 @@ pub(super) struct Due {
 /// Calls over the connections of `part` in turn, each with `size` bytes.
 pub(super) async fn run(
     part: Part,
-    pattern: Pattern,
+    series: Series,
     size: usize,
     mode: RpcMode,
     due: Due,
 ) -> io::Result<CoreOutcome> {
     let score = Score::new();
-    let connected = dial(&part).await?;
+    let connected = dial(&part, &score).await;
     part.wait_for_all(1).await;
-    let callers: Vec<_> = connected
-        .into_iter()
-        .map(|(number, client)| Caller { client, pattern, size, lane: number })
-        .collect();
+    let composer = Rc::new(RefCell::new(Composer::new(series.pattern())));
+    let caller = |(lane, client)| {
+        let composer = Rc::clone(&composer);
+        Caller { client, series, composer, size, lane }
+    };
+    let callers: Vec<_> = connected.into_iter().map(caller).collect();
     let rate = due.rate as f64 * part.share_of_all();
     let lane_count = limits::OPEN_LANES + lanes_for_slow(rate, due.slow_percent);
     let calls = Rc::new(Calls {
@@ -63,6 +64,10 @@ pub(super) async fn run(
         closed: Cell::new(false),
         score: Rc::clone(&score),
     });
+    if calls.callers.is_empty() {
+        // That no connection could be made is counted already.
+        return score.keep(&part, Vec::new()).await;
+    }
     let mut tasks = vec![spawn(Rc::clone(&calls).pace())];
     tasks.extend((0..lane_count).map(|_| spawn(Rc::clone(&calls).run_lane())));
     let mut outcome = score.keep(&part, tasks).await?;
@@ -144,14 +149,14 @@ impl Calls {
     async fn call(&self, sequence: u64) {
         let caller = &self.callers[sequence as usize % self.callers.len()];
         let is_slow = is_slow(sequence, self.slow_percent);
-        let expected = caller.pattern.bytes(caller.lane, sequence, caller.size);
+        let message = caller.series.message(caller.lane, sequence, caller.size);
         let reply = match is_slow {
-            true => caller.client.say_later(Bytes::from_static(expected)).await,
-            false => caller.call(self.mode, expected).await,
+            true => caller.client.say_later(caller.compose(&message)).await,
+            false => caller.call(self.mode, &message).await,
         };
         match reply {
             Err(status) => self.score.fail(&status),
-            Ok(reply) if self.score.check(expected, &reply) => {
+            Ok(reply) if self.score.check(&message, &reply) => {
                 self.score.add(1);
                 if !is_slow {
                     self.score.time(self.timetable.due(sequence), Instant::now());

@@ -52,8 +52,13 @@ pub(super) struct CoreOutcome {
 }
 
 impl CoreOutcome {
-    /// The cores' outcomes as one. `server` is what each operation has cost the server.
-    pub(super) fn merge(cores: Vec<Self>, server: impl FnOnce(u64) -> Cost) -> Outcome {
+    /// The cores' outcomes as one. `server` is what each of so many operations has cost the server, and
+    /// `allocated` what all cores of the client together have allocated for them.
+    pub(super) fn merge(
+        cores: Vec<Self>,
+        server: impl FnOnce(u64) -> Cost,
+        allocated: u64,
+    ) -> Outcome {
         let charged: u64 = cores.iter().map(|core| core.charged).sum();
         let rate = |count: fn(&Self) -> u64| -> f64 {
             cores.iter().map(|core| count(core) as f64 / core.elapsed.as_secs_f64()).sum()
@@ -68,7 +73,10 @@ impl CoreOutcome {
             client: Cost::default(),
             warnings: Vec::new(),
         };
-        outcome.client = mean_cost(&cores, charged);
+        outcome.client = Cost {
+            allocations_per_op: (charged > 0).then(|| allocated as f64 / charged as f64),
+            ..mean_cost(&cores, charged)
+        };
         let mut latencies: Option<Box<Latencies>> = None;
         for core in cores {
             outcome.errors.add(&core.errors);
@@ -87,7 +95,7 @@ impl CoreOutcome {
     }
 }
 
-/// The mean of the cores' costs, each core weighing as much as it has done.
+/// The mean of what the cores know of their own costs, each core weighing as much as it has done.
 fn mean_cost(cores: &[CoreOutcome], charged: u64) -> Cost {
     let mean = |part: fn(&Cost) -> Option<f64>| {
         let weigh = |core: &CoreOutcome| Some(part(&core.client)? * core.charged as f64);
@@ -97,7 +105,7 @@ fn mean_cost(cores: &[CoreOutcome], charged: u64) -> Cost {
     Cost {
         cpu_us_per_op: mean(|cost| cost.cpu_us_per_op),
         syscalls_per_op: mean(|cost| cost.syscalls_per_op),
-        allocations_per_op: mean(|cost| cost.allocations_per_op),
+        allocations_per_op: None,
     }
 }
 
@@ -141,4 +149,34 @@ pub(super) fn cost(runs: &[Outcome], side: impl Fn(&Outcome) -> Cost) -> Cost {
 pub(super) fn rates(runs: &[Outcome]) -> Spread {
     let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
     Spread::of(&rates).unwrap_or(Spread { median: 0.0, min: 0.0, max: 0.0, cv: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn core(operations: u64) -> CoreOutcome {
+        CoreOutcome {
+            operations,
+            begun: 0,
+            charged: operations,
+            elapsed: Duration::from_secs(1),
+            latencies: None,
+            errors: Errors::default(),
+            verified: operations,
+            client: Cost::per_operation(operations, None, Some(operations), None),
+            complaint: None,
+        }
+    }
+
+    #[test]
+    fn what_the_process_allocates_is_divided_among_the_operations_of_all_cores() {
+        let per_op = |cores| {
+            let merged = CoreOutcome::merge(cores, |_| Cost::default(), 600);
+            (merged.client.allocations_per_op, merged.client.syscalls_per_op)
+        };
+        assert_eq!(per_op(vec![core(300)]), (Some(2.0), Some(1.0)));
+        assert_eq!(per_op(vec![core(100), core(200)]), (Some(2.0), Some(1.0)));
+        assert_eq!(per_op(vec![core(0)]), (None, None));
+    }
 }

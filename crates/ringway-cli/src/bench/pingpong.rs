@@ -15,28 +15,28 @@ use super::outcome::CoreOutcome;
 use super::server::Usage;
 use crate::histogram::Latencies;
 use crate::limits;
-use crate::payload::{MESSAGE_HEADER_BYTES, Mismatch, Pattern, Verifier};
+use crate::payload::{Mismatch, Series, Verifier};
 use crate::report::Errors;
 
 /// Plays on the connections of `part` with messages of `size` bytes.
-pub(super) async fn play(part: Part, pattern: Pattern, size: usize) -> io::Result<CoreOutcome> {
+pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<CoreOutcome> {
     let mut errors = Errors::default();
     let bounds = Rc::new(bounds(size));
     let streams = connect_all(&part.address, part.connections.clone(), &bounds, &mut errors).await;
     part.wait_for_all(1).await;
-    let game = Rc::new(Game::new(pattern, size, errors));
+    let game = Rc::new(Game::new(series, size, errors));
     for (number, stream) in streams {
         Player::begin(&game, number, stream);
     }
     sleep(part.length.warmup).await;
-    part.read_server_before()?;
+    part.read_costs_before()?;
     let before = Usage::of_this_core();
     let began = game.begin();
     sleep(part.length.measured).await;
     let elapsed = game.end(began);
     game.drain().await;
     let after = Usage::of_this_core();
-    part.read_server_after()?;
+    part.read_costs_after()?;
     let (operations, charged) = (game.replies.get(), game.replies.get() + game.late_replies.get());
     Ok(CoreOutcome {
         operations,
@@ -63,7 +63,7 @@ fn bounds(size: usize) -> StreamLimits {
 
 /// What the connections of a core share.
 struct Game {
-    pattern: Pattern,
+    series: Series,
     size: usize,
     phase: Cell<Phase>,
     /// Start of the measured interval; messages sent before it have no latency that counts.
@@ -99,9 +99,9 @@ struct Player {
 }
 
 impl Game {
-    fn new(pattern: Pattern, size: usize, errors: Errors) -> Self {
+    fn new(series: Series, size: usize, errors: Errors) -> Self {
         Self {
-            pattern,
+            series,
             size,
             phase: Cell::new(Phase::WarmUp),
             began: Cell::new(Instant::now()),
@@ -155,7 +155,7 @@ impl Player {
             number,
             sequence: 0,
             sent_at: Instant::now(),
-            verifier: Verifier::new(game.pattern),
+            verifier: Verifier::new(game.series),
         };
         game.waiting.set(game.waiting.get() + 1);
         player.send(&stream, Instant::now());
@@ -217,17 +217,19 @@ impl Player {
 
     #[inline]
     fn send(&mut self, stream: &Stream, now: Instant) {
-        let (number, sequence, size) = (self.number, self.sequence, self.game.size);
+        let size = self.game.size;
+        let message = self.game.series.message(self.number, self.sequence, size);
         self.sent_at = now;
-        self.verifier.expect(number, sequence, size);
+        self.verifier.expect(message);
         if size <= SMALL_BYTES {
             let mut scratch = self.game.scratch.borrow_mut();
             scratch.clear();
-            self.game.pattern.write(number, sequence, size, &mut scratch);
+            scratch.extend_from_slice(message.header());
+            scratch.extend_from_slice(message.body());
             stream.write(&scratch);
         } else {
-            stream.write(&Pattern::header(number, sequence, size)[..MESSAGE_HEADER_BYTES]);
-            stream.send(self.game.pattern.body(number, sequence, size));
+            stream.write(message.header());
+            stream.send(message.body());
         }
     }
 

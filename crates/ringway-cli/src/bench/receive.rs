@@ -52,7 +52,7 @@ async fn round(
     let sender = Rc::new(sender);
     let streams = connect_all(&part.address, connections, &sender.bounds(), &mut errors).await;
     part.wait_for_all(number).await;
-    part.read_server_before()?;
+    part.read_costs_before()?;
     let before = Usage::of_this_core();
     let began = Instant::now();
     let tasks: Vec<_> = streams
@@ -69,7 +69,7 @@ async fn round(
         outcome.add(task.await.unwrap_or_else(|lost| Err(io::Error::other(lost))));
     }
     let (elapsed, after) = (began.elapsed(), Usage::of_this_core());
-    part.read_server_after()?;
+    part.read_costs_after()?;
     Ok(CoreOutcome {
         operations: outcome.packets,
         begun: 0,

@@ -13,6 +13,7 @@ use super::outcome::CoreOutcome;
 use super::server::Usage;
 use crate::histogram::Latencies;
 use crate::limits;
+use crate::payload::Message;
 use crate::report::Errors;
 
 /// Counts and latencies of a core, with the phases of a run.
@@ -87,22 +88,27 @@ impl Score {
         }
     }
 
-    /// Compares a payload with what it should be; a wrong one is an error.
+    /// Compares a payload with the message that is due; a wrong one is an error.
     #[inline]
-    pub(super) fn check(&self, expected: &[u8], found: &[u8]) -> bool {
+    pub(super) fn check(&self, due: &Message, found: &[u8]) -> bool {
         self.verified.set(self.verified.get() + 1);
-        let is_right = expected == found;
+        let is_right = due.is(found);
         if !is_right {
-            self.errors.borrow_mut().mismatched += 1;
-            let at = expected.iter().zip(found).position(|(one, other)| one != other);
-            self.complain(format!(
-                "a payload of {} bytes, where {} were due, is wrong from byte {}",
-                found.len(),
-                expected.len(),
-                at.unwrap_or(expected.len().min(found.len()))
-            ));
+            self.mismatch(due, found);
         }
         is_right
+    }
+
+    #[cold]
+    fn mismatch(&self, due: &Message, found: &[u8]) {
+        self.errors.borrow_mut().mismatched += 1;
+        let (lane, sequence) = (due.name().lane, due.name().sequence);
+        self.complain(format!(
+            "payload {sequence} of lane {lane}, {} bytes where {} were due, is wrong from byte {}",
+            found.len(),
+            due.len(),
+            due.difference(found)
+        ));
     }
 
     /// An operation has failed.
@@ -115,6 +121,18 @@ impl Score {
             _ => errors.other += 1,
         }
         self.complain(status.to_string());
+    }
+
+    /// A connection was not made.
+    #[cold]
+    pub(super) fn unconnected(&self, status: &Status) {
+        let mut errors = self.errors.borrow_mut();
+        match status.code() {
+            Code::Unavailable => errors.refused += 1,
+            Code::DeadlineExceeded => errors.timed_out += 1,
+            _ => errors.other += 1,
+        }
+        self.complain(format!("a connection was not made: {status}"));
     }
 
     /// Operations that nobody waits for any more.
@@ -134,7 +152,7 @@ impl Score {
         lanes: Vec<JoinHandle<()>>,
     ) -> io::Result<CoreOutcome> {
         sleep(part.length.warmup).await;
-        part.read_server_before()?;
+        part.read_costs_before()?;
         let before = Usage::of_this_core();
         let began = Instant::now();
         self.began.set(began);
@@ -144,7 +162,7 @@ impl Score {
         let elapsed = began.elapsed();
         self.drain(lanes).await;
         let after = Usage::of_this_core();
-        part.read_server_after()?;
+        part.read_costs_after()?;
         let charged = self.counted.get() + self.late.get();
         Ok(CoreOutcome {
             operations: self.counted.get(),

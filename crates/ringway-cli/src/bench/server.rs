@@ -119,13 +119,14 @@ impl Usage {
         )
     }
 
-    /// What this thread, a core of a runtime, has used since its start.
+    /// What this thread, a core of a runtime, has used since its start. Allocations are counted for the whole
+    /// process, so no core can say which were its own.
     pub(super) fn of_this_core() -> Self {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Self {
             cpu: Duration::try_from(time).ok(),
             syscalls: Some(ringway_runtime::CoreHandle::current().counters().syscalls),
-            allocations: Some(crate::allocations::count()),
+            allocations: None,
         }
     }
 }

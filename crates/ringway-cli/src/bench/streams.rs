@@ -1,5 +1,6 @@
 //! The client of the stream suite: one stream after the other on each connection, each frame compared.
 
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -12,23 +13,26 @@ use super::dial::dial;
 use super::engine::Part;
 use super::outcome::CoreOutcome;
 use super::score::Score;
-use crate::echo_service::{EchoClient, Flood, flood_message};
-use crate::payload::Pattern;
+use crate::echo_service::{EchoClient, Flood};
+use crate::payload::{Composer, Series};
 
 /// Streams of `frames` frames of `size` bytes, each echoed, at most `window` of them unanswered. A frame
 /// counts when its echo has come; latencies are those of whole streams.
 pub(super) async fn echo(
     part: Part,
-    pattern: Pattern,
+    series: Series,
     size: usize,
     frames: u32,
     window: u32,
 ) -> io::Result<CoreOutcome> {
     let score = Score::new();
-    let connected = dial(&part).await?;
+    let connected = dial(&part, &score).await;
     part.wait_for_all(1).await;
+    let composer = Rc::new(RefCell::new(Composer::new(series.pattern())));
     let lane = |(number, client)| {
-        let lane = Lane { pattern, number, size, frames: frames.into(), window: window.into() };
+        let composer = Rc::clone(&composer);
+        let (frames, window) = (frames.into(), window.into());
+        let lane = Lane { series, composer, number, size, frames, window };
         spawn(lane.run(client, Rc::clone(&score)))
     };
     let lanes = connected.into_iter().map(lane).collect();
@@ -36,17 +40,20 @@ pub(super) async fn echo(
 }
 
 /// One stream from the server on each connection, of messages of `size` bytes.
-pub(super) async fn one_way(part: Part, pattern: Pattern, size: usize) -> io::Result<CoreOutcome> {
+pub(super) async fn one_way(part: Part, series: Series, size: usize) -> io::Result<CoreOutcome> {
     let score = Score::new();
-    let connected = dial(&part).await?;
+    let connected = dial(&part, &score).await;
     part.wait_for_all(1).await;
-    let lane = |(_, client)| spawn(take_flood(client, pattern, size as u32, Rc::clone(&score)));
+    let lane =
+        |(number, client)| spawn(take_flood(client, series, number, size, Rc::clone(&score)));
     let lanes = connected.into_iter().map(lane).collect();
     score.keep(&part, lanes).await
 }
 
 struct Lane {
-    pattern: Pattern,
+    series: Series,
+    /// The core's.
+    composer: Rc<RefCell<Composer>>,
     number: u32,
     size: usize,
     frames: u64,
@@ -75,19 +82,20 @@ impl Lane {
         mut replies: Streaming<Bytes>,
         score: &Score,
     ) -> Result<(), Status> {
-        let frame = |i| self.pattern.bytes(self.number, stream * self.frames + i, self.size);
+        let frame = |i| self.series.message(self.number, stream * self.frames + i, self.size);
         let mut messages = Some(messages);
         for i in 0..self.frames + self.window {
             if let Some(answered) = i.checked_sub(self.window) {
                 let reply = replies.next().await?;
                 let reply = reply.ok_or_else(|| Status::internal("a stream ended too early"))?;
-                if score.check(frame(answered), &reply) {
+                if score.check(&frame(answered), &reply) {
                     score.add(1);
                 }
             }
             if i < self.frames {
                 let messages = messages.as_mut().expect("finished after the last frame");
-                messages.send(Bytes::from_static(frame(i))).await?;
+                let frame = self.composer.borrow_mut().compose(&frame(i));
+                messages.send(frame).await?;
             }
             if i + 1 == self.frames
                 && let Some(messages) = messages.take()
@@ -102,16 +110,17 @@ impl Lane {
     }
 }
 
-async fn take_flood(client: EchoClient, pattern: Pattern, size: u32, score: Rc<Score>) {
-    let mut messages = client.flood(Flood { size, count: None });
+async fn take_flood(client: EchoClient, series: Series, lane: u32, size: usize, score: Rc<Score>) {
+    let flood = Flood { size: size as u32, count: None, run: series.run().0, lane };
+    let mut messages = client.flood(flood);
     for sequence in 0.. {
         if score.is_over() {
             // Dropping the stream cancels the call.
             return;
         }
         match messages.next().await {
-            Ok(Some(message)) => {
-                if score.check(&flood_message(pattern, sequence, size), &message) {
+            Ok(Some(found)) => {
+                if score.check(&series.message(lane, sequence, size), &found) {
                     score.add(1);
                 }
             }

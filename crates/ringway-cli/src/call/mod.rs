@@ -13,6 +13,7 @@ use ringway_rpc::reflection::{DescribeResponse, MethodDescription};
 use ringway_rpc::{CallOptions, Client, Codec, Kind, Method, Status, Streaming};
 
 use crate::args::{Ask, CallConfig};
+use crate::stderr;
 use catalogue::Catalogue;
 use transcode::Transcoder;
 
@@ -33,7 +34,7 @@ pub(crate) fn run(config: CallConfig) -> Result<ExitCode, Box<dyn Error>> {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => match error.downcast_ref::<Status>() {
                 Some(status) => {
-                    eprintln!("ringway: {status}");
+                    stderr::complain(status);
                     Ok(ExitCode::FAILURE)
                 }
                 None => Err(error),

@@ -1,13 +1,13 @@
-//! Ping-pong messages: a header that names connection, sequence and length, and a body out of one shared
-//! pattern, from an offset that differs between messages.
+//! Messages: a header that is their name, and a body out of one shared pattern, from an offset that differs
+//! with each part of the name.
 //!
 //! Nothing is generated per message: a sender writes 16 bytes and borrows the rest, a receiver compares two
-//! slices. Messages too short for the header consist of the first bytes of a mix of connection and sequence.
+//! slices. Messages too short for the header consist of the first bytes of their name's digest.
+
+use bytes::BytesMut;
 
 use super::mismatch::{Mismatch, first_difference};
-
-/// Sequence (`u64`), connection (`u32`) and length of the whole message (`u32`), little-endian.
-pub(crate) const MESSAGE_HEADER_BYTES: usize = 16;
+use super::name::{MESSAGE_HEADER_BYTES, Name, Run, mix};
 
 /// Pseudo-random bytes out of which every body is cut; as long as the largest body and all offsets need.
 ///
@@ -18,6 +18,24 @@ pub(crate) struct Pattern {
     bytes: &'static [u8],
 }
 
+/// All messages of one run.
+#[derive(Clone, Copy)]
+pub(crate) struct Series {
+    pattern: Pattern,
+    run: Run,
+}
+
+/// One message, in two pieces.
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
+    name: Name,
+    size: usize,
+    header: [u8; MESSAGE_HEADER_BYTES],
+    /// Where its body starts in the pattern.
+    start: usize,
+    body: &'static [u8],
+}
+
 impl Pattern {
     /// A pattern for messages of up to `message_bytes_max` bytes.
     pub(crate) fn new(message_bytes_max: usize) -> Self {
@@ -25,70 +43,108 @@ impl Pattern {
         let mut state = PATTERN_SEED;
         let bytes: Vec<u8> = (0..words)
             .flat_map(|_| {
-                state = state.wrapping_add(GOLDEN);
+                state = state.wrapping_add(PATTERN_STEP);
                 mix(state).to_le_bytes()
             })
             .collect();
         Self { bytes: Vec::leak(bytes) }
     }
 
-    /// The first bytes of message `sequence` of `connection`, of `size` bytes in all; of a message shorter
-    /// than the result only the first `size` bytes count.
-    pub(crate) fn header(
-        connection: u32,
-        sequence: u64,
-        size: usize,
-    ) -> [u8; MESSAGE_HEADER_BYTES] {
-        let mut header = [0; MESSAGE_HEADER_BYTES];
-        if size < MESSAGE_HEADER_BYTES {
-            let tag = mix(sequence.wrapping_mul(GOLDEN) ^ mix(u64::from(connection)));
-            header[..8].copy_from_slice(&tag.to_le_bytes());
-            header[8..].copy_from_slice(&mix(tag).to_le_bytes());
-            return header;
-        }
-        let size = u32::try_from(size).expect("messages are bounded by limits::MESSAGE_BYTES_MAX");
-        header[..8].copy_from_slice(&sequence.to_le_bytes());
-        header[8..12].copy_from_slice(&connection.to_le_bytes());
-        header[12..].copy_from_slice(&size.to_le_bytes());
-        header
+    /// The messages of a run.
+    pub(crate) fn of_run(self, run: Run) -> Series {
+        Series { pattern: self, run }
     }
 
-    /// What follows the header in that message; empty if the message is no longer than the header.
-    ///
-    /// # Panics
-    /// If `size` is more than this pattern was made for.
-    pub(crate) fn body(self, connection: u32, sequence: u64, size: usize) -> &'static [u8] {
-        let start = mix(sequence ^ (u64::from(connection) << 40)) as usize % OFFSETS;
-        &self.bytes[start..][..size.saturating_sub(MESSAGE_HEADER_BYTES)]
+    /// All of it.
+    pub(super) fn bytes(self) -> &'static [u8] {
+        self.bytes
+    }
+}
+
+impl Series {
+    pub(crate) fn pattern(self) -> Pattern {
+        self.pattern
     }
 
-    /// The payload `sequence` of `lane` where there is no room for a header: `size` bytes that differ between
-    /// neighbours, without a copy.
+    /// Whose messages they are.
+    pub(crate) fn run(self) -> Run {
+        self.run
+    }
+
+    /// The message `sequence` of `lane`, of `size` bytes.
     ///
     /// # Panics
-    /// If `size` is more than this pattern was made for.
+    /// If `size` is more than the pattern was made for.
     #[inline]
-    pub(crate) fn bytes(self, lane: u32, sequence: u64, size: usize) -> &'static [u8] {
-        self.body(lane, sequence, size + MESSAGE_HEADER_BYTES)
+    pub(crate) fn message(self, lane: u32, sequence: u64, size: usize) -> Message {
+        let name = Name { run: self.run, lane, sequence };
+        let start = name.digest() as usize % OFFSETS;
+        let body = &self.pattern.bytes[start..][..size.saturating_sub(MESSAGE_HEADER_BYTES)];
+        Message { name, size, header: name.header(size), start, body }
+    }
+}
+
+impl Message {
+    pub(crate) fn name(&self) -> Name {
+        self.name
     }
 
-    /// Appends that message, header and body, to `out`.
-    pub(crate) fn write(self, connection: u32, sequence: u64, size: usize, out: &mut Vec<u8>) {
-        let header = Self::header(connection, sequence, size);
-        out.extend_from_slice(&header[..size.min(MESSAGE_HEADER_BYTES)]);
-        out.extend_from_slice(self.body(connection, sequence, size));
+    pub(crate) fn len(&self) -> usize {
+        self.size
+    }
+
+    /// Its first bytes.
+    #[inline]
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.header[..self.size.min(MESSAGE_HEADER_BYTES)]
+    }
+
+    /// What follows the header; empty if the message is no longer than that.
+    #[inline]
+    pub(crate) fn body(&self) -> &'static [u8] {
+        self.body
+    }
+
+    /// Where its body starts in the pattern.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Whether `found` is this message, every byte of it.
+    #[inline]
+    pub(crate) fn is(&self, found: &[u8]) -> bool {
+        match found.split_first_chunk() {
+            Some((header, body)) => {
+                found.len() == self.size && *header == self.header && *body == *self.body
+            }
+            None => *found == *self.header(),
+        }
+    }
+
+    /// Appends it to `out`.
+    #[inline]
+    pub(crate) fn append_to(&self, out: &mut BytesMut) {
+        if self.size >= MESSAGE_HEADER_BYTES {
+            out.extend_from_slice(&self.header);
+            out.extend_from_slice(self.body);
+        } else {
+            out.extend_from_slice(self.header());
+        }
+    }
+
+    /// The first byte of `found` that is not this message's; the shorter one's length where one is the
+    /// beginning of the other.
+    #[cold]
+    pub(crate) fn difference(&self, found: &[u8]) -> usize {
+        let due = self.header().iter().chain(self.body);
+        due.zip(found).position(|(due, found)| due != found).unwrap_or(self.size.min(found.len()))
     }
 }
 
 /// Compares what arrives, in pieces cut anywhere, with the one message that is due.
 pub(crate) struct Verifier {
-    pattern: Pattern,
-    connection: u32,
-    sequence: u64,
-    size: usize,
-    header: [u8; MESSAGE_HEADER_BYTES],
-    body: &'static [u8],
-    /// Bytes of the message that have arrived; at most `size`, and equal to it between messages.
+    message: Message,
+    /// Bytes of the message that have arrived; all of them between messages.
     seen: usize,
 }
 
@@ -103,43 +159,42 @@ pub(crate) struct Progress {
 
 impl Verifier {
     /// A verifier that expects nothing yet.
-    pub(crate) fn new(pattern: Pattern) -> Self {
-        let header = [0; MESSAGE_HEADER_BYTES];
-        Self { pattern, connection: 0, sequence: 0, size: 0, header, body: &[], seen: 0 }
+    pub(crate) fn new(series: Series) -> Self {
+        Self { message: series.message(0, 0, 0), seen: 0 }
     }
 
-    /// Makes message `sequence` of `connection`, of `size` bytes, the one that is due.
-    pub(crate) fn expect(&mut self, connection: u32, sequence: u64, size: usize) {
-        debug_assert_eq!(self.seen, self.size, "the message before is still arriving");
-        (self.connection, self.sequence, self.size) = (connection, sequence, size);
-        self.header = Pattern::header(connection, sequence, size);
-        self.body = self.pattern.body(connection, sequence, size);
-        self.seen = 0;
+    /// Makes `message` the one that is due.
+    #[inline]
+    pub(crate) fn expect(&mut self, message: Message) {
+        debug_assert_eq!(self.seen, self.message.size, "the message before is still arriving");
+        (self.message, self.seen) = (message, 0);
     }
 
     /// Compares as much of `piece` as belongs to the message that is due.
     ///
     /// # Errors
     /// The first byte that differs.
+    #[inline]
     pub(crate) fn feed(&mut self, piece: &[u8]) -> Result<Progress, Mismatch> {
-        let consumed = piece.len().min(self.size - self.seen);
-        let header_end = self.size.min(MESSAGE_HEADER_BYTES);
+        let Message { size, header, body, .. } = &self.message;
+        let consumed = piece.len().min(size - self.seen);
+        let header_end = (*size).min(MESSAGE_HEADER_BYTES);
         let in_header = header_end.saturating_sub(self.seen).min(consumed);
         let (head, rest) = piece[..consumed].split_at(in_header);
         let header_from = self.seen.min(header_end);
-        self.compare(&self.header[header_from..][..in_header], head, self.seen)?;
+        self.compare(&header[header_from..][..in_header], head, self.seen)?;
         let body_from = (self.seen + in_header).saturating_sub(MESSAGE_HEADER_BYTES);
-        self.compare(&self.body[body_from..][..rest.len()], rest, self.seen + in_header)?;
+        self.compare(&body[body_from..][..rest.len()], rest, self.seen + in_header)?;
         self.seen += consumed;
-        Ok(Progress { consumed, complete: self.seen == self.size })
+        Ok(Progress { consumed, complete: self.seen == self.message.size })
     }
 
     fn compare(&self, expected: &[u8], found: &[u8], offset: usize) -> Result<(), Mismatch> {
         match first_difference(expected, found) {
             None => Ok(()),
             Some(at) => Err(Mismatch {
-                connection: self.connection,
-                sequence: self.sequence,
+                connection: self.message.name.lane,
+                sequence: self.message.name.sequence,
                 offset: offset + at,
                 expected: expected[at],
                 found: found[at],
@@ -153,14 +208,7 @@ impl Verifier {
 const OFFSETS: usize = 4096;
 const PATTERN_SEED: u64 = 0x5249_4e47_5741_5921;
 /// 2^64 divided by the golden ratio, odd: successive multiples are spread evenly.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// A bijection in which every bit of the input moves about half of the output's (SplitMix64's finisher).
-fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
+const PATTERN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
@@ -168,32 +216,37 @@ mod tests {
 
     const SIZES: [usize; 9] = [1, 7, 8, 15, 16, 17, 24, 64, 200];
 
-    fn message(connection: u32, sequence: u64, size: usize) -> (Pattern, Vec<u8>) {
-        let pattern = Pattern::new(size);
-        let mut bytes = Vec::new();
-        pattern.write(connection, sequence, size, &mut bytes);
-        assert_eq!(bytes.len(), size);
-        (pattern, bytes)
+    fn series(size: usize) -> Series {
+        Pattern::new(size).of_run(Run(11))
     }
 
-    fn verifier(pattern: Pattern, connection: u32, sequence: u64, size: usize) -> Verifier {
-        let mut verifier = Verifier::new(pattern);
-        verifier.expect(connection, sequence, size);
+    fn bytes(message: &Message) -> Vec<u8> {
+        let bytes = [message.header(), message.body()].concat();
+        assert_eq!(bytes.len(), message.len());
+        bytes
+    }
+
+    fn verifier(series: Series, message: Message) -> Verifier {
+        let mut verifier = Verifier::new(series);
+        verifier.expect(message);
         verifier
     }
 
     #[test]
     fn pieces_may_be_cut_at_every_byte() {
         for size in SIZES {
-            let (pattern, bytes) = message(3, 1 << 33, size);
+            let series = series(size);
+            let message = series.message(3, 1 << 33, size);
+            let bytes = bytes(&message);
+            assert!(message.is(&bytes));
             for cut in 0..=size {
-                let mut verifier = verifier(pattern, 3, 1 << 33, size);
+                let mut verifier = verifier(series, message);
                 let first = verifier.feed(&bytes[..cut]).expect("the message's own bytes");
                 assert_eq!(first, Progress { consumed: cut, complete: cut == size });
                 let second = verifier.feed(&bytes[cut..]).expect("the message's own bytes");
                 assert_eq!(second, Progress { consumed: size - cut, complete: true });
             }
-            let mut verifier = verifier(pattern, 3, 1 << 33, size);
+            let mut verifier = verifier(series, message);
             for (index, byte) in bytes.iter().enumerate() {
                 let progress = verifier.feed(std::slice::from_ref(byte)).expect("one byte of it");
                 assert_eq!(progress, Progress { consumed: 1, complete: index + 1 == size });
@@ -203,22 +256,26 @@ mod tests {
 
     #[test]
     fn bytes_of_the_next_message_are_left() {
-        let (pattern, mut bytes) = message(0, 0, 40);
-        pattern.write(0, 1, 40, &mut bytes);
-        let mut verifier = verifier(pattern, 0, 0, 40);
-        assert_eq!(verifier.feed(&bytes), Ok(Progress { consumed: 40, complete: true }));
-        verifier.expect(0, 1, 40);
-        assert_eq!(verifier.feed(&bytes[40..]), Ok(Progress { consumed: 40, complete: true }));
+        let series = series(40);
+        let (first, second) = (series.message(0, 0, 40), series.message(0, 1, 40));
+        let both = [bytes(&first), bytes(&second)].concat();
+        let mut verifier = verifier(series, first);
+        assert_eq!(verifier.feed(&both), Ok(Progress { consumed: 40, complete: true }));
+        verifier.expect(second);
+        assert_eq!(verifier.feed(&both[40..]), Ok(Progress { consumed: 40, complete: true }));
     }
 
     #[test]
     fn any_flipped_byte_is_found_where_it_is() {
         for size in SIZES {
-            let (pattern, bytes) = message(9, 5, size);
+            let series = series(size);
+            let message = series.message(9, 5, size);
             for at in 0..size {
-                let mut bytes = bytes.clone();
+                let mut bytes = bytes(&message);
                 bytes[at] ^= 0x10;
-                let mismatch = verifier(pattern, 9, 5, size).feed(&bytes).expect_err("flipped");
+                assert!(!message.is(&bytes));
+                assert_eq!(message.difference(&bytes), at);
+                let mismatch = verifier(series, message).feed(&bytes).expect_err("flipped");
                 assert_eq!((mismatch.offset, mismatch.found), (at, bytes[at]));
                 assert_eq!((mismatch.connection, mismatch.sequence), (9, 5));
             }
@@ -226,13 +283,37 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_another_connection_or_place_is_found() {
-        // One byte cannot tell everything apart; from four on a collision would be a defect of the mix.
-        for size in [4, 8, 15, 16, 17, 64] {
-            let (pattern, bytes) = message(1, 7, size);
-            for (connection, sequence) in [(2, 7), (1, 8), (1, 6), (7, 1), (0, 7)] {
-                let result = verifier(pattern, connection, sequence, size).feed(&bytes);
-                assert!(result.is_err(), "{size} bytes passed as {connection}, {sequence}");
+    fn more_or_fewer_bytes_are_another_message() {
+        for size in SIZES {
+            let message = series(size).message(9, 5, size);
+            let bytes = bytes(&message);
+            assert!(!message.is(&bytes[..size - 1]));
+            assert_eq!(message.difference(&bytes[..size - 1]), size - 1);
+            let longer = [&bytes[..], &[0]].concat();
+            assert!(!message.is(&longer));
+            assert_eq!(message.difference(&longer), size);
+        }
+    }
+
+    /// What a mix-up of two replies would put in place of the message: that of another request, connection or
+    /// run. One byte is enough, as each differs from it in one part of its name only.
+    #[test]
+    fn a_message_of_another_request_connection_or_run_is_found() {
+        for size in [1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17, 64] {
+            let pattern = Pattern::new(size);
+            let series = pattern.of_run(Run(11));
+            let message = series.message(1, 7, size);
+            let others = [
+                series.message(1, 8, size),
+                series.message(1, 6, size),
+                series.message(2, 7, size),
+                series.message(0, 7, size),
+                pattern.of_run(Run(12)).message(1, 7, size),
+            ];
+            for other in others {
+                let found = bytes(&other);
+                assert!(!message.is(&found), "{size} bytes passed: {:?}", other.name());
+                assert!(verifier(series, message).feed(&found).is_err());
             }
         }
     }
@@ -240,9 +321,15 @@ mod tests {
     #[test]
     fn bodies_of_neighbours_differ_even_without_their_headers() {
         let pattern = Pattern::new(64);
+        let series = pattern.of_run(Run(5));
         for sequence in 0..1000 {
-            let body = pattern.body(4, sequence, 64);
-            assert_ne!(body, pattern.body(4, sequence + 1, 64), "sequence {sequence}");
+            let body = series.message(4, sequence, 64).body();
+            let others = [
+                series.message(4, sequence + 1, 64),
+                series.message(5, sequence, 64),
+                pattern.of_run(Run(6)).message(4, sequence, 64),
+            ];
+            assert!(others.iter().all(|other| other.body() != body), "sequence {sequence}");
         }
     }
 

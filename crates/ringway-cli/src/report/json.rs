@@ -1,4 +1,4 @@
-//! The report for programs: one object, `environment` and `rows`.
+//! The report for programs: one object, `environment`, `rows` and `failure`.
 
 use serde::Serialize;
 
@@ -7,7 +7,8 @@ use super::row::Row;
 use crate::environment::Environment;
 
 pub(super) fn render(report: &Report) -> String {
-    let document = Document { environment: &report.environment, rows: &report.rows };
+    let Report { environment, rows, failure } = report;
+    let document = Document { environment, rows, failure };
     let text = serde_json::to_string_pretty(&document);
     // Maps have string keys here and numbers that are none become null, so nothing is left to refuse.
     format!("{}\n", text.expect("a report has only values that JSON knows"))
@@ -17,4 +18,5 @@ pub(super) fn render(report: &Report) -> String {
 struct Document<'a> {
     environment: &'a Environment,
     rows: &'a [Row],
+    failure: &'a Option<String>,
 }

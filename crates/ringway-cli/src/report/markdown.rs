@@ -3,21 +3,22 @@
 use std::fmt::Write;
 
 use super::Report;
-use super::row::Rows;
+use super::row::Row;
 use super::table::{self, Column, Grid};
 
-pub(super) fn render(report: &Report) -> String {
+/// One table, of rows that count the same.
+pub(super) fn render(rows: &[Row]) -> String {
     let mut out = String::new();
-    for rows in Rows(&report.rows).by_table() {
-        let grid = table::grid(rows);
-        writeln!(out, "### {}\n", grid.title).expect("writing to a string");
-        write_grid(&mut out, &grid);
-        out.push('\n');
-    }
-    for note in table::notes(report) {
-        writeln!(out, "- {}", escaped(&note)).expect("writing to a string");
-    }
+    let grid = table::grid(rows);
+    writeln!(out, "### {}\n", grid.title).expect("writing to a string");
+    write_grid(&mut out, &grid);
+    out.push('\n');
     out
+}
+
+/// What stands below the tables.
+pub(super) fn render_notes(report: &Report) -> String {
+    table::notes(report).iter().map(|note| format!("- {}\n", escaped(note))).collect()
 }
 
 fn write_grid(out: &mut String, grid: &Grid) {

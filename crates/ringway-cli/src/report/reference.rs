@@ -27,16 +27,16 @@ struct Figure {
 /// Where a figure was measured.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Short, for the cell.
+    /// Short, for the head of the column.
     pub(super) name: &'static str,
     /// Long, for the note below the table.
     pub(super) note: &'static str,
 }
 
 /// The cell beside a row, and where its figure comes from; `None` for a setting nobody reported.
-pub(super) fn find(row: &Row) -> Option<(String, &'static Source)> {
+pub(super) fn find(row: &Row) -> Option<(&'static str, &'static Source)> {
     let figure = FIGURES.iter().find(|figure| figure.matches(row))?;
-    Some((format!("{} {}", figure.text, figure.source.name), figure.source))
+    Some((figure.text, figure.source))
 }
 
 impl Figure {
@@ -57,21 +57,21 @@ impl Figure {
 
 /// Section 2; the figures are those of section 3.5, the better of the original's two final groups.
 const MUDUO: Source = Source {
-    name: "muduo (2 vCPU VM)",
+    name: "muduo",
     note: "muduo: original server and client, best of the two final groups of its report; cloud VM with 2 \
            vCPU Xeon Platinum, Linux 5.15, GCC 11.4; 10 s, three runs averaged",
 };
 
 /// Section 2; the figures are those of section 3.4, one send per packet, bytes by 32 without framing.
 const NEWLIFE: Source = Source {
-    name: "NewLife (i9-10900K)",
+    name: "NewLife",
     note: "NewLife: 200,000 packets a round, counted as bytes by 32 without framing; Core i9-10900K with 20 \
            threads, Windows 10, .NET 10.0.3, both sides in one process",
 };
 
 /// The report of galay-rpc: calls of one frame each way, unverified; its streams are on a server of their own.
 const GALAY: Source = Source {
-    name: "galay-rpc (10 cores)",
+    name: "galay-rpc",
     note: "galay-rpc: 47-byte calls and streams of 16 frames of 128 B as its own report gives them, payloads \
            not compared, on ten faster cores",
 };

@@ -85,8 +85,12 @@ pub(crate) struct Errors {
     pub(crate) other: u64,
 }
 
-/// The rows of a report as the forms of output walk them: table by table.
-pub(crate) struct Rows<'a>(pub(crate) &'a [Row]);
+impl Row {
+    /// What the rows of one table have in common: those of one suite that count the same.
+    pub(super) fn table(&self) -> (&'static str, &'static str) {
+        (self.suite, self.unit)
+    }
+}
 
 impl Errors {
     /// Failed operations of all kinds.
@@ -134,14 +138,6 @@ impl Cost {
             syscalls_per_op: syscalls.and_then(|count| per_op(count as f64)),
             allocations_per_op: allocations.and_then(|count| per_op(count as f64)),
         }
-    }
-}
-
-impl<'a> Rows<'a> {
-    /// The rows that have a table in common, in the order of the report: those of one suite that count the
-    /// same.
-    pub(crate) fn by_table(&self) -> impl Iterator<Item = &'a [Row]> {
-        self.0.chunk_by(|one, next| (one.suite, one.unit) == (next.suite, next.unit))
     }
 }
 

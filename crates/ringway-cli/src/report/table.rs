@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::row::{Row, Rows};
+use super::row::Row;
 use super::{Report, humane, reference};
 
 /// The cells of one table, its columns decided: those that no row fills are left out.
@@ -12,6 +12,8 @@ pub(super) struct Grid {
     /// The suite, and the parameters that all its rows share.
     pub(super) title: String,
     pub(super) columns: Vec<Column>,
+    /// How many of them, the first ones, say which row it is.
+    keys: usize,
 }
 
 pub(super) struct Column {
@@ -24,18 +26,19 @@ pub(super) struct Column {
     pub(super) is_text: bool,
 }
 
-pub(super) fn render(report: &Report) -> String {
+/// One table, of rows that count the same.
+pub(super) fn render(rows: &[Row]) -> String {
     let mut out = String::new();
-    for rows in Rows(&report.rows).by_table() {
-        let grid = grid(rows);
-        writeln!(out, "{}", grid.title).expect("writing to a string");
-        write_grid(&mut out, &grid);
-        out.push('\n');
-    }
-    for note in notes(report) {
-        writeln!(out, "{note}").expect("writing to a string");
-    }
+    let grid = grid(rows);
+    writeln!(out, "{}", grid.title).expect("writing to a string");
+    write_grid(&mut out, &grid);
+    out.push('\n');
     out
+}
+
+/// What stands below the tables.
+pub(super) fn render_notes(report: &Report) -> String {
+    notes(report).iter().map(|note| format!("{note}\n")).collect()
 }
 
 /// Lays out rows that count the same; there is at least one.
@@ -43,35 +46,38 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     let (shared, distinct) = parameter_names(rows);
     let mut columns: Vec<Column> =
         distinct.into_iter().map(|name| parameter_column(name, rows)).collect();
+    let keys = columns.len();
     let mut number = |name: &str, unit, cell: &dyn Fn(&Row) -> String| {
         columns.push(column(name, unit, rows, cell));
     };
-    number("rate", rows[0].unit, &|row| humane::count(Some(row.rate.median)));
+    number("rate", "/s", &|row| humane::count(Some(row.rate.median)));
     number("±", "cv", &|row| humane::percent(row.rate.cv));
-    number("begun", rows[0].unit, &|row| humane::count(row.open_loop.map(|open| open.begun)));
+    number("begun", "/s", &|row| humane::count(row.open_loop.map(|open| open.begun)));
     number("achieved", "of due", &|row| humane::percent(row.open_loop.map(|open| open.achieved)));
     number("goodput", "MiB/s", &|row| humane::plain(row.goodput_mib_s));
     number("p50", "µs", &|row| humane::plain(row.latency.p50_us));
     number("p99", "µs", &|row| humane::plain(row.latency.p99_us));
     number("p99.9", "µs", &|row| humane::plain(row.latency.p999_us));
-    number("server cpu", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));
+    number("server", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));
     number("syscalls", "/op", &|row| humane::plain(row.server.syscalls_per_op));
     number("allocs", "/op", &|row| humane::plain(row.server.allocations_per_op));
-    number("client cpu", "µs/op", &|row| humane::plain(row.client.cpu_us_per_op));
-    number("rate", "× epoll", &|row| humane::plain(row.versus_epoll.rate));
-    number("server cpu", "× epoll", &|row| humane::plain(row.versus_epoll.server_cpu));
-    number("rate", "× epoll both sides", &|row| humane::plain(row.versus_epoll.rate_both_sides));
+    number("client", "µs/op", &|row| humane::plain(row.client.cpu_us_per_op));
+    number("rate", "×epoll", &|row| humane::plain(row.versus_epoll.rate));
+    number("server", "×epoll", &|row| humane::plain(row.versus_epoll.server_cpu));
+    number("both", "×epoll", &|row| humane::plain(row.versus_epoll.rate_both_sides));
     if rows.iter().any(|row| row.errors.total() > 0) {
         number("errors", "", &|row| humane::grouped(row.errors.total() as i64));
     }
-    let figure = |row: &Row| reference::find(row).map_or(humane::UNKNOWN.into(), |(cell, _)| cell);
-    columns.push(Column { is_text: true, ..column("report", "", rows, &figure) });
+    let found = |row: &Row| reference::find(row).map(|(figure, _)| figure.to_owned());
+    let figure = |row: &Row| found(row).unwrap_or_else(|| humane::UNKNOWN.to_owned());
+    let source = rows.iter().find_map(reference::find).map_or("", |(_, source)| source.name);
+    columns.push(Column { is_text: true, ..column("report", source, rows, &figure) });
     columns.retain(|column| column.cells.iter().any(|cell| cell != humane::UNKNOWN));
-    Grid { title: title(&rows[0], &shared), columns }
+    Grid { title: title(&rows[0], &shared), columns, keys }
 }
 
-/// The names of the parameters in the order in which they first occur: those with one value in all of
-/// several rows, and the others. Whose server it is always counts among the others.
+/// The names of the parameters in the order in which they first occur: those with one value in all rows, and
+/// the others. Whose server it is always counts among the others.
 fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
     let mut names: Vec<&str> = Vec::new();
     for name in rows.iter().flat_map(|row| row.parameters.keys()) {
@@ -82,12 +88,12 @@ fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
     let is_shared = |name: &&str| {
         let mut values = rows.iter().map(|row| row.parameters.get(*name));
         let first = values.next();
-        rows.len() > 1 && *name != "server" && values.all(|value| Some(value) == first)
+        *name != "server" && values.all(|value| Some(value) == first)
     };
     names.into_iter().partition(is_shared)
 }
 
-/// `receive: transport tcp, size 32 B`.
+/// `receive, packets/s: transport tcp, size 32 B`.
 fn title(row: &Row, shared: &[&str]) -> String {
     let parameters = shared.iter().map(|name| {
         let text =
@@ -95,10 +101,11 @@ fn title(row: &Row, shared: &[&str]) -> String {
         text.trim_end().to_owned()
     });
     let parameters: Vec<String> = parameters.collect();
-    if parameters.is_empty() {
-        return row.suite.to_owned();
+    let mut title = format!("{}, {}", row.suite, row.unit);
+    if !parameters.is_empty() {
+        title = format!("{title}: {}", parameters.join(", "));
     }
-    format!("{}: {}", row.suite, parameters.join(", "))
+    title
 }
 
 fn unit(parameter: &str) -> &'static str {
@@ -115,19 +122,37 @@ fn column(name: &str, unit: &'static str, rows: &[Row], cell: &dyn Fn(&Row) -> S
     Column { name: name.to_owned(), unit, cells: rows.iter().map(cell).collect(), is_text: false }
 }
 
-/// Two lines of header, names and units, then one for each row.
+/// Blocks of columns that fit [`WIDTH_MAX`], each with those that say which row it is.
 fn write_grid(out: &mut String, grid: &Grid) {
-    write_line(out, grid, |column| &column.name);
-    write_line(out, grid, |column| column.unit);
-    let row_count = grid.columns.first().map_or(0, |column| column.cells.len());
-    for row in 0..row_count {
-        write_line(out, grid, |column| &column.cells[row]);
+    let (keys, mut rest) = grid.columns.split_at(grid.keys);
+    let width = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+    loop {
+        let fits = |count: &usize| width(keys) + width(&rest[..*count]) <= WIDTH_MAX;
+        let count = (1..=rest.len()).rev().find(fits).unwrap_or(rest.len().min(1));
+        let (block, left) = rest.split_at(count);
+        let columns: Vec<&Column> = keys.iter().chain(block).collect();
+        write_block(out, &columns);
+        if left.is_empty() {
+            return;
+        }
+        rest = left;
+        out.push('\n');
     }
 }
 
-fn write_line(out: &mut String, grid: &Grid, cell: impl Fn(&Column) -> &str) {
+/// Two lines of header, names and units, then one for each row.
+fn write_block(out: &mut String, columns: &[&Column]) {
+    write_line(out, columns, |column| &column.name);
+    write_line(out, columns, |column| column.unit);
+    let row_count = columns.first().map_or(0, |column| column.cells.len());
+    for row in 0..row_count {
+        write_line(out, columns, |column| &column.cells[row]);
+    }
+}
+
+fn write_line(out: &mut String, columns: &[&Column], cell: impl Fn(&Column) -> &str) {
     let mut line = String::new();
-    for column in &grid.columns {
+    for column in columns {
         let (cell, width) = (cell(column), column.width());
         if column.is_text {
             write!(line, "  {cell:<width$}").expect("writing to a string");
@@ -146,9 +171,13 @@ impl Column {
     }
 }
 
+/// Columns of a terminal that shows two files beside each other, or of a page.
+const WIDTH_MAX: usize = 100;
+
 /// What stands below the tables: errors and warnings of rows, sources of the figures, the environment.
 pub(super) fn notes(report: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> =
+        report.failure.iter().map(|why| format!("error: the bench ended early: {why}")).collect();
     for row in &report.rows {
         for (kind, count) in row.errors.kinds() {
             notes.push(format!(
@@ -178,7 +207,7 @@ fn verdict(report: &Report) -> String {
     let sum = |part: &dyn Fn(&Row) -> u64| report.rows.iter().map(part).sum::<u64>() as i64;
     let verified = humane::grouped(sum(&|row| row.verified));
     match sum(&|row| row.errors.total()) {
-        0 => format!("{verified} payloads compared, all right"),
+        0 if report.failure.is_none() => format!("{verified} payloads compared, all right"),
         errors => format!("{verified} payloads compared, {} errors", humane::grouped(errors)),
     }
 }

@@ -65,6 +65,7 @@ fn report() -> Report {
             receive(SendMode::Batch(2048), &[125e6, 131e6]),
             receive(SendMode::PerPacket, &[22.9e6]),
         ],
+        failure: None,
     }
 }
 
@@ -111,6 +112,45 @@ fn rows_that_count_differently_have_tables_of_their_own() {
     insta::assert_snapshot!(report.render(Format::Table));
 }
 
+/// All that a row of one server can have.
+#[test]
+fn tables_fit_100_columns() {
+    let mut report = report();
+    report.rows[0].latency.p999_us = Some(20_512.0);
+    report.rows[0].errors.reset = 12;
+    report.rows[1].parameters.insert("transport".into(), "unix".into());
+    let text = report.render(Format::Table);
+    let (tables, _notes) = text.split_once("error:").expect("notes stand below");
+    let widest = tables.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(100), "{widest:?} columns:\n{tables}");
+}
+
+#[test]
+fn a_table_is_printed_as_soon_as_it_is_whole() {
+    let report = report();
+    let printed = |count: usize| {
+        let mut out = Vec::new();
+        let mut printer = Printer::new(Format::Table, &mut out);
+        printer.add(&report.rows[..count]).expect("a vector has room");
+        String::from_utf8(out).expect("UTF-8")
+    };
+    assert_eq!(printed(3), "", "another row of the same table may follow");
+    assert!(printed(4).starts_with("pingpong"), "{}", printed(4));
+    assert!(!printed(5).contains("receive"));
+}
+
+#[test]
+fn a_bench_that_ended_early_is_no_success_and_says_so() {
+    let mut report = report();
+    report.failure = Some("the server has ended".to_owned());
+    assert!(!report.is_clean());
+    let text = report.render(Format::Table);
+    assert!(text.contains("error: the bench ended early: the server has ended"), "{text}");
+    assert!(!text.contains("all right"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&report.render(Format::Json)).expect("JSON");
+    assert_eq!(json["failure"], "the server has ended");
+}
+
 #[test]
 fn only_a_report_with_rows_and_without_errors_is_clean() {
     let mut report = report();
@@ -133,13 +173,13 @@ fn costs_are_per_operation() {
 
 #[test]
 fn figures_stand_only_beside_the_workload_they_belong_to() {
-    let found = |row: &Row| reference::find(row).map(|(cell, _)| cell);
+    let found = |row: &Row| reference::find(row).map(|(figure, source)| (figure, source.name));
     let tcp = ping_pong("ringway", 10, 16384, &[1.0]);
-    assert_eq!(found(&tcp).as_deref(), Some("427 MiB/s muduo (2 vCPU VM)"));
+    assert_eq!(found(&tcp), Some(("427 MiB/s", "muduo")));
     let mut unix = tcp.clone();
     unix.parameters.insert("transport".into(), "unix".into());
     assert_eq!(found(&unix), None);
     assert_eq!(found(&ping_pong("ringway", 10, 64, &[1.0])), None);
     assert_eq!(found(&report().rows[3]), None, "batches are not the report's workload");
-    assert_eq!(found(&report().rows[4]).as_deref(), Some("1.87 M/s NewLife (i9-10900K)"));
+    assert_eq!(found(&report().rows[4]), Some(("1.87 M/s", "NewLife")));
 }

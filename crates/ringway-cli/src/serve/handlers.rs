@@ -6,6 +6,7 @@ use ringway_net::{Error, Handler, Peer, View};
 
 use super::framing::Framing;
 use super::tally::Totals;
+use crate::stderr;
 
 /// Reads and forgets; the runtime counts the bytes.
 pub(super) struct Discard;
@@ -26,7 +27,7 @@ impl Framed {
     fn complain(&self) {
         let first = self.totals.add_mismatch();
         if let Some(mismatch) = self.framing.mismatch().filter(|_| first) {
-            eprintln!("ringway: {mismatch}");
+            stderr::complain(mismatch);
         }
     }
 }
