@@ -182,7 +182,7 @@ fn mixed_up(words: &str, runs: usize, choose: fn(&[Bytes], &Bytes) -> Option<Byt
     let address = &server.addresses()[0];
     let words =
         format!("bench rpc --addr {address} {words} --warmup 0 -d 0.02 --repeat 1 --format json");
-    let ended = (0..runs).map(|_| run(&words)).last().expect("at least one");
+    let ended = (0..runs).map(|_| run(&words)).reduce(|_, next| next).expect("at least one");
     let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report}"));
     let row = &report["rows"][0];

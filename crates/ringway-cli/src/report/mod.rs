@@ -36,7 +36,7 @@ impl Report {
     pub(crate) fn render(&self, format: Format) -> String {
         let mut out = Vec::new();
         let mut printer = Printer::new(format, &mut out);
-        self.rows.iter().for_each(|row| printer.add(&[row.clone()]).expect("a vector has room"));
+        printer.add(&self.rows).expect("a vector has room");
         printer.finish(self).expect("a vector has room");
         String::from_utf8(out).expect("reports are UTF-8")
     }
