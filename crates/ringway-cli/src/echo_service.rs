@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ringway_rpc::{Sink, Status, Streaming, service};
 use serde::{Deserialize, Serialize};
 
-use crate::payload::{Composer, Pattern, Run};
+use crate::payload::{Pattern, Run};
 
 /// Methods of every kind that give back what they were given.
 #[service(package = "ringway.bench", crate = "ringway_rpc")]
@@ -44,7 +44,7 @@ pub(crate) struct Flood {
     /// How many; none means without end.
     #[serde(default)]
     pub(crate) count: Option<u64>,
-    /// What its messages are named after, beside their sequence.
+    /// What its messages depend on, beside their sequence.
     #[serde(default)]
     pub(crate) run: u32,
     #[serde(default)]
@@ -114,10 +114,9 @@ impl Echo for EchoService {
             return Err(Status::invalid_argument(why));
         }
         let series = self.pattern.of_run(Run(run));
-        let mut composer = Composer::new(self.pattern);
         for sequence in 0..count.unwrap_or(u64::MAX) {
-            let message = series.message(lane, sequence, size as usize);
-            messages.send(composer.compose(&message)).await?;
+            let message = series.window(lane, sequence, size as usize);
+            messages.send(Bytes::from_static(message.bytes())).await?;
         }
         Ok(())
     }

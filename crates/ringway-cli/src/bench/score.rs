@@ -13,7 +13,7 @@ use super::outcome::CoreOutcome;
 use super::server::Usage;
 use crate::histogram::Latencies;
 use crate::limits;
-use crate::payload::Message;
+use crate::payload::Due;
 use crate::report::Errors;
 
 /// Counts and latencies of a core, with the phases of a run.
@@ -90,7 +90,7 @@ impl Score {
 
     /// Compares a payload with the message that is due; a wrong one is an error.
     #[inline]
-    pub(super) fn check(&self, due: &Message, found: &[u8]) -> bool {
+    pub(super) fn check(&self, due: &impl Due, found: &[u8]) -> bool {
         self.verified.set(self.verified.get() + 1);
         let is_right = due.is(found);
         if !is_right {
@@ -100,7 +100,7 @@ impl Score {
     }
 
     #[cold]
-    fn mismatch(&self, due: &Message, found: &[u8]) {
+    fn mismatch(&self, due: &impl Due, found: &[u8]) {
         self.errors.borrow_mut().mismatched += 1;
         let (lane, sequence) = (due.name().lane, due.name().sequence);
         self.complain(format!(

@@ -120,7 +120,7 @@ async fn take_flood(client: EchoClient, series: Series, lane: u32, size: usize, 
         }
         match messages.next().await {
             Ok(Some(found)) => {
-                if score.check(&series.message(lane, sequence, size), &found) {
+                if score.check(&series.window(lane, sequence, size), &found) {
                     score.add(1);
                 }
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use super::message::{Message, Pattern};
+use super::message::{Due, Message, Pattern};
 use super::name::MESSAGE_HEADER_BYTES;
 
 /// Makes messages one after another, in memory of those that nobody reads any more.

@@ -25,6 +25,20 @@ pub(crate) struct Series {
     run: Run,
 }
 
+/// What is to arrive next.
+pub(crate) trait Due {
+    fn name(&self) -> Name;
+
+    /// How many bytes it has.
+    fn len(&self) -> usize;
+
+    /// Whether `found` is just that, every byte of it.
+    fn is(&self, found: &[u8]) -> bool;
+
+    /// The first byte of `found` that differs; the shorter one's length where one is the beginning of the other.
+    fn difference(&self, found: &[u8]) -> usize;
+}
+
 /// One message, in two pieces.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
@@ -36,10 +50,17 @@ pub(crate) struct Message {
     body: &'static [u8],
 }
 
+/// A piece of the pattern, without a header.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    name: Name,
+    bytes: &'static [u8],
+}
+
 impl Pattern {
     /// A pattern for messages of up to `message_bytes_max` bytes.
     pub(crate) fn new(message_bytes_max: usize) -> Self {
-        let words = (message_bytes_max + OFFSETS).div_ceil(8);
+        let words = (message_bytes_max + OFFSETS.max(WINDOWS)).div_ceil(8);
         let mut state = PATTERN_SEED;
         let bytes: Vec<u8> = (0..words)
             .flat_map(|_| {
@@ -82,17 +103,21 @@ impl Series {
         let body = &self.pattern.bytes[start..][..size.saturating_sub(MESSAGE_HEADER_BYTES)];
         Message { name, size, header: name.header(size), start, body }
     }
+
+    /// The message `sequence` of a stream, of `size` bytes, where messages come in order and one that costs its
+    /// sender nothing is wanted.
+    ///
+    /// # Panics
+    /// If `size` is more than the pattern was made for.
+    #[inline]
+    pub(crate) fn window(self, lane: u32, sequence: u64, size: usize) -> Window {
+        let name = Name { run: self.run, lane, sequence };
+        let start = name.digest() as usize % WINDOWS;
+        Window { name, bytes: &self.pattern.bytes[start..][..size] }
+    }
 }
 
 impl Message {
-    pub(crate) fn name(&self) -> Name {
-        self.name
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.size
-    }
-
     /// Its first bytes.
     #[inline]
     pub(crate) fn header(&self) -> &[u8] {
@@ -110,17 +135,6 @@ impl Message {
         self.start
     }
 
-    /// Whether `found` is this message, every byte of it.
-    #[inline]
-    pub(crate) fn is(&self, found: &[u8]) -> bool {
-        match found.split_first_chunk() {
-            Some((header, body)) => {
-                found.len() == self.size && *header == self.header && *body == *self.body
-            }
-            None => *found == *self.header(),
-        }
-    }
-
     /// Appends it to `out`.
     #[inline]
     pub(crate) fn append_to(&self, out: &mut BytesMut) {
@@ -131,13 +145,60 @@ impl Message {
             out.extend_from_slice(self.header());
         }
     }
+}
 
-    /// The first byte of `found` that is not this message's; the shorter one's length where one is the
-    /// beginning of the other.
+impl Due for Message {
+    fn name(&self) -> Name {
+        self.name
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.size
+    }
+
+    #[inline]
+    fn is(&self, found: &[u8]) -> bool {
+        match found.split_first_chunk() {
+            Some((header, body)) => {
+                found.len() == self.size && *header == self.header && *body == *self.body
+            }
+            None => *found == *self.header(),
+        }
+    }
+
     #[cold]
-    pub(crate) fn difference(&self, found: &[u8]) -> usize {
+    fn difference(&self, found: &[u8]) -> usize {
         let due = self.header().iter().chain(self.body);
         due.zip(found).position(|(due, found)| due != found).unwrap_or(self.size.min(found.len()))
+    }
+}
+
+impl Window {
+    #[inline]
+    pub(crate) fn bytes(&self) -> &'static [u8] {
+        self.bytes
+    }
+}
+
+impl Due for Window {
+    fn name(&self) -> Name {
+        self.name
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    fn is(&self, found: &[u8]) -> bool {
+        self.bytes == found
+    }
+
+    #[cold]
+    fn difference(&self, found: &[u8]) -> usize {
+        let at = self.bytes.iter().zip(found).position(|(due, found)| due != found);
+        at.unwrap_or(self.bytes.len().min(found.len()))
     }
 }
 
@@ -206,6 +267,8 @@ impl Verifier {
 /// Bodies start at this many different places: enough that neighbours differ, few enough that the pattern of
 /// a 16 KiB message stays in a core's first-level cache.
 const OFFSETS: usize = 4096;
+/// Windows start at this many: as many as stay in that cache where messages are small.
+const WINDOWS: usize = 16 << 10;
 const PATTERN_SEED: u64 = 0x5249_4e47_5741_5921;
 /// 2^64 divided by the golden ratio, odd: successive multiples are spread evenly.
 const PATTERN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -330,6 +393,23 @@ mod tests {
                 pattern.of_run(Run(6)).message(4, sequence, 64),
             ];
             assert!(others.iter().all(|other| other.body() != body), "sequence {sequence}");
+        }
+    }
+
+    #[test]
+    fn windows_of_neighbours_differ() {
+        let pattern = Pattern::new(64);
+        let series = pattern.of_run(Run(5));
+        let due = series.window(4, 1 << 40, 64);
+        assert!(due.is(due.bytes()) && !due.is(&due.bytes()[..63]));
+        assert_eq!(due.difference(&due.bytes()[..63]), 63);
+        for distance in 1..16 << 10 {
+            let others = [
+                series.window(4, (1 << 40) + u64::from(distance), 64),
+                series.window(4 + distance, 1 << 40, 64),
+                pattern.of_run(Run(5 + distance)).window(4, 1 << 40, 64),
+            ];
+            assert!(others.iter().all(|other| !due.is(other.bytes())), "distance {distance}");
         }
     }
 

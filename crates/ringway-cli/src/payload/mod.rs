@@ -8,7 +8,7 @@ mod name;
 mod packet;
 
 pub(crate) use composer::Composer;
-pub(crate) use message::{Message, Pattern, Series, Verifier};
+pub(crate) use message::{Due, Message, Pattern, Series, Verifier};
 pub(crate) use mismatch::Mismatch;
 pub(crate) use name::Run;
 pub(crate) use packet::{PACKET_BYTES_MIN, PacketVerifier, fill_batch};
