@@ -22,6 +22,16 @@ pub(crate) const MESSAGE_RING_ENTRIES: u16 = 1_024;
 /// Places in the kernel's ring of bulk buffers.
 pub(crate) const BULK_RING_ENTRIES: u16 = 64;
 
+/// A receive buffer for datagrams: one of 128 KiB, twice the longest of UDP, and its sender's address.
+/// Not a multiple of a page, so that the short ones do not all compete for the same cache lines.
+pub(crate) const DATAGRAM_BUFFER_BYTES: usize = 129 * 1024;
+
+/// Datagram buffers of a core, 32 MiB of address space.
+pub(crate) const DATAGRAM_BUFFERS: u16 = 256;
+
+/// Places in the kernel's ring of datagram buffers.
+pub(crate) const DATAGRAM_RING_ENTRIES: u16 = 64;
+
 /// Message buffers kept lent. The kernel walks its ring in order, so a long ring leaves the cache;
 /// a pass of the loop receives about forty times (the kernel's cap on deferred work).
 pub(crate) const HOT_BUFFERS: usize = 64;
@@ -29,6 +39,9 @@ pub(crate) const HOT_BUFFERS: usize = 64;
 /// Bulk buffers kept lent: half of a second-level cache. Over 100 connections with messages of 64 KiB,
 /// 32 carry a ninth fewer calls (a sixth fewer over Unix sockets), 16 and 4 about as many.
 pub(crate) const HOT_BULK_BUFFERS: usize = 8;
+
+/// Datagram buffers kept lent: each datagram of a pass takes one, however short it is.
+pub(crate) const HOT_DATAGRAM_BUFFERS: usize = 32;
 
 /// Submission entries: several turns' worth; a full queue is handed over early.
 pub(crate) const SUBMISSIONS: u32 = 256;

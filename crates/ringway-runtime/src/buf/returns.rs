@@ -1,20 +1,49 @@
 //! How buffers come home that were read elsewhere.
 
 use std::cell::RefCell;
-use std::rc::{Rc, Weak};
+use std::os::fd::OwnedFd;
+use std::rc::{self, Rc};
+use std::sync::{PoisonError, Weak};
+
+#[cfg(loom)]
+use loom::sync::Mutex;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(loom))]
+use std::sync::Mutex;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::sys::Pool;
 
-/// Buffers whose last reader ended on another thread; their core looks when it next lends one.
-#[derive(Default)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+/// Buffers whose last reader ended on another thread. Their core looks when it next lends one, and
+/// is woken if it sleeps for want of one.
+///
+/// As with the mailbox, only a core that waits costs others a system call. It sets `awaited`, looks
+/// once more, and sleeps only if nothing is there; who brings a buffer leaves it first and takes the
+/// flag afterwards, and signals if it was set. Every change of `awaited` is a read-modify-write, so
+/// of the two one always sees the other.
 pub(crate) struct Returns {
     ids: Mutex<Vec<u16>>,
     any: AtomicBool,
+    awaited: AtomicBool,
+    /// Wakes the core; gone when the core is.
+    eventfd: Weak<OwnedFd>,
 }
 
 impl Returns {
+    pub(crate) fn new(eventfd: Weak<OwnedFd>) -> Self {
+        Self {
+            ids: Mutex::new(Vec::new()),
+            any: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
+            eventfd,
+        }
+    }
+
     /// What has come since the last look.
     #[inline]
     pub(crate) fn take(&self) -> Vec<u16> {
@@ -26,15 +55,34 @@ impl Returns {
         std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Has the next buffer wake the core. `false`: one is there already.
+    pub(crate) fn await_next(&self) -> bool {
+        self.awaited.swap(true, Ordering::AcqRel);
+        !self.any.load(Ordering::Acquire)
+    }
+
+    /// Brings a buffer home from another thread.
     pub(crate) fn push(&self, id: u16) {
+        if !self.leave(id) {
+            return;
+        }
+        if let Some(eventfd) = self.eventfd.upgrade() {
+            // A full counter means that the core is about to wake anyway.
+            let _already_signalled = rustix::io::write(&eventfd, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Leaves a buffer; whether the core sleeps until it is told.
+    fn leave(&self, id: u16) -> bool {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
-        self.any.store(true, Ordering::Relaxed);
+        self.any.store(true, Ordering::Release);
+        self.awaited.swap(false, Ordering::AcqRel)
     }
 }
 
 thread_local! {
     /// The pools of this thread's core, so that what ends here goes straight back.
-    static HERE: RefCell<Vec<Weak<Pool>>> = const { RefCell::new(Vec::new()) };
+    static HERE: RefCell<Vec<rc::Weak<Pool>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes `pool` known as one of this thread's.
@@ -47,8 +95,8 @@ pub(crate) fn settle(pool: &Rc<Pool>) {
 
 /// The pool of this thread that `is_it`.
 pub(crate) fn pool_here(is_it: impl Fn(&Pool) -> bool) -> Option<Rc<Pool>> {
-    let find = |here: &RefCell<Vec<Weak<Pool>>>| {
-        here.borrow().iter().filter_map(Weak::upgrade).find(|pool| is_it(pool))
+    let find = |here: &RefCell<Vec<rc::Weak<Pool>>>| {
+        here.borrow().iter().filter_map(rc::Weak::upgrade).find(|pool| is_it(pool))
     };
     HERE.try_with(find).ok().flatten()
 }

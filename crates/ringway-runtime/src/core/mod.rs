@@ -22,12 +22,12 @@ pub use end::cores_alive;
 pub(crate) use registry::{CoreShared, Message};
 pub(crate) use spin::Spin;
 
+use crate::buf::Pools;
 use crate::buf::{ChunkPool, Segment};
 use crate::driver::{Driver, Event, Key, sockets};
 use crate::io::Socket;
 use crate::limits;
 use crate::slab::Slab;
-use crate::sys::Pools;
 use crate::task::{JoinHandle, Tasks};
 use crate::timer::wheel::{TimerKey, Wheel};
 
@@ -166,7 +166,7 @@ impl Core {
 }
 
 /// An eventfd by which other threads wake a core.
-pub(crate) fn wake_descriptor() -> io::Result<OwnedFd> {
+pub(crate) fn wake_descriptor() -> io::Result<Arc<OwnedFd>> {
     use rustix::event::{EventfdFlags, eventfd};
-    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+    Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }

@@ -18,12 +18,12 @@ pub(crate) struct CoreShared {
     pub(crate) mailbox: Mailbox<Message>,
     pub(crate) counters: SharedCounters,
     pub(crate) stopping: AtomicBool,
-    eventfd: OwnedFd,
+    eventfd: Arc<OwnedFd>,
 }
 
 impl CoreShared {
     /// Makes a core known to the process, so that wakers on other threads find it.
-    pub(crate) fn register(eventfd: OwnedFd) -> Option<Arc<Self>> {
+    pub(crate) fn register(eventfd: Arc<OwnedFd>) -> Option<Arc<Self>> {
         let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let vacant = cores.iter().position(|core| core.strong_count() == 0);
         let id = vacant.unwrap_or(cores.len());

@@ -83,15 +83,12 @@ pub(crate) enum RecvClass {
     Message,
     /// A stream that fills every buffer: large blocks, fewer completions.
     Bulk,
-    /// Datagrams with their sender's address; up to 64 KiB, so in bulk buffers.
+    /// Datagrams with their sender's address.
     Datagram,
 }
 
 impl RecvClass {
-    /// Whether its buffers are the large ones.
-    pub(crate) fn is_bulk(self) -> bool {
-        matches!(self, RecvClass::Bulk | RecvClass::Datagram)
-    }
+    pub(crate) const ALL: [RecvClass; 3] = [Self::Message, Self::Bulk, Self::Datagram];
 }
 
 /// Why a receive ended.

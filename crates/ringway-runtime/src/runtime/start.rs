@@ -3,13 +3,14 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use super::fate::{Cause, Fate};
 use super::{Backend, CoreHandle, Runtime};
 use crate::affinity::{CoreId, pin_current_thread};
+use crate::buf::{BufferCounts, Pools};
 use crate::contain::{drop_contained, panic_message};
 use crate::core::{self, Core, CoreShared};
 use crate::driver::Driver;
@@ -17,7 +18,6 @@ use crate::driver::epoll::Epoll;
 use crate::driver::sim::{Sim, SimConfig};
 use crate::driver::uring::Uring;
 use crate::limits;
-use crate::sys::Pools;
 use crate::watchdog::Watchdog;
 
 /// What one core is made with.
@@ -189,14 +189,14 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
         pin_current_thread(cpu)?;
     }
     let eventfd = core::wake_descriptor()?;
-    let shared = CoreShared::register(eventfd.try_clone()?).ok_or_else(|| {
+    let shared = CoreShared::register(eventfd.clone()).ok_or_else(|| {
         io::Error::other(format!("more than {} cores in one process", limits::LIVE_CORES_MAX))
     })?;
-    let pools = Pools::new(limits::MESSAGE_BUFFERS, limits::BULK_BUFFERS)?;
+    let pools = Pools::new(BufferCounts::USUAL, &Arc::downgrade(&eventfd))?;
     let driver: Box<dyn Driver> = match config.backend {
         Backend::Epoll => Box::new(Epoll::new(&pools, eventfd)?),
         Backend::Uring => Box::new(Uring::new(&pools, eventfd).map_err(|e| refused(&e))?),
-        Backend::Auto => match Uring::new(&pools, eventfd.try_clone()?) {
+        Backend::Auto => match Uring::new(&pools, eventfd.clone()) {
             Ok(uring) => Box::new(uring),
             Err(error) => {
                 tracing::warn!("{}; falling back to epoll", refused(&error));
@@ -210,7 +210,7 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
 pub(super) fn make_simulated_core(config: SimConfig) -> io::Result<Rc<Core>> {
     let shared = CoreShared::register(core::wake_descriptor()?)
         .ok_or_else(|| io::Error::other("too many cores in one process"))?;
-    let pools = Pools::new(limits::MESSAGE_BUFFERS, limits::BULK_BUFFERS)?;
+    let pools = Pools::new(BufferCounts::USUAL, &Weak::new())?;
     let driver = Box::new(Sim::new(config, &pools));
     Ok(Core::new(shared, driver, pools, Duration::ZERO))
 }

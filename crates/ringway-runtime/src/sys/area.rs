@@ -1,8 +1,9 @@
 //! The memory of a pool, and parts of it that other threads may read.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -23,7 +24,7 @@ unsafe impl Sync for Area {}
 
 impl Area {
     /// Reserves zero-filled memory, which the kernel gives in huge pages as buffers are used.
-    pub(super) fn new(bytes: usize) -> io::Result<Arc<Self>> {
+    pub(super) fn new(bytes: usize, eventfd: &Weak<OwnedFd>) -> io::Result<Arc<Self>> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
@@ -35,7 +36,7 @@ impl Area {
             let _advice_is_optional = unsafe { madvise(start, bytes, advice) };
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Arc::new(Self { start, bytes, returns: Returns::default() }))
+        Ok(Arc::new(Self { start, bytes, returns: Returns::new(eventfd.clone()) }))
     }
 
     /// Where the byte `offset` lies.

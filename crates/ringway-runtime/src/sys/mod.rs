@@ -12,12 +12,16 @@ mod message;
 mod pool;
 mod ring;
 mod sends;
+#[cfg(test)]
+mod tests;
+mod wait;
 mod waker;
 
 pub(crate) use bufring::BufRing;
 pub(crate) use descriptor::{borrow, own};
 pub(crate) use message::datagram_parts;
-pub(crate) use pool::{Pool, Pools, RecvBuf};
+pub(crate) use pool::{Pool, RecvBuf};
 pub(crate) use ring::Ring;
 pub(crate) use sends::SendTable;
+pub(crate) use wait::epoll_wait_ms;
 pub(crate) use waker::waker_of;

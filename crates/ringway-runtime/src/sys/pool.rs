@@ -2,38 +2,22 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::area::{Area, SharedBytes};
 use crate::buf::{View, returns};
 use crate::limits;
 
-/// The receive pools of one core.
-#[derive(Clone)]
-pub(crate) struct Pools {
-    /// Buffers of [`limits::MESSAGE_BUFFER_BYTES`].
-    pub(crate) message: Rc<Pool>,
-    /// Buffers of [`limits::BULK_BUFFER_BYTES`].
-    pub(crate) bulk: Rc<Pool>,
-}
-
-impl Pools {
-    /// Reserves address space for both; memory is touched only as buffers are used.
-    pub(crate) fn new(message_buffers: u16, bulk_buffers: u16) -> io::Result<Self> {
-        Ok(Self {
-            message: Pool::new(limits::MESSAGE_BUFFER_BYTES, message_buffers)?,
-            bulk: Pool::new(limits::BULK_BUFFER_BYTES, bulk_buffers)?,
-        })
-    }
-}
-
 /// Fixed-size buffers in one mapping. The last one freed is the next one used, so a core that is
 /// not behind keeps working in the cache lines that it has just touched.
 ///
 /// Each buffer is in exactly one state: free (its id is in `free`), lent (a [`RecvBuf`] or the
-/// kernel writes it), or viewed (`views` of it is above zero and nobody writes).
+/// kernel writes it; `views` of it is [`LENT`]), or viewed (`views` of it is the count of those who
+/// read, and nobody writes). A change that does not fit the state panics: a kernel that fills a
+/// buffer twice ends its core rather than write what somebody reads.
 pub(crate) struct Pool {
     area: Arc<Area>,
     buffer_bytes: usize,
@@ -41,10 +25,18 @@ pub(crate) struct Pool {
     views: Box<[Cell<u32>]>,
 }
 
+/// In place of a count of views: somebody writes the buffer.
+const LENT: u32 = u32::MAX;
+
 impl Pool {
-    pub(crate) fn new(buffer_bytes: usize, count: u16) -> io::Result<Rc<Self>> {
+    /// Makes the pool of the calling thread's core, which `eventfd` wakes.
+    pub(crate) fn new(
+        buffer_bytes: usize,
+        count: u16,
+        eventfd: &Weak<OwnedFd>,
+    ) -> io::Result<Rc<Self>> {
         let pool = Rc::new(Self {
-            area: Area::new(buffer_bytes * usize::from(count.max(1)))?,
+            area: Area::new(buffer_bytes * usize::from(count.max(1)), eventfd)?,
             buffer_bytes,
             free: RefCell::new((0..count).rev().collect()),
             views: (0..count).map(|_| Cell::new(0)).collect(),
@@ -70,8 +62,22 @@ impl Pool {
 
     /// Takes a buffer out of the pool to lend it to the kernel by its id.
     pub(crate) fn lend(&self) -> Option<u16> {
+        self.reclaim();
+        let id = self.free.borrow_mut().pop()?;
+        let before = self.views[usize::from(id)].replace(LENT);
+        assert_eq!(before, 0, "buffer {id} is free and in use");
+        Some(id)
+    }
+
+    /// Takes in the buffers that have come home from other threads.
+    pub(crate) fn reclaim(&self) {
         self.area.returns.take().into_iter().for_each(|id| self.release(id));
-        self.free.borrow_mut().pop()
+    }
+
+    /// Has the core woken by the next buffer that comes home from another thread; `false` if one
+    /// has come already.
+    pub(crate) fn await_return(&self) -> bool {
+        self.area.returns.await_next()
     }
 
     /// Whether `area` is this pool's memory.
@@ -98,29 +104,27 @@ impl Pool {
 
     /// Takes back a lent buffer whose first `len` bytes the kernel has filled.
     pub(crate) fn view_of_lent(self: &Rc<Self>, id: u16, len: usize) -> View {
-        let views = &self.views[usize::from(id)];
-        debug_assert_eq!(views.get(), 0, "buffer {id} completed twice");
-        views.set(1);
+        let before = self.views[usize::from(id)].replace(1);
+        assert_eq!(before, LENT, "buffer {id} was filled without being lent");
         View::new(Rc::clone(self), id, len.min(self.buffer_bytes) as u32)
     }
 
     /// Takes back a lent buffer that holds nothing.
     pub(crate) fn return_lent(&self, id: u16) {
-        debug_assert_eq!(self.views[usize::from(id)].get(), 0, "buffer {id} returned while viewed");
+        let before = self.views[usize::from(id)].replace(0);
+        assert_eq!(before, LENT, "buffer {id} was returned without being lent");
         self.free.borrow_mut().push(id);
     }
 
     /// Counts one more view of a viewed buffer.
     pub(crate) fn retain(&self, id: u16) {
-        let views = &self.views[usize::from(id)];
-        assert!(views.get() > 0, "buffer {id} retained while free");
+        let views = self.viewed(id);
         views.set(views.get() + 1);
     }
 
     /// Counts one view less; the last one frees the buffer.
     pub(crate) fn release(&self, id: u16) {
-        let views = &self.views[usize::from(id)];
-        assert!(views.get() > 0, "buffer {id} returned twice");
+        let views = self.viewed(id);
         views.set(views.get() - 1);
         if views.get() == 0 {
             self.free.borrow_mut().push(id);
@@ -129,12 +133,20 @@ impl Pool {
 
     /// Bytes of a viewed buffer.
     pub(crate) fn bytes(&self, id: u16, offset: u32, len: u32) -> &[u8] {
-        assert!(self.views[usize::from(id)].get() > 0, "buffer {id} read while free");
+        self.viewed(id);
         let start = self.pointer(id, offset as usize, len as usize);
         // SAFETY: `pointer` checked that the range lies inside buffer `id` of the mapping, which
         // lives as long as `self` and was zero-filled by the kernel. The buffer is viewed, so
         // neither the kernel nor a `RecvBuf` writes it.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len as usize) }
+    }
+
+    /// The count of a buffer that somebody reads.
+    #[inline]
+    fn viewed(&self, id: u16) -> &Cell<u32> {
+        let views = &self.views[usize::from(id)];
+        assert!(!matches!(views.get(), 0 | LENT), "buffer {id} is not viewed");
+        views
     }
 
     fn pointer(&self, id: u16, offset: usize, len: usize) -> NonNull<u8> {

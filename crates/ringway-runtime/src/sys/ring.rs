@@ -6,18 +6,14 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use io_uring::squeue::Entry;
-use io_uring::types::{CancelBuilder, Fd, Timespec};
-use io_uring::{IoUring, opcode};
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, opcode};
 
 use super::BufRing;
 use super::message::DATAGRAM_LAYOUT;
 use crate::driver::uring::Completion;
 use crate::limits;
 
-const ENTER_GETEVENTS: u32 = 1 << 0;
-const ENTER_EXT_ARG: u32 = 1 << 3;
-const ENTER_REGISTERED_RING: u32 = 1 << 4;
-const ENTER_NO_IOWAIT: u32 = 1 << 7;
 const REGISTER_RING_FDS: u32 = 20;
 const UNREGISTER_RING_FDS: u32 = 21;
 
@@ -29,42 +25,24 @@ pub(crate) struct Ring {
     backlog: VecDeque<Entry>,
     /// The ring as `io_uring_enter` names it: a registered index, or the descriptor.
     enter_fd: i32,
-    enter_flags: u32,
-    no_sqarray: bool,
+    enter_flags: EnterFlags,
 }
 
 impl Ring {
-    /// Makes a ring owned by the calling thread.
-    ///
-    /// # Errors
-    /// What `io_uring_setup` answers: `EPERM` or `ENOSYS` where it is refused, `EINVAL` where the
-    /// kernel is older than 6.1, `ENOMEM` where the memory lock limit is too small.
-    pub(crate) fn new() -> io::Result<Self> {
-        let (ring, no_sqarray) = match build(true) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (build(false)?, false),
-            built => (built?, true),
-        };
-        let mut enter_flags = ENTER_GETEVENTS | ENTER_EXT_ARG;
-        if ring.params().is_feature_no_iowait() {
-            enter_flags |= ENTER_NO_IOWAIT;
-        }
+    /// Takes over a ring of the calling thread that completes work only as it is entered.
+    pub(crate) fn new(ring: IoUring) -> Self {
+        let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        enter_flags.set(EnterFlags::NO_IOWAIT, ring.params().is_feature_no_iowait());
         let fd = ring.as_raw_fd();
-        let (enter_fd, registered) = match update_ring_fd(fd, REGISTER_RING_FDS, u32::MAX, fd) {
-            Some(index) => (index, ENTER_REGISTERED_RING),
-            None => (ring.as_raw_fd(), 0),
-        };
-        let (backlog, enter_flags) = (VecDeque::new(), enter_flags | registered);
-        Ok(Self { ring, backlog, enter_fd, enter_flags, no_sqarray })
+        let number = update_ring_fd(fd, REGISTER_RING_FDS, u32::MAX, fd);
+        enter_flags.set(EnterFlags::REGISTERED_RING, number.is_some());
+        let (backlog, enter_fd) = (VecDeque::new(), number.unwrap_or(fd));
+        Self { ring, backlog, enter_fd, enter_flags }
     }
 
-    /// The accepted flags, for people.
-    pub(crate) fn describe(&self) -> String {
-        let always = "SINGLE_ISSUER|DEFER_TASKRUN|COOP_TASKRUN|TASKRUN_FLAG|SUBMIT_ALL";
-        let named = |is_set: bool, name: &'static str| if is_set { name } else { "" };
-        let no_sqarray = named(self.no_sqarray, "|NO_SQARRAY");
-        let no_iowait = named(self.enter_flags & ENTER_NO_IOWAIT != 0, "|NO_IOWAIT");
-        let registered = named(self.enter_flags & ENTER_REGISTERED_RING != 0, "|REGISTERED_RING");
-        [always, no_sqarray, no_iowait, registered].concat()
+    /// What each enter of the ring is told.
+    pub(crate) fn enter_flags(&self) -> EnterFlags {
+        self.enter_flags
     }
 
     /// Registers `buffers` as the provided-buffer group `group` of this ring.
@@ -187,12 +165,10 @@ impl Ring {
         let min_wait_us = if gathers { limits::GATHER_WAIT.as_micros() as u32 } else { 0 };
         let want = if gathers { want } else { want.min(1) };
         let timespec = timeout.map(Timespec::from);
-        let argument = GetEventsArgument {
-            sigmask: 0,
-            sigmask_bytes: 0,
-            min_wait_us,
-            timespec: timespec.as_ref().map_or(0, |spec| std::ptr::from_ref(spec) as u64),
-        };
+        let mut argument = SubmitArgs::new().min_wait_usec(min_wait_us);
+        if let Some(timespec) = &timespec {
+            argument = argument.timespec(timespec);
+        }
         let queued = self.ring.submission().len();
         // SAFETY: the argument and its timespec live on this frame until the call returns; the
         // queued entries are covered by `push`.
@@ -202,9 +178,9 @@ impl Ring {
                 self.enter_fd,
                 queued,
                 want,
-                self.enter_flags,
+                self.enter_flags.bits(),
                 std::ptr::from_ref(&argument),
-                size_of::<GetEventsArgument>(),
+                size_of_val(&argument),
             )
         };
         if answer >= 0 {
@@ -224,15 +200,6 @@ impl Ring {
     }
 }
 
-/// `struct io_uring_getevents_arg` of the kernel's interface.
-#[repr(C)]
-struct GetEventsArgument {
-    sigmask: u64,
-    sigmask_bytes: u32,
-    min_wait_us: u32,
-    timespec: u64,
-}
-
 /// `struct io_uring_rsrc_update` of the kernel's interface.
 #[repr(C)]
 struct ResourceUpdate {
@@ -241,27 +208,10 @@ struct ResourceUpdate {
     data: u64,
 }
 
-fn build(no_sqarray: bool) -> io::Result<IoUring> {
-    let mut builder = IoUring::builder();
-    builder
-        .dontfork()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_coop_taskrun()
-        .setup_taskrun_flag()
-        .setup_submit_all()
-        .setup_clamp()
-        .setup_cqsize(limits::COMPLETIONS);
-    if no_sqarray {
-        builder.setup_no_sqarray();
-    }
-    builder.build(limits::SUBMISSIONS)
-}
-
 impl Drop for Ring {
     /// The thread's registration holds the ring open, with all its memory, beyond its descriptor.
     fn drop(&mut self) {
-        if self.enter_flags & ENTER_REGISTERED_RING != 0 {
+        if self.enter_flags.contains(EnterFlags::REGISTERED_RING) {
             let (fd, place) = (self.ring.as_raw_fd(), self.enter_fd as u32);
             let removed = update_ring_fd(fd, UNREGISTER_RING_FDS, place, 0);
             debug_assert!(removed.is_some());

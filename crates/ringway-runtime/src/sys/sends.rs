@@ -9,7 +9,7 @@ use socket2::SockAddr;
 
 use super::Ring;
 use super::message::MessageHeader;
-use crate::driver::uring::{Completion, Outcome, Sent};
+use crate::driver::uring::{Completion, Outcome, Sent, kind, tag};
 use crate::driver::{Key, SendBatch};
 use crate::limits;
 
@@ -64,15 +64,8 @@ enum How {
 const POLL_FIRST: u16 = 1;
 
 impl SendTable {
-    /// Starts a send. `kind` gets the slot's name in its low 56 bits.
-    pub(crate) fn send(
-        &mut self,
-        ring: &mut Ring,
-        key: Key,
-        fd: RawFd,
-        batch: SendBatch,
-        kind: u64,
-    ) {
+    /// Starts a send.
+    pub(crate) fn send(&mut self, ring: &mut Ring, key: Key, fd: RawFd, batch: SendBatch) {
         debug_assert!(!batch.segments.is_empty());
         let index = self.take_slot();
         let slot = &mut self.slots[index as usize];
@@ -82,19 +75,14 @@ impl SendTable {
         slot.told = 0;
         slot.total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
         slot.batch = batch;
-        slot.submit(ring, kind, index, How::AtOnce);
+        slot.submit(ring, index, How::AtOnce);
         self.unsettled.push(index);
     }
 
     /// Ends the sends that were submitted at once and of which no completion came, one a call; what
     /// is left of one goes out again if its owner `wants` that. Only to be called when the kernel
     /// has taken every submission and every completion was taken in.
-    pub(crate) fn settle(
-        &mut self,
-        ring: &mut Ring,
-        kind: u64,
-        wants: impl Fn(Key) -> bool,
-    ) -> Option<Sent> {
+    pub(crate) fn settle(&mut self, ring: &mut Ring, wants: impl Fn(Key) -> bool) -> Option<Sent> {
         while let Some(index) = self.unsettled.pop() {
             let slot = &mut self.slots[index as usize];
             if !std::mem::take(&mut slot.at_once) {
@@ -103,7 +91,7 @@ impl SendTable {
             slot.done += slot.asked;
             let unfinished = slot.done < slot.total;
             if unfinished && slot.key.is_some_and(&wants) {
-                slot.submit(ring, kind, index, How::AtOnce);
+                slot.submit(ring, index, How::AtOnce);
                 self.resubmitted.push(index);
                 continue;
             }
@@ -125,7 +113,6 @@ impl SendTable {
         &mut self,
         ring: &mut Ring,
         completion: Completion,
-        kind: u64,
         wants: impl Fn(Key) -> bool,
     ) -> Option<Outcome> {
         let (index, slot) = find(&mut self.slots, completion.name())?;
@@ -137,7 +124,7 @@ impl SendTable {
         if (goes_on || would_block || result == -libc::EINTR)
             && let Some(key) = key
         {
-            slot.submit(ring, kind, index, How::Patient);
+            slot.submit(ring, index, How::Patient);
             return Some(Outcome::Resumed { key, bytes: slot.tell() });
         }
         let errno = match (-result).max(0) {
@@ -150,18 +137,11 @@ impl SendTable {
     }
 
     /// Starts to connect; the completion is told to `connected`.
-    pub(crate) fn connect(
-        &mut self,
-        ring: &mut Ring,
-        key: Key,
-        fd: RawFd,
-        address: &SockAddr,
-        kind: u64,
-    ) {
+    pub(crate) fn connect(&mut self, ring: &mut Ring, key: Key, fd: RawFd, address: &SockAddr) {
         let index = self.take_slot();
         let slot = &mut self.slots[index as usize];
         slot.key = Some(key);
-        let data = slot.next_name(kind, index);
+        let data = slot.next_name(kind::CONNECT, index);
         let address = slot.connecting_to.insert(Box::new(address.clone()));
         let entry = opcode::Connect::new(Fd(fd), address.as_ptr().cast(), address.len()).build();
         ring.push(entry.user_data(data));
@@ -193,20 +173,20 @@ fn find(slots: &mut [Slot], name: Key) -> Option<(u32, &mut Slot)> {
 
 impl Slot {
     /// The user data of the slot's next submission.
-    fn next_name(&mut self, kind: u64, index: u32) -> u64 {
+    fn next_name(&mut self, kind: u8, index: u32) -> u64 {
         self.generation = self.generation.wrapping_add(1);
-        kind | Key::new(index, self.generation).bits()
+        tag(kind, Key::new(index, self.generation).bits())
     }
 
     /// Submits as much of what is left as one submission takes; a datagram leaves whole.
-    fn submit(&mut self, ring: &mut Ring, kind: u64, index: u32, how: How) {
+    fn submit(&mut self, ring: &mut Ring, index: u32, how: How) {
         self.at_once = how == How::AtOnce;
         let (flags, priority, quiet) = match how {
             How::AtOnce => (libc::MSG_WAITALL | libc::MSG_DONTWAIT, 0, Flags::SKIP_SUCCESS),
             How::Patient => (0, POLL_FIRST, Flags::empty()),
         };
         let flags = flags | libc::MSG_NOSIGNAL;
-        let data = self.next_name(kind, index);
+        let data = self.next_name(kind::SEND, index);
         let fd = Fd(self.fd);
         let entry = match self.batch.segments.as_slice() {
             [only] if self.batch.to.is_none() => {

@@ -124,7 +124,8 @@ pub(super) fn keys_are_reused_without_stale_events<F: Fixture>(rig: &mut Rig<F>)
 
 /// The kernel must be done with the memory before it is given back.
 pub(super) fn drop_with_everything_in_flight<F: Fixture>(rig: &mut Rig<F>) {
-    let (mut driver, _eventfd) = F::driver(&rig.pools).expect("the rig has one, too");
+    let eventfd = rig.eventfd.clone();
+    let mut driver = F::driver(&rig.pools, eventfd).expect("the rig has one, too");
     std::mem::swap(&mut driver, &mut rig.driver);
     let (client, server) = rig.pair();
     rig.recv_start(client, RecvClass::Message);

@@ -16,23 +16,27 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
-use rustix::event::{EventfdFlags, eventfd};
 use socket2::SockAddr;
 
 use self::rig::Rig;
 use super::Driver;
 use super::epoll::Epoll;
 use super::uring::Uring;
-use crate::sys::Pools;
+use crate::buf::{BufferCounts, Pools};
+use crate::core::wake_descriptor;
 
 /// How the suite gets a driver.
 pub(super) trait Fixture {
     type Driver: Driver;
 
-    /// A driver that receives into `pools`, and what other threads would wake it by if it can be
-    /// woken. An error skips the test; it is for interfaces that this kernel refuses.
-    fn driver(pools: &Pools) -> io::Result<(Self::Driver, Option<OwnedFd>)>;
+    /// Whether other threads can wake the driver.
+    const IS_WOKEN: bool = true;
+
+    /// A driver that receives into `pools` and is woken by `eventfd`. An error skips the test; it
+    /// is for interfaces that this kernel refuses.
+    fn driver(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Self::Driver>;
 
     /// An address at which to listen for streams, its port left open.
     fn stream_addr() -> SockAddr {
@@ -55,9 +59,8 @@ struct UringFixture;
 impl Fixture for UringFixture {
     type Driver = Uring;
 
-    fn driver(pools: &Pools) -> io::Result<(Uring, Option<OwnedFd>)> {
-        let (kept, given) = eventfd_pair()?;
-        Ok((Uring::new(pools, given)?, Some(kept)))
+    fn driver(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Uring> {
+        Uring::new(pools, eventfd)
     }
 }
 
@@ -66,24 +69,18 @@ struct EpollFixture;
 impl Fixture for EpollFixture {
     type Driver = Epoll;
 
-    fn driver(pools: &Pools) -> io::Result<(Epoll, Option<OwnedFd>)> {
-        let (kept, given) = eventfd_pair()?;
-        let driver = Epoll::new(pools, given).expect("every kernel has epoll");
-        Ok((driver, Some(kept)))
+    fn driver(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Epoll> {
+        Ok(Epoll::new(pools, eventfd).expect("every kernel has epoll"))
     }
-}
-
-fn eventfd_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let kept = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let given = kept.try_clone()?;
-    Ok((kept, given))
 }
 
 /// Runs one test of the suite, or says why not.
 fn run<F: Fixture>(message_buffers: u16, test: fn(&mut Rig<F>)) {
-    let pools = Pools::new(message_buffers, 16).expect("address space for the pools");
-    match F::driver(&pools) {
-        Ok((driver, eventfd)) => test(&mut Rig::new(driver, eventfd, pools)),
+    let eventfd = wake_descriptor().expect("a descriptor is free");
+    let counts = BufferCounts { message: message_buffers, bulk: 16, datagram: 16 };
+    let pools = Pools::new(counts, &Arc::downgrade(&eventfd)).expect("address space");
+    match F::driver(&pools, eventfd.clone()) {
+        Ok(driver) => test(&mut Rig::new(driver, eventfd, pools)),
         Err(reason) => eprintln!("skipped, this kernel refuses the driver: {reason}"),
     }
 }
@@ -149,6 +146,8 @@ macro_rules! suite {
                 wait_ends_in_time
                 descriptors_return_to_base
                 accept_outlives_the_descriptor_limit
+                a_buffer_that_comes_home_wakes_the_driver
+                classes_of_receives_leave_each_other_their_buffers
             }
             suite! { $fixture, 2, resources:
                 starvation_loses_nothing

@@ -190,6 +190,65 @@ pub(super) fn starvation_loses_nothing<F: Fixture>(rig: &mut Rig<F>) {
     close_all(rig, pairs);
 }
 
+/// A receive that waits for a buffer goes on as soon as one ends on another thread.
+pub(super) fn a_buffer_that_comes_home_wakes_the_driver<F: Fixture>(rig: &mut Rig<F>) {
+    if !F::IS_WOKEN {
+        return;
+    }
+    let (client, server) = rig.pair();
+    rig.holds_views = true;
+    rig.recv_start(server, RecvClass::Message);
+    rig.send_all(client, &pattern(0, 16_384));
+    rig.drive("bytes", |rig| !rig.of(server).views.is_empty());
+    let kept = rig.of(server).views[0].share(..).expect("it is worth its buffer");
+    let pool = rig.pools.message.clone();
+    let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    rig.send(client, vec![pattern(0, 8 << 20).into()]);
+    rig.drive("want of a buffer", |rig| rig.driver.counters().starved > 0);
+    rig.settle();
+    // What is left of the first view is the shared part, which ends elsewhere.
+    drop(rig.of(server).views.remove(0));
+    let before = rig.of(server).views.len();
+    let asleep = Instant::now();
+    let ends_elsewhere = std::thread::spawn(move || drop(kept));
+    while rig.of(server).views.len() == before {
+        rig.turn(Wait::AtMost(Duration::from_secs(20)));
+        assert!(asleep.elapsed() < Duration::from_secs(10), "slept through a buffer");
+    }
+    ends_elsewhere.join().expect("no panic");
+    rig.of(server).views.clear();
+    drop(taken);
+    rig.close(server, true);
+    rig.close(client, false);
+}
+
+/// Streams that hold all buffers of their class take none from datagrams, and the other way round.
+pub(super) fn classes_of_receives_leave_each_other_their_buffers<F: Fixture>(rig: &mut Rig<F>) {
+    let (client, server) = rig.pair();
+    let (near, _) = rig.bind_datagram();
+    let (far, far_addr) = rig.bind_datagram();
+    rig.recv_start(far, RecvClass::Datagram);
+    rig.holds_views = true;
+    rig.recv_start(server, RecvClass::Bulk);
+    rig.send(client, vec![pattern(0, 24 << 20).into()]);
+    rig.drive("want of a buffer", |rig| rig.driver.counters().starved > 0);
+    for _ in 0..3 {
+        rig.send_to(near, b"not bulk", &far_addr);
+        rig.drive("a datagram", |rig| !rig.of(far).datagrams.is_empty());
+        assert_eq!(rig.of(far).datagrams.remove(0).0, b"not bulk");
+    }
+    rig.of(server).views.clear();
+    let pool = rig.pools.datagram.clone();
+    let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    rig.drive("bytes", |rig| !rig.of(server).views.is_empty());
+    drop(taken);
+    rig.close(client, true);
+    rig.of(server).views.clear();
+    for endpoint in [server, near, far] {
+        rig.close(endpoint, false);
+    }
+}
+
 /// While views are kept nothing is received; when they go, everything follows.
 pub(super) fn held_buffers_park_receives<F: Fixture>(rig: &mut Rig<F>) {
     let pairs: Vec<_> = (0..4).map(|_| rig.pair()).collect();

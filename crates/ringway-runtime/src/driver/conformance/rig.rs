@@ -1,17 +1,16 @@
 //! A loop around a driver that records events by key and checks what must always hold.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use socket2::SockAddr;
 
 use super::Fixture;
+use crate::buf::Pools;
 use crate::buf::{Segment, View};
 use crate::driver::{BindOptions, Driver, Event, Key, RecvClass, RecvEnd, SendBatch, Wait};
-use crate::sys::Pools;
 
 /// A registered object of the driver under test.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +41,7 @@ pub(super) struct Record {
 
 pub(super) struct Rig<F: Fixture> {
     pub(super) driver: F::Driver,
-    pub(super) eventfd: Option<OwnedFd>,
+    pub(super) eventfd: Arc<OwnedFd>,
     pub(super) pools: Pools,
     /// Keeps views in the records instead of copying them out.
     pub(super) holds_views: bool,
@@ -52,7 +51,7 @@ pub(super) struct Rig<F: Fixture> {
 }
 
 impl<F: Fixture> Rig<F> {
-    pub(super) fn new(driver: F::Driver, eventfd: Option<OwnedFd>, pools: Pools) -> Self {
+    pub(super) fn new(driver: F::Driver, eventfd: Arc<OwnedFd>, pools: Pools) -> Self {
         Self {
             driver,
             eventfd,
@@ -284,12 +283,10 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn signal(&self) -> bool {
-        let Some(eventfd) = &self.eventfd else {
-            return false;
-        };
-        let eventfd = eventfd.try_clone().expect("a descriptor is free");
-        std::fs::File::from(eventfd).write_all(&1_u64.to_ne_bytes()).expect("counts far");
-        true
+        if F::IS_WOKEN {
+            rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes()).expect("it counts far");
+        }
+        F::IS_WOKEN
     }
 }
 

@@ -12,6 +12,7 @@ mod send;
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -24,15 +25,18 @@ use self::send::Outgoing;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
 };
+use crate::buf::Pools;
 use crate::driver::sockets;
 use crate::limits;
-use crate::sys::Pools;
+use crate::sys::epoll_wait_ms;
 
 /// One epoll instance and the sockets that it watches.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
+    /// Waits last whole milliseconds: the finer call is missing or refused.
+    coarse: bool,
     /// What other threads wake this one by. Watched edge-triggered, so nobody has to read it.
-    _eventfd: OwnedFd,
+    _eventfd: Arc<OwnedFd>,
     pools: Pools,
     handles: Vec<Handle>,
     /// Handles with work in this pass, those before `served` done.
@@ -56,16 +60,17 @@ impl Epoll {
     /// Makes an epoll instance. `eventfd` is what other threads wake the driver by.
     ///
     /// # Errors
-    /// What `epoll_create1` and `epoll_ctl` answer: `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC`. Where
-    /// `epoll_pwait2` is missing or refused, that is `Unsupported`.
-    pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
+    /// What `epoll_create1`, `epoll_ctl` and `epoll_wait` answer: `EMFILE`, `ENFILE`, `ENOMEM`,
+    /// `ENOSPC`, or `EPERM` of a seccomp profile.
+    pub(crate) fn new(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut fetched = Vec::with_capacity(limits::EPOLL_EVENTS);
-        try_wait(&epoll, &mut fetched)?;
+        let coarse = !has_fine_waits(&epoll, &mut fetched)?;
         let data = epoll::EventData::new_u64(EVENTFD);
         epoll::add(&epoll, &eventfd, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Self {
             epoll,
+            coarse,
             _eventfd: eventfd,
             pools: pools.clone(),
             handles: Vec::new(),
@@ -91,14 +96,16 @@ impl Epoll {
         if self.parked.is_empty() {
             return;
         }
-        let mut free_message = self.pools.message.free_count();
-        let mut free_bulk = self.pools.bulk.free_count();
+        let mut free = RecvClass::ALL.map(|class| {
+            self.pools.of(class).reclaim();
+            self.pools.of(class).free_count()
+        });
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|&key| {
             let Some(handle) = self.known(key) else {
                 return false;
             };
-            let free = if handle.class.is_bulk() { &mut free_bulk } else { &mut free_message };
+            let free = &mut free[handle.class as usize];
             if *free == 0 {
                 return true;
             }
@@ -108,6 +115,21 @@ impl Epoll {
             false
         });
         self.parked = parked;
+    }
+
+    /// Has buffers that come home from other threads end the wait where receives are parked for
+    /// want of them; `false` if one has come already.
+    fn is_told_of_buffers(&mut self) -> bool {
+        let parked = std::mem::take(&mut self.parked);
+        let mut wanted = [false; 3];
+        for &key in &parked {
+            if let Some(handle) = self.known(key) {
+                wanted[handle.class as usize] = true;
+            }
+        }
+        self.parked = parked;
+        let told = |class| !wanted[class as usize] || self.pools.of(class).await_return();
+        RecvClass::ALL.into_iter().all(told)
     }
 
     fn pass_done(&self) -> bool {
@@ -125,12 +147,19 @@ impl Epoll {
 
     /// Asks epoll and queues the handles that have work.
     fn fetch(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        // A timeout too large for the kernel's type is as good as none.
-        let timespec = timeout.and_then(|limit| Timespec::try_from(limit).ok());
         self.counters.syscalls += 1;
         self.fetched.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.fetched), timespec.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let waited = if self.coarse {
+            epoll_wait_ms(&self.epoll, &mut self.fetched, whole_ms(timeout))
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        } else {
+            // A timeout too large for the kernel's type is as good as none.
+            let timespec = timeout.and_then(|limit| Timespec::try_from(limit).ok());
+            let into = spare_capacity(&mut self.fetched);
+            epoll::wait(&self.epoll, into, timespec.as_ref()).map(drop)
+        };
+        match waited {
+            Ok(()) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         for at in 0..self.fetched.len() {
@@ -358,11 +387,12 @@ impl Driver for Epoll {
             if self.skipped {
                 return Ok(());
             }
+            let asleep = events.is_empty() && wait != Wait::Poll;
+            let asleep = asleep && (self.parked.is_empty() || self.is_told_of_buffers());
             self.start_pass(match wait {
-                _ if !events.is_empty() => Some(Duration::ZERO),
-                Wait::Poll => Some(Duration::ZERO),
-                Wait::AtMost(limit) => Some(limit),
-                Wait::Forever => None,
+                Wait::AtMost(limit) if asleep => Some(limit),
+                Wait::Forever if asleep => None,
+                _ => Some(Duration::ZERO),
             })?;
         }
         self.signalled = false;
@@ -375,7 +405,8 @@ impl Driver for Epoll {
     }
 
     fn describe(&self) -> String {
-        "epoll (edge-triggered)".to_owned()
+        let waits = if self.coarse { ", waits of whole milliseconds" } else { "" };
+        format!("epoll (edge-triggered{waits})")
     }
 }
 
@@ -390,16 +421,27 @@ impl Drop for Epoll {
     }
 }
 
-/// Finds out whether waits of nanoseconds are to be had.
-fn try_wait(epoll: &OwnedFd, fetched: &mut Vec<epoll::Event>) -> io::Result<()> {
+/// Whether waits of nanoseconds are to be had: `epoll_pwait2` came with Linux 5.11, and seccomp
+/// profiles may not know it.
+///
+/// # Errors
+/// When there are none of milliseconds either.
+fn has_fine_waits(epoll: &OwnedFd, fetched: &mut Vec<epoll::Event>) -> io::Result<bool> {
     match epoll::wait(epoll, spare_capacity(fetched), Some(&Timespec::default())) {
-        Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "epoll_pwait2 is missing or refused by a seccomp profile; it needs Linux 5.11 or later",
-        )),
-        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(true),
+        Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {
+            epoll_wait_ms(epoll, fetched, 0)?;
+            tracing::warn!("epoll_pwait2 is missing or refused: timers are a millisecond coarse");
+            Ok(false)
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// A timeout in the units of `epoll_wait`, rounded up: an early end would only be waited for again.
+fn whole_ms(timeout: Option<Duration>) -> i32 {
+    let Some(timeout) = timeout else { return -1 };
+    i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
 /// Marks the eventfd among epoll's events; no key has its high eight bits set.

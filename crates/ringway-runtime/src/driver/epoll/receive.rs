@@ -30,8 +30,7 @@ impl Epoll {
     /// left. Tells how many bytes came.
     pub(super) fn receive(&mut self, key: Key, events: &mut Vec<Event>) -> usize {
         let handle = &mut self.handles[key.index()];
-        let bulk = handle.class.is_bulk();
-        let pool = if bulk { &self.pools.bulk } else { &self.pools.message };
+        let pool = self.pools.of(handle.class);
         let mut bytes = 0;
         for _ in 0..limits::EPOLL_SOCKET_READS {
             let Some(buffer) = pool.take() else {

@@ -42,7 +42,7 @@ use self::schedule::Schedule;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open,
 };
-use crate::sys::Pools;
+use crate::buf::Pools;
 
 /// One simulated network and the operations of one core on it.
 pub(crate) struct Sim {

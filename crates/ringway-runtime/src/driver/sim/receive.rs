@@ -161,9 +161,6 @@ impl Sim {
     }
 
     fn pool(&self, class: RecvClass) -> &Rc<Pool> {
-        match class {
-            RecvClass::Bulk | RecvClass::Datagram => &self.pools.bulk,
-            RecvClass::Message => &self.pools.message,
-        }
+        self.pools.of(class)
     }
 }

@@ -1,13 +1,13 @@
 //! Completions of sends, accepts and connects.
 
-use super::{Completion, Outcome, Sent, Uring, kind, tag};
+use super::{Completion, Outcome, Sent, Uring};
 use crate::driver::{Driver, Event, Key, sockets};
 
 impl Uring {
     pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
         // A cancelled send may have got some of its way; its rest must not go out again.
         let wants = |key: Key| !self.handles[key.index()].closing;
-        match self.sends.complete(&mut self.ring, completion, tag(kind::SEND, 0), wants) {
+        match self.sends.complete(&mut self.ring, completion, wants) {
             None => self.fault = Some("a send was completed that had ended"),
             Some(Outcome::Resumed { key, bytes }) => {
                 self.counters.short_sends += 1;

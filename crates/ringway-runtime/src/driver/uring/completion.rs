@@ -3,6 +3,22 @@
 use crate::buf::Segment;
 use crate::driver::Key;
 
+/// What an operation is; the high eight bits of its user data.
+pub(crate) mod kind {
+    pub(crate) const RECV: u8 = 1;
+    pub(crate) const SEND: u8 = 2;
+    pub(crate) const ACCEPT: u8 = 3;
+    pub(crate) const CONNECT: u8 = 4;
+    pub(crate) const CANCEL: u8 = 5;
+    pub(crate) const CANCEL_ALL: u8 = 6;
+    pub(crate) const EVENTFD: u8 = 7;
+}
+
+/// The user data of an operation.
+pub(crate) fn tag(kind: u8, bits: u64) -> u64 {
+    u64::from(kind) << 56 | bits
+}
+
 /// A completion as the kernel wrote it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {

@@ -6,46 +6,38 @@ mod completion;
 mod handle;
 mod preflight;
 mod receive;
+mod setup;
 mod turn;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::SockAddr;
 
-pub(crate) use self::completion::{Completion, Outcome, Sent};
+pub(crate) use self::completion::{Completion, Outcome, Sent, kind, tag};
 use self::handle::{Handle, Recv};
 use super::gather::Gather;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
     sockets,
 };
+use crate::buf::Pools;
 use crate::limits;
-use crate::sys::{BufRing, Pools, Ring, SendTable};
-
-const GROUP_MESSAGE: u16 = 0;
-const GROUP_BULK: u16 = 1;
-
-/// What an operation is; the high eight bits of its user data.
-mod kind {
-    pub(super) const RECV: u8 = 1;
-    pub(super) const SEND: u8 = 2;
-    pub(super) const ACCEPT: u8 = 3;
-    pub(super) const CONNECT: u8 = 4;
-    pub(super) const CANCEL: u8 = 5;
-    pub(super) const CANCEL_ALL: u8 = 7;
-    pub(super) const EVENTFD: u8 = 6;
-}
+use crate::sys::{BufRing, Pool, Ring, SendTable};
 
 /// One ring, its buffers and what is in flight on it.
 ///
 /// Fields drop in order: the ring is closed before the memory that it uses is given back.
 pub(crate) struct Uring {
     ring: Ring,
-    message: Group,
-    bulk: Group,
+    /// The ring's flags, for people.
+    flags: String,
+    /// By their class.
+    groups: [Group; 3],
     sends: SendTable,
     handles: Vec<Handle>,
     /// Receives to be submitted with the next enter.
@@ -58,22 +50,32 @@ pub(crate) struct Uring {
     completions: Vec<Completion>,
     /// Events that arose outside of a turn.
     early: Vec<Event>,
-    eventfd: OwnedFd,
+    eventfd: Arc<OwnedFd>,
     counters: DriverCounters,
     /// What the kernel did that it must not; the next turn reports it.
     fault: Option<&'static str>,
 }
 
-/// Buffers of one size.
+/// Buffers of one class of receives. Its number is the kernel's name for it.
 struct Group {
+    pool: Rc<Pool>,
     buffers: BufRing,
+    /// How many of them are kept lent.
+    hot: usize,
     /// Receives waiting for one of them, the longest first.
     parked: VecDeque<Key>,
 }
 
 impl Group {
-    fn new(buffers: BufRing) -> Self {
-        Self { buffers, parked: VecDeque::new() }
+    fn new(pools: &Pools, class: RecvClass, ring: &Ring) -> io::Result<Self> {
+        let (entries, hot) = match class {
+            RecvClass::Message => (limits::MESSAGE_RING_ENTRIES, limits::HOT_BUFFERS),
+            RecvClass::Bulk => (limits::BULK_RING_ENTRIES, limits::HOT_BULK_BUFFERS),
+            RecvClass::Datagram => (limits::DATAGRAM_RING_ENTRIES, limits::HOT_DATAGRAM_BUFFERS),
+        };
+        let buffers = BufRing::new(pools.of(class).clone(), entries)?;
+        ring.register_buffers(class as u16, &buffers)?;
+        Ok(Self { pool: pools.of(class).clone(), buffers, hot, parked: VecDeque::new() })
     }
 }
 
@@ -83,16 +85,14 @@ impl Uring {
     /// # Errors
     /// Where the kernel or its settings refuse io_uring, one of its features or its memory, or where
     /// its sends do not behave as this driver relies on.
-    pub(crate) fn new(pools: &Pools, eventfd: OwnedFd) -> io::Result<Self> {
-        let ring = Ring::new()?;
-        let message = BufRing::new(pools.message.clone(), limits::MESSAGE_RING_ENTRIES)?;
-        let bulk = BufRing::new(pools.bulk.clone(), limits::BULK_RING_ENTRIES)?;
-        ring.register_buffers(GROUP_MESSAGE, &message)?;
-        ring.register_buffers(GROUP_BULK, &bulk)?;
+    pub(crate) fn new(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
+        let (ring, flags) = setup::make_ring()?;
+        let [message, bulk, datagram] = RecvClass::ALL.map(|class| Group::new(pools, class, &ring));
+        let groups = [message?, bulk?, datagram?];
         let mut driver = Self {
             ring,
-            message: Group::new(message),
-            bulk: Group::new(bulk),
+            flags,
+            groups,
             sends: SendTable::default(),
             handles: Vec::new(),
             receives_queued: 0,
@@ -170,7 +170,7 @@ impl Driver for Uring {
         let Some(handle) = self.live(key) else { return };
         handle.in_flight += 1;
         let fd = handle.fd;
-        self.sends.connect(&mut self.ring, key, fd, addr, tag(kind::CONNECT, 0));
+        self.sends.connect(&mut self.ring, key, fd, addr);
     }
 
     fn accept_start(&mut self, key: Key) {
@@ -218,7 +218,7 @@ impl Driver for Uring {
         handle.sending = true;
         let fd = handle.fd;
         self.urgent |= batch.urgent;
-        self.sends.send(&mut self.ring, key, fd, batch, tag(kind::SEND, 0));
+        self.sends.send(&mut self.ring, key, fd, batch);
     }
 
     fn shutdown_write(&mut self, key: Key) -> io::Result<()> {
@@ -270,6 +270,7 @@ impl Driver for Uring {
         events.append(&mut self.early);
         self.top_up();
         let idle = events.is_empty() && !self.has_receives_to_arm();
+        let idle = idle && (wait == Wait::Poll || self.is_told_of_buffers());
         match wait {
             Wait::AtMost(limit) if idle => self.wait(Some(limit), events),
             Wait::Forever if idle => self.wait(None, events),
@@ -287,7 +288,7 @@ impl Driver for Uring {
     }
 
     fn describe(&self) -> String {
-        format!("io_uring ({})", self.ring.describe())
+        format!("io_uring ({})", self.flags)
     }
 }
 
@@ -315,13 +316,8 @@ impl Drop for Uring {
         }
         if open(self) {
             tracing::error!("io_uring operations outlive their core; its buffers are leaked");
-            self.message.buffers.leak();
-            self.bulk.buffers.leak();
+            self.groups.iter().for_each(|group| group.buffers.leak());
             std::mem::forget(std::mem::take(&mut self.sends));
         }
     }
-}
-
-fn tag(kind: u8, bits: u64) -> u64 {
-    u64::from(kind) << 56 | bits
 }

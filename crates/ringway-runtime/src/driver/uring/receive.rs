@@ -1,10 +1,9 @@
 //! Receives: armed once, fed with hot buffers, parked while there is none.
 
 use super::handle::Recv;
-use super::{Completion, GROUP_BULK, GROUP_MESSAGE, Group, Uring, kind, tag};
+use super::{Completion, Group, Uring, kind, tag};
 use crate::buf::View;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
-use crate::limits;
 use crate::sys::datagram_parts;
 
 impl Uring {
@@ -15,20 +14,25 @@ impl Uring {
         let (fd, class) = (handle.fd, handle.class);
         let data = tag(kind::RECV, key.bits());
         match class {
-            RecvClass::Message => self.ring.recv_multishot(fd, GROUP_MESSAGE, data),
-            RecvClass::Bulk => self.ring.recv_multishot(fd, GROUP_BULK, data),
-            RecvClass::Datagram => self.ring.recv_datagrams(fd, GROUP_BULK, data),
+            RecvClass::Datagram => self.ring.recv_datagrams(fd, class as u16, data),
+            RecvClass::Message | RecvClass::Bulk => {
+                self.ring.recv_multishot(fd, class as u16, data);
+            }
         }
         self.receives_queued += 1;
     }
 
     /// Lends buffers for what one enter is going to receive, and arms what waited for one.
     pub(super) fn top_up(&mut self) {
-        let goal = limits::HOT_BUFFERS + self.receives_queued + self.message.parked.len();
-        self.message.buffers.top_up(goal);
-        self.bulk.buffers.top_up(limits::HOT_BULK_BUFFERS);
-        self.rearm_parked(RecvClass::Message);
-        self.rearm_parked(RecvClass::Bulk);
+        let queued = std::mem::take(&mut self.receives_queued);
+        let message = self.group(RecvClass::Message);
+        let goal = message.hot + queued + message.parked.len();
+        message.buffers.top_up(goal);
+        for class in [RecvClass::Bulk, RecvClass::Datagram] {
+            let group = self.group(class);
+            group.buffers.top_up(group.hot);
+        }
+        RecvClass::ALL.into_iter().for_each(|class| self.rearm_parked(class));
         self.receives_queued = 0;
     }
 
@@ -54,13 +58,20 @@ impl Uring {
     }
 
     fn group(&mut self, class: RecvClass) -> &mut Group {
-        if class.is_bulk() { &mut self.bulk } else { &mut self.message }
+        &mut self.groups[class as usize]
     }
 
     /// Whether parked receives have buffers, so that nothing may sleep before they are armed.
     pub(super) fn has_receives_to_arm(&self) -> bool {
         let waits = |group: &Group| !group.parked.is_empty() && group.buffers.provided() > 0;
-        waits(&self.message) || waits(&self.bulk)
+        self.groups.iter().any(waits)
+    }
+
+    /// Has buffers that come home from other threads end the wait where receives are parked for
+    /// want of them; `false` if one has come already.
+    pub(super) fn is_told_of_buffers(&self) -> bool {
+        let told = |group: &Group| group.parked.is_empty() || group.pool.await_return();
+        self.groups.iter().all(told)
     }
 
     #[inline]
@@ -70,8 +81,7 @@ impl Uring {
         let class = handle.class;
         let closing = handle.closing;
         if let Some(id) = completion.buffer() {
-            let group = if class.is_bulk() { &mut self.bulk } else { &mut self.message };
-            let buffers = &mut group.buffers;
+            let buffers = &mut self.groups[class as usize].buffers;
             if completion.result > 0 && !closing {
                 self.gather.received(&mut handle.epoch);
                 self.receives += 1;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Completion, Uring, kind, tag};
+use super::{Completion, Uring, kind};
 use crate::driver::{Event, Key};
 
 impl Uring {
@@ -72,10 +72,9 @@ impl Uring {
 
     /// Every send of the last enter of which no completion came was taken whole.
     pub(super) fn settle(&mut self, events: &mut Vec<Event>) {
-        let data = tag(kind::SEND, 0);
         loop {
             let wants = |key: Key| !self.handles[key.index()].closing;
-            let Some(sent) = self.sends.settle(&mut self.ring, data, wants) else { return };
+            let Some(sent) = self.sends.settle(&mut self.ring, wants) else { return };
             self.on_sent(sent, events);
         }
     }

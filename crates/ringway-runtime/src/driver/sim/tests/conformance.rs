@@ -3,13 +3,14 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::SockAddr;
 
+use crate::buf::Pools;
 use crate::driver::conformance::Fixture;
 use crate::driver::sim::{Sim, SimConfig};
-use crate::sys::Pools;
 
 /// A network without latency: the suite also polls, and the clock of a simulation does not move
 /// for one who only polls.
@@ -19,10 +20,12 @@ impl Fixture for SimFixture {
     type Driver = Sim;
 
     /// Nobody else is there to wake a simulation.
-    fn driver(pools: &Pools) -> io::Result<(Sim, Option<OwnedFd>)> {
+    const IS_WOKEN: bool = false;
+
+    fn driver(pools: &Pools, _eventfd: Arc<OwnedFd>) -> io::Result<Sim> {
         let config = SimConfig { latency_max: Duration::ZERO, ..SimConfig::new(1) };
         let config = SimConfig { latency_min: Duration::ZERO, ..config };
-        Ok((Sim::new(config, pools), None))
+        Ok(Sim::new(config, pools))
     }
 
     /// The suite looks for the socket's file, which a simulation does not make.

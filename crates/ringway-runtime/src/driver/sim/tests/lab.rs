@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::Weak;
 use std::time::Duration;
 
 use socket2::SockAddr;
 
 use crate::buf::Segment;
+use crate::buf::{BufferCounts, Pools};
 use crate::driver::sim::{Sim, SimConfig};
 use crate::driver::{BindOptions, Driver, Event, Key, RecvClass, SendBatch, Wait};
-use crate::sys::Pools;
 
 pub(super) const OPTIONS: BindOptions =
     BindOptions { reuse_port: false, backlog: 16, only_v6: false };
@@ -42,7 +43,8 @@ impl Lab {
     }
 
     pub(super) fn with_buffers(config: SimConfig, buffers: u16) -> Self {
-        let pools = Pools::new(buffers, buffers).unwrap();
+        let counts = BufferCounts { message: buffers, bulk: buffers, datagram: buffers };
+        let pools = Pools::new(counts, &Weak::new()).unwrap();
         let sim = Sim::new(config, &pools);
         let buffers = usize::from(buffers);
         Self { sim, pools, trace: Vec::new(), books: BTreeMap::new(), buffers }
@@ -183,6 +185,7 @@ impl Lab {
         assert_eq!(self.sim.open_descriptors(), 0, "descriptors leaked");
         assert_eq!(self.pools.message.free_count(), self.buffers, "message buffers leaked");
         assert_eq!(self.pools.bulk.free_count(), self.buffers, "bulk buffers leaked");
+        assert_eq!(self.pools.datagram.free_count(), self.buffers, "datagram buffers leaked");
     }
 
     fn check(&mut self, event: &Event) {

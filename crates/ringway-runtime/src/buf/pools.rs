@@ -1,0 +1,61 @@
+//! The receive buffers of a core, by what is received into them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Weak;
+
+use crate::driver::RecvClass;
+use crate::limits;
+use crate::sys::Pool;
+
+/// The receive pools of one core. None can be used up by what another one is for: streams with
+/// large messages leave small ones and datagrams their buffers.
+#[derive(Clone)]
+pub(crate) struct Pools {
+    /// Buffers of [`limits::MESSAGE_BUFFER_BYTES`].
+    pub(crate) message: Rc<Pool>,
+    /// Buffers of [`limits::BULK_BUFFER_BYTES`].
+    pub(crate) bulk: Rc<Pool>,
+    /// Buffers of [`limits::DATAGRAM_BUFFER_BYTES`].
+    pub(crate) datagram: Rc<Pool>,
+}
+
+/// How many buffers each pool has.
+#[derive(Clone, Copy)]
+pub(crate) struct BufferCounts {
+    pub(crate) message: u16,
+    pub(crate) bulk: u16,
+    pub(crate) datagram: u16,
+}
+
+impl BufferCounts {
+    /// Those of a core.
+    pub(crate) const USUAL: Self = Self {
+        message: limits::MESSAGE_BUFFERS,
+        bulk: limits::BULK_BUFFERS,
+        datagram: limits::DATAGRAM_BUFFERS,
+    };
+}
+
+impl Pools {
+    /// Reserves address space for all; memory is touched only as buffers are used. `eventfd` wakes
+    /// the core when it waits for a buffer that comes home from another thread.
+    pub(crate) fn new(counts: BufferCounts, eventfd: &Weak<OwnedFd>) -> io::Result<Self> {
+        Ok(Self {
+            message: Pool::new(limits::MESSAGE_BUFFER_BYTES, counts.message, eventfd)?,
+            bulk: Pool::new(limits::BULK_BUFFER_BYTES, counts.bulk, eventfd)?,
+            datagram: Pool::new(limits::DATAGRAM_BUFFER_BYTES, counts.datagram, eventfd)?,
+        })
+    }
+
+    /// The pool that a receive takes its buffers from.
+    #[inline]
+    pub(crate) fn of(&self, class: RecvClass) -> &Rc<Pool> {
+        match class {
+            RecvClass::Message => &self.message,
+            RecvClass::Bulk => &self.bulk,
+            RecvClass::Datagram => &self.datagram,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How the kernel is asked for a ring.
+
+use std::io;
+
+use io_uring::{EnterFlags, IoUring};
+
+use crate::limits;
+use crate::sys::Ring;
+
+/// Makes a ring owned by the calling thread, and tells its flags for people.
+///
+/// # Errors
+/// What `io_uring_setup` answers: `EPERM` or `ENOSYS` where it is refused, `EINVAL` where the
+/// kernel is older than 6.1, `ENOMEM` where the memory lock limit is too small.
+pub(super) fn make_ring() -> io::Result<(Ring, String)> {
+    let (ring, no_sqarray) = match build(true) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (build(false)?, false),
+        built => (built?, true),
+    };
+    let ring = Ring::new(ring);
+    let flags = describe(ring.enter_flags(), no_sqarray);
+    Ok((ring, flags))
+}
+
+fn build(no_sqarray: bool) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder
+        .dontfork()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .setup_submit_all()
+        .setup_clamp()
+        .setup_cqsize(limits::COMPLETIONS);
+    if no_sqarray {
+        builder.setup_no_sqarray();
+    }
+    builder.build(limits::SUBMISSIONS)
+}
+
+fn describe(enter_flags: EnterFlags, no_sqarray: bool) -> String {
+    let always = "SINGLE_ISSUER|DEFER_TASKRUN|COOP_TASKRUN|TASKRUN_FLAG|SUBMIT_ALL";
+    let named = |is_set: bool, name: &'static str| if is_set { name } else { "" };
+    let no_sqarray = named(no_sqarray, "|NO_SQARRAY");
+    let no_iowait = named(enter_flags.contains(EnterFlags::NO_IOWAIT), "|NO_IOWAIT");
+    let is_registered = enter_flags.contains(EnterFlags::REGISTERED_RING);
+    let registered = named(is_registered, "|REGISTERED_RING");
+    [always, no_sqarray, no_iowait, registered].concat()
+}

@@ -1,0 +1,91 @@
+//! What happens where a seccomp profile refuses calls. Filters are of one thread, and last as long.
+
+use std::time::{Duration, Instant};
+
+use crate::{Backend, Builder, CoreHandle, sleep};
+
+/// Has the kernel answer `call` with `errno` on this thread from now on.
+fn refuse(call: i64, errno: i32) {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut filter = [
+        step(LOAD, 0, 0, 0), // the call's number stands first
+        step(IF_EQUAL, 0, 1, call as u32),
+        step(ANSWER, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+        step(ANSWER, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the program within the call, which lives on this frame.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    };
+    assert_eq!(refused, 0, "no seccomp here: {}", std::io::Error::last_os_error());
+}
+
+/// Runs `test` on a thread that ends with its filters.
+fn on_a_thread_of_its_own(test: fn()) {
+    std::thread::spawn(test).join().expect("the test's thread");
+}
+
+fn block_on<F: Future + 'static>(backend: Backend, main: F) -> std::io::Result<F::Output>
+where
+    F::Output: 'static,
+{
+    Builder::default().threads(1).backend(backend).block_on(main)
+}
+
+async fn interface() -> String {
+    sleep(Duration::from_millis(1)).await;
+    CoreHandle::current().backend().to_owned()
+}
+
+/// A profile may allow a ring to be made and not to be entered.
+#[test]
+fn a_ring_that_may_not_be_entered_is_told_at_the_start() {
+    on_a_thread_of_its_own(|| {
+        refuse(libc::SYS_io_uring_enter, libc::EPERM);
+        let error = block_on(Backend::Uring, interface()).expect_err("io_uring is refused");
+        assert!(error.to_string().contains("forbidden"), "{error}");
+        let fallen_back = block_on(Backend::Auto, interface()).expect("epoll is allowed");
+        assert!(fallen_back.starts_with("epoll"), "{fallen_back}");
+    });
+}
+
+#[test]
+fn a_ring_that_may_not_be_made_is_told_at_the_start() {
+    on_a_thread_of_its_own(|| {
+        refuse(libc::SYS_io_uring_setup, libc::EPERM);
+        let error = block_on(Backend::Uring, interface()).expect_err("io_uring is refused");
+        assert!(error.to_string().contains("forbidden"), "{error}");
+        let fallen_back = block_on(Backend::Auto, interface()).expect("epoll is allowed");
+        assert!(fallen_back.starts_with("epoll"), "{fallen_back}");
+    });
+}
+
+#[test]
+fn without_fine_waits_timers_are_late_rather_than_early() {
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        let waits: fn() = match errno {
+            libc::ENOSYS => || check_coarse_waits(libc::ENOSYS),
+            _ => || check_coarse_waits(libc::EPERM),
+        };
+        on_a_thread_of_its_own(waits);
+    }
+}
+
+fn check_coarse_waits(errno: i32) {
+    refuse(libc::SYS_epoll_pwait2, errno);
+    let interface = block_on(Backend::Epoll, async {
+        for wait in [Duration::from_micros(300), Duration::from_micros(2_500)] {
+            let began = Instant::now();
+            sleep(wait).await;
+            assert!(began.elapsed() >= wait, "a timer fired early");
+        }
+        interface().await
+    });
+    let interface = interface.expect("epoll needs no fine waits");
+    assert!(interface.contains("whole milliseconds"), "{interface}");
+}
