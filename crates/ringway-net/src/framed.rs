@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use ringway_runtime::View;
+use ringway_runtime::io::Pressure;
 use ringway_wire::{Codec, Framer, LengthFrame};
 
 use crate::connection::{Connection, Sending};
@@ -42,13 +43,15 @@ pub struct Framed<C> {
     encoder: C,
     /// Received bytes behind the last frame that was handed out, if somebody stopped there.
     rest: Option<View>,
+    /// An answer was refused because the connection has failed.
+    is_lost: bool,
 }
 
 impl<C: Codec + Clone> Framed<C> {
     /// Frames over a connection from which nothing was taken in the middle of a frame.
     pub fn new(connection: Connection, codec: C) -> Self {
         let encoder = codec.clone();
-        Self { connection, framer: Framer::new(codec), encoder, rest: None }
+        Self { connection, framer: Framer::new(codec), encoder, rest: None, is_lost: false }
     }
 }
 
@@ -58,6 +61,11 @@ impl<C: Codec> Framed<C> {
     /// finished sending between two frames.
     ///
     /// All answers to these frames are queued together. Dropping the future loses nothing.
+    ///
+    /// Where receiving waits for room in the send queue ([`Peer::set_paced`](crate::Peer::set_paced):
+    /// on connections that a server hands out), so do the frames that have been received: the answers
+    /// to one frame at most come on top of the high-water mark, however many frames a peer has sent
+    /// at once. A connection to which no answer can be sent any more costs no further frame.
     ///
     /// # Errors
     /// That of `on_frame`, which is not called for the frames behind: the next call goes on with
@@ -126,7 +134,10 @@ impl<C: Codec> Framed<C> {
     /// When no frame of the codec can carry `payload`. A connection that has ended is told by
     /// what is returned.
     pub fn send(&mut self, payload: &[u8]) -> Result<Sending<'_>> {
-        Ok(self.encode(payload)?.queue_on(&self.connection))
+        let encoded = self.encode(payload)?;
+        let sending = encoded.queue_on(&self.connection);
+        self.is_lost |= was_lost(&sending, &self.connection);
+        Ok(sending)
     }
 
     /// The connection, for its addresses, session, limits and state. Bytes sent on it directly
@@ -168,8 +179,15 @@ impl<C: Codec> Framed<C> {
     }
 
     fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        if let Some(rest) = self.rest.take() {
-            return Poll::Ready(Ok(Some(rest)));
+        let stream = self.connection.link().stream();
+        if self.is_lost
+            && let Some(error) = stream.failure()
+        {
+            return Poll::Ready(Err(error.into()));
+        }
+        if self.rest.is_some() {
+            ready!(stream.poll_room(cx));
+            return Poll::Ready(Ok(self.rest.take()));
         }
         let received = self.connection.poll_recv(cx);
         if received.is_pending() {
@@ -187,9 +205,12 @@ impl<C: Codec> Framed<C> {
             connection: &self.connection,
             encoder: &mut self.encoder,
             scratch: Scratch::take(),
+            has_sent: false,
+            is_lost: false,
         };
         let mut refused = None;
         let pushed = self.framer.push_while(&view, |item| match on_frame(item, &mut out) {
+            Ok(ControlFlow::Continue(())) if out.has_to_stop() => ControlFlow::Break(()),
             Ok(flow) => flow,
             Err(error) => {
                 refused = Some(error);
@@ -197,6 +218,7 @@ impl<C: Codec> Framed<C> {
             }
         });
         out.flush();
+        self.is_lost |= out.is_lost;
         let pushed = pushed?;
         if pushed.consumed < view.len() {
             view.advance(pushed.consumed);
@@ -217,6 +239,9 @@ pub struct Outgoing<'a, C> {
     connection: &'a Connection,
     encoder: &'a mut C,
     scratch: Scratch,
+    /// Something was sent, or may have been, since the connection was last looked at.
+    has_sent: bool,
+    is_lost: bool,
 }
 
 impl<C: Codec> Outgoing<'_, C> {
@@ -238,13 +263,28 @@ impl<C: Codec> Outgoing<'_, C> {
         self.connection
     }
 
+    /// Whether the frames behind this one have to wait for room, or the answers to them are lost.
+    #[inline]
+    fn has_to_stop(&mut self) -> bool {
+        std::mem::take(&mut self.has_sent)
+            && (self.is_lost || self.connection.link().stream().waits_for_room())
+    }
+
     fn flush(&mut self) {
+        self.has_sent = true;
         if !self.scratch.bytes.is_empty() {
-            std::mem::replace(&mut self.scratch, Scratch { bytes: Vec::new() })
-                .queue_on(self.connection);
+            let scratch = std::mem::replace(&mut self.scratch, Scratch { bytes: Vec::new() });
+            let sending = scratch.queue_on(self.connection);
+            self.is_lost |= was_lost(&sending, self.connection);
             self.scratch = Scratch::take();
         }
     }
+}
+
+/// Whether an answer was refused because the connection has failed, and not since sending was
+/// finished.
+fn was_lost(sending: &Sending<'_>, connection: &Connection) -> bool {
+    sending.pressure() == Pressure::Closed && connection.link().stream().failure().is_some()
 }
 
 impl<C> fmt::Debug for Outgoing<'_, C> {

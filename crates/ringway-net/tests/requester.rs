@@ -1,6 +1,7 @@
 //! Requests and replies over real sockets.
 
 mod peer;
+mod server_support;
 
 use std::net::TcpStream;
 use std::pin::pin;
@@ -8,9 +9,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use peer::{LIMIT, read_all, read_lines, with_peer, write};
-use ringway_net::{Connection, Framed, Requester};
-use ringway_runtime::{spawn, timeout};
-use ringway_wire::Line;
+use ringway_net::{Backend, Client, Connection, Framed, Requester};
+use ringway_runtime::{block_on, spawn, timeout};
+use ringway_wire::{LengthField, Line};
+use server_support::{echo, end, server};
 
 const LINE: Line = Line::new(1024);
 
@@ -257,6 +259,29 @@ fn requests_wait_while_the_peer_does_not_read() {
             assert_eq!(reply, LENGTH.to_string());
         }
     });
+}
+
+#[test]
+fn large_requests_and_replies_do_not_wait_for_each_other() {
+    const LENGTH: usize = 256 * 1024;
+    const COUNT: usize = 128;
+    let handle = server(Backend::Uring).threads(1).start(echo).expect("the server starts");
+    let address = handle.addresses()[0].clone();
+    let ended = block_on(timeout(LIMIT, async move {
+        let connection = Client::connect(&address).await?;
+        let framed = Framed::new(connection, LengthField::u32_be());
+        let requester = Requester::in_order(framed, COUNT);
+        let tasks = [(); COUNT].map(|()| {
+            let requester = requester.clone();
+            spawn(async move { requester.request(&[7; LENGTH], LIMIT).await })
+        });
+        for task in tasks {
+            assert_eq!(task.await??.len(), LENGTH);
+        }
+        Ok::<_, ringway_net::Error>(())
+    }));
+    ended.expect("a core").expect("in time").expect("replies to all");
+    end(&handle);
 }
 
 /// The lengths of long lines.

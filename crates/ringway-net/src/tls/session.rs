@@ -9,6 +9,7 @@
 //!
 //! Our own `close_notify` is independent of that: it ends one direction only.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,8 +22,9 @@ use crate::limits;
 /// The state between a byte stream's two directions and their plaintext.
 pub(super) struct Session {
     rustls: Connection,
-    /// Ciphertext that has not been taken in yet.
-    input: Option<View>,
+    /// Ciphertext that has not been taken in yet. More than one piece only where plaintext is not
+    /// taken before more is given.
+    input: VecDeque<View>,
     /// Plaintext that nobody has taken yet.
     plain: Vec<u8>,
     peer_closed: bool,
@@ -38,7 +40,7 @@ impl Session {
         rustls.set_buffer_limit(None);
         Self {
             rustls,
-            input: None,
+            input: VecDeque::new(),
             plain: Vec::new(),
             peer_closed: false,
             close_sent: false,
@@ -61,8 +63,13 @@ impl Session {
     }
 
     pub(super) fn fail(&mut self, error: TlsError) {
-        self.input = None;
+        self.input.clear();
         self.failed.get_or_insert(error);
+    }
+
+    /// No more ciphertext comes, as though the peer had said that it sends no more.
+    pub(super) fn end_receiving(&mut self) {
+        self.peer_closed = true;
     }
 
     /// Whether the peer has said that it sends no more.
@@ -75,11 +82,12 @@ impl Session {
         self.close_sent || self.failed.is_some()
     }
 
-    /// Takes ciphertext in: the one before has been used up.
+    /// Takes ciphertext in.
     pub(super) fn give(&mut self, ciphertext: View) {
-        debug_assert!(self.input.is_none(), "taken in before more is given");
-        self.input = Some(ciphertext);
-        self.advance();
+        if self.failed.is_none() {
+            self.input.push_back(ciphertext);
+            self.advance();
+        }
     }
 
     /// The next piece of plaintext; at most [`limits::TLS_PLAIN_BYTES_MAX`].
@@ -95,27 +103,37 @@ impl Session {
 
     /// Decrypts until the input is used up or a full piece of plaintext waits.
     fn advance(&mut self) {
-        let Some(mut view) = self.input.take() else {
-            return;
-        };
-        if self.plain.capacity() == 0 && !self.rustls.is_handshaking() {
-            self.plain.reserve_exact(view.len().min(limits::TLS_PLAIN_BYTES_MAX));
+        while self.plain.len() < limits::TLS_PLAIN_BYTES {
+            let Some(mut view) = self.input.pop_front() else {
+                return;
+            };
+            if self.plain.capacity() == 0 && !self.rustls.is_handshaking() {
+                self.plain.reserve_exact(view.len().min(limits::TLS_PLAIN_BYTES_MAX));
+            }
+            if let Err(error) = self.decrypt(&mut view) {
+                return self.fail(error);
+            }
+            if !view.is_empty() {
+                self.input.push_front(view);
+            }
         }
+    }
+
+    /// Decrypts from the front of `view`, a full piece of plaintext at most.
+    fn decrypt(&mut self, view: &mut View) -> Result<(), TlsError> {
         while !view.is_empty() && self.plain.len() < limits::TLS_PLAIN_BYTES {
             let mut rest = &view[..];
-            match self.rustls.read_tls(&mut rest) {
+            let taken = self.rustls.read_tls(&mut rest);
+            let taken = taken.map_err(|error| rustls::Error::General(error.to_string()))?;
+            if taken == 0 {
                 // What follows a close_notify means nothing.
-                Ok(0) => return,
-                Ok(taken) => view.advance(taken),
-                Err(error) => return self.fail(rustls::Error::General(error.to_string()).into()),
+                view.advance(view.len());
+                break;
             }
-            if let Err(error) = self.process() {
-                return self.fail(error.into());
-            }
+            view.advance(taken);
+            self.process()?;
         }
-        if !view.is_empty() {
-            self.input = Some(view);
-        }
+        Ok(())
     }
 
     /// Handles whole records, and collects their plaintext even when a later one is bad.

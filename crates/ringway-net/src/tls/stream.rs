@@ -68,27 +68,52 @@ impl TlsStream {
 
     /// As [`recv`](Self::recv), for hand-written futures.
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
-        let mut session = self.session.borrow_mut();
         loop {
-            let plain = session.next_plain();
-            // Answers to what was just taken in: key updates, alerts.
-            flush(&mut session, &self.stream);
-            if let Some(view) = plain {
+            // Plaintext that waits here is held back as what waits in the stream is.
+            ready!(self.stream.poll_room(cx));
+            if let Some(view) = self.next_plain() {
                 return Poll::Ready(Ok(Some(view)));
             }
-            if let Some(error) = session.failure() {
-                let error = error.clone();
-                self.stream.shutdown();
-                return Poll::Ready(Err(error.into()));
-            }
-            if session.is_peer_closed() {
-                return Poll::Ready(Ok(None));
+            if let Some(end) = self.end() {
+                return Poll::Ready(end.map(|()| None).map_err(io::Error::from));
             }
             match ready!(self.stream.poll_recv(cx))? {
-                Some(ciphertext) => session.give(ciphertext),
-                None if self.receiving_ended.get() => return Poll::Ready(Ok(None)),
-                None => session.fail(TlsError::Truncated),
+                Some(ciphertext) => self.give(ciphertext),
+                None => self.stream_ended(),
             }
+        }
+    }
+
+    /// Decrypts what the stream has received.
+    pub(crate) fn give(&self, ciphertext: View) {
+        self.session.borrow_mut().give(ciphertext);
+    }
+
+    /// The next piece of what was decrypted.
+    pub(crate) fn next_plain(&self) -> Option<View> {
+        let mut session = self.session.borrow_mut();
+        let plain = session.next_plain();
+        // Answers to what was just taken in: key updates, alerts.
+        flush(&mut session, &self.stream);
+        plain
+    }
+
+    /// How the session has ended for the receiver, behind all plaintext.
+    pub(crate) fn end(&self) -> Option<Result<(), TlsError>> {
+        let session = self.session.borrow();
+        if let Some(error) = session.failure() {
+            self.stream.shutdown();
+            return Some(Err(error.clone()));
+        }
+        session.is_peer_closed().then_some(Ok(()))
+    }
+
+    /// The stream has no more bytes: an end that nobody has said, unless it is our own doing.
+    pub(crate) fn stream_ended(&self) {
+        let mut session = self.session.borrow_mut();
+        match self.receiving_ended.get() {
+            true => session.end_receiving(),
+            false => session.fail(TlsError::Truncated),
         }
     }
 
@@ -162,7 +187,8 @@ impl TlsStream {
         self.stream.abort();
     }
 
-    /// The peer's certificate chain in DER, its own first; empty when it showed none.
+    /// The certificate chain that the peer has shown, in DER, its own first; empty when it showed none.
+    /// It was verified, unless the client was told to accept any.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         &self.agreed.peer_certificates
     }
