@@ -367,6 +367,11 @@ impl Link {
         self.transport.stream()
     }
 
+    /// Why nothing can be sent any more, if it is not our own doing.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.transport.failure().map(Error::from)
+    }
+
     pub(crate) fn tls(&self) -> Option<&TlsStream> {
         self.transport.tls()
     }

@@ -319,7 +319,7 @@ impl<C: Codec> Outgoing<'_, C> {
 /// Whether an answer was refused because the connection has failed, and not since sending was
 /// finished.
 fn was_lost(sending: &Sending<'_>, connection: &Connection) -> bool {
-    sending.pressure() == Pressure::Closed && connection.link().stream().failure().is_some()
+    sending.pressure() == Pressure::Closed && connection.link().failure().is_some()
 }
 
 impl<C> fmt::Debug for Outgoing<'_, C> {

@@ -14,7 +14,7 @@ use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringway_runtime::View;
-use rustls::Connection;
+use rustls::{Connection, SupportedCipherSuite};
 
 use super::TlsError;
 use crate::limits;
@@ -29,6 +29,8 @@ pub(super) struct Session {
     plain: Vec<u8>,
     peer_closed: bool,
     close_sent: bool,
+    /// Records that may be sent still; known since the first that was.
+    records_left: Option<u64>,
     /// The first failure; it stays.
     failed: Option<TlsError>,
 }
@@ -44,6 +46,7 @@ impl Session {
             plain: Vec::new(),
             peer_closed: false,
             close_sent: false,
+            records_left: None,
             failed: None,
         }
     }
@@ -165,8 +168,13 @@ impl Session {
         processed.unwrap_or_else(|_| Err(rustls::Error::General("a bad record".to_owned())))
     }
 
-    /// Encrypts `plain`; [`drain_to`](Self::drain_to) then has its records.
+    /// Encrypts `plain`, one record at most; [`drain_to`](Self::drain_to) then has it.
     pub(super) fn encrypt(&mut self, plain: &[u8]) {
+        let left = self.records_left.unwrap_or_else(|| records_max(&self.rustls));
+        if left == 0 {
+            return self.fail(TlsError::KeysUsedUp);
+        }
+        self.records_left = Some(left - 1);
         if let Err(error) = self.rustls.writer().write_all(plain) {
             self.fail(rustls::Error::General(error.to_string()).into());
         }
@@ -186,6 +194,17 @@ impl Session {
             self.rustls.write_tls(out)?;
         }
         Ok(())
+    }
+}
+
+/// Records that one key may encrypt. TLS 1.3 changes the keys by itself before that. TLS 1.2 cannot, and
+/// rustls then drops what is to be sent, and says a clean end: so we end before it does.
+fn records_max(rustls: &Connection) -> u64 {
+    match rustls.negotiated_cipher_suite() {
+        Some(SupportedCipherSuite::Tls12(suite)) => {
+            suite.common.confidentiality_limit.saturating_sub(limits::TLS_RECORDS_SPARED)
+        }
+        Some(SupportedCipherSuite::Tls13(_)) | None => u64::MAX,
     }
 }
 
