@@ -20,8 +20,8 @@ use super::{
 };
 use crate::limits::{
     NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_CREDIT_MAX, NATIVE_DIRECT_MAX,
-    NATIVE_PING_RATE, NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX,
-    NATIVE_WRITTEN_MARK, UNSENT_MARK,
+    NATIVE_PING_RATE, NATIVE_QUEUED_MARK, NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE,
+    NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
 };
 
 /// How far the connection has come.
@@ -179,6 +179,28 @@ impl Link {
         }
     }
 
+    /// The same at the responder, for what is sent back.
+    pub(super) fn reply_stream(&mut self, index: usize) -> u32 {
+        let slot = *self.slots.get(index);
+        if slot.stream != NO_STREAM {
+            return slot.stream;
+        }
+        let place = self.new_stream(index, slot.reply_credit, self.window);
+        self.note_time(place, slot.timeout_us);
+        place
+    }
+
+    /// Notes the time that a call has from now on.
+    pub(super) fn note_time(&mut self, place: u32, timeout_us: u32) {
+        let stream = self.streams.at(place);
+        stream.touched = self.now;
+        // Longer times than that stand in the metadata, with the most there can be here.
+        stream.until = match timeout_us {
+            0 | u32::MAX => Duration::MAX,
+            timeout_us => self.now.saturating_add(Duration::from_micros(timeout_us.into())),
+        };
+    }
+
     fn new_stream(&mut self, index: usize, credit: u32, window: u32) -> u32 {
         let id = self.slots.id(index);
         let stream = self.streams.open(id, credit, window);
@@ -211,7 +233,9 @@ impl Link {
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
         let fragment = Piecemeal { stream, payload, has_more, announced, message_max };
-        if has_more && fragment.payload.len() > self.assembly_room() {
+        let stream = self.streams.at(place);
+        stream.touched = self.now;
+        if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge);
         }
         let assembled = self.streams.fragment(place, fragment)?;
@@ -228,7 +252,7 @@ impl Link {
         max.saturating_sub(self.streams.assembled())
     }
 
-    /// Bytes kept of what is not whole: a frame, and messages.
+    /// Bytes of memory for what is not whole: a frame, messages, requests.
     pub(super) fn incomplete(&self) -> usize {
         self.splitter.buffered() + self.streams.assembled()
     }
@@ -237,6 +261,12 @@ impl Link {
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.incomplete() + self.streams.untaken()
+    }
+
+    /// These, and the bytes of all that is to be sent.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.buffered() + self.streams.queued() + self.outbox.backlog()
     }
 
     /// Takes a message of one frame without flags or metadata, and returns credit; `false` when
@@ -387,8 +417,10 @@ impl Link {
 
     /// Puts the stream into its line, if it can go on, and remembers to tell when it has room.
     pub(super) fn note_queued(&mut self, index: u32) {
+        self.streams.count(index);
+        let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
         let stream = self.streams.at(index);
-        stream.send.wants_writable |= stream.send.waiting() > UNSENT_MARK;
+        stream.send.wants_writable |= is_much || stream.send.waiting() > UNSENT_MARK;
         self.schedule(index);
     }
 

@@ -11,6 +11,7 @@ use super::server_event::{PlainRequest, ServerEvent};
 use super::slots::{Found, NO_STREAM};
 use super::transmit::Served;
 use super::{Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, StreamId, Violation};
+use crate::deadlines::Deadlines;
 use crate::limits::NATIVE_RESET_RATE;
 
 /// One accepted connection as a machine without I/O: bytes go into [`receive`](Self::receive),
@@ -83,6 +84,8 @@ pub struct Server {
     pub(super) lease: Option<u32>,
     pub(super) drain: Option<Drain>,
     pub(super) names: Names,
+    /// Of calls of which something is missing.
+    pub(super) waits: Deadlines<StreamId>,
     /// Longest payload of a request that needs no closer look.
     pub(super) plain_len_max: usize,
 }
@@ -108,6 +111,7 @@ impl Server {
             slots_max: streams_max.max(Settings::default().max_streams),
             lease: None,
             names: Names::default(),
+            waits: Deadlines::default(),
             drain: None,
             plain_len_max: 0,
         };
@@ -268,8 +272,7 @@ impl Server {
         if meta.len() > link.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
-        let place = link.stream_at(index, credit, window);
+        let place = link.reply_stream(index);
         let frame = Parts {
             kind: FrameKind::Data,
             flags: NONE,
@@ -298,8 +301,7 @@ impl Server {
         if meta.len() > link.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
-        let place = link.stream_at(index, credit, window);
+        let place = link.reply_stream(index);
         let (kind, flags) = (FrameKind::Data, Flags::NOMSG);
         let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta, payload: &[] };
         link.send_empty(place, &frame);
@@ -364,8 +366,9 @@ impl Server {
         self.link.outbox.backlog()
     }
 
-    /// Bytes kept of a frame and of messages that are not whole; at most 64 MiB and one frame, or
-    /// one message where longer ones are taken.
+    /// Bytes of memory for what is not whole: a frame, messages, and requests of which something is
+    /// missing; at most 64 MiB and one frame, or one message where longer ones are taken, and the
+    /// metadata of the requests.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.link.incomplete()
@@ -375,12 +378,22 @@ impl Server {
     /// were not [taken](Self::taken). Of a stream that was ended by its request, messages are the
     /// handler's at once and do not count.
     ///
-    /// The caller sums this over its connections. When that is more than it can afford, it has two
-    /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
     #[inline]
     #[must_use]
     pub fn buffered_len(&self) -> usize {
         self.link.buffered()
+    }
+
+    /// Bytes kept in all: [those](Self::buffered_len) for readers, what waits in queues of streams
+    /// for credit or for its turn, of calls that have been answered as well, and what is
+    /// [written](Self::output_len).
+    ///
+    /// The caller sums this over its connections. When that is more than it can afford, it has two
+    /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
+    #[inline]
+    #[must_use]
+    pub fn held_len(&self) -> usize {
+        self.link.held()
     }
 
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
@@ -398,7 +411,7 @@ impl Server {
         }
         let keepalive = self.link.keepalive.deadline(self.link.now);
         let drain = self.drain.map(|drain| drain.until.unwrap_or(self.link.now));
-        Some(drain.map_or(keepalive, |until| until.min(keepalive)))
+        Some([drain, self.waits.next()].into_iter().flatten().fold(keepalive, Duration::min))
     }
 
     pub(super) fn note_window(&mut self) {

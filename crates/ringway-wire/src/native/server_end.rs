@@ -68,6 +68,7 @@ impl Server {
     /// When the client is gone, as in [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.link.handle_timeout(now)?;
+        self.end_overdue(now);
         if let Some(drain) = &mut self.drain {
             let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
             if now >= until {
@@ -114,18 +115,18 @@ impl Server {
         }
     }
 
-    /// Bytes kept for the stream that has the most, of those that count for
-    /// [`buffered_len`](Self::buffered_len); looks at every stream.
+    /// Bytes kept for a stream that has most, up to a quarter, of those that count for
+    /// [`held_len`](Self::held_len). It is known without looking at all streams.
     #[must_use]
-    pub fn largest_len(&self) -> usize {
+    pub fn largest_len(&mut self) -> usize {
         self.largest().map_or(0, |(_, len)| len)
     }
 
-    fn largest(&self) -> Option<(StreamId, usize)> {
+    fn largest(&mut self) -> Option<(StreamId, usize)> {
         if self.link.failed.is_some() { None } else { self.link.streams.largest() }
     }
 
-    /// Ends the call with the most bytes kept as RESOURCE_EXHAUSTED, with a
+    /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
     /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected. `false`:
     /// no call keeps any.
     pub fn end_largest(&mut self) -> bool {
@@ -134,7 +135,7 @@ impl Server {
         };
         let index = stream.slot() as usize;
         let is_known = self.link.slots.at(index).phase == Phase::Open && self.is_known(index);
-        let text = "the server has no memory for more that its handlers do not read";
+        let text = "the server has no memory for what this call keeps there";
         if let Err(violation) = self.end_by_limit(index, text, is_known) {
             self.link.fail(violation);
         }
