@@ -218,6 +218,21 @@ pub(crate) const NATIVE_PING_RATE: Rate = Rate { burst: 256, per_second: 64 };
 /// SETTINGS of a peer: one at the start, then when its memory runs short or recovers.
 pub(crate) const NATIVE_SETTINGS_RATE: Rate = Rate { burst: 16, per_second: 4 };
 
-/// RSTs of a peer, besides one for every two requests: what is opened only to be cancelled is
-/// work for us and none for it (CVE-2023-44487).
+/// Calls that a peer gives up at the moment at which it opens them, besides one for every two
+/// requests: what is opened only to be cancelled is work for us and none for it (CVE-2023-44487).
+/// Others cost nothing: who gives up a call that has run for a while is ordinary, and often not alone.
 pub(crate) const NATIVE_RESET_RATE: Rate = Rate { burst: 4096, per_second: 1024 };
+
+/// Requests that are refused because of such calls. A client whose calls run into their deadlines while
+/// the server is too slow to read them makes some ten thousand a second, and is to be refused, not cut
+/// off; above that it is an attack.
+pub(crate) const NATIVE_REFUSED_RATE: Rate = Rate { burst: 16 << 10, per_second: 16 << 10 };
+
+/// Frames of a peer that ask for nothing and bring next to nothing, besides two for each request:
+/// GOAWAY, LEASE, answers to PING, CREDIT of a few bytes, empty DATA, frames that are skipped. Leases
+/// change with each stream that begins or ends; of the others there are a few in a second.
+pub(crate) const NATIVE_IDLE_RATE: Rate = Rate { burst: 16 << 10, per_second: 16 << 10 };
+
+/// Bytes from which on a CREDIT is worth its frame: a small part of what every peer collects at least,
+/// which is half of the smallest window.
+pub(crate) const NATIVE_CREDIT_WORTH: u32 = 4 << 10;

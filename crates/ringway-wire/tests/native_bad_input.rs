@@ -289,16 +289,27 @@ fn floods() {
     // The first was the greeting.
     ends("settings", limit, &[settings.repeat(15), settings]);
 
-    let mut stream = FIRST;
-    let mut resets = || {
-        let bytes = [request(END, stream, 0, b"x"), frame(RST, 0, stream, 1, &[])].concat();
-        stream = ringway_wire::native::StreamId::from_raw(stream).next().raw();
-        bytes
-    };
-    // Each request earns half of what its reset costs.
-    let allowed: Vec<u8> = (0..2 * 4_096).flat_map(|_| resets()).collect();
-    let next = resets();
-    ends("resets", limit, &[allowed, next]);
+    // Each of these brings nothing, and none is asked for.
+    let many = 16_384;
+    let open = || request(OPEN, FIRST, 0, b"x");
+    for (name, begin, bytes) in [
+        ("goaways", vec![], frame(GO_AWAY, 0, 0, 0, &[0; 8])),
+        ("unknown frames", vec![], frame(0x81, 0, 0, 0, &[])),
+        ("answers to no ping", vec![], frame(PING, ACK, 0, 1, &[])),
+        ("credit", open(), frame(CREDIT, 0, FIRST, 1, &[])),
+        ("empty data", open(), frame(DATA, NOMSG, FIRST, 0, &[])),
+        (
+            "resets of what has ended",
+            [open(), frame(RST, 0, FIRST, 1, &[])].concat(),
+            frame(RST, 0, FIRST, 1, &[]),
+        ),
+    ] {
+        let mut server = server();
+        feed(&mut server, &begin).expect(name);
+        feed(&mut server, &bytes.repeat(many)).expect(name);
+        let violation = feed(&mut server, &bytes).expect_err(name);
+        assert_eq!(violation.code(), limit, "{name}: {violation}");
+    }
 }
 
 #[test]
@@ -422,6 +433,14 @@ fn servers_that_break_the_protocol() {
             frame(CREDIT, 0, stream, i32::MAX as u32, &[]),
         ),
         ("pings", GoAwayCode::TooManyResets, frame(PING, 0, 0, 0, &[]).repeat(257)),
+        ("leases", GoAwayCode::TooManyResets, frame(LEASE, 0, 0, 9, &[]).repeat(17_000)),
+        ("goaways", GoAwayCode::TooManyResets, frame(GO_AWAY, 0, 0, 0, &[0; 8]).repeat(17_000)),
+        ("credit", GoAwayCode::TooManyResets, frame(CREDIT, 0, stream, 1, &[]).repeat(17_000)),
+        (
+            "empty data",
+            GoAwayCode::TooManyResets,
+            frame(DATA, NOMSG, stream, 0, &[]).repeat(17_000),
+        ),
     ] {
         let mut client = client();
         let violation = hear(&mut client, &input).expect_err(name);

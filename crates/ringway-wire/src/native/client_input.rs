@@ -190,11 +190,12 @@ impl Client {
                 };
                 // Nothing is left to be sent on a call that has no stream.
                 match self.link.slots.at(index).stream {
-                    NO_STREAM => Ok(None),
+                    NO_STREAM => self.link.bear(kind).map(|()| None),
                     place => self.link.credit(place, frame.header.aux).map(|()| None),
                 }
             }
             FrameKind::Lease => {
+                self.link.bear(kind)?;
                 let permits = frame.header.aux as usize;
                 let is_less = permits < self.permits;
                 self.lease_cuts = self.lease_cuts.wrapping_add(u32::from(is_less));
@@ -258,7 +259,7 @@ impl Client {
                 return Err(Violation::OutOfOrder { kind, stream });
             }
             receive.has_ended = has_ended;
-            return Ok(None);
+            return self.link.bear(kind).map(|()| None);
         }
         drop(frame.body.split_to(meta_len));
         let assembled = self.link.fragment(place, &header, frame.body)?;
@@ -284,7 +285,7 @@ impl Client {
 fn find_sent(link: &mut super::link::Link, header: &Header) -> Result<Option<usize>, Violation> {
     match link.slots.find(header.stream) {
         Found::Live(index) if link.slots.get(index).is_sent => Ok(Some(index)),
-        Found::Ended => Ok(None),
+        Found::Ended => link.bear_late(header.kind).map(|()| None),
         Found::Live(_) | Found::Never => {
             Err(Violation::NeverOpened { kind: header.kind, stream: header.stream })
         }

@@ -8,7 +8,7 @@ use super::frame::{Parts, cost};
 use super::growth::Growth;
 use super::keepalive::{Due, Keepalive};
 use super::outbox::Outbox;
-use super::rates::Bucket;
+use super::rates::{Allowance, Bucket};
 use super::receive_side::{Assembled, Piecemeal};
 use super::send_side::LongMessage;
 use super::slots::{Found, NO_STREAM, Slots};
@@ -19,9 +19,9 @@ use super::{
     Violation,
 };
 use crate::limits::{
-    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_CREDIT_MAX, NATIVE_DIRECT_MAX,
-    NATIVE_PING_RATE, NATIVE_QUEUED_MARK, NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE,
-    NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_CREDIT_MAX, NATIVE_CREDIT_WORTH,
+    NATIVE_DIRECT_MAX, NATIVE_IDLE_RATE, NATIVE_PING_RATE, NATIVE_QUEUED_MARK, NATIVE_REASON_MAX,
+    NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
 };
 
 /// How far the connection has come.
@@ -62,6 +62,8 @@ pub(super) struct Link {
     pub(super) keepalive: Keepalive,
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
+    /// For frames that bring nothing.
+    idle: Allowance,
     /// The time at the last call that told it.
     pub(super) now: Duration,
     /// Requests in the order of the wire: received by a server, sent by a client.
@@ -92,6 +94,7 @@ impl Link {
             keepalive: Keepalive::new(&config, now),
             pings: Bucket::new(NATIVE_PING_RATE, now),
             settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
+            idle: Allowance::new(NATIVE_IDLE_RATE, 4, now),
             now,
             requests: 0,
             window: Settings::default().initial_credit,
@@ -155,6 +158,27 @@ impl Link {
         farewell.encode(&mut body);
         let frame = Parts::control(FrameKind::GoAway, NONE, self.requests as u32, &body);
         self.outbox.put(&frame);
+    }
+
+    /// Counts a frame that brings nothing.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of them.
+    pub(super) fn bear(&mut self, kind: FrameKind) -> Result<(), Violation> {
+        match self.idle.take(self.now, self.requests) {
+            true => Ok(()),
+            false => Err(Violation::Flood { kind }),
+        }
+    }
+
+    /// Counts a frame for a call that has ended. Data may come for a while, as its credit lets it.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of the others.
+    pub(super) fn bear_late(&mut self, kind: FrameKind) -> Result<(), Violation> {
+        if kind == FrameKind::Data { Ok(()) } else { self.bear(kind) }
     }
 
     /// Sends a frame that the peer has caused.
@@ -439,12 +463,22 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// When it grants more than can be counted.
+    /// When it grants more than can be counted, or little many times.
     pub(super) fn credit(&mut self, index: u32, granted: u32) -> Result<(), Violation> {
+        self.bear_credit(granted)?;
         let stream = self.streams.at(index);
         stream.send.credit = added_credit(stream.send.credit, granted)?;
         self.schedule(index);
         Ok(())
+    }
+
+    /// Counts a CREDIT that is hardly worth its frame.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of them.
+    pub(super) fn bear_credit(&mut self, granted: u32) -> Result<(), Violation> {
+        if granted < NATIVE_CREDIT_WORTH { self.bear(FrameKind::Credit) } else { Ok(()) }
     }
 
     /// Looks at the clock.

@@ -37,6 +37,7 @@ mod server_answer;
 mod server_end;
 mod server_event;
 mod server_input;
+mod server_resets;
 mod server_waits;
 mod settings;
 mod slots;

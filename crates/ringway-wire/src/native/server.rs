@@ -5,14 +5,13 @@ use std::time::Duration;
 use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage};
 use super::names::Names;
-use super::rates::Bucket;
 use super::server_answer::{INITIAL_TOO_LONG, MESSAGE_TOO_LONG};
 use super::server_event::{PlainRequest, ServerEvent};
+use super::server_resets::Resets;
 use super::slots::{Found, NO_STREAM};
 use super::transmit::Served;
 use super::{Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, StreamId, Violation};
 use crate::deadlines::Deadlines;
-use crate::limits::NATIVE_RESET_RATE;
 
 /// One accepted connection as a machine without I/O: bytes go into [`receive`](Self::receive),
 /// events come out of it, and bytes to send out of [`transmit`](Self::transmit).
@@ -73,10 +72,9 @@ use crate::limits::NATIVE_RESET_RATE;
 #[derive(Debug)]
 pub struct Server {
     pub(super) link: Link,
-    pub(super) resets: Bucket,
-    /// `link.requests` up to which they have earned tokens for resets.
-    pub(super) requests_at_reset: u64,
-    /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining.
+    pub(super) resets: Resets,
+    /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining or
+    /// while too many are given up.
     pub(super) permits: usize,
     /// Slots must be below. A client that has not read our settings yet uses the default number.
     pub(super) slots_max: u32,
@@ -105,8 +103,7 @@ impl Server {
         let streams_max = config.settings.max_streams;
         let mut server = Self {
             link: Link::new(config, now),
-            resets: Bucket::new(NATIVE_RESET_RATE, now),
-            requests_at_reset: 0,
+            resets: Resets::new(now),
             permits: streams_max as usize,
             slots_max: streams_max.max(Settings::default().max_streams),
             lease: None,

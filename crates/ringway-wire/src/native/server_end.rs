@@ -16,11 +16,20 @@ impl Server {
         if self.drain.is_some() || self.link.failed.is_some() {
             return;
         }
-        self.permits = permits.min(self.link.config.settings.max_streams) as usize;
         self.lease = Some(permits);
+        self.note_permits();
         if self.link.has_greeted {
             self.put_lease(permits);
         }
+    }
+
+    /// Notes how many requests may be in flight from now on.
+    pub(super) fn note_permits(&mut self) {
+        let most = self.link.config.settings.max_streams;
+        self.permits = match self.drain.is_some() || self.resets.is_exhausted() {
+            true => 0,
+            false => self.lease.map_or(most, |lease| lease.min(most)) as usize,
+        };
     }
 
     fn put_lease(&mut self, permits: u32) {
@@ -48,8 +57,8 @@ impl Server {
             if self.link.has_greeted {
                 self.link.put_go_away(code, drain, reason);
             }
-            self.permits = 0;
             self.drain = Some(Drain { length: drain, until: None });
+            self.note_permits();
         }
     }
 
@@ -84,7 +93,7 @@ impl Server {
         let meta = self.own_meta(|meta| meta.status_message(text));
         for stream in self.link.slots.live_ids() {
             let index = stream.slot() as usize;
-            if self.link.slots.at(index).phase == Phase::Open && self.is_known(index) {
+            if self.is_running(index) {
                 self.link.tell(Pending::Failed(stream, UNAVAILABLE));
             }
             self.end_at_once(index, UNAVAILABLE, &meta);
@@ -134,12 +143,17 @@ impl Server {
             return false;
         };
         let index = stream.slot() as usize;
-        let is_known = self.link.slots.at(index).phase == Phase::Open && self.is_known(index);
+        let is_known = self.is_running(index);
         let text = "the server has no memory for what this call keeps there";
         if let Err(violation) = self.end_by_limit(index, text, is_known) {
             self.link.fail(violation);
         }
         true
+    }
+
+    /// Whether the call in slot `index` has a handler that is not done.
+    pub(super) fn is_running(&mut self, index: usize) -> bool {
+        self.link.slots.at(index).phase == Phase::Open && self.is_known(index)
     }
 
     /// Whether the call in slot `index` was told to the caller.

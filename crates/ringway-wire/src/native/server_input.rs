@@ -6,14 +6,11 @@ use super::frame::Frame;
 use super::link::{Stage, added_credit};
 use super::receive_side::{Assembled, Unready};
 use super::server::Server;
-use super::server_answer::CANCELLED;
 use super::server_event::{PlainRequest, ServerEvent};
 use super::slots::{Found, NO_STREAM, Phase, moment};
 use super::splitter::{Form, Peeked};
 use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation};
 use crate::limits::NATIVE_METHODS_DEFAULT;
-
-const STATUS_MAX: u32 = 16;
 
 /// Flags of a frame that holds a whole message.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NAMED).union(Flags::NOMSG);
@@ -134,7 +131,7 @@ impl Server {
         // Whatever becomes of the call, its client will not say the name again.
         let named = (flags.contains(Flags::NAMED) && head.method != 0)
             .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
-        if self.link.slots.live() > self.permits {
+        if self.is_paying()? || self.link.slots.live() > self.permits {
             return self.refuse(index).map(|()| named);
         }
         if meta.len() > self.link.config.settings.max_meta as usize {
@@ -192,7 +189,7 @@ impl Server {
         }
         let index = match self.link.slots.find(frame.header.stream) {
             Found::Live(index) => index,
-            Found::Ended => return Ok(None),
+            Found::Ended => return self.link.bear_late(kind).map(|()| None),
             Found::Never => {
                 return Err(Violation::NeverOpened { kind, stream: frame.header.stream });
             }
@@ -231,9 +228,10 @@ impl Server {
                 Some(request) if end => self.on_rest(index, request, None, end),
                 Some(request) => {
                     self.link.streams.await_rest(place, request);
-                    Ok(None)
+                    self.link.bear(kind).map(|()| None)
                 }
-                None => Ok(end.then_some(ServerEvent::End { stream })),
+                None if end => Ok(Some(ServerEvent::End { stream })),
+                None => self.link.bear(kind).map(|()| None),
             };
         }
         let assembled = self.link.fragment(place, &header, body)?;
@@ -267,35 +265,10 @@ impl Server {
         let slot = self.link.slots.at(index);
         if slot.stream == NO_STREAM {
             slot.reply_credit = added_credit(slot.reply_credit, header.aux)?;
-            return Ok(());
+            return self.link.bear_credit(header.aux);
         }
         let place = slot.stream;
         self.link.credit(place, header.aux)
-    }
-
-    fn on_reset<'i>(
-        &mut self,
-        index: usize,
-        frame: Frame<'i>,
-    ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        let Frame { header, body: reason } = frame;
-        let stream = header.stream;
-        let earned = (self.link.requests - self.requests_at_reset) / 2;
-        self.requests_at_reset += 2 * earned;
-        self.resets.add(u32::try_from(earned).unwrap_or(u32::MAX));
-        if !self.resets.take(self.link.now) {
-            return Err(Violation::Flood { kind: FrameKind::Rst });
-        }
-        let code = match header.aux {
-            code @ 1..=STATUS_MAX => code as u8,
-            _ => CANCELLED,
-        };
-        let slot = self.link.slots.at(index);
-        let place = slot.stream;
-        let is_running = slot.phase == Phase::Open
-            && (place == NO_STREAM || self.link.streams.at(place).receive.request.is_none());
-        self.answer(index, code, &[])?;
-        Ok(is_running.then_some(ServerEvent::Cancelled { stream, code, reason }))
     }
 }
 
