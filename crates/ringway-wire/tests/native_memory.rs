@@ -13,7 +13,8 @@ use raw::{
     CREDIT, DATA, END, MORE, NOMSG, RST, SETTINGS, frame, frames, greeting, id, request, with_meta,
 };
 use ringway_wire::native::{
-    Body, Config, FrameKind, MetaReader, Open, Reply, RequestHead, Server, StreamId, Tag, Violation,
+    Body, Config, FrameKind, MetaReader, Open, Reply, RequestHead, Server, Side, StreamId, Tag,
+    Violation,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -32,6 +33,11 @@ fn server() -> Server {
     assert_eq!(feed(&mut server, &frame(SETTINGS, 0x80, 0, 0, &[]), NOW), Ok(vec![]));
     drain(|out| server.transmit(usize::MAX, out));
     server
+}
+
+/// Bytes kept in all.
+fn held(server: &Server) -> usize {
+    server.kept_len(Side::Unread) + server.kept_len(Side::Unsent)
 }
 
 fn feed(server: &mut Server, mut input: &[u8], now: Duration) -> Result<Vec<Asked>, Violation> {
@@ -105,9 +111,9 @@ fn what_is_not_whole_is_counted_by_its_memory() {
     let meta = entry(16_000);
     feed(&mut server, &timed(MORE, id(0, 1), 0, &meta, b"1"), NOW).expect("in order");
     assert!((16_001..17_000).contains(&server.incomplete_len()));
-    assert_eq!(server.held_len(), server.incomplete_len());
-    assert_eq!(server.largest_len(), server.incomplete_len());
-    assert!(server.end_largest());
+    assert_eq!(held(&server), server.incomplete_len());
+    assert_eq!(server.largest_len(Side::Unread), server.incomplete_len());
+    assert!(server.end_largest(Side::Unread));
     assert_eq!(server.incomplete_len(), 0);
     assert_eq!(responses(&mut server)[0].1, 8);
 }
@@ -137,14 +143,14 @@ fn a_request_that_is_not_whole_has_its_time() {
         let mut server = server();
         let asked = feed(&mut server, &first, SECOND).expect("in order");
         give_back(&mut server, &asked);
-        assert!(server.held_len() > 0, "{name}");
+        assert!(held(&server) > 0, "{name}");
         assert_eq!(server.poll_timeout(), Some(SECOND + 50 * MS), "{name}");
         server.handle_timeout(SECOND + 49 * MS).expect("early is harmless");
         assert_eq!(server.in_flight(), 1, "{name}");
         server.handle_timeout(SECOND + 50 * MS).expect("in order");
         let [(0, DEADLINE, text)] = &responses(&mut server)[..] else { panic!("{name}") };
         assert_eq!(text, "the request did not come whole in time", "{name}");
-        assert_eq!((server.in_flight(), server.held_len()), (0, 0), "{name}");
+        assert_eq!((server.in_flight(), held(&server)), (0, 0), "{name}");
         let late = frame(DATA, END, id(0, 1), 0, b"late");
         assert_eq!(feed(&mut server, &late, 2 * SECOND), Ok(vec![]), "{name}");
     }
@@ -185,7 +191,7 @@ fn a_reply_that_nobody_takes_has_the_time_of_its_call() {
         let message = Some(Body::Shared(vec![7; 4 << 20].into()));
         assert!(server.respond(call, Reply { status: OK, meta: &[], message }));
         drain(|out| server.transmit(usize::MAX, out));
-        assert_eq!(server.held_len(), (4 << 20) - 65_536 + 16, "without credit it is kept");
+        assert_eq!(held(&server), (4 << 20) - 65_536 + 16, "without credit it is kept");
         assert_eq!(server.buffered_len(), 0);
         let end = if timeout_ms == 0 { SECOND + STALL } else { SECOND + 700 * MS };
         run(&mut server, end - MS);
@@ -198,7 +204,7 @@ fn a_reply_that_nobody_takes_has_the_time_of_its_call() {
         assert_eq!(server.in_flight(), usize::from(timeout_ms == 0));
         run(&mut server, end + STALL);
         drain(|out| server.transmit(usize::MAX, out));
-        assert_eq!((server.in_flight(), server.held_len()), (0, 0));
+        assert_eq!((server.in_flight(), held(&server)), (0, 0));
         assert!(!server.has_events(), "its handler has ended before");
     }
 }
@@ -260,7 +266,7 @@ fn a_method_of_one_message_gets_it_whole_or_not_at_all() {
             asked = feed(&mut server, frame, NOW).expect("in order");
         }
         assert_eq!(asked, whole(expected.map(|message| &message[..])), "{name}");
-        assert_eq!(server.held_len(), 0, "{name}: it is the handler's now");
+        assert_eq!(held(&server), 0, "{name}: it is the handler's now");
         let message = Some(Body::Copy(b"reply"));
         let reply = Reply { status: OK, meta: &[], message };
         assert!(server.respond(StreamId::from_raw(stream), reply), "{name}");
@@ -274,7 +280,7 @@ fn a_method_of_one_message_gets_it_whole_or_not_at_all() {
             assert_eq!(feed(&mut server, &data(0, b"2"), NOW), Ok(vec![]));
         }
         let answers = responses(&mut server);
-        assert_eq!((answers[0].1, server.in_flight(), server.held_len()), (UNIMPLEMENTED, 0, 0));
+        assert_eq!((answers[0].1, server.in_flight(), held(&server)), (UNIMPLEMENTED, 0, 0));
     }
     // One that is given up is nobody's.
     let mut server = server();
@@ -294,7 +300,7 @@ fn a_thousand_streams_that_nobody_reads_keep_little_each() {
     for stream in &streams {
         while server.send(*stream, &[], Body::Copy(&[7; 4_000])).expect("open") {}
     }
-    let kept = server.held_len();
+    let kept = held(&server);
     assert!(kept <= (4 << 20) + 1_000 * 5_000 + 100_000, "{kept} bytes");
     // A stream whose messages leave is not held up by those whose messages do not.
     let (reader, granted) = (streams[999], frame(CREDIT, 0, streams[999].raw(), 1 << 20, &[]));
@@ -329,22 +335,23 @@ fn the_stream_that_keeps_most_is_found_and_ended() {
     }
     feed(&mut server, &request(MORE, id(1_002, 1), 0, &[7; 60_000]), NOW).expect("in order");
     let mut ended = Vec::new();
-    let mut held = server.held_len();
-    while server.largest_len() > 10_000 {
-        assert!(server.end_largest());
-        assert!(server.held_len() < held);
-        held = server.held_len();
-        let told = feed(&mut server, &[], NOW).expect("in order");
-        let slots = responses(&mut server).into_iter().map(|(slot, status, _)| (slot, status));
-        ended.extend(slots.map(|(slot, status)| (slot, status, told.len())));
+    for side in [Side::Unsent, Side::Unread] {
+        while server.largest_len(side) > 10_000 {
+            let kept = server.kept_len(side);
+            assert!(server.end_largest(side) && server.kept_len(side) < kept);
+            let told = feed(&mut server, &[], NOW).expect("in order");
+            let answers = responses(&mut server).into_iter();
+            ended.extend(answers.map(|(slot, status, _)| (slot, status, told.len())));
+        }
     }
-    // Only of one a handler knows that is not done with it.
+    // It is told of one that a handler knows and is not done with.
     assert_eq!(ended, [(1_000, 8, 0), (1_001, 8, 1), (1_002, 8, 0)]);
+    assert!(!server.end_largest(Side::Unsent), "no call has anything to be sent");
     let mut count = 0;
-    while server.end_largest() {
+    while server.end_largest(Side::Unread) {
         count += 1;
     }
-    assert_eq!((count, server.held_len() - server.output_len()), (900, 0));
+    assert_eq!((count, server.kept_len(Side::Unread)), (900, 0));
 }
 
 #[test]
@@ -357,7 +364,7 @@ fn streams_that_keep_next_to_nothing_are_found_as_well() {
     }
     pair.settle(&mut idle);
     let mut ended = 0;
-    while pair.server.end_largest() {
+    while pair.server.end_largest(Side::Unread) {
         ended += 1;
     }
     assert_eq!((ended, pair.server.buffered_len()), (100, 0));

@@ -287,10 +287,10 @@ impl Link {
         self.incomplete() + self.streams.untaken()
     }
 
-    /// These, and the bytes of all that is to be sent.
+    /// Bytes of all that is to be sent.
     #[inline]
-    pub(super) fn held(&self) -> usize {
-        self.buffered() + self.streams.queued() + self.outbox.backlog()
+    pub(super) fn unsent_len(&self) -> usize {
+        self.streams.queued() + self.outbox.backlog()
     }
 
     /// Takes a message of one frame without flags or metadata, and returns credit; `false` when

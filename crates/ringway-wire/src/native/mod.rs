@@ -71,6 +71,7 @@ pub use server::Server;
 pub use server_event::{PlainRequest, ServerEvent};
 pub use settings::Settings;
 pub use stream_id::StreamId;
+pub use streams::Side;
 pub use tag::Tag;
 pub use violation::Violation;
 

@@ -26,9 +26,20 @@ struct Node {
 }
 
 impl Ranks {
+    /// The same as [`note`](Self::note), with less than `least` counted as none. Cheap where that is
+    /// what it keeps and has kept.
+    #[inline]
+    pub(super) fn note_from(&mut self, least: usize, place: u32, size: usize) {
+        if size >= least {
+            self.note(place, size);
+        } else if self.has(place) {
+            self.note(place, 0);
+        }
+    }
+
     /// Whether `place` is in a list.
     #[inline]
-    pub(super) fn has(&self, place: u32) -> bool {
+    fn has(&self, place: u32) -> bool {
         self.nodes.get(place as usize).is_some_and(|node| usize::from(node.rank) < RANKS)
     }
 

@@ -10,7 +10,9 @@ use super::server_event::{PlainRequest, ServerEvent};
 use super::server_resets::Resets;
 use super::slots::{Found, NO_STREAM};
 use super::transmit::Served;
-use super::{Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, StreamId, Violation};
+use super::{
+    Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, Side, StreamId, Violation,
+};
 use crate::deadlines::Deadlines;
 
 /// One accepted connection as a machine without I/O: bytes go into [`receive`](Self::receive),
@@ -381,16 +383,19 @@ impl Server {
         self.link.buffered()
     }
 
-    /// Bytes kept in all: [those](Self::buffered_len) for readers, what waits in queues of streams
-    /// for credit or for its turn, of calls that have been answered as well, and what is
-    /// [written](Self::output_len).
+    /// Bytes kept of one side: [those](Self::buffered_len) for readers; or those to be sent, which are
+    /// [written](Self::output_len), or wait in queues of streams for credit or for their turn, also of
+    /// calls that have been answered.
     ///
     /// The caller sums this over its connections. When that is more than it can afford, it has two
     /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
     #[inline]
     #[must_use]
-    pub fn held_len(&self) -> usize {
-        self.link.held()
+    pub fn kept_len(&self, side: Side) -> usize {
+        match side {
+            Side::Unread => self.link.buffered(),
+            Side::Unsent => self.link.unsent_len(),
+        }
     }
 
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.

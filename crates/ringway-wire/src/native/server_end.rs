@@ -7,7 +7,7 @@ use super::link::Pending;
 use super::server::{Drain, Server};
 use super::server_answer::UNAVAILABLE;
 use super::slots::{NO_STREAM, Phase};
-use super::{Flags, FrameKind, GoAwayCode, StreamId, Violation};
+use super::{Flags, FrameKind, GoAwayCode, Side, StreamId, Violation};
 
 impl Server {
     /// Tells the client how many requests it may have in flight from now on. What it sends beyond
@@ -125,21 +125,21 @@ impl Server {
     }
 
     /// Bytes kept for a stream that has most, up to a quarter, of those that count for
-    /// [`held_len`](Self::held_len). It is known without looking at all streams.
+    /// [`kept_len`](Self::kept_len). It is known without looking at all streams.
     #[must_use]
-    pub fn largest_len(&mut self) -> usize {
-        self.largest().map_or(0, |(_, len)| len)
+    pub fn largest_len(&mut self, side: Side) -> usize {
+        self.largest(side).map_or(0, |(_, len)| len)
     }
 
-    fn largest(&mut self) -> Option<(StreamId, usize)> {
-        if self.link.failed.is_some() { None } else { self.link.streams.largest() }
+    fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
+        if self.link.failed.is_some() { None } else { self.link.streams.largest(side) }
     }
 
     /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
     /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected. `false`:
     /// no call keeps any.
-    pub fn end_largest(&mut self) -> bool {
-        let Some((stream, _)) = self.largest() else {
+    pub fn end_largest(&mut self, side: Side) -> bool {
+        let Some((stream, _)) = self.largest(side) else {
             return false;
         };
         let index = stream.slot() as usize;

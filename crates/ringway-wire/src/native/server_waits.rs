@@ -16,7 +16,7 @@ impl Server {
     /// Takes a request back that its method wants whole: with one message, and the end behind it. It
     /// comes again as a [`Request`](ServerEvent::Request) when its end is there, with the message if
     /// there was one. Until then it is the machine's to answer, in time or when a second message comes,
-    /// and what it keeps counts for [`held_len`](Self::held_len).
+    /// and what it keeps counts for [`buffered_len`](Self::buffered_len).
     ///
     /// Nothing happens if the call has ended, or `end` of its request was told.
     pub fn await_rest(

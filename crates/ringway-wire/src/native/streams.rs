@@ -38,10 +38,26 @@ struct Kept {
     queued: usize,
 }
 
+/// The two directions of what a connection keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// What has come and is not whole, or was not taken by its reader.
+    Unread,
+    /// What is to be sent.
+    Unsent,
+}
+
 impl Kept {
     #[inline]
-    fn sum(&self) -> usize {
-        self.assembled + self.untaken + self.queued
+    fn unread(&self) -> usize {
+        self.assembled + self.untaken
+    }
+
+    fn of(&self, side: Side) -> usize {
+        match side {
+            Side::Unread => self.unread(),
+            Side::Unsent => self.queued,
+        }
     }
 
     fn exchange(&mut self, before: Kept, now: Kept) {
@@ -61,8 +77,10 @@ pub(super) struct Streams {
     /// Bytes of buffers in places that are free.
     spare: usize,
     kept: Kept,
-    /// Places by what they keep: those that keep less than [`NATIVE_RANKED_MIN`] may be missing.
-    ranks: Ranks,
+    /// Places by what they keep of either side: those that keep less than [`NATIVE_RANKED_MIN`] may be
+    /// missing.
+    unread: Ranks,
+    unsent: Ranks,
     /// Bytes by which windows are larger than they were at first.
     grown: usize,
 }
@@ -114,20 +132,11 @@ impl Streams {
         let before = std::mem::replace(&mut stream.kept, now);
         self.kept.exchange(before, now);
         match now.assembled {
-            0 => self.rank(index),
+            0 => self.unread.note_from(NATIVE_RANKED_MIN, index, now.unread()),
             // However little it is: those who keep much in this way do it in many streams.
-            _ => self.ranks.note(index, now.sum()),
+            _ => self.unread.note(index, now.unread()),
         }
-    }
-
-    /// Ranks a stream by what it keeps, if that is enough or was.
-    #[inline]
-    fn rank(&mut self, index: u32) {
-        let size = self.places[index as usize].kept.sum();
-        let is_ranked = size >= NATIVE_RANKED_MIN;
-        if is_ranked || self.ranks.has(index) {
-            self.ranks.note(index, if is_ranked { size } else { 0 });
-        }
+        self.unsent.note_from(NATIVE_RANKED_MIN, index, now.queued);
     }
 
     /// Takes one fragment of a message. To be [counted](Self::count) when that is all there is to it.
@@ -160,7 +169,7 @@ impl Streams {
         if is_taken {
             stream.kept.untaken += cost as usize;
             self.kept.untaken += cost as usize;
-            self.rank(index);
+            self.unread.note_from(NATIVE_RANKED_MIN, index, stream.kept.unread());
         }
         is_taken
     }
@@ -172,7 +181,7 @@ impl Streams {
         let gone = stream.receive.taken(messages) as usize;
         stream.kept.untaken -= gone;
         self.kept.untaken -= gone;
-        self.rank(index);
+        self.unread.note_from(NATIVE_RANKED_MIN, index, stream.kept.unread());
     }
 
     /// Nobody will tell that the messages of a stream were taken.
@@ -225,19 +234,23 @@ impl Streams {
     }
 
     /// A stream for which most bytes are kept, up to a quarter, and how many; `None` if none are.
-    pub(super) fn largest(&mut self) -> Option<(StreamId, usize)> {
-        if self.kept.sum() == 0 {
+    pub(super) fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
+        if self.kept.of(side) == 0 {
             return None;
         }
-        let largest = self.ranks.largest().or_else(|| {
+        let ranks = match side {
+            Side::Unread => &mut self.unread,
+            Side::Unsent => &mut self.unsent,
+        };
+        let largest = ranks.largest().or_else(|| {
             // All keep very little. Those that do now are ranked, so that the next question is
             // answered at once.
             for (index, stream) in (0..).zip(&self.places) {
-                self.ranks.note(index, stream.kept.sum());
+                ranks.note(index, stream.kept.of(side));
             }
-            self.ranks.largest()
+            ranks.largest()
         });
-        largest.map(|index| self.get(index)).map(|stream| (stream.id, stream.kept.sum()))
+        largest.map(|index| self.get(index)).map(|stream| (stream.id, stream.kept.of(side)))
     }
 
     /// Bytes by which windows are larger than they were at first.
@@ -276,7 +289,8 @@ impl Streams {
             stream.kept = Kept::default();
         }
         self.kept = Kept::default();
-        self.ranks.clear();
+        self.unread.clear();
+        self.unsent.clear();
     }
 
     /// Takes a stream off the front of its line, and tells whether it is still there to be served.
