@@ -156,6 +156,26 @@ fn a_request_that_is_not_whole_has_its_time() {
     }
 }
 
+#[test]
+fn the_time_of_a_call_counts_from_its_first_byte() {
+    for (first, rest) in [
+        (timed(MORE, id(0, 1), 50, &[], b"1"), frame(DATA, END, id(0, 1), 0, b"2")),
+        (timed(0, id(0, 1), 50, &[], b"12"), frame(DATA, END | NOMSG, id(0, 1), 0, b"")),
+    ] {
+        for (after, left) in [(20, 30_000), (50, 1), (70, 1)] {
+            let mut server = server();
+            let asked = feed(&mut server, &first, SECOND).expect("in order");
+            give_back(&mut server, &asked);
+            let asked = feed(&mut server, &rest, SECOND + after * MS).expect("in order");
+            let [Asked::Request { head, message: Some(message), end: true, .. }] = &asked[..]
+            else {
+                panic!("{asked:?}")
+            };
+            assert_eq!((head.timeout_us, &message[..]), (left, &b"12"[..]));
+        }
+    }
+}
+
 /// Gives back a request that is to be whole.
 fn give_back(server: &mut Server, asked: &[Asked]) {
     for asked in asked {

@@ -72,7 +72,12 @@ impl Server {
             self.link.streams.hand_over(place);
         }
         let message = message.or_else(|| request.message.map(Piece::Owned));
-        let (head, meta) = (request.head, Piece::Owned(request.meta));
+        let (mut head, meta) = (request.head, Piece::Owned(request.meta));
+        let until = self.link.streams.get(place).until;
+        if until != Duration::MAX {
+            let left = until.saturating_sub(self.link.now).as_micros();
+            head.timeout_us = u32::try_from(left).unwrap_or(u32::MAX).max(1);
+        }
         Ok(Some(ServerEvent::Request { stream, head, meta, message, end }))
     }
 
