@@ -41,6 +41,9 @@ pub struct CoreCounters {
     pub short_sends: u64,
     /// Multishot operations that ended early and were armed again.
     pub rearms: u64,
+    /// Memory kept in use at the moment by received bytes that nobody has taken and by bytes that are
+    /// queued for sending, whole receive buffers included.
+    pub held_bytes: u64,
 }
 
 /// The published side: written by the core (`wakes` and `stalls` by others), read by anyone.
@@ -62,6 +65,7 @@ pub(crate) struct SharedCounters {
     starved: AtomicU64,
     short_sends: AtomicU64,
     rearms: AtomicU64,
+    held_bytes: AtomicU64,
     /// `polls:32 | name:32` of the poll under way; a name of zero between polls.
     current: AtomicU64,
 }
@@ -101,11 +105,13 @@ impl SharedCounters {
             starved: read(&self.starved),
             short_sends: read(&self.short_sends),
             rearms: read(&self.rearms),
+            held_bytes: read(&self.held_bytes),
         }
     }
 
-    pub(crate) fn publish_turn(&self, driver: DriverCounters) {
+    pub(crate) fn publish_turn(&self, driver: DriverCounters, held_bytes: usize) {
         add(&self.turns, 1);
+        self.held_bytes.store(held_bytes as u64, Ordering::Relaxed);
         self.syscalls.store(driver.syscalls, Ordering::Relaxed);
         self.starved.store(driver.starved, Ordering::Relaxed);
         self.short_sends.store(driver.short_sends, Ordering::Relaxed);
@@ -119,6 +125,10 @@ impl SharedCounters {
 
     pub(crate) fn sent(&self, bytes: usize) {
         add(&self.sends, 1);
+        add(&self.bytes_sent, bytes as u64);
+    }
+
+    pub(crate) fn sent_partly(&self, bytes: usize) {
         add(&self.bytes_sent, bytes as u64);
     }
 

@@ -108,6 +108,10 @@ pub(crate) const EPOLL_GATHERED: usize = 64;
 /// Spare segment lists kept by a core: one for each connection that a burst can have in flight.
 pub(crate) const SPARE_LISTS_MAX: usize = 4_096;
 
+/// Segments that a connection queues in one turn before small ones are packed: a turn's replies leave as
+/// they are, and what a program queues beyond that costs memory by its bytes, not by its pieces.
+pub(crate) const LOOSE_SEGMENTS_MAX: usize = 64;
+
 /// Segments of one gathered send: the kernel takes 1,024 vectors; a quarter keeps its copy of them
 /// small and is past the point where more per call helps.
 pub(crate) const GATHER_SEGMENTS_MAX: usize = 256;
@@ -120,17 +124,16 @@ pub(crate) const SUBMISSION_BYTES_MAX: usize = 512 * 1024;
 /// Views held for a reader who is behind before the receive pauses.
 pub(crate) const HELD_VIEWS_MAX: usize = 16;
 
-/// A view this small behind another one is copied: it would pin a buffer for few bytes.
-pub(crate) const COPY_BEHIND_BYTES: usize = 4 * 1024;
-
 /// Copied views grow to this size before another one is begun.
 pub(crate) const COPIED_VIEW_BYTES: usize = 64 * 1024;
 
-/// Free receive buffers below which received bytes are copied rather than held: an eighth of them.
-pub(crate) const FREE_BUFFERS_LOW: usize = MESSAGE_BUFFERS as usize / 8;
+/// The part of a pool's receive buffers, one in this many, below which received bytes are copied rather
+/// than held: whoever is behind then leaves enough of them for everybody else.
+pub(crate) const FREE_BUFFERS_LOW_PART: usize = 8;
 
-/// The part of a receive buffer, one in this many, that a message has to fill to be kept in it: what
-/// is kept pins at most so many times its length, and half of the buffers at most.
+/// The part of a receive buffer, one in this many, that bytes have to fill to stay in it while they wait
+/// behind others or are kept by a program: what stays pins at most so many times its length, and what
+/// is kept half of the buffers at most.
 pub(crate) const SHARED_PART_MIN: usize = 4;
 
 /// Buffers filled in a row after which a stream changes to bulk buffers: a message of 64 KiB fills
@@ -152,8 +155,18 @@ pub(crate) const SEND_QUEUE_MAX: usize = 16 * 1024 * 1024;
 /// A send without any progress for this long means that the peer is gone or stuck.
 pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a dropped stream goes on sending what was queued.
+/// How long a dropped stream whose bytes are all sent reads on, at most: a peer in the middle of an upload
+/// gets this long to see the answer. Also how long a dropped datagram socket may take to send its queue.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
+
+/// How long it does so after the last bytes that came: a few round trips, and a lost segment sent again. A
+/// peer that was silent for that long is not in the middle of anything.
+pub(crate) const LINGER_QUIET: Duration = Duration::from_secs(1);
+
+/// Memory of a core that bytes received and not taken, and bytes queued and not sent, may keep in use
+/// unless the user says otherwise. A thousand clients that read slowly reach their high-water marks within
+/// it; ten thousand of them must not take the machine.
+pub(crate) const HELD_BYTES_MAX: usize = 1 << 30;
 
 /// Connections that the kernel completes before we accept them; it caps this by `somaxconn`.
 pub(crate) const BACKLOG: i32 = 4_096;

@@ -2,16 +2,17 @@
 
 mod common;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::rc::Rc;
 
 use common::{
-    Driver, Verifier, echo, exchange, narrow_pair, pair, pattern, poll_once, read, read_to_end,
+    Driver, Verifier, busy_turns, narrow_pair, pair, pattern, poll_once, read, read_to_end,
+    send_all,
 };
-use ringway_runtime::io::{Incoming, Next, Pressure, Stream, StreamLimits};
-use ringway_runtime::sync::{Notify, oneshot};
+use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::sync::Notify;
 use ringway_runtime::{spawn, yield_now};
 
 on_every_driver!(
@@ -23,13 +24,6 @@ on_every_driver!(
     every_task_that_waits_for_room_is_woken,
     every_task_that_waits_for_bytes_is_woken,
     a_reader_who_is_behind_pauses_the_peer,
-    a_callback_echoes_and_hears_the_end,
-    a_paced_callback_waits_and_is_told_when_its_queue_has_drained,
-    a_callback_whose_queue_overflows_is_told_and_dropped,
-    a_callback_that_aborts_its_stream_is_told_and_dropped,
-    a_panic_in_a_callback_closes_only_its_stream,
-    a_callback_that_closes_sends_what_is_queued,
-    a_callback_set_late_gets_what_was_held,
 );
 
 const SEGMENT: usize = 64 * 1024;
@@ -46,17 +40,6 @@ fn fill(stream: &Stream, seed: usize) -> usize {
             Pressure::Closed => panic!("closed before it was full"),
         }
     }
-}
-
-/// Turns of the loop with something happening on it.
-async fn busy_turns() {
-    let (client, server) = pair().await;
-    let server = spawn(echo(server));
-    for _ in 0..50 {
-        exchange(&client, b"around").await;
-    }
-    drop(client);
-    server.await.expect("no panic").expect("no error");
 }
 
 async fn a_peer_that_does_not_read_brings_pressure(_: Driver) {
@@ -157,17 +140,6 @@ async fn careless_echo(stream: Stream, congested: Rc<Notify>, most: Rc<Cell<usiz
     }
 }
 
-async fn send_all(client: Rc<Stream>, total: usize) {
-    let run = pattern(common::PATTERN_BYTES, 6);
-    let mut left = total;
-    while left > 0 {
-        let len = left.min(run.len());
-        client.send(run[..len].to_vec());
-        left -= len;
-        client.drained().await.expect("no error");
-    }
-}
-
 async fn pacing_that_ends_wakes_the_reader(_: Driver) {
     let (client, server) = narrow_pair(StreamLimits::default()).await;
     server.set_paced(true);
@@ -256,173 +228,4 @@ async fn a_reader_who_is_behind_pauses_the_peer(_: Driver) {
     );
     client.shutdown();
     assert!(read_to_end(&server).await == pattern(TOTAL, 2));
-}
-
-/// What a callback was told, without the bytes.
-#[derive(Clone, Default)]
-struct Told(Rc<RefCell<Vec<String>>>);
-
-impl Told {
-    fn note(&self, incoming: &Incoming) {
-        let name = match incoming {
-            Incoming::Data(_) => return,
-            Incoming::Drained => "drained".to_owned(),
-            Incoming::Eof => "eof".to_owned(),
-            Incoming::Failed(error) => format!("failed: {error}"),
-        };
-        self.0.borrow_mut().push(name);
-    }
-}
-
-/// Says when a callback has been dropped.
-struct Gone(Option<oneshot::Sender<()>>);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        let _nobody_waits = self.0.take().map(|sender| sender.send(()));
-    }
-}
-
-fn gone() -> (Gone, oneshot::Receiver<()>) {
-    let (sender, receiver) = oneshot::channel();
-    (Gone(Some(sender)), receiver)
-}
-
-fn echoing(stream: Stream, told: Told) -> oneshot::Receiver<()> {
-    let (guard, dropped) = gone();
-    stream.on_incoming(move |stream, incoming| {
-        let _held = &guard;
-        told.note(&incoming);
-        match incoming {
-            Incoming::Data(view) => stream.send(view),
-            Incoming::Drained => return Next::Continue,
-            Incoming::Eof | Incoming::Failed(_) => return Next::Close,
-        };
-        Next::Continue
-    });
-    dropped
-}
-
-async fn a_callback_echoes_and_hears_the_end(_: Driver) {
-    let (client, server) = pair().await;
-    let told = Told::default();
-    let dropped = echoing(server, told.clone());
-    for round in 0..20 {
-        exchange(&client, &pattern(1 + round * 5_003, round)).await;
-    }
-    client.shutdown();
-    assert!(client.recv().await.expect("no error").is_none());
-    dropped.await.expect("sent by the guard");
-    assert_eq!(*told.0.borrow(), ["eof"]);
-}
-
-async fn a_paced_callback_waits_and_is_told_when_its_queue_has_drained(_: Driver) {
-    const TOTAL: usize = 12 << 20;
-    let limits = StreamLimits {
-        send_high_water: 512 * 1024,
-        send_low_water: 128 * 1024,
-        ..StreamLimits::default()
-    };
-    let (client, server) = narrow_pair(limits).await;
-    server.set_paced(true);
-    let told = Told::default();
-    let dropped = echoing(server, told.clone());
-    let client = Rc::new(client);
-    let sender = spawn(send_all(client.clone(), TOTAL));
-    busy_turns().await;
-    let mut verifier = Verifier::new(6);
-    while verifier.bytes < TOTAL {
-        verifier.check(&client.recv().await.expect("no error").expect("bytes"));
-    }
-    sender.await.expect("no panic");
-    client.shutdown();
-    dropped.await.expect("sent by the guard");
-    let told = told.0.borrow();
-    assert_eq!(told.last().map(String::as_str), Some("eof"));
-    assert!(told.len() > 1, "it was never congested");
-    assert!(told[..told.len() - 1].iter().all(|name| name == "drained"));
-}
-
-async fn a_callback_whose_queue_overflows_is_told_and_dropped(_: Driver) {
-    let limits = StreamLimits { send_queue_max: 1 << 20, ..StreamLimits::default() };
-    let (client, server) = narrow_pair(limits).await;
-    let told = Told::default();
-    let (guard, dropped) = gone();
-    let notes = told.clone();
-    server.on_incoming(move |stream, incoming| {
-        let _held = &guard;
-        notes.note(&incoming);
-        if let Incoming::Data(_) = incoming {
-            while stream.send(pattern(SEGMENT, 1)) != Pressure::Closed {}
-        }
-        Next::Continue
-    });
-    client.write(b"flood me");
-    dropped.await.expect("sent by the guard");
-    assert_eq!(told.0.borrow().len(), 1);
-    assert!(told.0.borrow()[0].contains("reads too slowly"), "{:?}", told.0);
-    while let Ok(Some(_)) = client.recv().await {}
-}
-
-async fn a_callback_that_aborts_its_stream_is_told_and_dropped(_: Driver) {
-    let (client, server) = pair().await;
-    let told = Told::default();
-    let (guard, dropped) = gone();
-    let notes = told.clone();
-    server.on_incoming(move |stream, incoming| {
-        let _held = &guard;
-        notes.note(&incoming);
-        if let Incoming::Data(_) = incoming {
-            stream.abort();
-        }
-        Next::Continue
-    });
-    client.write(b"away with it");
-    dropped.await.expect("sent by the guard");
-    assert_eq!(told.0.borrow().len(), 1);
-    assert!(told.0.borrow()[0].starts_with("failed"), "{:?}", told.0);
-    assert!(client.recv().await.is_err());
-}
-
-async fn a_panic_in_a_callback_closes_only_its_stream(_: Driver) {
-    let (good, server) = pair().await;
-    let _runs_on = echoing(server, Told::default());
-    let (bad, server) = pair().await;
-    let (guard, dropped) = gone();
-    server.on_incoming(move |_, incoming| {
-        let _held = &guard;
-        panic!("on purpose: {incoming:?}");
-    });
-    bad.write(b"boom");
-    dropped.await.expect("sent by the guard");
-    if let Ok(end) = bad.recv().await {
-        assert!(end.is_none(), "bytes nobody sent");
-    }
-    for _ in 0..10 {
-        exchange(&good, b"untouched").await;
-    }
-}
-
-async fn a_callback_that_closes_sends_what_is_queued(_: Driver) {
-    let (client, server) = pair().await;
-    let answer = pattern(2 << 20, 8);
-    let queued = answer.clone();
-    server.on_incoming(move |stream, _| {
-        stream.send(queued.clone());
-        Next::Close
-    });
-    client.write(b"?");
-    assert!(read_to_end(&client).await == answer);
-}
-
-async fn a_callback_set_late_gets_what_was_held(_: Driver) {
-    let (client, server) = pair().await;
-    let first = poll_once(pin!(server.recv())).await; // arms the receive
-    assert!(first.is_pending());
-    let payload = pattern(100_000, 3);
-    client.send(payload.clone());
-    busy_turns().await;
-    let _runs_on = echoing(server, Told::default());
-    yield_now().await;
-    assert!(read(&client, payload.len()).await == payload);
 }

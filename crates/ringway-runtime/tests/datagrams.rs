@@ -4,10 +4,11 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::rc::Rc;
 
 use common::{Driver, any_port, pattern};
 use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
-use ringway_runtime::spawn;
+use ringway_runtime::{spawn, yield_now};
 
 on_every_driver!(
     datagrams_come_back_whole_with_their_sender,
@@ -15,6 +16,8 @@ on_every_driver!(
     a_full_send_queue_is_told_and_drains,
     datagrams_that_nobody_takes_are_dropped_and_counted,
     a_port_is_free_again_after_the_drop,
+    what_is_queued_on_a_dropped_socket_is_sent,
+    every_task_that_waits_for_a_datagram_is_woken,
 );
 
 fn socket() -> DatagramSocket {
@@ -117,4 +120,35 @@ async fn a_port_is_free_again_after_the_drop(_: Driver) {
         }
     }
     panic!("the port is still taken");
+}
+
+async fn what_is_queued_on_a_dropped_socket_is_sent(_: Driver) {
+    const QUEUED: u32 = 100;
+    let (client, server) = (socket(), socket());
+    for number in 0..QUEUED {
+        client.send_to(number.to_be_bytes().to_vec(), server.local_addr());
+    }
+    drop(client);
+    let mut arrived = BTreeSet::new();
+    for _ in 0..QUEUED {
+        let (data, _) = server.recv_from().await.expect("a datagram");
+        arrived.insert(u32::from_be_bytes(data[..].try_into().expect("four bytes")));
+    }
+    assert_eq!(arrived, (0..QUEUED).collect());
+}
+
+async fn every_task_that_waits_for_a_datagram_is_woken(_: Driver) {
+    let (client, server) = (socket(), Rc::new(socket()));
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let server = server.clone();
+        waiting.push(spawn(async move { server.recv_from().await.expect("a datagram").0.len() }));
+    }
+    yield_now().await;
+    for _ in 0..3 {
+        client.send_to("one", server.local_addr());
+    }
+    for task in waiting {
+        assert_eq!(task.await.expect("no panic"), 3);
+    }
 }

@@ -2,14 +2,19 @@
 
 mod common;
 
+use std::fs::File;
 use std::io::ErrorKind;
+use std::iter::from_fn;
 use std::net::TcpStream;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
 
 use common::{Driver, any_port, block_on, connected_to, echo, exchange, in_child, listen};
-use common::{left::open_descriptors, pair};
+use common::{exchange_once, left::open_descriptors, pair, poll_once};
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
-use ringway_runtime::{Backend, spawn};
+use ringway_runtime::{Backend, Runtime, now, spawn, yield_now};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 on_every_driver!(
@@ -19,6 +24,7 @@ on_every_driver!(
     an_accepted_connection_nobody_takes_is_closed,
     a_taken_address_is_an_error,
     a_connect_to_nobody_is_refused,
+    every_task_that_waits_for_a_connection_is_woken,
 );
 
 async fn connections_are_accepted_in_order(driver: Driver) {
@@ -94,6 +100,119 @@ async fn a_connect_to_nobody_is_refused(_: Driver) {
     some_turns().await;
     let error = Stream::connect(&address).await.expect_err("nobody listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+}
+
+async fn every_task_that_waits_for_a_connection_is_woken(_: Driver) {
+    let listener = Rc::new(listen());
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let listener = listener.clone();
+        waiting.push(spawn(async move { drop(listener.accept().await.expect("accept")) }));
+    }
+    yield_now().await;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let client = Stream::connect(listener.local_addr()).await;
+        clients.push(client.expect("connect"));
+    }
+    for task in waiting {
+        task.await.expect("no panic");
+    }
+}
+
+mod between_cores {
+    use super::*;
+
+    on_every_kernel_driver!(
+        a_connection_can_be_given_to_a_core_of_another_kind,
+        a_connection_taken_outside_of_a_core_is_closed,
+    );
+}
+
+/// A read that fills the buffer is followed by another one: on a socket that is not prepared for
+/// its core that one waits, and the core with it.
+fn a_connection_can_be_given_to_a_core_of_another_kind(backend: Backend) {
+    const BUFFER: usize = 17 * 1024;
+    let others = match backend {
+        Backend::Uring => Backend::Epoll,
+        _ => Backend::Uring,
+    };
+    let runtime = Runtime::builder().threads(1).backend(others).start().expect("it starts");
+    let other = runtime.cores()[0].clone();
+    let done = block_on(backend, async move {
+        let listener = listen();
+        let client = Stream::connect(listener.local_addr()).await.expect("connect");
+        let accepted = listener.accept().await.expect("accept");
+        let serve = async move || echo(accepted.into_stream(&Rc::default())?).await;
+        let served = other.spawn(serve).expect("the mailbox has room");
+        for round in 0..10 {
+            exchange(&client, &common::pattern(BUFFER, round)).await;
+        }
+        let answer = other.spawn(async || 7).expect("the mailbox has room");
+        assert_eq!(answer.await.expect("the core goes on"), 7);
+        client.shutdown();
+        served.await.expect("no panic").expect("no error");
+    });
+    done.expect("no hang");
+    runtime.shutdown().expect("it ends");
+}
+
+fn a_connection_taken_outside_of_a_core_is_closed(backend: Backend) {
+    let done = block_on(backend, async {
+        let listener = listen();
+        let client = Stream::connect(listener.local_addr()).await.expect("connect");
+        let accepted = listener.accept().await.expect("accept");
+        let taken = std::thread::spawn(move || accepted.into_stream(&Rc::default()).is_ok());
+        assert!(taken.join().is_err(), "a stream without a core");
+        assert!(client.recv().await.expect("no error").is_none());
+    });
+    done.expect("no hang");
+}
+
+#[test]
+fn accepting_rests_at_the_descriptor_limit_on_uring() {
+    if in_child("accepting_rests_at_the_descriptor_limit_on_uring") {
+        rest_at_the_limit(Backend::Uring);
+    }
+}
+
+#[test]
+fn accepting_rests_at_the_descriptor_limit_on_epoll() {
+    if in_child("accepting_rests_at_the_descriptor_limit_on_epoll") {
+        rest_at_the_limit(Backend::Epoll);
+    }
+}
+
+/// However often an acceptor asks, it hears of the limit once in a pause.
+fn rest_at_the_limit(backend: Backend) {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let ended = block_on(backend, async {
+        let (one, other) = pair().await;
+        for _ in 0..20 {
+            exchange_once(&one, &other).await; // the pair's own listener is closed meanwhile
+        }
+        let listener = Listener::bind(&any_port(), ListenOptions::default())?;
+        let address = listener.local_addr().as_socket().expect("inet");
+        // The kernel completes these before the core's next turn accepts any.
+        let clients: Vec<_> = (0..4).map(|_| TcpStream::connect(address)).collect();
+        limit_descriptors(open_descriptors() + 8);
+        let takes_the_rest: Vec<_> = from_fn(|| File::open("/dev/null").ok()).collect();
+        let began = now();
+        let mut failures = 0;
+        for _ in 0..2_000 {
+            match poll_once(pin!(listener.accept())).await {
+                Poll::Ready(Err(_)) => failures += 1,
+                Poll::Ready(Ok(_)) => panic!("accepted without a descriptor"),
+                Poll::Pending => {}
+            }
+            exchange_once(&one, &other).await;
+        }
+        let pauses = (now() - began).as_millis() / PAUSE.as_millis();
+        assert!(failures > 0 && failures <= pauses + 1, "{failures} in {pauses} pauses");
+        drop((clients, takes_the_rest));
+        std::io::Result::Ok(())
+    });
+    ended.expect("the core goes on").expect("no error");
 }
 
 #[test]

@@ -2,19 +2,16 @@
 
 mod common;
 
-use std::io::ErrorKind;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use common::{
-    Driver, Verifier, connected_to, echo, exchange, listen, narrow_pair, pair, pair_with, pattern,
-    poll_once, read, read_to_end,
+    Driver, Verifier, connected_to, echo, exchange, listen, ms, pair, pattern, poll_once, read,
+    read_to_end,
 };
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
-use ringway_runtime::sync::oneshot;
-use ringway_runtime::{now, sleep_until, spawn, timeout, yield_now};
+use ringway_runtime::{spawn, timeout, yield_now};
 
 on_every_driver!(
     an_echo_returns_every_byte,
@@ -23,23 +20,11 @@ on_every_driver!(
     a_dropped_recv_loses_nothing,
     bytes_arrive_between_dropped_recvs,
     a_finished_sender_still_receives,
-    an_abort_resets_the_peer,
-    a_dropped_stream_sends_what_is_queued,
-    guards_are_dropped_when_the_descriptor_is_closed,
-    a_stream_dropped_unread_ends_its_peer,
     receiving_can_be_ended_from_our_side,
-    a_quiet_stream_reaches_its_idle_timeout,
-    a_busy_stream_reaches_its_lifetime,
-    a_stalled_send_reaches_its_timeout,
-    timeouts_can_be_set_later,
     a_long_stream_arrives_complete,
     slices_outlive_their_view_and_stay_unchanged,
     held_views_starve_nobody,
 );
-
-const fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
 
 async fn an_echo_returns_every_byte(_: Driver) {
     let (client, server) = pair().await;
@@ -163,70 +148,6 @@ async fn a_finished_sender_still_receives(_: Driver) {
     assert!(read_to_end(&client).await == answer);
 }
 
-async fn an_abort_resets_the_peer(_: Driver) {
-    let (client, server) = pair().await;
-    exchange_once(&client, &server).await;
-    client.abort();
-    let own = client.recv().await.expect_err("we aborted it");
-    assert_eq!(own.kind(), ErrorKind::ConnectionAborted);
-    assert_eq!(client.write(b"more"), Pressure::Closed);
-    drop(client);
-    let error = server.recv().await.expect_err("the peer aborted");
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    let again = server.recv().await.expect_err("it stays so");
-    assert_eq!(again.kind(), ErrorKind::ConnectionReset);
-    assert_eq!(server.write(b"into the void"), Pressure::Closed);
-    assert!(server.drained().await.is_err());
-}
-
-async fn exchange_once(client: &Stream, server: &Stream) {
-    client.write(b"ping");
-    assert_eq!(read(server, 4).await, b"ping");
-}
-
-async fn a_dropped_stream_sends_what_is_queued(_: Driver) {
-    let (client, server) = pair().await;
-    let payload = pattern(3 << 20, 9);
-    client.send(payload.clone());
-    drop(client);
-    assert!(read_to_end(&server).await == payload);
-}
-
-async fn guards_are_dropped_when_the_descriptor_is_closed(_: Driver) {
-    let (client, server) = narrow_pair(StreamLimits::default()).await;
-    let mut closed = Vec::new();
-    for _ in 0..2 {
-        let (guard, dropped) = oneshot::channel::<()>();
-        server.hold_until_closed(guard);
-        closed.push(dropped);
-    }
-    let payload = pattern(3 << 20, 9);
-    server.send(payload.clone());
-    drop(server);
-    for _ in 0..20 {
-        yield_now().await;
-    }
-    let mut first = pin!(&mut closed[0]);
-    assert!(poll_once(first.as_mut()).await.is_pending(), "closed with a full queue");
-    assert!(read_to_end(&client).await == payload);
-    drop(client);
-    for closed in closed {
-        assert!(closed.await.is_err(), "nobody sends on it");
-    }
-}
-
-async fn a_stream_dropped_unread_ends_its_peer(_: Driver) {
-    let (client, server) = pair().await;
-    exchange_once(&client, &server).await;
-    client.write(b"nobody will read this");
-    client.flushed().await.expect("sent");
-    drop(server);
-    // Finished or reset: it depends on whether the bytes were still in the kernel.
-    if let Ok(view) = client.recv().await {
-        assert!(view.is_none());
-    }
-}
-
 async fn receiving_can_be_ended_from_our_side(_: Driver) {
     let (client, server) = pair().await;
     let server = Rc::new(server);
@@ -239,103 +160,6 @@ async fn receiving_can_be_ended_from_our_side(_: Driver) {
     assert!(reader.await.expect("no panic").expect("no error"));
     server.write(b"still possible");
     assert_eq!(read(&client, 14).await, b"still possible");
-}
-
-fn only(change: impl FnOnce(&mut StreamLimits)) -> StreamLimits {
-    let mut limits = StreamLimits::default();
-    change(&mut limits);
-    limits
-}
-
-/// The error of a timeout says which one it was.
-async fn ends_by(server: &Stream, name: &str) {
-    let error = server.recv().await.expect_err("a timeout");
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(error.to_string().contains(name), "{error}");
-    assert_eq!(server.write(b"late"), Pressure::Closed);
-}
-
-async fn a_quiet_stream_reaches_its_idle_timeout(driver: Driver) {
-    let idle = ms(40);
-    let (client, server) = pair_with(only(|limits| limits.idle_timeout = Some(idle))).await;
-    let start = server.last_active();
-    ends_by(&server, "idle").await;
-    assert!(now() - start >= idle);
-    if driver == Driver::Sim {
-        assert!(now() - start <= idle + ms(1));
-    }
-    drop(server);
-    assert!(client.recv().await.is_err(), "the peer learns of it");
-}
-
-// Only a virtual clock makes "in time" certain.
-#[test]
-fn activity_puts_the_idle_timeout_off() {
-    common::run(Driver::Sim, activity_beside_an_idle_timeout);
-}
-
-async fn activity_beside_an_idle_timeout(_: Driver) {
-    let idle = ms(40);
-    let (client, server) = pair_with(only(|limits| limits.idle_timeout = Some(idle))).await;
-    let start = now();
-    for tick in 1..=10 {
-        sleep_until(start + ms(30) * tick).await;
-        exchange_once(&client, &server).await;
-    }
-    let last = server.last_active();
-    ends_by(&server, "idle").await;
-    let waited = now() - last;
-    assert!(waited >= idle && waited <= idle + ms(1), "{waited:?}");
-}
-
-async fn a_busy_stream_reaches_its_lifetime(_: Driver) {
-    let lifetime = ms(60);
-    let (client, server) = pair_with(only(|limits| limits.lifetime = Some(lifetime))).await;
-    let start = now();
-    let busy = spawn(async move {
-        while client.write(b"tick") != Pressure::Closed {
-            let ended = timeout(ms(5), client.recv()).await;
-            if ended.is_ok_and(|end| end.is_err()) {
-                return;
-            }
-        }
-    });
-    let error = loop {
-        match server.recv().await {
-            Ok(view) => assert_eq!(view.expect("not finished").len() % 4, 0),
-            Err(error) => break error,
-        }
-    };
-    assert!(error.to_string().contains("lifetime"), "{error}");
-    assert!(now() - start + ms(1) >= lifetime);
-    drop(server);
-    busy.await.expect("no panic");
-}
-
-async fn a_stalled_send_reaches_its_timeout(_: Driver) {
-    let stall = ms(50);
-    let limits = only(|limits| limits.write_stall_timeout = Some(stall));
-    let (client, server) = narrow_pair(limits).await;
-    server.send(pattern(8 << 20, 1));
-    let error = server.flushed().await.expect_err("nobody reads");
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(error.to_string().contains("write-stall"), "{error}");
-    assert!(now() - server.last_active() >= stall);
-    drop(server);
-    let mut verifier = Verifier::new(1);
-    let end = loop {
-        match client.recv().await {
-            Ok(Some(view)) => verifier.check(&view),
-            end => break end,
-        }
-    };
-    assert!(end.is_err(), "an incomplete stream must not look finished");
-}
-
-async fn timeouts_can_be_set_later(_: Driver) {
-    let (_client, server) = pair().await;
-    server.set_limits(Rc::new(only(|limits| limits.idle_timeout = Some(ms(20)))));
-    ends_by(&server, "idle").await;
 }
 
 async fn a_long_stream_arrives_complete(driver: Driver) {

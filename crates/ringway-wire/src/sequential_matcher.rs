@@ -46,7 +46,7 @@ pub struct SequentialMatcher<T> {
     /// Places that hold a context.
     live: usize,
     in_flight_max: usize,
-    deadlines: Deadlines<RequestId>,
+    deadlines: Deadlines,
 }
 
 impl<T> SequentialMatcher<T> {

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use crate::limits;
 
 /// A core's spare send chunks, last-in first-out.
@@ -42,6 +44,12 @@ impl Chunk {
 
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same bytes in memory of their size, where that is much less.
+    pub(crate) fn exact_copy(&self) -> Option<Bytes> {
+        let is_wasteful = self.bytes.len() < limits::SEND_CHUNK_BYTES / limits::SHARED_PART_MIN;
+        is_wasteful.then(|| Bytes::copy_from_slice(&self.bytes))
     }
 }
 

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 
 use super::{Chunk, View};
+use crate::contain::drop_contained;
+use crate::limits;
 
 /// Bytes to send, moved into the runtime without a copy.
 ///
@@ -30,6 +32,41 @@ impl Segment {
             Kind::View(view) => view,
             Kind::Shared(bytes) => bytes,
             Kind::Chunk(chunk) => chunk.as_slice(),
+        }
+    }
+
+    /// The view, if this is received bytes.
+    #[inline]
+    pub(crate) fn as_view(&self) -> Option<&View> {
+        match &self.0 {
+            Kind::View(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that this segment keeps in use.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.0 {
+            Kind::View(view) => view.held_bytes(),
+            Kind::Shared(bytes) => bytes.len(),
+            Kind::Chunk(_) => limits::SEND_CHUNK_BYTES,
+        }
+    }
+
+    /// This segment, copied if it is a view and the buffers of its pool are running out.
+    pub(crate) fn spared(self) -> Segment {
+        match self.0 {
+            Kind::View(view) => Self(Kind::View(view.spared())),
+            kind => Self(kind),
+        }
+    }
+
+    /// Drops the segment. What it was made from may have a destructor of a user, whose panic ends here.
+    #[inline]
+    pub(crate) fn retire(self) {
+        match self.0 {
+            Kind::Shared(bytes) => drop_contained("the owner of sent bytes", bytes),
+            Kind::View(_) | Kind::Chunk(_) => {}
         }
     }
 

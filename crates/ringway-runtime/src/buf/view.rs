@@ -38,6 +38,50 @@ impl View {
         Self::from(bytes.to_vec())
     }
 
+    /// Whether the buffers of its pool are running out, so that these bytes had better be copied than
+    /// held.
+    #[inline]
+    pub(crate) fn is_scarce(&self) -> bool {
+        match &self.home {
+            Home::Pool(pool, _) => pool.is_low(),
+            Home::Heap(_) => false,
+        }
+    }
+
+    /// Whether these bytes are few for the receive buffer that they pin.
+    #[inline]
+    pub(crate) fn is_wasteful(&self) -> bool {
+        match &self.home {
+            Home::Pool(pool, _) => self.len() < pool.buffer_bytes() / limits::SHARED_PART_MIN,
+            Home::Heap(_) => false,
+        }
+    }
+
+    /// Bytes of memory that this view keeps in use: a whole receive buffer, or its own.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.home {
+            Home::Pool(pool, _) => pool.buffer_bytes(),
+            Home::Heap(_) => self.len(),
+        }
+    }
+
+    /// Whether both keep the same receive buffer in use.
+    pub(crate) fn shares_buffer(&self, other: &View) -> bool {
+        match (&self.home, &other.home) {
+            (Home::Pool(pool, id), Home::Pool(others, other)) => {
+                id == other && Rc::ptr_eq(pool, others)
+            }
+            _ => false,
+        }
+    }
+
+    /// These bytes with memory of their own where their pool's buffers are running out.
+    #[inline]
+    pub(crate) fn spared(self) -> View {
+        if self.is_scarce() { View::copied(&self) } else { self }
+    }
+
     /// How many bytes these are.
     #[inline]
     #[must_use]

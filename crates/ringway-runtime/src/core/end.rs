@@ -21,6 +21,7 @@ impl Core {
         step(&|| self.drop_messages());
         step(&|| self.tasks.end());
         step(&|| self.drop_callbacks());
+        step(&|| self.end_sockets());
         step(&|| {
             if let Err(error) = self.run_down() {
                 tracing::warn!(%error, "a core could not close its sockets in order");
@@ -59,7 +60,7 @@ impl Core {
     /// Turns until every socket is closed and every answer is in, but not for ever.
     fn run_down(&self) -> io::Result<()> {
         let deadline = self.driver.borrow().now() + limits::TEARDOWN_WAIT;
-        while self.sockets.borrow().len() > 0 && self.now() < deadline {
+        while self.open.get() > 0 && self.now() < deadline {
             self.turn(Some(limits::RUN_DOWN_TURN), &|| false)?;
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! One core: its driver, tasks, timers and sockets, and the turn that joins them.
 
+mod accounting;
+mod callbacks;
 mod current;
 mod dispatch;
 mod end;
@@ -12,20 +14,21 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
+pub(crate) use accounting::Held;
 pub(crate) use current::{ensure_vacant, enter, try_with_current, wake_task, with_current};
 pub use end::cores_alive;
 pub(crate) use registry::{CoreShared, Message};
 pub(crate) use spin::Spin;
 
-use crate::buf::Pools;
 use crate::buf::{ChunkPool, Segment};
-use crate::driver::{Driver, Event, Key, sockets};
-use crate::io::Socket;
+use crate::driver::{Driver, Event, Key, RecvClass, sockets};
+use crate::io::{RecvState, Socket, StreamState};
 use crate::limits;
 use crate::slab::Slab;
 use crate::task::{JoinHandle, Tasks};
@@ -34,12 +37,19 @@ use crate::timer::wheel::{TimerKey, Wheel};
 /// Everything that one thread of a runtime owns.
 pub(crate) struct Core {
     pub(crate) shared: Arc<CoreShared>,
+    number: CoreNumber,
     pub(crate) tasks: Tasks,
     pub(crate) driver: RefCell<Box<dyn Driver>>,
     pub(crate) sockets: RefCell<Slab<Socket>>,
     pub(crate) chunks: ChunkPool,
     /// Emptied segment lists, for the next batches.
     spare_lists: RefCell<Vec<Vec<Segment>>>,
+    /// Descriptors that the driver has.
+    open: Cell<usize>,
+    /// Nothing is kept open any more for the sake of a peer or a handle.
+    ending: Cell<bool>,
+    /// What all sockets hold.
+    pub(crate) held: Held,
     /// Sockets with something to hand to the driver at the end of the turn.
     dirty: RefCell<Vec<Key>>,
     timers: RefCell<Wheel<Timer>>,
@@ -49,10 +59,19 @@ pub(crate) struct Core {
     inbox: RefCell<Inbox>,
     fired: Cell<Vec<Timer>>,
     pub(crate) spin: Spin,
-    /// Buffers free below this count mean that views are copied rather than held.
-    pub(crate) pools: Pools,
     /// Last, so that everything above is gone when it is.
     _alive: end::Alive,
+}
+
+/// Names a core for as long as the process lives; its place in the registry is given away again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CoreNumber(u64);
+
+impl CoreNumber {
+    fn next() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self(MADE.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// What `drain` of the mailbox fills, kept for its memory.
@@ -68,8 +87,6 @@ pub(crate) enum Timer {
     Wake(Waker),
     /// A socket looks at its deadlines.
     Socket(Key),
-    /// A listener that ran out of descriptors accepts again.
-    Accept(Key),
 }
 
 impl Core {
@@ -77,8 +94,8 @@ impl Core {
     pub(crate) fn new(
         shared: Arc<CoreShared>,
         driver: Box<dyn Driver>,
-        pools: Pools,
         spin: Duration,
+        held_bytes_max: usize,
     ) -> Rc<Self> {
         let now = driver.now();
         Rc::new(Self {
@@ -86,6 +103,10 @@ impl Core {
             shared,
             driver: RefCell::new(driver),
             sockets: RefCell::default(),
+            open: Cell::new(0),
+            ending: Cell::new(false),
+            held: Held::new(held_bytes_max),
+            number: CoreNumber::next(),
             chunks: ChunkPool::default(),
             spare_lists: RefCell::default(),
             dirty: RefCell::default(),
@@ -95,7 +116,6 @@ impl Core {
             inbox: RefCell::default(),
             fired: Cell::default(),
             spin: Spin::new(spin),
-            pools,
             _alive: end::Alive::begin(),
         })
     }
@@ -117,6 +137,49 @@ impl Core {
         F::Output: 'static,
     {
         self.tasks.spawn(future, std::any::type_name::<F>())
+    }
+
+    pub(crate) fn number(&self) -> CoreNumber {
+        self.number
+    }
+
+    /// Notes that the driver has got, or closed, a descriptor.
+    pub(crate) fn count_open(&self, change: isize) {
+        self.open.set(self.open.get().saturating_add_signed(change));
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get()
+    }
+
+    pub(crate) fn set_ending(&self) {
+        self.ending.set(true);
+    }
+
+    /// Puts a stream on the list of those that are served at the end of the turn, once.
+    #[inline]
+    pub(crate) fn mark_stream(&self, key: Key, state: &mut StreamState) {
+        if !std::mem::replace(&mut state.dirty, true) {
+            self.mark_dirty(key);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn start_recv(&self, key: Key, state: &mut StreamState) {
+        state.recv = RecvState::Armed;
+        self.driver.borrow_mut().recv_start(key, state.class);
+    }
+
+    pub(crate) fn stop_recv(&self, key: Key, state: &mut StreamState) {
+        state.recv = RecvState::Stopping;
+        self.driver.borrow_mut().recv_stop(key);
+    }
+
+    /// The stream fills every buffer: it gets large ones.
+    #[cold]
+    fn change_to_bulk(&self, key: Key, state: &mut StreamState) {
+        state.class = RecvClass::Bulk;
+        self.stop_recv(key, state);
     }
 
     /// Puts a socket on the list of those that are served at the end of the turn. The caller has

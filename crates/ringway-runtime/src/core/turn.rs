@@ -30,13 +30,11 @@ impl Core {
             false => self.wait(limit, &mut events),
         };
         self.now.set(self.driver.borrow().now());
-        for event in events.drain(..) {
-            self.dispatch(event);
-        }
+        self.dispatch(&mut events);
         self.events.set(events);
         self.take_mail();
         self.fire_timers();
-        self.shared.counters.publish_turn(self.driver.borrow().counters());
+        self.shared.counters.publish_turn(self.driver.borrow().counters(), self.held.bytes());
         waited
     }
 
@@ -50,23 +48,6 @@ impl Core {
             self.tasks.poll(runnable);
         }
         self.shared.counters.poll_ended();
-    }
-
-    /// Hands the driver what this turn's tasks have produced: one gathered send a connection.
-    fn serve_dirty(&self) {
-        loop {
-            let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
-            for key in dirty.drain(..) {
-                self.serve(key);
-            }
-            // A callback told of its stream's end may drop it, and give others bytes to send.
-            let mut later = self.dirty.borrow_mut();
-            dirty.append(&mut later);
-            *later = dirty;
-            if later.is_empty() {
-                return;
-            }
-        }
     }
 
     fn wait(
@@ -174,7 +155,6 @@ impl Core {
             match timer {
                 Timer::Wake(waker) => wake(waker),
                 Timer::Socket(key) => self.on_socket_timer(key),
-                Timer::Accept(key) => self.resume_accept(key),
             }
         }
         self.fired.set(fired);

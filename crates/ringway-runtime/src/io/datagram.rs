@@ -5,15 +5,19 @@ use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
+use super::stream_state::Phase;
+use super::waiters::{Waitable, Waiters, poll_or_wait};
 use super::{ListenOptions, Pressure, Socket};
 use crate::buf::{Segment, View};
-use crate::core::{Core, with_current};
+use crate::contain::drop_contained;
+use crate::core::{Core, Held, Timer, with_current};
 use crate::driver::{BindOptions, Key, RecvClass, RecvEnd, SendBatch};
 use crate::limits;
+use crate::timer::wheel::TimerKey;
 
 /// A bound UDP (or Unix datagram) socket of this core.
 pub struct DatagramSocket {
@@ -24,16 +28,22 @@ pub struct DatagramSocket {
 
 /// What the core keeps of a datagram socket.
 pub(crate) struct DatagramState {
-    pub(crate) fd: RawFd,
+    fd: RawFd,
     received: VecDeque<(View, Option<Box<SockAddr>>)>,
     /// Datagrams that were dropped since nobody took them in time.
     dropped: u64,
     receiving: bool,
     error: Option<i32>,
-    reader: Option<Waker>,
-    pub(crate) writer: Option<Waker>,
+    readers: Waiters,
+    writers: Waiters,
     waiting: VecDeque<(Segment, Box<SockAddr>)>,
     in_flight: bool,
+    /// Memory that both queues keep in use.
+    held: usize,
+    phase: Phase,
+    has_handle: bool,
+    /// Runs while what is queued on a dropped socket is sent.
+    timer: Option<TimerKey>,
 }
 
 impl DatagramSocket {
@@ -48,13 +58,11 @@ impl DatagramSocket {
                 backlog: 0,
                 only_v6: options.only_v6,
             };
-            let mut driver = core.driver.borrow_mut();
-            let (fd, bound) = driver.bind_datagram(addr, options)?;
+            let (fd, bound) = core.driver.borrow_mut().bind_datagram(addr, options)?;
             let state = DatagramState::new(fd);
             let key = core.sockets.borrow_mut().insert(Socket::Datagram(state));
-            driver.register(key, fd);
-            driver.recv_start(key, RecvClass::Datagram);
-            drop(driver);
+            core.register(key, fd);
+            core.driver.borrow_mut().recv_start(key, RecvClass::Datagram);
             Ok(DatagramSocket { core: Rc::clone(core), key, bound })
         })
     }
@@ -69,15 +77,11 @@ impl DatagramSocket {
     /// # Errors
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
-        let fd = self.with(|state| state.fd);
+        let fd = self.with(|state| match state.phase {
+            Phase::Closing | Phase::Closed => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            _ => Ok(state.fd),
+        })?;
         self.core.with_socket(fd, f)
-    }
-
-    fn with<T>(&self, f: impl FnOnce(&mut DatagramState) -> T) -> T {
-        match self.core.sockets.borrow_mut().at(self.key) {
-            Some(Socket::Datagram(state)) => f(state),
-            _ => unreachable!("a socket's slot lives as long as its handle"),
-        }
     }
 
     /// The next datagram and its sender; `None` for a sender without a name (Unix).
@@ -93,57 +97,54 @@ impl DatagramSocket {
         &self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<(View, Option<SockAddr>)>> {
-        let (poll, restart) = self.with(|state| {
-            if let Some((data, from)) = state.received.pop_front() {
-                return (Poll::Ready(Ok((data, from.map(|from| *from)))), false);
-            }
-            if let Some(errno) = state.error.take() {
-                return (Poll::Ready(Err(io::Error::from_raw_os_error(errno))), false);
-            }
-            state.reader = Some(cx.waker().clone());
-            let restart = !std::mem::replace(&mut state.receiving, true);
-            (Poll::Pending, restart)
-        });
-        if restart {
+        poll_or_wait(self, cx, |state| &mut state.readers, |state| self.next_received(state))
+    }
+
+    fn next_received(
+        &self,
+        state: &mut DatagramState,
+    ) -> Poll<io::Result<(View, Option<SockAddr>)>> {
+        if let Some((data, from)) = state.received.pop_front() {
+            state.count(data.held_bytes(), 0, &self.core.held);
+            return Poll::Ready(Ok((data, from.map(|from| *from))));
+        }
+        if let Some(errno) = state.error.take() {
+            return Poll::Ready(Err(io::Error::from_raw_os_error(errno)));
+        }
+        if !std::mem::replace(&mut state.receiving, true) {
             self.core.driver.borrow_mut().recv_start(self.key, RecvClass::Datagram);
         }
-        poll
+        Poll::Pending
     }
 
     /// Queues one datagram for `to`. At [`Pressure::High`] the queue is full and the datagram was
-    /// dropped, as the kernel would: wait for [`drained`](Self::drained) to avoid that.
+    /// dropped, as the kernel would: wait for [`drained`](Self::drained) to avoid that. What is
+    /// queued is sent even when the socket is dropped.
     pub fn send_to(&self, segment: impl Into<Segment>, to: &SockAddr) -> Pressure {
-        let segment = segment.into();
-        let dirty = self.with(|state| {
-            if state.waiting.len() >= limits::DATAGRAMS_QUEUED_MAX {
-                return None;
+        let mut datagram = Some((segment.into(), Box::new(to.clone())));
+        // A segment that is refused is dropped here, where nothing is borrowed.
+        self.with(|state| {
+            if state.waiting.len() >= limits::DATAGRAMS_QUEUED_MAX || state.phase != Phase::Open {
+                return Pressure::High;
             }
-            state.waiting.push_back((segment, Box::new(to.clone())));
-            Some(state.waiting.len() == 1 && !state.in_flight)
-        });
-        match dirty {
-            None => Pressure::High,
-            Some(first) => {
-                if first {
-                    self.core.mark_dirty(self.key);
-                }
-                Pressure::Low
+            let Some((segment, to)) = datagram.take() else { return Pressure::High };
+            let segment = segment.spared();
+            state.count(0, segment.held_bytes(), &self.core.held);
+            state.waiting.push_back((segment, to));
+            if state.waiting.len() == 1 && !state.in_flight {
+                self.core.mark_dirty(self.key);
             }
-        }
+            Pressure::Low
+        })
     }
 
     /// Waits until there is room for another datagram.
     pub async fn drained(&self) {
-        std::future::poll_fn(|cx| {
-            self.with(|state| {
-                if state.waiting.len() < limits::DATAGRAMS_QUEUED_MAX {
-                    return Poll::Ready(());
-                }
-                state.writer = Some(cx.waker().clone());
-                Poll::Pending
-            })
-        })
-        .await;
+        let room = |state: &mut DatagramState| match state.waiting.len() {
+            limits::DATAGRAMS_QUEUED_MAX.. => Poll::Pending,
+            _ => Poll::Ready(()),
+        };
+        std::future::poll_fn(|cx| poll_or_wait(self, cx, |state| &mut state.writers, room)).await;
     }
 
     /// Received datagrams that were dropped since nobody took them in time.
@@ -152,14 +153,20 @@ impl DatagramSocket {
     }
 }
 
+impl Waitable for DatagramSocket {
+    type State = DatagramState;
+
+    fn with<T>(&self, f: impl FnOnce(&mut DatagramState) -> T) -> T {
+        match self.core.sockets.borrow_mut().at(self.key) {
+            Some(Socket::Datagram(state)) => f(state),
+            _ => unreachable!("a socket's slot lives as long as its handle"),
+        }
+    }
+}
+
 impl Drop for DatagramSocket {
     fn drop(&mut self) {
-        let (received, waiting) = self.with(|state| {
-            (std::mem::take(&mut state.received), std::mem::take(&mut state.waiting))
-        });
-        self.core.driver.borrow_mut().close(self.key, false);
-        // Outside of every borrow: a segment's destructor may be a user's.
-        drop((received, waiting));
+        self.core.release_datagrams(self.key);
     }
 }
 
@@ -177,47 +184,132 @@ impl DatagramState {
             dropped: 0,
             receiving: true,
             error: None,
-            reader: None,
-            writer: None,
+            readers: Waiters::default(),
+            writers: Waiters::default(),
             waiting: VecDeque::new(),
             in_flight: false,
+            held: 0,
+            phase: Phase::Open,
+            has_handle: true,
+            timer: None,
         }
     }
 
-    /// Takes a datagram in; the reader to wake.
-    pub(crate) fn push(&mut self, data: View, from: Option<Box<SockAddr>>) -> Option<Waker> {
-        if self.received.len() >= limits::DATAGRAMS_HELD_MAX {
+    /// Takes a datagram in; the readers to wake.
+    pub(crate) fn push(&mut self, data: View, from: Option<Box<SockAddr>>, held: &Held) -> Waiters {
+        if self.phase != Phase::Open {
+            return Waiters::default();
+        }
+        let behind = !self.received.is_empty();
+        if self.received.len() >= limits::DATAGRAMS_HELD_MAX || behind && held.is_over() {
             self.dropped += 1;
-            return None;
+            return Waiters::default();
         }
-        let held = if self.received.is_empty() { data } else { View::copied(&data) };
-        self.received.push_back((held, from));
-        self.reader.take()
+        let data = if behind { View::copied(&data) } else { data.spared() };
+        self.count(0, data.held_bytes(), held);
+        self.received.push_back((data, from));
+        self.readers.take()
     }
 
-    pub(crate) fn on_recv_ended(&mut self, end: RecvEnd) -> Option<Waker> {
+    pub(crate) fn on_recv_ended(&mut self, end: RecvEnd) -> Waiters {
         self.receiving = false;
         if let RecvEnd::Failed(errno) = end {
             self.error = Some(errno);
         }
-        self.reader.take()
+        self.readers.take()
     }
 
-    /// A datagram was sent (or refused, which a datagram's sender does not learn in time); whether
-    /// another one waits.
-    pub(crate) fn on_sent(&mut self, _bytes: usize) -> bool {
-        self.in_flight = false;
-        !self.waiting.is_empty()
+    /// Tells the core's account that one of the queues has changed.
+    fn count(&mut self, before: usize, now: usize, held: &Held) {
+        held.change(before, now);
+        self.held = self.held + now - before;
     }
 
-    pub(crate) fn take_batch(&mut self, core: &Core) -> Option<SendBatch> {
-        if self.in_flight {
-            return None;
+    /// What was never sent.
+    pub(super) fn into_waiting(self, held: &Held) -> Vec<Segment> {
+        held.change(self.held, 0);
+        self.waiting.into_iter().map(|(segment, _)| segment).collect()
+    }
+
+    /// The descriptor is closed; whether a handle keeps the slot.
+    pub(super) fn note_closed(&mut self) -> bool {
+        self.phase = Phase::Closed;
+        self.has_handle
+    }
+}
+
+impl Core {
+    /// The handle is gone: what is queued is still sent.
+    fn release_datagrams(&self, key: Key) {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(Socket::Datagram(state)) = sockets.at(key) else {
+            return;
+        };
+        state.has_handle = false;
+        let received = std::mem::take(&mut state.received);
+        let waiters = (state.readers.take(), state.writers.take());
+        let bytes = received.iter().map(|(view, _)| view.held_bytes()).sum();
+        state.count(bytes, 0, &self.held);
+        let is_closed = state.phase == Phase::Closed;
+        self.end_datagrams(key, state);
+        let gone = if is_closed { sockets.remove(key) } else { None };
+        drop(sockets);
+        drop(received);
+        self.retire_socket(gone);
+        drop_contained("the destructor of a waker", waiters);
+    }
+
+    /// Ends a socket when what is queued was sent, unless that was asked for before.
+    pub(crate) fn end_datagrams(&self, key: Key, state: &mut DatagramState) {
+        if state.phase != Phase::Open {
+            return;
         }
-        let (segment, to) = self.waiting.pop_front()?;
-        self.in_flight = true;
-        let mut segments = core.take_list();
+        state.phase = Phase::Sending;
+        if state.waiting.is_empty() && !state.in_flight {
+            return self.close_datagrams(key, state);
+        }
+        let end = self.now() + limits::LINGER;
+        state.timer = Some(self.start_timer(end, Timer::Socket(key)));
+    }
+
+    /// A dropped socket had time to send what was queued.
+    pub(crate) fn on_datagram_deadline(&self, key: Key, state: &mut DatagramState) {
+        state.timer = None;
+        self.close_datagrams(key, state);
+    }
+
+    /// A datagram was sent (or refused, which a datagram's sender does not learn in time).
+    pub(crate) fn on_datagram_sent(&self, key: Key, state: &mut DatagramState) -> Waiters {
+        state.in_flight = false;
+        match (state.waiting.is_empty(), state.phase) {
+            (true, Phase::Sending) => self.close_datagrams(key, state),
+            (true, _) => {}
+            (false, _) => self.mark_dirty(key),
+        }
+        state.writers.take()
+    }
+
+    /// Hands over the next datagram.
+    pub(crate) fn serve_datagrams(&self, key: Key, state: &mut DatagramState) {
+        if state.in_flight || !matches!(state.phase, Phase::Open | Phase::Sending) {
+            return;
+        }
+        let Some((segment, to)) = state.waiting.pop_front() else {
+            return;
+        };
+        state.count(segment.held_bytes(), 0, &self.held);
+        state.in_flight = true;
+        let mut segments = self.take_list();
         segments.push(segment);
-        Some(SendBatch { segments, to: Some(to), urgent: true })
+        let batch = SendBatch { segments, to: Some(to), urgent: true };
+        self.driver.borrow_mut().send(key, batch);
+    }
+
+    fn close_datagrams(&self, key: Key, state: &mut DatagramState) {
+        state.phase = Phase::Closing;
+        if let Some(timer) = state.timer.take() {
+            self.stop_timer(timer);
+        }
+        self.driver.borrow_mut().close(key, false);
     }
 }

@@ -10,59 +10,88 @@ use crate::limits;
 #[derive(Default)]
 pub(crate) struct Inbox {
     first: Option<View>,
-    rest: VecDeque<View>,
+    rest: Option<Box<Rest>>,
     bytes: usize,
+    /// Memory that the views keep in use.
+    held: usize,
 }
 
+/// What is behind the first one.
+#[derive(Default)]
+struct Rest(VecDeque<View>);
+
 impl Inbox {
-    /// Bytes held.
+    /// Received bytes.
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
+    /// Bytes of memory that they keep in use.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
     /// Whether so much is held that the receive has to pause.
+    #[inline]
     pub(crate) fn is_full(&self, high_water: usize) -> bool {
-        self.bytes >= high_water || self.rest.len() >= limits::HELD_VIEWS_MAX
+        self.bytes >= high_water || self.behind() >= limits::HELD_VIEWS_MAX
     }
 
-    /// Takes a view in. Under `pressure`, and for a small view behind another one, the bytes are
-    /// copied so that no receive buffer is pinned by a reader who is behind.
-    pub(crate) fn push(&mut self, view: View, pressure: bool) {
+    /// Views behind the first one.
+    #[inline]
+    fn behind(&self) -> usize {
+        self.rest.as_ref().map_or(0, |rest| rest.0.len())
+    }
+
+    /// Takes a view in. While buffers are scarce, and where a view of few bytes would wait behind
+    /// another one, the bytes are copied: a reader who is behind pins no receive buffers.
+    #[inline]
+    pub(crate) fn push(&mut self, view: View) {
         self.bytes += view.len();
         let behind = self.first.is_some();
-        let small = view.len() <= limits::COPY_BEHIND_BYTES;
-        if !(pressure || (behind && small)) {
-            return self.append(view);
+        if view.is_scarce() || behind && view.is_wasteful() {
+            return self.push_copy(&view);
         }
-        let last = self.rest.back_mut().or(self.first.as_mut());
-        if !last.is_some_and(|last| last.extend_copy(&view)) {
-            self.append(View::copied(&view));
+        self.append(view);
+    }
+
+    #[cold]
+    fn push_copy(&mut self, bytes: &[u8]) {
+        let last = self.rest.as_mut().and_then(|rest| rest.0.back_mut()).or(self.first.as_mut());
+        if last.is_some_and(|last| last.extend_copy(bytes)) {
+            self.held += bytes.len();
+        } else {
+            self.append(View::copied(bytes));
         }
     }
 
     fn append(&mut self, view: View) {
+        self.held += view.held_bytes();
         if self.first.is_none() {
             self.first = Some(view);
         } else {
-            self.rest.push_back(view);
+            self.rest.get_or_insert_default().0.push_back(view);
         }
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<View> {
         let view = self.first.take()?;
-        self.first = self.rest.pop_front();
         self.bytes -= view.len();
-        if self.first.is_none() && self.rest.capacity() > limits::HELD_VIEWS_MAX {
-            self.rest = VecDeque::new();
+        self.held -= view.held_bytes();
+        if let Some(rest) = &mut self.rest {
+            self.first = rest.0.pop_front();
+            if self.first.is_none() && rest.0.capacity() > limits::HELD_VIEWS_MAX {
+                self.rest = None;
+            }
         }
         Some(view)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 }

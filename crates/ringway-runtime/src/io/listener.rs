@@ -3,17 +3,20 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
+use super::waiters::{Waitable, Waiters, poll_or_wait};
 use super::{Socket, Stream, StreamLimits};
-use crate::core::{Core, Timer, try_with_current, with_current};
+use crate::contain::drop_contained;
+use crate::core::{Core, CoreNumber, Timer, try_with_current, with_current};
 use crate::driver::sockets;
 use crate::driver::{BindOptions, Key};
 use crate::limits;
+use crate::timer::wheel::TimerKey;
 
 /// Options of a listening socket.
 #[derive(Clone, Copy, Debug)]
@@ -44,16 +47,39 @@ pub(crate) struct ListenerState {
     fd: RawFd,
     /// Accepted and not yet taken.
     ready: VecDeque<Accepted>,
-    armed: bool,
-    /// Stopped since too many wait, or since descriptors ran out.
-    paused: bool,
+    accepting: Accepting,
     error: Option<i32>,
-    acceptor: Option<Waker>,
+    acceptors: Waiters,
+    timer: Option<TimerKey>,
+    has_handle: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Accepting {
+    On,
+    /// Asked to stop, since too many wait.
+    Stopping,
+    /// Too many wait; goes on when they were taken.
+    Full,
+    /// Descriptors or memory ran out. That more are there cannot be waited for, so this goes on after
+    /// a while, whoever asks meanwhile.
+    Resting,
+    /// The driver is closing it, or has: nothing begins again.
+    Closed,
 }
 
 /// A connection that was accepted and has no owner yet; can be given to another core.
 pub struct Accepted {
+    /// `None` once it has an owner.
     fd: Option<RawFd>,
+    /// The core whose driver has made the descriptor.
+    made_by: Origin,
+}
+
+/// Whose descriptor it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Origin {
+    core: CoreNumber,
     simulated: bool,
 }
 
@@ -81,13 +107,8 @@ impl Listener {
     pub fn adopt(socket: OwnedFd) -> io::Result<Listener> {
         let bound = SockRef::from(&socket).local_addr()?;
         with_current(|core| {
+            core.driver.borrow_mut().adopt(socket.as_raw_fd())?;
             let fd = socket.into_raw_fd();
-            let mut driver = core.driver.borrow_mut();
-            if let Err(error) = driver.adopt(fd) {
-                driver.close_unregistered(fd);
-                return Err(error);
-            }
-            drop(driver);
             Ok(Self::of_descriptor(core, fd, bound))
         })
     }
@@ -96,16 +117,15 @@ impl Listener {
         let state = ListenerState {
             fd,
             ready: VecDeque::new(),
-            armed: true,
-            paused: false,
+            accepting: Accepting::On,
             error: None,
-            acceptor: None,
+            acceptors: Waiters::default(),
+            timer: None,
+            has_handle: true,
         };
         let key = core.sockets.borrow_mut().insert(Socket::Listener(state));
-        let mut driver = core.driver.borrow_mut();
-        driver.register(key, fd);
-        driver.accept_start(key);
-        drop(driver);
+        core.register(key, fd);
+        core.driver.borrow_mut().accept_start(key);
         Listener { core: Rc::clone(core), key, bound }
     }
 
@@ -119,9 +139,45 @@ impl Listener {
     /// # Errors
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
-        let fd = self.with(|state| state.fd);
+        let fd = self.with(|state| match state.accepting {
+            Accepting::Closed => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            _ => Ok(state.fd),
+        })?;
         self.core.with_socket(fd, f)
     }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM` and the like: accepting pauses and goes on by itself after a
+    /// moment, so the caller may log and call again. Told once in a pause.
+    pub async fn accept(&self) -> io::Result<Accepted> {
+        std::future::poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// As [`accept`](Self::accept), for hand-written futures.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        poll_or_wait(self, cx, |state| &mut state.acceptors, |state| self.next_accepted(state))
+    }
+
+    fn next_accepted(&self, state: &mut ListenerState) -> Poll<io::Result<Accepted>> {
+        let accepted = state.ready.pop_front();
+        if state.accepting == Accepting::Full && state.ready.is_empty() {
+            self.core.start_accepting(self.key, state);
+        }
+        match (accepted, state.error.take()) {
+            (Some(accepted), error) => {
+                state.error = error;
+                Poll::Ready(Ok(accepted))
+            }
+            (None, Some(errno)) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
+            (None, None) => Poll::Pending,
+        }
+    }
+}
+
+impl Waitable for Listener {
+    type State = ListenerState;
 
     fn with<T>(&self, f: impl FnOnce(&mut ListenerState) -> T) -> T {
         match self.core.sockets.borrow_mut().at(self.key) {
@@ -129,41 +185,11 @@ impl Listener {
             _ => unreachable!("a listener's slot lives as long as its handle"),
         }
     }
-
-    /// The next connection.
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENFILE`, `ENOMEM` and the like: accepting pauses and goes on by itself after a
-    /// moment, so the caller may log and call again.
-    pub async fn accept(&self) -> io::Result<Accepted> {
-        std::future::poll_fn(|cx| self.poll_accept(cx)).await
-    }
-
-    /// As [`accept`](Self::accept), for hand-written futures.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        let (poll, resume) = self.with(|state| {
-            if let Some(accepted) = state.ready.pop_front() {
-                let resume = state.paused && state.ready.is_empty() && state.error.is_none();
-                return (Poll::Ready(Ok(accepted)), resume);
-            }
-            if let Some(errno) = state.error.take() {
-                return (Poll::Ready(Err(io::Error::from_raw_os_error(errno))), false);
-            }
-            state.acceptor = Some(cx.waker().clone());
-            (Poll::Pending, state.paused)
-        });
-        if resume {
-            self.core.resume_accept(self.key);
-        }
-        poll
-    }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let ready = self.with(|state| std::mem::take(&mut state.ready));
-        self.core.driver.borrow_mut().close(self.key, false);
-        drop(ready);
+        self.core.release_listener(self.key);
     }
 }
 
@@ -174,56 +200,106 @@ impl fmt::Debug for Listener {
 }
 
 impl ListenerState {
-    /// Takes an accepted descriptor in; the acceptor to wake.
-    pub(crate) fn push(&mut self, fd: RawFd, simulated: bool) -> Option<Waker> {
-        self.ready.push_back(Accepted { fd: Some(fd), simulated });
-        self.acceptor.take()
-    }
-
-    /// Whether so many wait that the kernel's own queue should hold the rest.
-    pub(crate) fn is_full(&self) -> bool {
-        self.ready.len() >= limits::ACCEPTED_MAX
-    }
-
-    /// The driver has stopped accepting; the acceptor to wake.
-    pub(crate) fn ended(&mut self, errno: i32) -> Option<Waker> {
-        self.armed = false;
-        self.paused = true;
-        if errno != libc::ECANCELED {
-            self.error = Some(errno);
-        }
-        self.acceptor.take()
+    /// The descriptor is closed; whether a handle keeps the slot.
+    pub(super) fn note_closed(&mut self) -> bool {
+        self.accepting = Accepting::Closed;
+        self.has_handle
     }
 }
 
 impl Core {
-    /// Stops accepting while too many connections wait for the acceptor.
-    pub(crate) fn pause_accept(&self, key: Key) {
-        if let Some(Socket::Listener(state)) = self.sockets.borrow_mut().at(key)
-            && state.armed
-            && !state.paused
-        {
-            state.paused = true;
-            self.driver.borrow_mut().accept_stop(key);
-        }
-    }
-
-    /// Accepts again; at once, or after a moment when descriptors had run out.
-    pub(crate) fn resume_accept(&self, key: Key) {
+    fn release_listener(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
         let Some(Socket::Listener(state)) = sockets.at(key) else {
             return;
         };
-        if !state.armed {
-            state.armed = true;
-            state.paused = false;
-            self.driver.borrow_mut().accept_start(key);
+        state.has_handle = false;
+        let acceptors = state.acceptors.take();
+        let ready = std::mem::take(&mut state.ready);
+        let is_closed = state.accepting == Accepting::Closed;
+        self.end_listener(key, state);
+        let gone = if is_closed { sockets.remove(key) } else { None };
+        drop(sockets);
+        drop(ready);
+        self.retire_socket(gone);
+        drop_contained("the destructor of a waker", acceptors);
+    }
+
+    /// Closes a listener, unless that was done.
+    pub(crate) fn end_listener(&self, key: Key, state: &mut ListenerState) {
+        if std::mem::replace(&mut state.accepting, Accepting::Closed) == Accepting::Closed {
+            return;
+        }
+        if let Some(timer) = state.timer.take() {
+            self.stop_timer(timer);
+        }
+        self.driver.borrow_mut().close(key, false);
+    }
+
+    fn start_accepting(&self, key: Key, state: &mut ListenerState) {
+        state.accepting = Accepting::On;
+        self.driver.borrow_mut().accept_start(key);
+    }
+
+    /// A connection was accepted. Too many that wait for an acceptor are left to the kernel's own
+    /// queue.
+    pub(crate) fn take_accepted(&self, key: Key, fd: RawFd) -> Waiters {
+        let made_by = self.origin();
+        let accepted = Accepted { fd: Some(fd), made_by };
+        let mut sockets = self.sockets.borrow_mut();
+        match sockets.at(key) {
+            Some(Socket::Listener(state)) if state.accepting != Accepting::Closed => {
+                state.ready.push_back(accepted);
+                if state.accepting == Accepting::On && state.ready.len() >= limits::ACCEPTED_MAX {
+                    state.accepting = Accepting::Stopping;
+                    self.driver.borrow_mut().accept_stop(key);
+                }
+                state.acceptors.take()
+            }
+            _ => {
+                drop(sockets);
+                drop(accepted);
+                Waiters::default()
+            }
         }
     }
 
-    /// Descriptors or memory ran out: freed ones cannot be waited for, so look again later.
-    pub(crate) fn resume_accept_later(&self, key: Key) {
-        self.start_timer(self.now() + limits::ACCEPT_PAUSE, Timer::Accept(key));
+    /// The driver has stopped accepting, since it was asked to or since it could not go on.
+    pub(crate) fn end_accepting(&self, key: Key, errno: i32) -> Waiters {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(Socket::Listener(state)) = sockets.at(key) else {
+            return Waiters::default();
+        };
+        match (state.accepting, errno) {
+            (Accepting::Closed, _) => return Waiters::default(),
+            (_, libc::ECANCELED) if state.ready.is_empty() => self.start_accepting(key, state),
+            (_, libc::ECANCELED) => state.accepting = Accepting::Full,
+            _ => {
+                state.accepting = Accepting::Resting;
+                state.error = Some(errno);
+                let end = self.now() + limits::ACCEPT_PAUSE;
+                state.timer = Some(self.start_timer(end, Timer::Socket(key)));
+            }
+        }
+        let acceptors = state.acceptors.take();
+        drop(sockets);
+        if errno == libc::EMFILE || errno == libc::ENFILE {
+            self.close_draining();
+        }
+        acceptors
+    }
+
+    /// The pause of a listener is over.
+    pub(crate) fn on_rested(&self, key: Key, state: &mut ListenerState) {
+        state.timer = None;
+        if state.accepting == Accepting::Resting {
+            state.error = None;
+            self.start_accepting(key, state);
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin { core: self.number(), simulated: self.driver.borrow().is_simulated() }
     }
 }
 
@@ -231,10 +307,22 @@ impl Accepted {
     /// Makes the connection a stream of the current core.
     ///
     /// # Errors
-    /// When the descriptor cannot be set to the mode that the driver needs.
+    /// When the descriptor cannot be set to the mode that the driver needs, or belongs to another
+    /// simulation.
     pub fn into_stream(mut self, limits: &Rc<StreamLimits>) -> io::Result<Stream> {
-        let fd = self.fd.take().expect("taken once, by value");
-        with_current(|core| Ok(core.open_stream(fd, limits)))
+        with_current(|core| {
+            let origin = core.origin();
+            let fd = self.fd.expect("present until taken");
+            if origin != self.made_by {
+                if origin.simulated || self.made_by.simulated {
+                    let why = "a simulated connection belongs to its own core";
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+                }
+                core.driver.borrow_mut().adopt(fd)?;
+            }
+            self.fd = None;
+            Ok(core.open_stream(fd, limits))
+        })
     }
 
     /// The peer's address, asked of the kernel.
@@ -250,11 +338,16 @@ impl Accepted {
 impl Drop for Accepted {
     fn drop(&mut self) {
         let Some(fd) = self.fd.take() else { return };
-        if self.simulated {
-            try_with_current(|core| core.driver.borrow_mut().close_unregistered(fd));
-        } else {
-            sockets::close(fd);
+        if !self.made_by.simulated {
+            return sockets::close(fd);
         }
+        // Elsewhere its number names something else.
+        let close = |core: &Rc<Core>| {
+            if core.origin() == self.made_by {
+                core.driver.borrow_mut().close_unregistered(fd);
+            }
+        };
+        try_with_current(close);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use super::Socket;
-use super::stream_state::{End, Shutdown, StreamState};
-use super::waiters::Waiters;
+use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
+use super::waiters::{Waitable, Waiters, poll_or_wait};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
@@ -116,27 +116,9 @@ impl Stream {
     /// Takes over a connected socket made elsewhere.
     ///
     /// # Errors
-    /// When the descriptor cannot be set to the mode that the driver needs.
+    /// When the descriptor cannot be set to the mode that the driver needs; it is closed then.
     pub fn adopt(socket: OwnedFd, limits: &Rc<StreamLimits>) -> io::Result<Stream> {
-        use std::os::fd::IntoRawFd;
-        with_current(|core| {
-            let fd = socket.into_raw_fd();
-            let mut driver = core.driver.borrow_mut();
-            if let Err(error) = driver.adopt(fd) {
-                driver.close_unregistered(fd);
-                return Err(error);
-            }
-            drop(driver);
-            Ok(core.open_stream(fd, limits))
-        })
-    }
-
-    fn with<T>(&self, f: impl FnOnce(&mut StreamState) -> T) -> T {
-        let mut sockets = self.core.sockets.borrow_mut();
-        match sockets.at(self.key) {
-            Some(Socket::Stream(state)) => f(state),
-            _ => unreachable!("a stream's slot lives as long as its handle"),
-        }
+        with_current(|core| core.adopt_stream(socket, limits))
     }
 
     fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -145,31 +127,7 @@ impl Stream {
             (None, false) => Poll::Ready(Ok(())),
             (None, true) => Poll::Pending,
         };
-        self.poll_or_wait(cx, |state| &mut state.writers, connected)
-    }
-
-    /// Asks `poll`, and puts the task on a list of the stream while the answer is not there. The
-    /// waker is cloned, and whoever leaves a full list is woken, while nothing is borrowed.
-    #[inline]
-    fn poll_or_wait<T>(
-        &self,
-        cx: &mut Context<'_>,
-        list: impl Fn(&mut StreamState) -> &mut Waiters,
-        mut poll: impl FnMut(&mut StreamState) -> Poll<T>,
-    ) -> Poll<T> {
-        let polled = self.with(|state| match poll(state) {
-            Poll::Pending if !list(state).contains(cx.waker()) => None,
-            polled => Some(polled),
-        });
-        if let Some(polled) = polled {
-            return polled;
-        }
-        let waker = cx.waker().clone();
-        let longest = self.with(|state| list(state).add(waker));
-        if let Some(longest) = longest {
-            longest.wake();
-        }
-        Poll::Pending
+        poll_or_wait(self, cx, |state| &mut state.writers, connected)
     }
 
     /// The next received bytes; `None` once the peer has finished sending.
@@ -186,7 +144,7 @@ impl Stream {
     /// As [`recv`](Self::recv), for hand-written futures.
     #[inline]
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
-        self.poll_or_wait(cx, |state| &mut state.readers, |state| self.next_received(state))
+        poll_or_wait(self, cx, |state| &mut state.readers, |state| self.next_received(state))
     }
 
     #[inline]
@@ -194,22 +152,31 @@ impl Stream {
         if state.waits_for_room() {
             return Poll::Pending;
         }
-        let next = match (state.inbox.pop(), state.end) {
-            (Some(view), _) => Poll::Ready(Ok(Some(view))),
-            (None, Some(End::Eof)) => return Poll::Ready(Ok(None)),
-            (None, Some(end)) => return Poll::Ready(Err(end.to_error())),
-            (None, None) => Poll::Pending,
-        };
-        if state.wants_recv() {
+        let view = state.inbox.pop();
+        if view.is_some() {
+            state.count(&self.core.held);
+        }
+        if state.wants_recv(&self.core.held) {
             self.core.start_recv(self.key, state);
         }
-        next
+        match (view, state.end_of_data()) {
+            (Some(view), _) => Poll::Ready(Ok(Some(view))),
+            (None, Some(End::Eof)) => Poll::Ready(Ok(None)),
+            (None, Some(end)) => Poll::Ready(Err(end.to_error())),
+            (None, None) => Poll::Pending,
+        }
     }
 
-    /// Queues bytes without copying them; they leave at the end of the turn.
+    /// Queues bytes without copying them; they leave at the end of the turn. Only received bytes that
+    /// would have to wait are copied where they would keep buffers from others.
     pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
-        let segment = segment.into();
-        self.queue(|state, core| state.outbox.push(core, segment))
+        let mut segment = Some(segment.into());
+        // A segment that is refused is dropped here, where nothing is borrowed.
+        self.queue(|state, core| match segment.take() {
+            Some(given) if given.as_slice().is_empty() => segment = Some(given),
+            Some(given) => state.outbox.push(core, given),
+            None => {}
+        })
     }
 
     /// Queues a copy of `bytes`; small pieces are gathered into one segment.
@@ -219,22 +186,16 @@ impl Stream {
 
     fn queue(&self, put: impl FnOnce(&mut StreamState, &Core)) -> Pressure {
         self.with(|state| {
-            if state.is_broken() || state.shutdown != Shutdown::Open {
+            if state.is_broken() || state.shutdown != Shutdown::Open || state.phase != Phase::Open {
                 return Pressure::Closed;
             }
             put(state, &self.core);
-            if state.outbox.bytes() > state.limits.send_queue_max {
-                state.end = Some(End::SlowReader);
+            state.count(&self.core.held);
+            let is_high = state.check_queue(&self.core.held);
+            if state.outbox.is_ready() || state.is_broken() {
+                self.core.mark_stream(self.key, state);
             }
-            if !state.dirty && (state.outbox.is_ready() || state.is_broken()) {
-                state.dirty = true;
-                self.core.mark_dirty(self.key);
-            }
-            if state.outbox.bytes() >= state.limits.send_high_water {
-                state.congested = true;
-                return Pressure::High;
-            }
-            Pressure::Low
+            if is_high { Pressure::High } else { Pressure::Low }
         })
     }
 
@@ -267,12 +228,12 @@ impl Stream {
     fn poll_below(&self, low: Option<usize>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let below = |state: &mut StreamState| match state.end {
             Some(end) if state.is_broken() => Poll::Ready(Err(end.to_error())),
-            _ if state.outbox.bytes() <= low.unwrap_or(state.limits.send_low_water) => {
+            _ if state.outbox.queued() <= low.unwrap_or(state.limits.send_low_water) => {
                 Poll::Ready(Ok(()))
             }
             _ => Poll::Pending,
         };
-        self.poll_or_wait(cx, |state| &mut state.writers, below)
+        poll_or_wait(self, cx, |state| &mut state.writers, below)
     }
 
     /// Bytes queued that the kernel has not accepted yet.
@@ -280,52 +241,22 @@ impl Stream {
         self.with(|state| state.outbox.bytes())
     }
 
-    /// Whether the send queue has been at its high-water mark and not at the low one since.
-    pub fn is_congested(&self) -> bool {
-        self.with(|state| state.congested && !state.is_broken())
-    }
-
-    /// Whether receiving waits for room in the send queue, as [`set_paced`](Self::set_paced) says.
-    pub fn waits_for_room(&self) -> bool {
-        self.with(|state| state.waits_for_room())
-    }
-
-    /// Ready while receiving does not wait for room, whether or not there is something to receive:
-    /// for those who hold received bytes themselves and have to pace what they do with them.
-    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let room = |state: &mut StreamState| match state.waits_for_room() {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        };
-        self.poll_or_wait(cx, |state| &mut state.readers, room)
-    }
-
-    /// Why nothing can be sent any more, if the stream has failed. What had arrived before that is
-    /// still received.
-    pub fn failure(&self) -> Option<io::Error> {
-        self.with(|state| state.end.filter(|_| state.is_broken()).map(End::to_error))
-    }
-
     /// Finishes sending (half-close) after what is queued; receiving goes on.
     pub fn shutdown(&self) {
         self.with(|state| {
             if state.shutdown == Shutdown::Open {
                 state.shutdown = Shutdown::Wanted;
-                if !std::mem::replace(&mut state.dirty, true) {
-                    self.core.mark_dirty(self.key);
-                }
+                self.core.mark_stream(self.key, state);
             }
         });
     }
 
-    /// Resets the connection: what is queued is dropped, whoever waits gets an error, and the peer
-    /// sees one too. The descriptor is closed when the stream is dropped.
+    /// Resets the connection, at the end of the turn: what is queued is dropped, whoever waits gets
+    /// an error, and the peer sees one too. The descriptor is closed, whoever still has the stream.
     pub fn abort(&self) {
         self.with(|state| {
             state.fail(End::Errno(libc::ECONNABORTED));
-            if !std::mem::replace(&mut state.dirty, true) {
-                self.core.mark_dirty(self.key);
-            }
+            self.core.mark_stream(self.key, state);
         });
         self.core.deliver_held(self.key);
     }
@@ -335,6 +266,9 @@ impl Stream {
     pub fn end_receiving(&self) {
         let readers = self.with(|state| {
             state.end = state.end.or(Some(End::Eof));
+            if state.recv == RecvState::Armed {
+                self.core.stop_recv(self.key, state);
+            }
             state.readers.take()
         });
         readers.wake();
@@ -374,12 +308,12 @@ impl Stream {
             self.with(|state| (std::mem::replace(&mut state.limits, limits), state.writers.take()));
         drop(former);
         writers.wake();
-        self.core.schedule_socket_timer(self.key);
+        self.core.schedule_deadlines(self.key);
     }
 
     /// When bytes last moved in either direction.
     pub fn last_active(&self) -> Instant {
-        self.with(|state| state.last_active)
+        self.with(|state| state.clocks.last_active())
     }
 
     /// The peer's address.
@@ -387,7 +321,7 @@ impl Stream {
     /// # Errors
     /// When the connection is gone, or the driver has no such notion.
     pub fn peer_addr(&self) -> io::Result<SockAddr> {
-        let fd = self.with(|state| state.fd);
+        let fd = self.open_fd()?;
         self.core.driver.borrow().peer_addr(fd)
     }
 
@@ -396,7 +330,7 @@ impl Stream {
     /// # Errors
     /// As [`peer_addr`](Self::peer_addr).
     pub fn local_addr(&self) -> io::Result<SockAddr> {
-        let fd = self.with(|state| state.fd);
+        let fd = self.open_fd()?;
         self.core.driver.borrow().local_addr(fd)
     }
 
@@ -404,10 +338,18 @@ impl Stream {
     /// is no socket and nothing happens.
     ///
     /// # Errors
-    /// What `f` returns.
+    /// What `f` returns; `ENOTCONN` when the connection is gone.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
-        let fd = self.with(|state| state.fd);
+        let fd = self.open_fd()?;
         self.core.with_socket(fd, f)
+    }
+
+    /// The descriptor, for as long as nobody else may have its number.
+    fn open_fd(&self) -> io::Result<RawFd> {
+        self.with(|state| match state.phase {
+            Phase::Closing | Phase::Closed => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            _ => Ok(state.fd),
+        })
     }
 
     /// Hands the stream to a callback that is called from the completion, without a task: `call`
@@ -421,6 +363,17 @@ impl Stream {
     /// what owns the stream, and drops it when it has asked to close.
     pub fn set_callback(&self, call: impl FnMut(Incoming) -> Next + 'static) {
         self.core.set_callback(self.key, Box::new(call));
+    }
+}
+
+impl Waitable for Stream {
+    type State = StreamState;
+
+    fn with<T>(&self, f: impl FnOnce(&mut StreamState) -> T) -> T {
+        match self.core.sockets.borrow_mut().at(self.key) {
+            Some(Socket::Stream(state)) => f(state),
+            _ => unreachable!("a stream's slot lives as long as its handle"),
+        }
     }
 }
 

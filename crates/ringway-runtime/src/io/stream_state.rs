@@ -8,20 +8,23 @@
 //!    └──────────────────────────── (below low water: armed again) Off
 //!                        Ended
 //! ```
+//!
+//! What becomes of it at its end is in `closing.rs`, and what time does to it in `deadlines.rs`.
 
 use std::any::Any;
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::deadlines::Clocks;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::stream::{Incoming, Next, StreamLimits};
 use super::waiters::Waiters;
+use crate::core::Held;
 use crate::driver::RecvClass;
 use crate::limits;
-use crate::timer::wheel::TimerKey;
 
 /// One stream of a core.
 pub(crate) struct StreamState {
@@ -32,6 +35,8 @@ pub(crate) struct StreamState {
     full_buffers: u8,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
+    /// What the core's account was told that both hold.
+    counted: usize,
     /// Why nothing more arrives or can be sent.
     pub(crate) end: Option<End>,
     /// Tasks that wait for bytes or the end.
@@ -39,24 +44,27 @@ pub(crate) struct StreamState {
     /// Tasks that wait for room in the outbox, or for the connection.
     pub(crate) writers: Waiters,
     pub(crate) callback: Option<Callback>,
+    /// The callback is being called: it is not in its place, and whatever else there is for it waits.
+    pub(crate) calling: bool,
+    /// The callback knows that the stream has ended.
+    pub(crate) end_told: bool,
     /// What is to be dropped when the descriptor has been closed.
     pub(crate) held: Option<Box<dyn Any>>,
     pub(crate) connecting: bool,
+    /// Bytes were handed over: the peer may have some to lose.
+    pub(crate) has_sent: bool,
     /// The send queue has reached its high-water mark and not yet been at the low one since.
     pub(crate) congested: bool,
     /// Receiving waits while the stream is congested.
     pub(crate) paced: bool,
-    /// The callback knows that the stream has ended.
-    pub(crate) end_told: bool,
     /// On the core's dirty list.
     pub(crate) dirty: bool,
     pub(crate) shutdown: Shutdown,
-    pub(crate) owner: Owner,
+    pub(crate) phase: Phase,
+    /// A [`Stream`](super::Stream) handle is alive, and the slot its own.
+    pub(crate) has_handle: bool,
     pub(crate) limits: Rc<StreamLimits>,
-    /// The last time that bytes arrived or were accepted.
-    pub(crate) last_active: Instant,
-    pub(crate) opened: Instant,
-    pub(crate) timer: Option<TimerKey>,
+    pub(crate) clocks: Clocks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,13 +81,18 @@ pub(crate) enum RecvState {
 /// How a stream ended. Kept, and told again to everyone who asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// The peer sends no more; sending is still possible.
+    /// No more is to be received, by the peer's will or ours; sending is still possible.
     Eof,
     /// An error number of the kernel.
     Errno(i32),
-    /// The stream's own timeouts or bounds.
-    Timeout(&'static str),
+    /// A timeout of its own.
+    Lifetime,
+    Stalled,
+    Idle,
+    /// The bound of its send queue.
     SlowReader,
+    /// The bound of all that its core holds.
+    CoreIsFull,
 }
 
 /// The sending half.
@@ -91,15 +104,25 @@ pub(crate) enum Shutdown {
     Done,
 }
 
-/// Who answers for the stream.
+/// How far the end of a stream has come; see `closing.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    /// A [`Stream`] handle is alive.
-    Handle,
-    /// Dropped: what is queued is still sent, until this deadline.
-    Lingering(Instant),
+pub(crate) enum Phase {
+    Open,
+    /// Dropped: what is queued is still sent.
+    Sending,
+    /// All is sent, and the peer was told so: what it still sends is read and dropped.
+    Draining,
     /// The driver is closing it.
     Closing,
+    /// The descriptor is closed. Only a handle keeps the slot.
+    Closed,
+}
+
+/// Whoever waited for the queue of a stream to become shorter.
+pub(crate) struct Relief {
+    pub(crate) writers: Waiters,
+    pub(crate) readers: Waiters,
+    pub(crate) to_callback: bool,
 }
 
 /// A consumer that is called from the completion, without a task. It owns the stream.
@@ -114,26 +137,29 @@ impl StreamState {
             full_buffers: 0,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
+            counted: 0,
             end: None,
             readers: Waiters::default(),
             writers: Waiters::default(),
             callback: None,
+            calling: false,
+            end_told: false,
             held: None,
             connecting: false,
+            has_sent: false,
             congested: false,
             paced: false,
-            end_told: false,
             dirty: false,
             shutdown: Shutdown::Open,
-            owner: Owner::Handle,
+            phase: Phase::Open,
+            has_handle: true,
             limits,
-            last_active: now,
-            opened: now,
-            timer: None,
+            clocks: Clocks::new(now),
         }
     }
 
     /// Whether sending has stopped being possible.
+    #[inline]
     pub(crate) fn is_broken(&self) -> bool {
         !matches!(self.end, None | Some(End::Eof))
     }
@@ -147,17 +173,25 @@ impl StreamState {
     }
 
     /// Whether the end of the turn has something to do for this stream.
+    #[inline]
     pub(crate) fn needs_service(&self) -> bool {
-        self.outbox.is_ready()
-            || self.is_broken()
-            || (self.outbox.is_idle()
-                && (self.owner != Owner::Handle || self.shutdown == Shutdown::Wanted))
+        match self.phase {
+            Phase::Open => {
+                self.outbox.is_ready()
+                    || self.is_broken()
+                    || self.shutdown == Shutdown::Wanted && self.outbox.is_idle()
+            }
+            Phase::Sending => !self.outbox.is_in_flight() || self.is_broken(),
+            Phase::Draining => self.recv == RecvState::Ended,
+            Phase::Closing | Phase::Closed => false,
+        }
     }
 
     /// Whether something goes on only when what is being sent was accepted.
+    #[inline]
     pub(crate) fn awaits_send(&self) -> bool {
         !self.writers.is_empty()
-            || self.owner != Owner::Handle
+            || self.phase != Phase::Open
             || self.shutdown == Shutdown::Wanted
             || self.congested
     }
@@ -168,17 +202,77 @@ impl StreamState {
         self.paced && self.congested && !self.is_broken()
     }
 
-    /// Whether bytes should be flowing in.
-    pub(crate) fn wants_recv(&self) -> bool {
-        self.owner == Owner::Handle
-            && !self.connecting
-            && self.end.is_none()
-            && self.recv == RecvState::Off
-            && !self.waits_for_room()
-            && self.inbox.bytes() <= self.limits.recv_high_water / 2
+    /// What a reader who has taken everything is told: nothing as long as more may come.
+    #[inline]
+    pub(crate) fn end_of_data(&self) -> Option<End> {
+        let ending = matches!(self.recv, RecvState::Armed | RecvState::Stopping);
+        self.end.filter(|&end| end != End::Eof || !ending)
+    }
+
+    /// Whether bytes should be flowing in. While the core holds more than it may, they do only for
+    /// streams that hold none.
+    #[inline]
+    pub(crate) fn wants_recv(&self, held: &Held) -> bool {
+        if self.recv != RecvState::Off || self.connecting {
+            return false;
+        }
+        match self.phase {
+            Phase::Open => {
+                self.end.is_none()
+                    && !self.waits_for_room()
+                    && self.inbox.bytes() <= self.limits.recv_high_water / 2
+                    && (self.inbox.is_empty() || !held.is_over())
+            }
+            Phase::Sending | Phase::Draining => !self.is_broken(),
+            Phase::Closing | Phase::Closed => false,
+        }
+    }
+
+    /// Whether so much was received and not taken that the receive has to pause.
+    #[inline]
+    pub(crate) fn is_behind(&self, held: &Held) -> bool {
+        self.inbox.is_full(self.limits.recv_high_water) || held.is_over()
+    }
+
+    /// Ends the stream if it has queued more than it may, or more than its share of a core that holds
+    /// too much. Otherwise whether there is pressure.
+    #[inline]
+    pub(crate) fn check_queue(&mut self, held: &Held) -> bool {
+        let queued = self.outbox.queued();
+        let is_high = queued >= self.limits.send_high_water;
+        if queued > self.limits.send_queue_max {
+            self.fail(End::SlowReader);
+        } else if is_high && held.is_over() {
+            self.fail(End::CoreIsFull);
+        }
+        self.congested |= is_high;
+        is_high
+    }
+
+    /// Whoever goes on now that the queue has become shorter, if it is short enough.
+    #[inline]
+    pub(crate) fn relieve(&mut self) -> Option<Relief> {
+        if self.outbox.queued() > self.limits.send_low_water && !self.is_broken() {
+            return None;
+        }
+        let was_congested = std::mem::take(&mut self.congested);
+        let goes_on = was_congested && self.paced || self.is_broken();
+        Some(Relief {
+            writers: self.writers.take(),
+            readers: if goes_on { self.readers.take() } else { Waiters::default() },
+            to_callback: was_congested && self.callback.is_some(),
+        })
+    }
+
+    /// Tells the core's account what the stream holds now.
+    #[inline]
+    pub(crate) fn count(&mut self, held: &Held) {
+        let now = self.inbox.held_bytes() + self.outbox.held_bytes();
+        held.change(std::mem::replace(&mut self.counted, now), now);
     }
 
     /// Notes how full the last buffer was; true when the stream should change to large buffers.
+    #[inline]
     pub(crate) fn outgrows_messages(&mut self, len: usize) -> bool {
         if self.class != RecvClass::Message || len < limits::MESSAGE_BUFFER_BYTES {
             self.full_buffers = 0;
@@ -186,34 +280,6 @@ impl StreamState {
         }
         self.full_buffers = self.full_buffers.saturating_add(1);
         self.full_buffers >= limits::FULL_BUFFERS_TO_BULK
-    }
-
-    /// When the stream next has to look at the clock.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let idle = self.limits.idle_timeout.map(|idle| self.last_active + idle);
-        let lifetime = self.limits.lifetime.map(|lifetime| self.opened + lifetime);
-        let stalled = self.limits.write_stall_timeout.filter(|_| !self.outbox.is_idle());
-        let stalled = stalled.map(|stall| self.last_active + stall);
-        let lingering = match self.owner {
-            Owner::Lingering(until) => Some(until),
-            Owner::Handle | Owner::Closing => None,
-        };
-        [idle, lifetime, stalled, lingering].into_iter().flatten().min()
-    }
-
-    /// Which of its deadlines has passed.
-    pub(crate) fn expired(&self, now: Instant) -> Option<End> {
-        let quiet = now.saturating_duration_since(self.last_active);
-        let longer = |limit: Option<Duration>, than: Duration| limit.is_some_and(|l| than >= l);
-        if longer(self.limits.lifetime, now.saturating_duration_since(self.opened)) {
-            Some(End::Timeout("the connection has reached its lifetime limit"))
-        } else if !self.outbox.is_idle() && longer(self.limits.write_stall_timeout, quiet) {
-            Some(End::Timeout("the peer has not taken any bytes for the write-stall timeout"))
-        } else if longer(self.limits.idle_timeout, quiet) {
-            Some(End::Timeout("the connection was idle for its idle timeout"))
-        } else {
-            None
-        }
     }
 }
 
@@ -223,11 +289,26 @@ impl End {
         match self {
             End::Eof => io::ErrorKind::UnexpectedEof.into(),
             End::Errno(errno) => io::Error::from_raw_os_error(errno),
-            End::Timeout(what) => io::Error::new(io::ErrorKind::TimedOut, what),
-            End::SlowReader => io::Error::new(
-                io::ErrorKind::OutOfMemory,
-                "the peer reads too slowly: its send queue has reached its bound",
+            End::Lifetime => timed_out("the connection has reached its lifetime limit"),
+            End::Stalled => {
+                timed_out("the peer has not taken any bytes for the write-stall timeout")
+            }
+            End::Idle => timed_out("the connection was idle for its idle timeout"),
+            End::SlowReader => {
+                slow_reader("the peer reads too slowly: its send queue has reached its bound")
+            }
+            End::CoreIsFull => slow_reader(
+                "the peer reads too slowly: its send queue is long, and its core holds as much as \
+                 it may",
             ),
         }
     }
+}
+
+fn timed_out(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+fn slow_reader(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, what)
 }

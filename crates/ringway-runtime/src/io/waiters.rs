@@ -2,9 +2,41 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use crate::limits;
+
+/// A handle whose state lists who waits for it.
+pub(super) trait Waitable {
+    type State;
+
+    /// Looks at the state; nothing foreign may run meanwhile.
+    fn with<T>(&self, f: impl FnOnce(&mut Self::State) -> T) -> T;
+}
+
+/// Asks `poll`, and puts the task on a list while the answer is not there. The waker is cloned, and
+/// whoever leaves a full list is woken, while nothing is borrowed.
+#[inline]
+pub(super) fn poll_or_wait<H: Waitable, T>(
+    handle: &H,
+    cx: &mut Context<'_>,
+    list: impl Fn(&mut H::State) -> &mut Waiters,
+    mut poll: impl FnMut(&mut H::State) -> Poll<T>,
+) -> Poll<T> {
+    let polled = handle.with(|state| match poll(state) {
+        Poll::Pending if !list(state).contains(cx.waker()) => None,
+        polled => Some(polled),
+    });
+    if let Some(polled) = polled {
+        return polled;
+    }
+    let waker = cx.waker().clone();
+    let longest = handle.with(|state| list(state).add(waker));
+    if let Some(longest) = longest {
+        longest.wake();
+    }
+    Poll::Pending
+}
 
 /// Wakers of tasks, each once. Nearly always empty or of one.
 ///

@@ -69,6 +69,7 @@ pub struct Builder {
     backend: Backend,
     spin: Duration,
     stall_threshold: Duration,
+    held_bytes_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +100,7 @@ impl Default for Builder {
             backend: Backend::Auto,
             spin: limits::SPIN_DEFAULT,
             stall_threshold: limits::STALL_THRESHOLD,
+            held_bytes_max: limits::HELD_BYTES_MAX,
         }
     }
 }
@@ -141,6 +143,17 @@ impl Builder {
         self
     }
 
+    /// Memory that received and untaken bytes, and bytes that are queued for sending, may keep in use on
+    /// each core; 1 GiB unless this is called. Above it, a stream whose send queue is at its
+    /// high-water mark is ended as a slow reader when more is queued for it, and what is not taken
+    /// is not received any further. [`held_bytes`](crate::CoreCounters::held_bytes) tells how much
+    /// it is.
+    #[must_use]
+    pub fn held_bytes_max(mut self, bytes: usize) -> Self {
+        self.held_bytes_max = bytes;
+        self
+    }
+
     /// How many cores will be started.
     pub fn core_count(&self) -> usize {
         match &self.placement {
@@ -157,7 +170,7 @@ impl Builder {
     pub fn start(self) -> io::Result<Runtime> {
         note_the_process();
         let pins = self.pins()?;
-        let start = |backend| Cores::start(&pins, backend, self.spin);
+        let start = |backend| Cores::start(&pins, CoreConfig { backend, ..self.config() });
         let mut cores = start(self.backend)?;
         if self.backend == Backend::Auto && !cores.are_alike() {
             tracing::warn!("not every core could have io_uring; falling back to epoll for all");
@@ -187,8 +200,7 @@ impl Builder {
             [Some(core)] => Some(Pinned::to(core)?),
             _ => None,
         };
-        let config = CoreConfig { pin: None, backend: self.backend, spin: self.spin };
-        let core = start::make_core(config)?;
+        let core = start::make_core(self.config())?;
         let watched = vec![core.shared.clone()];
         let _watchdog = Watchdog::start(watched, self.stall_threshold);
         start::block_on(core, main)
@@ -205,6 +217,15 @@ impl Builder {
     {
         core::ensure_vacant()?;
         start::block_on(start::make_simulated_core(config)?, main)
+    }
+
+    fn config(&self) -> CoreConfig {
+        CoreConfig {
+            pin: None,
+            backend: self.backend,
+            spin: self.spin,
+            held_bytes_max: self.held_bytes_max,
+        }
     }
 
     fn pins(&self) -> io::Result<Vec<Option<affinity::CoreId>>> {

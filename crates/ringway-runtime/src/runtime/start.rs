@@ -26,6 +26,7 @@ pub(super) struct CoreConfig {
     pub(super) pin: Option<CoreId>,
     pub(super) backend: Backend,
     pub(super) spin: Duration,
+    pub(super) held_bytes_max: usize,
 }
 
 /// Cores that have started. Dropping them, as an error does, ends them again.
@@ -37,14 +38,10 @@ pub(super) struct Cores {
 
 impl Cores {
     /// Starts one core for each of `pins`; they are at work when this returns.
-    pub(super) fn start(
-        pins: &[Option<CoreId>],
-        backend: Backend,
-        spin: Duration,
-    ) -> io::Result<Self> {
+    pub(super) fn start(pins: &[Option<CoreId>], config: CoreConfig) -> io::Result<Self> {
         let mut cores = Self { threads: Vec::new(), handles: Vec::new(), fate: Arc::default() };
         for (number, &pin) in pins.iter().enumerate() {
-            let config = CoreConfig { pin, backend, spin };
+            let config = CoreConfig { pin, ..config };
             cores.threads.push(CoreThread::start(config, number, &cores.fate)?);
         }
         for thread in &mut cores.threads {
@@ -204,7 +201,7 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
             }
         },
     };
-    Ok(Core::new(shared, driver, pools, config.spin))
+    Ok(Core::new(shared, driver, config.spin, config.held_bytes_max))
 }
 
 pub(super) fn make_simulated_core(config: SimConfig) -> io::Result<Rc<Core>> {
@@ -212,7 +209,7 @@ pub(super) fn make_simulated_core(config: SimConfig) -> io::Result<Rc<Core>> {
         .ok_or_else(|| io::Error::other("too many cores in one process"))?;
     let pools = Pools::new(BufferCounts::USUAL, &Weak::new())?;
     let driver = Box::new(Sim::new(config, &pools));
-    Ok(Core::new(shared, driver, pools, Duration::ZERO))
+    Ok(Core::new(shared, driver, Duration::ZERO, limits::HELD_BYTES_MAX))
 }
 
 /// Why io_uring cannot be used here, and what would change that.

@@ -54,6 +54,12 @@ impl Pool {
         self.free.borrow().len()
     }
 
+    /// Whether so few buffers are free that nobody should hold one for long.
+    #[inline]
+    pub(crate) fn is_low(&self) -> bool {
+        self.free_count() < self.views.len() / limits::FREE_BUFFERS_LOW_PART
+    }
+
     /// A buffer for this thread to receive into; `None` when all are in use.
     pub(crate) fn take(self: &Rc<Self>) -> Option<RecvBuf> {
         let id = self.lend()?;

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use left::Stay;
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
 use ringway_runtime::sim::SimConfig;
-use ringway_runtime::{Backend, Builder, timeout};
+use ringway_runtime::{Backend, Builder, spawn, timeout};
 use socket2::SockAddr;
 
 /// Real time that one test may take; a hang then fails with its name.
@@ -125,6 +125,12 @@ pub(crate) async fn narrow_pair(limits: StreamLimits) -> (Stream, Stream) {
 
 const NARROW_BYTES: usize = 32 * 1024;
 
+/// One message to the server.
+pub(crate) async fn exchange_once(client: &Stream, server: &Stream) {
+    client.write(b"ping");
+    assert_eq!(read(server, 4).await, b"ping");
+}
+
 /// Sends back what comes, until the peer has finished.
 pub(crate) async fn echo(stream: Stream) -> io::Result<()> {
     while let Some(view) = stream.recv().await? {
@@ -158,6 +164,40 @@ pub(crate) async fn read_to_end(stream: &Stream) -> Vec<u8> {
         bytes.extend_from_slice(&view);
     }
     bytes
+}
+
+/// Turns of the loop with something happening on it.
+pub(crate) async fn busy_turns() {
+    let (client, server) = pair().await;
+    let server = spawn(echo(server));
+    for _ in 0..50 {
+        exchange(&client, b"around").await;
+    }
+    drop(client);
+    server.await.expect("no panic").expect("no error");
+}
+
+/// Sends so much of `pattern(_, 6)`, never more than there is room for.
+pub(crate) async fn send_all(client: Rc<Stream>, total: usize) {
+    let run = pattern(PATTERN_BYTES, 6);
+    let mut left = total;
+    while left > 0 {
+        let len = left.min(run.len());
+        client.send(run[..len].to_vec());
+        left -= len;
+        client.drained().await.expect("no error");
+    }
+}
+
+/// Limits that differ from the default.
+pub(crate) fn only(change: impl FnOnce(&mut StreamLimits)) -> StreamLimits {
+    let mut limits = StreamLimits::default();
+    change(&mut limits);
+    limits
+}
+
+pub(crate) const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
 }
 
 /// Polls once.

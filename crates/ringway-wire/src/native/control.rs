@@ -93,14 +93,13 @@ impl Link {
             kind if self.stage != Stage::Open => Err(Violation::SettingsExpected { kind }),
             FrameKind::Ping => self.on_ping(&header).map(|()| None),
             FrameKind::GoAway => {
-                self.bear(header.kind)?;
                 let farewell = farewell(&header, body)?;
                 if !farewell.is_orderly() {
                     self.fail(farewell.violation()); // behind the event that tells it
                 }
                 Ok(Some(farewell))
             }
-            FrameKind::Unknown(_) => self.bear(header.kind).map(|()| None),
+            FrameKind::Unknown(_) => Ok(None),
             kind => Err(Violation::WrongDirection { kind }),
         }
     }
@@ -141,7 +140,7 @@ impl Link {
         if header.flags.contains(Flags::ACK) {
             // Whatever arrives proves that the peer is there.
             self.on_pong(header.aux);
-            return self.bear(kind);
+            return Ok(());
         }
         if !self.pings.take(self.now) {
             return Err(Violation::Flood { kind });

@@ -11,9 +11,7 @@ use super::{
 
 /// Statuses that the machine answers with.
 pub(super) const CANCELLED: u8 = 1;
-pub(super) const DEADLINE_EXCEEDED: u8 = 4;
 pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
-pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const UNAVAILABLE: u8 = 14;
 
 impl Server {
@@ -48,7 +46,8 @@ impl Server {
             link.slots.end(index);
             return;
         }
-        let place = link.reply_stream(index);
+        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
+        let place = link.stream_at(index, credit, window);
         let sent = match reply.message {
             None => link.send_empty(place, &frame),
             Some(body) => link.send(place, frame, body),
@@ -58,7 +57,6 @@ impl Server {
             Sent::Queued => {
                 link.slots.at(index).phase = Phase::Closing;
                 link.streams.abandon(place);
-                self.watch(index);
             }
         }
     }
@@ -90,18 +88,8 @@ impl Server {
             let stream = self.link.slots.id(index);
             self.link.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
         }
-        self.end_unknown(index, RESOURCE_EXHAUSTED, text)
-    }
-
-    /// Ends a call that nobody has been told of.
-    pub(super) fn end_unknown(
-        &mut self,
-        index: usize,
-        status: u8,
-        text: &str,
-    ) -> Result<(), Violation> {
         let meta = self.own_meta(|meta| meta.status_message(text));
-        self.answer(index, status, &meta)
+        self.answer(index, RESOURCE_EXHAUSTED, &meta)
     }
 
     /// Ends a call for something that the client did, in front of all that waits.

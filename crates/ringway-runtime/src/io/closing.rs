@@ -1,0 +1,222 @@
+//! How sockets end.
+//!
+//! ```text
+//!  Open ──dropped──► Sending ──all is sent──► Draining ──end of the peer, time──► Closing ──► Closed
+//!   │                   │                                                            ▲
+//!   │                   └── the peer has ended, is silent, was never sent anything ──┤
+//!   └── failed, aborted ─────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A stream that is dropped sends what it has queued for as long as its peer takes some, and says by a
+//! half-close that this is all. Then it reads on, and drops what it reads: closing with input unread
+//! would make the kernel reset the connection, and a reset takes from the peer what it has not read.
+//! A stream that has failed is closed at once, whoever still holds it: its handle then only repeats
+//! the error. Datagram sockets go the same way without the draining, listeners without the sending.
+
+use std::any::Any;
+use std::os::fd::RawFd;
+
+use super::Socket;
+use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
+use crate::buf::Segment;
+use crate::contain::drop_contained;
+use crate::core::Core;
+use crate::driver::Key;
+
+impl Core {
+    /// The handle of a stream is gone.
+    pub(crate) fn release_stream(&self, key: Key) {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(Socket::Stream(state)) = sockets.at(key) else {
+            return;
+        };
+        state.has_handle = false;
+        let inbox = std::mem::take(&mut state.inbox);
+        state.count(&self.held);
+        let waiters = (state.readers.take(), state.writers.take());
+        let callback = state.callback.take();
+        let gone = match state.phase {
+            Phase::Open => {
+                self.begin_sending(key, state);
+                None
+            }
+            Phase::Closed => sockets.remove(key),
+            Phase::Sending | Phase::Draining | Phase::Closing => None,
+        };
+        drop(sockets);
+        drop_contained("the destructor of a callback", callback);
+        drop_contained("the destructor of a waker", waiters);
+        drop(inbox);
+        self.retire_socket(gone);
+    }
+
+    fn begin_sending(&self, key: Key, state: &mut StreamState) {
+        state.phase = Phase::Sending;
+        self.hasten_deadlines(key, state);
+        self.mark_stream(key, state);
+    }
+
+    /// Hands over what a stream has queued, finishes it where that was asked for. What was queued for
+    /// a stream that has failed is the caller's to drop, where nothing is borrowed.
+    #[inline]
+    pub(crate) fn serve_stream(&self, key: Key, state: &mut StreamState) -> Option<Vec<Segment>> {
+        if matches!(state.phase, Phase::Closing | Phase::Closed) {
+            return None;
+        }
+        if state.is_broken() {
+            let queued = state.outbox.take_waiting();
+            state.count(&self.held);
+            self.close_stream(key, state, true);
+            return Some(queued);
+        }
+        if let Some(batch) = state.outbox.take_batch(state.awaits_send()) {
+            state.has_sent = true;
+            self.await_progress(key, state);
+            self.driver.borrow_mut().send(key, batch);
+        } else if state.outbox.is_idle() {
+            self.serve_idle(key, state);
+        }
+        if state.phase == Phase::Sending && state.wants_recv(&self.held) {
+            // A peer that waits until its own bytes are taken would never take ours.
+            self.start_recv(key, state);
+        }
+        None
+    }
+
+    /// Everything was sent.
+    fn serve_idle(&self, key: Key, state: &mut StreamState) {
+        if state.shutdown == Shutdown::Wanted {
+            state.shutdown = Shutdown::Done;
+            if self.driver.borrow_mut().shutdown_write(key).is_err() {
+                state.fail(End::Errno(libc::ENOTCONN));
+                self.mark_stream(key, state);
+            }
+        }
+        match state.phase {
+            Phase::Sending if self.may_lose_bytes(state) => self.begin_draining(key, state),
+            Phase::Sending => self.close_stream(key, state, false),
+            Phase::Draining if state.recv == RecvState::Ended => {
+                self.close_stream(key, state, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether closing now may take bytes from the peer that it has not read.
+    fn may_lose_bytes(&self, state: &StreamState) -> bool {
+        let is_silent = state.recv == RecvState::Armed && state.quiet().has_passed(self.now());
+        state.has_sent && state.recv != RecvState::Ended && !is_silent && !self.is_ending()
+    }
+
+    fn begin_draining(&self, key: Key, state: &mut StreamState) {
+        if state.shutdown == Shutdown::Open && self.driver.borrow_mut().shutdown_write(key).is_err()
+        {
+            return self.close_stream(key, state, false);
+        }
+        state.shutdown = Shutdown::Done;
+        state.phase = Phase::Draining;
+        state.clocks.note_sent(self.now());
+        if state.recv != RecvState::Armed {
+            // How much has come meanwhile is not known yet.
+            state.clocks.note_received(self.now());
+        }
+        if state.wants_recv(&self.held) {
+            self.start_recv(key, state);
+        }
+        self.hasten_deadlines(key, state);
+    }
+
+    /// A stream has no more time, or has brought about a panic.
+    pub(crate) fn end_stream(&self, key: Key, state: &mut StreamState, end: End) {
+        if state.phase == Phase::Draining {
+            return self.close_stream(key, state, false);
+        }
+        state.fail(end);
+        // Serving a broken stream tells everyone who waits for it.
+        self.mark_stream(key, state);
+    }
+
+    fn close_stream(&self, key: Key, state: &mut StreamState, abort: bool) {
+        state.phase = Phase::Closing;
+        self.stop_deadlines(&mut state.clocks);
+        self.driver.borrow_mut().close(key, abort);
+    }
+
+    /// The driver has closed a descriptor: the slot is free once there is no handle either.
+    pub(crate) fn on_closed(&self, key: Key) {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(socket) = sockets.at(key) else {
+            return;
+        };
+        let (has_handle, guard) = socket.note_closed();
+        let gone = if has_handle { None } else { sockets.remove(key) };
+        drop(sockets);
+        self.count_open(-1);
+        self.retire_socket(gone);
+        drop_contained("the destructor of what was held until a stream was closed", guard);
+    }
+
+    /// Drops what is left of a socket whose slot is free, outside of every borrow.
+    pub(super) fn retire_socket(&self, gone: Option<Socket>) {
+        let waiting = match gone {
+            Some(Socket::Stream(mut state)) => {
+                let waiting = state.outbox.take_waiting();
+                state.count(&self.held);
+                waiting
+            }
+            Some(Socket::Datagram(state)) => state.into_waiting(&self.held),
+            Some(Socket::Listener(_)) | None => return,
+        };
+        waiting.into_iter().for_each(Segment::retire);
+    }
+
+    /// Descriptors have run out: those that are kept for the sake of a peer alone are given up.
+    pub(crate) fn close_draining(&self) {
+        let keys = self.sockets.borrow().keys();
+        for key in keys {
+            if let Some(Socket::Stream(state)) = self.sockets.borrow_mut().at(key)
+                && state.phase == Phase::Draining
+            {
+                self.close_stream(key, state, false);
+            }
+        }
+    }
+
+    /// Takes over a descriptor under its key.
+    pub(super) fn register(&self, key: Key, fd: RawFd) {
+        self.driver.borrow_mut().register(key, fd);
+        self.count_open(1);
+    }
+
+    /// The core ends. What is queued is still sent; nothing else keeps a socket open, not even a
+    /// handle that somebody has left behind.
+    pub(crate) fn end_sockets(&self) {
+        self.set_ending();
+        self.close_draining();
+        let keys = self.sockets.borrow().keys();
+        for key in keys {
+            match self.sockets.borrow_mut().at(key) {
+                Some(Socket::Stream(state)) if state.phase == Phase::Open => {
+                    self.begin_sending(key, state);
+                }
+                Some(Socket::Datagram(state)) => self.end_datagrams(key, state),
+                Some(Socket::Listener(state)) => self.end_listener(key, state),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// The descriptor is closed: whether a handle keeps the slot, and what was held until now.
+    fn note_closed(&mut self) -> (bool, Option<Box<dyn Any>>) {
+        match self {
+            Socket::Stream(state) => {
+                state.phase = Phase::Closed;
+                (state.has_handle, state.held.take())
+            }
+            Socket::Datagram(state) => (state.note_closed(), None),
+            Socket::Listener(state) => (state.note_closed(), None),
+        }
+    }
+}

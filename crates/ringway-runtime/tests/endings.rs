@@ -1,0 +1,423 @@
+//! How streams end: by their owner, by their peer, by their timeouts, with their core.
+
+mod common;
+
+use std::cell::Cell;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::{
+    Driver, Verifier, block_on, busy_turns, echo, exchange, exchange_once, ms, narrow_pair, only,
+    pair, pair_with, pattern, poll_once, read, read_to_end, send_all,
+};
+use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::sync::oneshot;
+use ringway_runtime::{Backend, now, sleep, sleep_until, spawn, timeout, yield_now};
+
+on_every_driver!(
+    an_abort_resets_the_peer,
+    an_abort_closes_a_stream_that_is_still_held,
+    a_dropped_stream_sends_what_is_queued,
+    a_dropped_stream_sends_to_a_peer_that_is_still_sending,
+    a_dropped_stream_whose_peer_stays_is_closed,
+    guards_are_dropped_when_the_descriptor_is_closed,
+    a_stream_dropped_unread_ends_its_peer,
+    a_quiet_stream_reaches_its_idle_timeout,
+    a_busy_stream_reaches_its_lifetime,
+    a_stalled_send_reaches_its_timeout,
+    a_stalled_send_reaches_its_timeout_before_other_deadlines,
+    bytes_that_come_do_not_put_the_stall_timeout_off,
+    a_part_of_a_send_is_progress,
+    timeouts_can_be_set_later,
+    endless_timeouts_never_pass,
+);
+
+mod outside {
+    use super::*;
+
+    on_every_kernel_driver!(
+        a_send_told_of_late_is_not_activity,
+        the_end_of_a_core_finishes_its_streams,
+        the_end_of_a_core_finishes_streams_that_somebody_holds,
+    );
+}
+
+async fn an_abort_resets_the_peer(_: Driver) {
+    let (client, server) = pair().await;
+    exchange_once(&client, &server).await;
+    client.abort();
+    let own = client.recv().await.expect_err("we aborted it");
+    assert_eq!(own.kind(), ErrorKind::ConnectionAborted);
+    assert_eq!(client.write(b"more"), Pressure::Closed);
+    drop(client);
+    let error = server.recv().await.expect_err("the peer aborted");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let again = server.recv().await.expect_err("it stays so");
+    assert_eq!(again.kind(), ErrorKind::ConnectionReset);
+    assert_eq!(server.write(b"into the void"), Pressure::Closed);
+    assert!(server.drained().await.is_err());
+}
+
+async fn a_dropped_stream_sends_what_is_queued(_: Driver) {
+    let (client, server) = pair().await;
+    let payload = pattern(3 << 20, 9);
+    client.send(payload.clone());
+    drop(client);
+    assert!(read_to_end(&server).await == payload);
+}
+
+async fn guards_are_dropped_when_the_descriptor_is_closed(_: Driver) {
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    let mut closed = Vec::new();
+    for _ in 0..2 {
+        let (guard, dropped) = oneshot::channel::<()>();
+        server.hold_until_closed(guard);
+        closed.push(dropped);
+    }
+    let payload = pattern(3 << 20, 9);
+    server.send(payload.clone());
+    drop(server);
+    for _ in 0..20 {
+        yield_now().await;
+    }
+    let mut first = pin!(&mut closed[0]);
+    assert!(poll_once(first.as_mut()).await.is_pending(), "closed with a full queue");
+    assert!(read_to_end(&client).await == payload);
+    drop(client);
+    for closed in closed {
+        assert!(closed.await.is_err(), "nobody sends on it");
+    }
+}
+
+async fn a_stream_dropped_unread_ends_its_peer(_: Driver) {
+    let (client, server) = pair().await;
+    exchange_once(&client, &server).await;
+    client.write(b"nobody will read this");
+    client.flushed().await.expect("sent");
+    drop(server);
+    // Finished or reset: it depends on whether the bytes were still in the kernel.
+    if let Ok(view) = client.recv().await {
+        assert!(view.is_none());
+    }
+}
+
+/// The error of a timeout says which one it was.
+async fn ends_by(server: &Stream, name: &str) {
+    let error = server.recv().await.expect_err("a timeout");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains(name), "{error}");
+    assert_eq!(server.write(b"late"), Pressure::Closed);
+}
+
+async fn a_quiet_stream_reaches_its_idle_timeout(driver: Driver) {
+    let idle = ms(40);
+    let (client, server) = pair_with(only(|limits| limits.idle_timeout = Some(idle))).await;
+    let start = server.last_active();
+    ends_by(&server, "idle").await;
+    assert!(now() - start >= idle);
+    if driver == Driver::Sim {
+        assert!(now() - start <= idle + ms(1));
+    }
+    drop(server);
+    assert!(client.recv().await.is_err(), "the peer learns of it");
+}
+
+// Only a virtual clock makes "in time" certain.
+#[test]
+fn activity_puts_the_idle_timeout_off() {
+    common::run(Driver::Sim, activity_beside_an_idle_timeout);
+}
+
+async fn activity_beside_an_idle_timeout(_: Driver) {
+    let idle = ms(40);
+    let (client, server) = pair_with(only(|limits| limits.idle_timeout = Some(idle))).await;
+    let start = now();
+    for tick in 1..=10 {
+        sleep_until(start + ms(30) * tick).await;
+        exchange_once(&client, &server).await;
+    }
+    let last = server.last_active();
+    ends_by(&server, "idle").await;
+    let waited = now() - last;
+    assert!(waited >= idle && waited <= idle + ms(1), "{waited:?}");
+}
+
+async fn a_busy_stream_reaches_its_lifetime(_: Driver) {
+    let lifetime = ms(60);
+    let (client, server) = pair_with(only(|limits| limits.lifetime = Some(lifetime))).await;
+    let start = now();
+    let busy = spawn(async move {
+        while client.write(b"tick") != Pressure::Closed {
+            let ended = timeout(ms(5), client.recv()).await;
+            if ended.is_ok_and(|end| end.is_err()) {
+                return;
+            }
+        }
+    });
+    let error = loop {
+        match server.recv().await {
+            Ok(view) => assert_eq!(view.expect("not finished").len() % 4, 0),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("lifetime"), "{error}");
+    assert!(now() - start + ms(1) >= lifetime);
+    drop(server);
+    busy.await.expect("no panic");
+}
+
+async fn a_stalled_send_reaches_its_timeout(_: Driver) {
+    let stall = ms(50);
+    let limits = only(|limits| limits.write_stall_timeout = Some(stall));
+    let (client, server) = narrow_pair(limits).await;
+    server.send(pattern(8 << 20, 1));
+    let error = server.flushed().await.expect_err("nobody reads");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("write-stall"), "{error}");
+    assert!(now() - server.last_active() >= stall);
+    drop(server);
+    let mut verifier = Verifier::new(1);
+    let end = loop {
+        match client.recv().await {
+            Ok(Some(view)) => verifier.check(&view),
+            end => break end,
+        }
+    };
+    assert!(end.is_err(), "an incomplete stream must not look finished");
+}
+
+async fn timeouts_can_be_set_later(_: Driver) {
+    let (_client, server) = pair().await;
+    server.set_limits(Rc::new(only(|limits| limits.idle_timeout = Some(ms(20)))));
+    ends_by(&server, "idle").await;
+}
+
+async fn an_abort_closes_a_stream_that_is_still_held(_: Driver) {
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    let (guard, closed) = oneshot::channel::<()>();
+    server.hold_until_closed(guard);
+    server.send(pattern(3 << 20, 1));
+    yield_now().await;
+    server.abort();
+    assert!(closed.await.is_err(), "nobody sends on it");
+    while let Ok(view) = client.recv().await {
+        assert!(view.is_some(), "an incomplete stream must not look finished");
+    }
+    // The handle tells the error, and reaches no descriptor of anybody else.
+    assert_eq!(server.write(b"more"), Pressure::Closed);
+    assert!(server.recv().await.is_err() && server.flushed().await.is_err());
+    assert!(server.peer_addr().is_err() && server.local_addr().is_err());
+    assert!(server.with_socket(|_| Ok(())).is_err());
+    server.abort();
+    server.shutdown();
+    server.end_receiving();
+    busy_turns().await;
+}
+
+/// The peer reads only when all that it had to send is taken.
+async fn a_dropped_stream_sends_to_a_peer_that_is_still_sending(_: Driver) {
+    const UPLOAD: usize = 8 << 20;
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    let client = Rc::new(client);
+    let upload = spawn(send_all(client.clone(), UPLOAD));
+    assert!(server.recv().await.expect("no error").is_some());
+    let answer = pattern(2 << 20, 3);
+    server.send(answer.clone());
+    drop(server);
+    upload.await.expect("no panic");
+    assert!(read_to_end(&client).await == answer, "refused, because ...");
+}
+
+async fn a_dropped_stream_whose_peer_stays_is_closed(driver: Driver) {
+    for trickles in [false, true] {
+        let (client, server) = pair().await;
+        let (guard, closed) = oneshot::channel::<()>();
+        server.hold_until_closed(guard);
+        exchange_once(&client, &server).await;
+        server.write(b"bye");
+        assert_eq!(read(&client, 3).await, b"bye");
+        let dropped = now();
+        drop(server);
+        assert!(client.recv().await.expect("no error").is_none(), "told at once");
+        let trickle = spawn(async move {
+            while trickles && client.write(b".") != Pressure::Closed {
+                sleep(ms(100)).await;
+            }
+            client
+        });
+        assert!(closed.await.is_err(), "nobody sends on it");
+        drop(trickle);
+        if driver == Driver::Sim {
+            let patience = if trickles { ms(10_000) } else { ms(1_000) };
+            let took = now() - dropped;
+            assert!(took >= patience && took <= patience + ms(2), "{trickles}: {took:?}");
+        }
+        if driver != Driver::Sim {
+            return; // a trickle takes ten seconds of everybody's time
+        }
+    }
+}
+
+// Only a virtual clock can afford it.
+#[test]
+fn a_dropped_stream_sends_for_as_long_as_its_peer_reads() {
+    common::run(Driver::Sim, a_slow_reader_of_a_dropped_stream);
+}
+
+async fn a_slow_reader_of_a_dropped_stream(_: Driver) {
+    const STEP: usize = 16 * 1024;
+    let (client, server) = pair().await;
+    server.send(pattern(8 << 20, 6));
+    drop(server);
+    let start = now();
+    let mut verifier = Verifier::new(6);
+    let mut next = STEP;
+    while let Some(view) = client.recv().await.expect("no error") {
+        verifier.check(&view);
+        if verifier.bytes >= next {
+            next += STEP;
+            sleep(ms(1_000)).await;
+        }
+    }
+    assert_eq!(verifier.bytes, 8 << 20);
+    assert!(now() - start > ms(60_000), "{:?}: too fast to show anything", now() - start);
+}
+
+async fn a_stalled_send_reaches_its_timeout_before_other_deadlines(driver: Driver) {
+    let limits = only(|limits| {
+        limits.write_stall_timeout = Some(ms(50));
+        limits.idle_timeout = Some(ms(3_600_000));
+        limits.lifetime = Some(ms(7_200_000));
+    });
+    let (_client, server) = narrow_pair(limits).await;
+    let start = now();
+    server.send(pattern(8 << 20, 1));
+    let error = server.flushed().await.expect_err("nobody reads");
+    assert!(error.to_string().contains("write-stall"), "{error}");
+    if driver == Driver::Sim {
+        assert!(now() - start <= ms(51), "{:?}", now() - start);
+    }
+}
+
+async fn bytes_that_come_do_not_put_the_stall_timeout_off(driver: Driver) {
+    let limits = only(|limits| limits.write_stall_timeout = Some(ms(50)));
+    let (client, server) = narrow_pair(limits).await;
+    let server = Rc::new(server);
+    let trickle = spawn(async move {
+        while client.write(b".") != Pressure::Closed {
+            sleep(ms(10)).await;
+        }
+    });
+    let reader = spawn({
+        let server = server.clone();
+        async move { while let Ok(Some(_)) = server.recv().await {} }
+    });
+    let start = now();
+    server.send(pattern(8 << 20, 1));
+    let error = server.flushed().await.expect_err("nobody reads");
+    assert!(error.to_string().contains("write-stall"), "{error}");
+    if driver == Driver::Sim {
+        assert!(now() - start <= ms(52), "{:?}", now() - start);
+    }
+    reader.await.expect("no panic");
+    trickle.abort();
+}
+
+async fn a_part_of_a_send_is_progress(_: Driver) {
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    server.send(pattern(12 << 20, 6));
+    let handed_over = now();
+    let mut verifier = Verifier::new(6);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        verifier.check(&client.recv().await.expect("no error").expect("bytes"));
+        let last = server.last_active();
+        if last > handed_over && seen.last() != Some(&last) {
+            assert!(server.queued_bytes() > 0, "it was the end and no part");
+            seen.push(last);
+        }
+        sleep(ms(1)).await;
+    }
+}
+
+async fn endless_timeouts_never_pass(_: Driver) {
+    let endless = || {
+        only(|limits| {
+            limits.write_stall_timeout = Some(Duration::MAX);
+            limits.idle_timeout = Some(Duration::MAX);
+            limits.lifetime = Some(Duration::MAX);
+        })
+    };
+    let (client, server) = pair_with(endless()).await;
+    client.set_limits(Rc::new(endless()));
+    drop(spawn(echo(server)));
+    exchange(&client, &pattern(1 << 20, 1)).await;
+    client.set_limits(Rc::new(only(|limits| limits.idle_timeout = Some(ms(20)))));
+    let error = client.recv().await.expect_err("a timeout");
+    assert!(error.to_string().contains("idle"), "{error}");
+}
+
+/// A connection to a socket of the standard library: nothing that its end does runs on the core.
+async fn connected_outside() -> (Stream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound").into();
+    let stream = Stream::connect(&address).await.expect("connect");
+    let (peer, _) = listener.accept().expect("it is there already");
+    peer.set_read_timeout(Some(PATIENCE)).expect("a socket option");
+    (stream, peer)
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn a_send_told_of_late_is_not_activity(backend: Backend) {
+    let ended = block_on(backend, async {
+        let (stream, _peer) = connected_outside().await;
+        stream.set_limits(Rc::new(only(|limits| limits.idle_timeout = Some(ms(100)))));
+        let handed_over = now();
+        stream.write(b"the last bytes");
+        let error = stream.recv().await.expect_err("a timeout");
+        assert!(error.to_string().contains("idle"), "{error}");
+        assert!(stream.last_active() <= handed_over, "its end was told of when the timer fired");
+    });
+    ended.expect("no hang");
+}
+
+fn the_end_of_a_core_finishes_its_streams(backend: Backend) {
+    let peer = block_on(backend, async {
+        let (stream, peer) = connected_outside().await;
+        stream.write(b"bye");
+        drop(stream);
+        for _ in 0..20 {
+            yield_now().await;
+        }
+        peer // which ends nothing
+    });
+    ends_cleanly(peer.expect("no hang"));
+}
+
+fn the_end_of_a_core_finishes_streams_that_somebody_holds(backend: Backend) {
+    let peer = block_on(backend, async {
+        let (stream, peer) = connected_outside().await;
+        stream.write(b"bye");
+        SOMEBODY.set(Some(stream));
+        peer
+    });
+    ends_cleanly(peer.expect("no hang"));
+    let stream = SOMEBODY.take().expect("kept");
+    assert_eq!(stream.write(b"late"), Pressure::Closed);
+}
+
+thread_local! {
+    /// What outlives its core.
+    static SOMEBODY: Cell<Option<Stream>> = const { Cell::new(None) };
+}
+
+/// A core that gives a connection up resets it instead.
+fn ends_cleanly(mut peer: TcpStream) {
+    let mut got = Vec::new();
+    peer.read_to_end(&mut got).expect("no reset");
+    assert_eq!(got, b"bye");
+}
