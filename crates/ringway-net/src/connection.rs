@@ -31,7 +31,8 @@ use crate::transport::Transport;
 ///
 /// Received bytes are lent as [`View`]s, without a copy. Sending only queues: all that a turn of
 /// the loop queued leaves in one system call at the turn's end. Dropping the connection sends what
-/// is queued, then closes. The other half of its methods is on [`Peer`].
+/// is queued, then closes; that this was all is said by [`shutdown`](Peer::shutdown). The other half
+/// of its methods is on [`Peer`].
 ///
 /// ```no_run
 /// # use ringway_net::{Connection, Result};
@@ -61,10 +62,8 @@ pub(crate) struct Link {
     /// Where a server keeps it.
     place: Option<Place>,
     slow_reader: SlowReader,
-    /// No more is to be received, whatever the peer does.
-    ended: Cell<bool>,
-    /// It was reset by us.
-    aborted: Cell<bool>,
+    /// How often somebody has asked for its end.
+    closes: Cell<u32>,
     /// The program wants to receive even while the server drains.
     receives_while_draining: Cell<bool>,
     opening: Cell<Opening>,
@@ -87,9 +86,8 @@ impl Connection {
 
     /// The next received bytes; `None` once the peer has finished sending, or the server drains.
     ///
-    /// Dropping the future loses nothing. On a connection that a server hands out this waits while
-    /// the send queue is above its high-water mark, so that a peer who does not read the answers
-    /// cannot make us queue without bound. Elsewhere sending and receiving are independent.
+    /// Dropping the future loses nothing. Whether this waits while the send queue is full is up to
+    /// [`set_paced`](Peer::set_paced): it does on connections that a server hands out.
     ///
     /// # Errors
     /// [`is_closed`](Error::is_closed) when the peer has reset the connection,
@@ -162,16 +160,36 @@ impl Peer {
         self.link.transport.queued_bytes()
     }
 
-    /// Finishes sending (half-close) after what is queued; receiving goes on.
+    /// Finishes sending after what is queued (half-close): it tells the peer that this is all.
+    /// Receiving goes on.
+    ///
+    /// Over TLS nothing else tells the peer that (`close_notify`): a connection that is only dropped
+    /// looks cut off to it, and should, since its owner may have been in the middle of something.
+    /// Over TCP and Unix sockets a drop looks the same as this, because the kernel has only one word
+    /// for both. A server says it for its handlers: when the one in a task returns `Ok`, and when a
+    /// [`Handler`](crate::Handler) is done.
     pub fn shutdown(&self) {
         self.link.transport.shutdown();
     }
 
-    /// Ends the connection gracefully: receiving is over as though the peer had finished, and what
-    /// is queued is sent before the connection is closed, when its owner drops it. A
-    /// [`Handler`](crate::Handler) is dropped at once.
+    /// Ends receiving as though the peer had finished: what has arrived is still received, then the
+    /// end. A [`Handler`](crate::Handler) that asks for this itself is done at once. What is queued,
+    /// or still sent, leaves before the connection is closed, when its owner drops it.
     pub fn close(&self) {
-        self.link.end_receiving();
+        self.link.close();
+    }
+
+    /// Whether receiving waits while the send queue is above its high-water mark, until it is below
+    /// the low one.
+    ///
+    /// That suits whoever answers what it receives: a peer who does not read the answers is not read
+    /// either, and cannot make us queue without bound. So it is on for connections that a server
+    /// hands out. It does not suit ends that both send on their own account, of which each would
+    /// wait for the other to read: so it is off for clients, a [`Requester`](crate::Requester) and an
+    /// [`IoStream`](crate::IoStream), and a handler that sends what was not asked for, such as a
+    /// proxy, turns it off.
+    pub fn set_paced(&self, paced: bool) {
+        self.link.stream().set_paced(paced);
     }
 
     /// Resets the connection: what is queued is dropped, its owner gets an error, and so does the
@@ -216,7 +234,9 @@ impl Peer {
         self.link.transport.tls()?.alpn_protocol()
     }
 
-    /// The certificates that the peer has shown, its own first, verified; empty without TLS.
+    /// The certificates that the peer has shown, its own first; empty without TLS. They were verified,
+    /// unless a client was told to accept any
+    /// ([`dangerous_accept_any_certificate`](crate::ClientTls::dangerous_accept_any_certificate)).
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         self.link.transport.tls().map_or(&[], TlsStream::peer_certificates)
     }
@@ -304,8 +324,7 @@ impl Link {
             limits: RefCell::new(limits),
             place,
             slow_reader,
-            ended: Cell::new(false),
-            aborted: Cell::new(false),
+            closes: Cell::new(0),
             receives_while_draining: Cell::new(false),
             opening: Cell::new(Opening::Silent),
         }
@@ -317,16 +336,22 @@ impl Link {
         if matches!(polled, Poll::Ready(Ok(Some(_)))) {
             self.note_bytes();
         }
-        if self.ended.get() && !self.aborted.get() && !matches!(polled, Poll::Ready(Ok(Some(_)))) {
-            return Poll::Ready(Ok(None));
-        }
         polled.map_err(Error::from)
     }
 
-    /// Ends receiving as though the peer had finished.
+    /// Ends receiving as though the peer had finished behind what has arrived.
     pub(crate) fn end_receiving(&self) {
-        self.ended.set(true);
         self.transport.end_receiving();
+    }
+
+    pub(crate) fn close(&self) {
+        self.closes.set(self.closes.get().wrapping_add(1));
+        self.end_receiving();
+    }
+
+    /// Changes whenever somebody asks for the connection's end.
+    pub(crate) fn closes(&self) -> u32 {
+        self.closes.get()
     }
 
     /// Says the end, after what is queued: its handler has done all it had to do.
@@ -335,7 +360,6 @@ impl Link {
     }
 
     pub(crate) fn abort(&self) {
-        self.aborted.set(true);
         self.transport.abort();
     }
 
@@ -343,19 +367,22 @@ impl Link {
         self.transport.stream()
     }
 
+    /// Why nothing can be sent any more, if it is not our own doing.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.transport.failure().map(Error::from)
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsStream> {
+        self.transport.tls()
+    }
+
     pub(crate) fn id(&self) -> ConnectionId {
         self.session.id()
     }
 
-    /// Whether receiving is over by our own will.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.ended.get() || self.aborted.get()
-    }
-
     /// Queues a whole message that did not come from the connection's own task.
     pub(crate) fn push(&self, message: Bytes) -> Pushed {
-        let congested = self.transport.queued_bytes() >= self.limits.borrow().send_high_water;
-        if congested && self.slow_reader == SlowReader::Drop {
+        if self.slow_reader == SlowReader::Drop && self.stream().is_congested() {
             return Pushed::Dropped;
         }
         match self.transport.send(message.into()) {

@@ -62,6 +62,10 @@ impl Error {
         Self::with_source(error.0.kind, what, error)
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
     /// An error of the kernel, with what was being done.
     pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
         Self::with_source(Kind::of_io(&error), what, error)

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use ringway_runtime::View;
+use ringway_runtime::io::Pressure;
 use ringway_wire::{Codec, Framer, LengthFrame};
 
-use crate::connection::{Connection, Sending};
+use crate::connection::{Connection, Peer, Sending};
 use crate::error::Result;
 use crate::limits::{SCRATCH_BYTES_KEPT, SCRATCH_BYTES_QUEUED};
 
@@ -36,19 +37,27 @@ use crate::limits::{SCRATCH_BYTES_KEPT, SCRATCH_BYTES_QUEUED};
 /// # Ok::<(), ringway_net::Error>(())
 /// ```
 pub struct Framed<C> {
-    connection: Connection,
-    framer: Framer<C>,
+    frames: Frames<C>,
     /// Apart from the framer's codec, which is busy with the frame that is being answered.
     encoder: C,
+}
+
+/// The receiving half.
+pub(crate) struct Frames<C> {
+    connection: Connection,
+    framer: Framer<C>,
     /// Received bytes behind the last frame that was handed out, if somebody stopped there.
     rest: Option<View>,
+    /// An answer was refused because the connection has failed.
+    is_lost: bool,
 }
 
 impl<C: Codec + Clone> Framed<C> {
     /// Frames over a connection from which nothing was taken in the middle of a frame.
     pub fn new(connection: Connection, codec: C) -> Self {
         let encoder = codec.clone();
-        Self { connection, framer: Framer::new(codec), encoder, rest: None }
+        let framer = Framer::new(codec);
+        Self { frames: Frames { connection, framer, rest: None, is_lost: false }, encoder }
     }
 }
 
@@ -58,6 +67,11 @@ impl<C: Codec> Framed<C> {
     /// finished sending between two frames.
     ///
     /// All answers to these frames are queued together. Dropping the future loses nothing.
+    ///
+    /// Where receiving waits for room in the send queue ([`Peer::set_paced`](crate::Peer::set_paced):
+    /// on connections that a server hands out), so do the frames that have been received: the answers
+    /// to one frame at most come on top of the high-water mark, however many frames a peer has sent
+    /// at once. A connection to which no answer can be sent any more costs no further frame.
     ///
     /// # Errors
     /// That of `on_frame`, which is not called for the frames behind: the next call goes on with
@@ -126,38 +140,38 @@ impl<C: Codec> Framed<C> {
     /// When no frame of the codec can carry `payload`. A connection that has ended is told by
     /// what is returned.
     pub fn send(&mut self, payload: &[u8]) -> Result<Sending<'_>> {
-        Ok(self.encode(payload)?.queue_on(&self.connection))
+        let encoded = Scratch::encode(&mut self.encoder, payload)?;
+        let sending = encoded.queue_on(&self.frames.connection);
+        self.frames.is_lost |= was_lost(&sending, &self.frames.connection);
+        Ok(sending)
     }
 
     /// The connection, for its addresses, session, limits and state. Bytes sent on it directly
     /// stand between two frames.
     pub fn connection(&self) -> &Connection {
-        &self.connection
+        &self.frames.connection
     }
 
     /// Gives up the frames: returns the connection and the received bytes behind the last frame
     /// that lie in their receive buffer. Bytes of a frame that has only begun are dropped.
     pub fn into_parts(self) -> (Connection, Option<View>) {
-        (self.connection, self.rest)
+        (self.frames.connection, self.frames.rest)
     }
 
-    /// A frame with `payload`, to be queued on this connection or dropped.
-    pub(crate) fn encode(&mut self, payload: &[u8]) -> Result<Scratch> {
-        let mut scratch = Scratch::take();
-        self.encoder.encode(payload, &mut scratch.bytes)?;
-        Ok(scratch)
+    /// Both halves, to be used apart.
+    pub(crate) fn into_halves(self) -> (Frames<C>, C) {
+        (self.frames, self.encoder)
     }
 
     /// As [`recv_frames`](Self::recv_frames), for hand-written futures; `on_frame` may break off
     /// after a frame.
-    pub(crate) fn poll_frames(
+    fn poll_frames(
         &mut self,
         cx: &mut Context<'_>,
         mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result<ControlFlow<()>>,
     ) -> Poll<Result<Option<usize>>> {
         loop {
-            let Some(view) = ready!(self.poll_view(cx))? else {
-                self.framer.finish()?;
+            let Some(view) = ready!(self.frames.poll_view(cx))? else {
                 return Poll::Ready(Ok(None));
             };
             let frames = self.handle(view, &mut on_frame)?;
@@ -167,48 +181,91 @@ impl<C: Codec> Framed<C> {
         }
     }
 
-    fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        if let Some(rest) = self.rest.take() {
-            return Poll::Ready(Ok(Some(rest)));
+    fn handle(
+        &mut self,
+        view: View,
+        on_frame: &mut impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result<ControlFlow<()>>,
+    ) -> Result<usize> {
+        let Frames { connection, framer, rest, is_lost } = &mut self.frames;
+        let mut out = Outgoing {
+            connection,
+            encoder: &mut self.encoder,
+            scratch: Scratch::take(),
+            has_sent: false,
+            is_lost: false,
+        };
+        let handled = take_frames(framer, rest, view, |item| match on_frame(item, &mut out)? {
+            ControlFlow::Continue(()) if out.has_to_stop() => Ok(ControlFlow::Break(())),
+            flow => Ok(flow),
+        });
+        out.flush();
+        *is_lost |= out.is_lost;
+        handled
+    }
+}
+
+impl<C: Codec> Frames<C> {
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Received bytes, for [`take`](Self::take); `None` at the end between two frames.
+    pub(crate) fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
+        let stream = self.connection.link().stream();
+        if self.is_lost
+            && let Some(error) = stream.failure()
+        {
+            return Poll::Ready(Err(error.into()));
+        }
+        if self.rest.is_some() {
+            ready!(stream.poll_room(cx));
+            return Poll::Ready(Ok(self.rest.take()));
         }
         let received = self.connection.poll_recv(cx);
-        if received.is_pending() {
-            self.framer.release();
+        match received {
+            Poll::Pending => self.framer.release(),
+            Poll::Ready(Ok(None)) => self.framer.finish()?,
+            Poll::Ready(_) => {}
         }
         received
     }
 
-    fn handle(
+    /// Hands the frames that `view` ends to `on_frame`; how many there were.
+    pub(crate) fn take(
         &mut self,
-        mut view: View,
-        on_frame: &mut impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result<ControlFlow<()>>,
+        view: View,
+        on_frame: impl FnMut(C::Item<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<usize> {
-        let mut out = Outgoing {
-            connection: &self.connection,
-            encoder: &mut self.encoder,
-            scratch: Scratch::take(),
-        };
-        let mut refused = None;
-        let pushed = self.framer.push_while(&view, |item| match on_frame(item, &mut out) {
-            Ok(flow) => flow,
-            Err(error) => {
-                refused = Some(error);
-                ControlFlow::Break(())
-            }
-        });
-        out.flush();
-        let pushed = pushed?;
-        if pushed.consumed < view.len() {
-            view.advance(pushed.consumed);
-            self.rest = Some(view);
-        }
-        refused.map_or(Ok(pushed.frames), Err)
+        take_frames(&mut self.framer, &mut self.rest, view, on_frame)
     }
+}
+
+/// Hands out frames until `on_frame` breaks off or fails; what is behind that goes to `rest`.
+fn take_frames<C: Codec>(
+    framer: &mut Framer<C>,
+    rest: &mut Option<View>,
+    mut view: View,
+    mut on_frame: impl FnMut(C::Item<'_>) -> Result<ControlFlow<()>>,
+) -> Result<usize> {
+    let mut refused = None;
+    let pushed = framer.push_while(&view, |item| match on_frame(item) {
+        Ok(flow) => flow,
+        Err(error) => {
+            refused = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    if pushed.consumed < view.len() {
+        view.advance(pushed.consumed);
+        *rest = Some(view);
+    }
+    refused.map_or(Ok(pushed.frames), Err)
 }
 
 impl<C> fmt::Debug for Framed<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Framed").field("connection", &self.connection).finish_non_exhaustive()
+        let connection = &self.frames.connection;
+        f.debug_struct("Framed").field("connection", connection).finish_non_exhaustive()
     }
 }
 
@@ -217,6 +274,9 @@ pub struct Outgoing<'a, C> {
     connection: &'a Connection,
     encoder: &'a mut C,
     scratch: Scratch,
+    /// Something was sent, or may have been, since the connection was last looked at.
+    has_sent: bool,
+    is_lost: bool,
 }
 
 impl<C: Codec> Outgoing<'_, C> {
@@ -238,13 +298,28 @@ impl<C: Codec> Outgoing<'_, C> {
         self.connection
     }
 
+    /// Whether the frames behind this one have to wait for room, or the answers to them are lost.
+    #[inline]
+    fn has_to_stop(&mut self) -> bool {
+        std::mem::take(&mut self.has_sent)
+            && (self.is_lost || self.connection.link().stream().waits_for_room())
+    }
+
     fn flush(&mut self) {
+        self.has_sent = true;
         if !self.scratch.bytes.is_empty() {
-            std::mem::replace(&mut self.scratch, Scratch { bytes: Vec::new() })
-                .queue_on(self.connection);
+            let scratch = std::mem::replace(&mut self.scratch, Scratch { bytes: Vec::new() });
+            let sending = scratch.queue_on(self.connection);
+            self.is_lost |= was_lost(&sending, self.connection);
             self.scratch = Scratch::take();
         }
     }
+}
+
+/// Whether an answer was refused because the connection has failed, and not since sending was
+/// finished.
+fn was_lost(sending: &Sending<'_>, connection: &Connection) -> bool {
+    sending.pressure() == Pressure::Closed && connection.link().failure().is_some()
 }
 
 impl<C> fmt::Debug for Outgoing<'_, C> {
@@ -287,8 +362,15 @@ impl Scratch {
         Self { bytes: SPARE.take() }
     }
 
+    /// A frame with `payload`, to be queued or dropped.
+    pub(crate) fn encode(encoder: &mut impl Codec, payload: &[u8]) -> Result<Self> {
+        let mut scratch = Self::take();
+        encoder.encode(payload, &mut scratch.bytes)?;
+        Ok(scratch)
+    }
+
     /// Moves long contents to the connection and copies short ones, which keeps the memory.
-    pub(crate) fn queue_on(mut self, connection: &Connection) -> Sending<'_> {
+    pub(crate) fn queue_on(mut self, connection: &Peer) -> Sending<'_> {
         if self.bytes.len() > SCRATCH_BYTES_KEPT {
             return connection.send(std::mem::take(&mut self.bytes));
         }

@@ -8,10 +8,9 @@ use std::ops::Add;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use bytes::Bytes;
-use ringway_runtime::{CoreHandle, RemoteHandle, SpawnError};
+use ringway_runtime::{CoreHandle, JoinError, RemoteHandle, SpawnError};
 
 use crate::connection::{Link, Peer, Pushed, WeakLink};
 
@@ -52,9 +51,11 @@ pub struct Delivery {
     pub congested: usize,
     /// Members that were too slow and did not get it.
     pub dropped: usize,
-    /// Members that had ended already.
+    /// Members that had ended already, alone or with their core. They are not asked whether they want
+    /// it.
     pub closed: usize,
-    /// Cores that were behind by their whole mailbox, so that their members did not get it.
+    /// Cores whose members did not get it, at least not all: they were behind by their whole mailbox,
+    /// or the predicate panicked there.
     pub cores_missed: usize,
 }
 
@@ -62,7 +63,13 @@ pub struct Delivery {
 /// [`wait`](Self::wait) for it on a plain thread, to learn what became of it.
 pub struct Delivering {
     here: Delivery,
-    elsewhere: Vec<RemoteHandle<Delivery>>,
+    elsewhere: Vec<Elsewhere>,
+}
+
+/// A core that has been asked to queue the message.
+struct Elsewhere {
+    core: MemberCore,
+    delivery: RemoteHandle<Delivery>,
 }
 
 #[derive(Default)]
@@ -75,13 +82,14 @@ struct Shared {
 
 #[derive(Clone)]
 struct MemberCore {
-    thread: ThreadId,
     core: CoreHandle,
+    /// How many there are.
+    members: Arc<AtomicUsize>,
 }
 
 /// The members of one core.
-#[derive(Default)]
 struct Shard {
+    of: MemberCore,
     places: RefCell<Places>,
 }
 
@@ -95,6 +103,7 @@ struct Places {
 struct GroupId(u64);
 
 thread_local! {
+    /// Those of the core that the thread is, or was last.
     static SHARDS: RefCell<HashMap<GroupId, Rc<Shard>>> = RefCell::default();
 }
 
@@ -116,16 +125,26 @@ impl Group {
 
     /// Makes a connection a member.
     pub fn join(&self, peer: &Peer) -> Membership {
-        let shard = SHARDS.with_borrow_mut(|shards| {
-            let shard = shards.entry(self.shared.id).or_insert_with(|| {
-                self.shared.add_core();
-                Rc::default()
-            });
-            Rc::clone(shard)
-        });
+        let shard = self.shard();
         let place = shard.places.borrow_mut().take(Rc::downgrade(peer.link()));
+        shard.of.members.fetch_add(1, Ordering::Relaxed);
         self.shared.members.fetch_add(1, Ordering::Relaxed);
         Membership { shared: Arc::clone(&self.shared), shard, place }
+    }
+
+    /// The members of the calling core.
+    fn shard(&self) -> Rc<Shard> {
+        let known = SHARDS.with_borrow(|shards| shards.get(&self.shared.id).cloned());
+        // One that an earlier core of this thread has left belongs to whoever is a member there.
+        if let Some(shard) = known.filter(|shard| shard.of.core.is_current()) {
+            return shard;
+        }
+        let of = MemberCore { core: CoreHandle::current(), members: Arc::default() };
+        self.shared.add_core(of.clone());
+        let shard = Rc::new(Shard { of, places: RefCell::default() });
+        let kept = Rc::clone(&shard);
+        drop(SHARDS.with_borrow_mut(|shards| shards.insert(self.shared.id, kept)));
+        shard
     }
 
     /// Queues `message` on every member, under its server's slow-reader policy.
@@ -141,16 +160,18 @@ impl Group {
         let (message, id) = (message.into(), self.shared.id);
         let mut delivering = Delivering { here: Delivery::default(), elsewhere: Vec::new() };
         let cores = Arc::clone(&self.shared.cores());
-        for MemberCore { thread, core } in cores.iter() {
-            if *thread == thread::current().id() {
+        for core in cores.iter() {
+            if core.core.is_current() {
                 delivering.here = delivering.here + deliver(id, &message, &wanted);
                 continue;
             }
             let (message, wanted) = (message.clone(), wanted.clone());
-            match core.spawn(async move || deliver(id, &message, &wanted)) {
-                Ok(delivery) => delivering.elsewhere.push(delivery),
+            match core.core.spawn(async move || deliver(id, &message, &wanted)) {
+                Ok(delivery) => {
+                    delivering.elsewhere.push(Elsewhere { core: core.clone(), delivery });
+                }
                 Err(SpawnError::Full) => delivering.here.cores_missed += 1,
-                Err(_ended) => {}
+                Err(_ended) => delivering.here.closed += core.members(),
             }
         }
         delivering
@@ -165,7 +186,11 @@ fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Del
     };
     // Members are taken out one by one: `wanted` may join and leave.
     for place in 0..shard.len() {
-        let Some(link) = shard.member(place) else { continue };
+        let Some(member) = shard.member(place) else { continue };
+        let Some(link) = member.upgrade() else {
+            delivery.closed += 1;
+            continue;
+        };
         let peer = Peer::of_link(link);
         if wanted(&peer) {
             delivery.count(Link::push(peer.link(), message.clone()));
@@ -177,8 +202,8 @@ fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Del
 impl Delivering {
     /// Blocks a plain thread until every core has queued the message.
     pub fn wait(self) -> Delivery {
-        let elsewhere = self.elsewhere.into_iter().filter_map(|delivery| delivery.wait().ok());
-        self.here + elsewhere.sum()
+        let elsewhere = self.elsewhere.into_iter();
+        self.here + elsewhere.map(|Elsewhere { core, delivery }| core.told(delivery.wait())).sum()
     }
 }
 
@@ -189,12 +214,26 @@ impl IntoFuture for Delivering {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut total = self.here;
-            for delivery in self.elsewhere {
-                // A core that has ended meanwhile has no members.
-                total = total + delivery.await.unwrap_or_default();
+            for Elsewhere { core, delivery } in self.elsewhere {
+                total = total + core.told(delivery.await);
             }
             total
         })
+    }
+}
+
+impl MemberCore {
+    fn members(&self) -> usize {
+        self.members.load(Ordering::Relaxed)
+    }
+
+    /// What became of a message there.
+    fn told(&self, outcome: Result<Delivery, JoinError>) -> Delivery {
+        match outcome {
+            Ok(delivery) => delivery,
+            Err(error) if error.is_panic() => Delivery { cores_missed: 1, ..Delivery::default() },
+            Err(_ended) => Delivery { closed: self.members(), ..Delivery::default() },
+        }
     }
 }
 
@@ -237,14 +276,13 @@ impl Shared {
         self.cores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_core(&self) {
-        let core = MemberCore { thread: thread::current().id(), core: CoreHandle::current() };
+    fn add_core(&self, core: MemberCore) {
         Arc::make_mut(&mut self.cores()).push(core);
     }
 
-    fn remove_core(&self) {
-        let thread = thread::current().id();
-        Arc::make_mut(&mut self.cores()).retain(|core| core.thread != thread);
+    fn remove_core(&self, core: &MemberCore) {
+        let is_other = |other: &MemberCore| !Arc::ptr_eq(&other.members, &core.members);
+        Arc::make_mut(&mut self.cores()).retain(is_other);
     }
 }
 
@@ -253,8 +291,9 @@ impl Shard {
         self.places.borrow().members.len()
     }
 
-    fn member(&self, place: usize) -> Option<Rc<Link>> {
-        self.places.borrow().members.get(place)?.as_ref()?.upgrade()
+    /// Who has a place, whether or not its connection is still there.
+    fn member(&self, place: usize) -> Option<WeakLink> {
+        self.places.borrow().members.get(place)?.clone()
     }
 }
 
@@ -283,13 +322,18 @@ impl Places {
 impl Drop for Membership {
     fn drop(&mut self) {
         self.shared.members.fetch_sub(1, Ordering::Relaxed);
+        self.shard.of.members.fetch_sub(1, Ordering::Relaxed);
         if !self.shard.places.borrow_mut().leave(self.place) {
             return;
         }
         // While a thread ends, its table may be gone already.
-        let removed = SHARDS.try_with(|shards| shards.borrow_mut().remove(&self.shared.id));
+        let removed = SHARDS.try_with(|shards| {
+            let mut shards = shards.borrow_mut();
+            let is_own = |shard: &Rc<Shard>| Rc::ptr_eq(shard, &self.shard);
+            shards.get(&self.shared.id).is_some_and(is_own).then(|| shards.remove(&self.shared.id))
+        });
         drop(removed);
-        self.shared.remove_core();
+        self.shared.remove_core(&self.shard.of);
     }
 }
 

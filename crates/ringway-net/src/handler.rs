@@ -1,21 +1,23 @@
 //! Serving connections by callbacks, without a task each.
 
-use std::any::Any;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use ringway_runtime::io::{Incoming, Next};
-use ringway_runtime::{View, spawn_named};
-use tracing::Instrument;
+use ringway_runtime::{View, drop_contained};
 
 use crate::connection::{Connection, Peer};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::server::{report_error, report_panic};
+use crate::session::ConnectionId;
 use crate::spans;
+use crate::tls::TlsStream;
 
 /// Serves one connection by callbacks that run where its bytes are found: no task, no waker, no
 /// state machine. For work that never waits; what waits belongs into a task.
 ///
-/// Every connection has a handler of its own. A panic closes its connection and nothing else.
+/// Every connection has a handler of its own. A panic resets its connection and nothing else.
 ///
 /// ```no_run
 /// use ringway_net::{Handler, Peer, Server, View};
@@ -43,7 +45,7 @@ pub trait Handler: 'static {
     }
 
     /// Bytes have arrived: whatever a receive brought, not a frame. Not called while the send
-    /// queue is above its high-water mark. [`Peer::close`] ends the connection.
+    /// queue is above its high-water mark ([`Peer::set_paced`]). [`Peer::close`] ends the connection.
     fn on_message(&mut self, peer: &Peer, view: View);
 
     /// The send queue was above its high-water mark and has fallen below the low one.
@@ -51,8 +53,9 @@ pub trait Handler: 'static {
         let _ = peer;
     }
 
-    /// The last call: the peer has finished sending, the server drains, or the connection has
-    /// failed with `error`. What is queued, or sent here, still leaves unless it has failed.
+    /// The last call: the peer has finished sending, the server drains, the connection was closed by
+    /// [`Peer::close`], or it has failed with `error`. What is queued, or sent here, still leaves
+    /// unless it has failed, and is followed by the word that this was all ([`Peer::shutdown`]).
     fn on_close(&mut self, peer: &Peer, error: Option<&Error>) {
         let _ = (peer, error);
     }
@@ -60,76 +63,155 @@ pub trait Handler: 'static {
 
 /// Gives a connection to its handler.
 pub(crate) fn serve(connection: Connection, handler: impl Handler) {
-    let mut handler = handler;
     let span = spans::of_connection(&connection);
-    let open = || contain(connection.id(), || handler.on_open(&connection));
-    if span.in_scope(open).is_none() {
-        return;
-    }
-    if connection.is_tls() {
-        spawn_named("connection", serve_in_task(connection, handler).instrument(span));
-        return;
-    }
     let peer = connection.into_peer();
-    let link = peer.link().clone();
-    link.stream().set_callback(move |incoming| {
+    let link = Rc::clone(peer.link());
+    let mut serving = Some(Serving { handler, peer, last: None });
+    let mut step = move |step: Step| {
+        let Some(served) = &mut serving else { return Next::Close };
         let _entered = span.enter();
-        let step = || deliver(&mut handler, &peer, incoming);
-        contain(peer.id(), step).unwrap_or(Next::Close)
-    });
-}
-
-fn deliver(handler: &mut impl Handler, peer: &Peer, incoming: Incoming) -> Next {
-    match incoming {
-        Incoming::Data(view) => {
-            peer.link().note_bytes();
-            handler.on_message(peer, view);
+        match contain(served.peer.id(), || served.take(step)) {
+            Some(Next::Continue) => return Next::Continue,
+            Some(Next::Close) => {}
+            None => served.peer.abort(),
         }
-        Incoming::Drained => handler.on_drained(peer),
-        Incoming::Eof => return close(handler, peer, None),
-        Incoming::Failed(error) => return close(handler, peer, Some(&error.into())),
+        drop_contained("a connection's handler", serving.take());
+        Next::Close
+    };
+    if step(Step::Open) == Next::Continue {
+        link.stream().set_callback(move |incoming| step(Step::Incoming(incoming)));
     }
-    match peer.link().is_ended() {
-        true => close(handler, peer, None),
-        false => Next::Continue,
-    }
+    drop_contained("a connection's items", link);
 }
 
-fn close(handler: &mut impl Handler, peer: &Peer, error: Option<&Error>) -> Next {
-    if let Some(error) = error {
-        report_error(peer.id(), error);
-    }
-    handler.on_close(peer, error);
-    Next::Close
+/// A connection and its handler.
+struct Serving<H> {
+    handler: H,
+    peer: Peer,
+    /// How the stream under TLS has ended, behind plaintext that waits still.
+    last: Option<io::Result<()>>,
 }
 
-/// The same over a transport that has bytes only when asked: TLS.
-async fn serve_in_task(mut connection: Connection, mut handler: impl Handler) {
-    loop {
-        let congested = connection.queued_bytes() >= connection.limits().send_high_water;
-        let received = connection.recv().await;
-        let step = || {
-            if congested {
-                handler.on_drained(&connection);
+/// What a connection goes through.
+enum Step {
+    Open,
+    Incoming(Incoming),
+}
+
+impl<H: Handler> Serving<H> {
+    fn take(&mut self, step: Step) -> Next {
+        match step {
+            Step::Open => self.open(),
+            Step::Incoming(incoming) if self.peer.is_tls() => self.decrypt(incoming),
+            Step::Incoming(incoming) => self.deliver(incoming),
+        }
+    }
+
+    fn open(&mut self) -> Next {
+        let closes = self.peer.link().closes();
+        self.handler.on_open(&self.peer);
+        match self.goes_on(closes) {
+            // What came with the end of the handshake.
+            Next::Continue if self.peer.is_tls() => self.deliver_decrypted(),
+            next => next,
+        }
+    }
+
+    /// Calls the handler. The last call is followed by the word that this was all, unless the
+    /// connection has failed.
+    fn deliver(&mut self, incoming: Incoming) -> Next {
+        let closes = self.peer.link().closes();
+        match incoming {
+            Incoming::Data(view) => {
+                self.peer.link().note_bytes();
+                self.handler.on_message(&self.peer, view);
             }
-            deliver(&mut handler, &connection, incoming(received))
-        };
-        if contain(connection.id(), step) != Some(Next::Continue) {
-            return;
+            // Nothing is drained of a queue that was dropped: the failure follows.
+            Incoming::Drained if self.peer.link().failure().is_some() => {}
+            Incoming::Drained => self.handler.on_drained(&self.peer),
+            Incoming::Eof => return self.close(None),
+            Incoming::Failed(error) => return self.close(Some(&error.into())),
+        }
+        self.goes_on(closes)
+    }
+
+    /// Ends at once when the handler has asked for it. When others have, or the server drains, the
+    /// stream tells the end behind what has arrived.
+    fn goes_on(&mut self, closes: u32) -> Next {
+        match self.peer.link().closes() == closes {
+            true => Next::Continue,
+            false => self.close(None),
         }
     }
-}
 
-fn incoming(received: Result<Option<View>>) -> Incoming {
-    match received {
-        Ok(Some(view)) => Incoming::Data(view),
-        Ok(None) => Incoming::Eof,
-        Err(error) => Incoming::Failed(error.into()),
+    fn close(&mut self, error: Option<&Error>) -> Next {
+        if let Some(error) = error {
+            report_error(self.peer.id(), error);
+        }
+        self.handler.on_close(&self.peer, error);
+        if error.is_none() {
+            self.peer.link().finish();
+        }
+        Next::Close
+    }
+
+    /// The same with ciphertext.
+    fn decrypt(&mut self, incoming: Incoming) -> Next {
+        let link = Rc::clone(self.peer.link());
+        let Some(tls) = link.tls() else { return Next::Close };
+        match incoming {
+            Incoming::Data(ciphertext) => tls.give(ciphertext),
+            Incoming::Eof => self.last = Some(Ok(())),
+            Incoming::Failed(error) => self.last = Some(Err(error)),
+            Incoming::Drained => {
+                if self.deliver(Incoming::Drained) == Next::Close {
+                    return Next::Close;
+                }
+            }
+        }
+        self.deliver_decrypted()
+    }
+
+    /// Delivers plaintext until none is left, or the connection is to be read no further for now.
+    fn deliver_decrypted(&mut self) -> Next {
+        let link = Rc::clone(self.peer.link());
+        let Some(tls) = link.tls() else { return Next::Close };
+        while !link.stream().waits_for_room() {
+            let Some(plain) = tls.next_plain() else {
+                return self.tell_end(tls);
+            };
+            if self.deliver(Incoming::Data(plain)) == Next::Close {
+                return Next::Close;
+            }
+        }
+        Next::Continue
+    }
+
+    /// Tells the end, if it has come: that of the session, or else that of the stream.
+    fn tell_end(&mut self, tls: &TlsStream) -> Next {
+        match self.last.take() {
+            Some(Err(error)) if tls.end().is_none() => {
+                return self.deliver(Incoming::Failed(error));
+            }
+            Some(_) => tls.stream_ended(),
+            None => {}
+        }
+        match tls.end() {
+            None => Next::Continue,
+            Some(Ok(())) => self.deliver(Incoming::Eof),
+            Some(Err(error)) => self.deliver(Incoming::Failed(error.into())),
+        }
     }
 }
 
 /// Runs a callback; `None` when it panicked.
-fn contain<T>(id: crate::ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
-    let outcome: Result<T, Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(call));
-    outcome.inspect_err(|panic| report_panic(id, &**panic)).ok()
+fn contain<T>(id: ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(value) => Some(value),
+        Err(panic) => {
+            report_panic(id, &*panic);
+            drop_contained("a handler's panic", panic);
+            None
+        }
+    }
 }

@@ -140,6 +140,10 @@ pub(crate) const TLS_PLAIN_BYTES_MAX: usize = 64 * 1024;
 /// Plaintext encrypted at a time: one full record, so that rustls never holds more.
 pub(crate) const TLS_WRITE_BYTES: usize = 16 * 1024;
 
+/// Records of a TLS 1.2 session that are left to what is not the program's: the end of the handshake
+/// and alerts.
+pub(crate) const TLS_RECORDS_SPARED: u64 = 16;
+
 /// How long a peer whose handshake failed may go on sending while it has not read our alert.
 pub(crate) const TLS_FAREWELL: Duration = Duration::from_secs(1);
 

@@ -1,32 +1,41 @@
 //! Requests and replies over the frames of a connection.
+//!
+//! What belongs to the program (the codec, `write_id` and `read_id`, wakers, items of the session)
+//! may call back into the requester or panic, so it is used and dropped while nothing is borrowed:
+//! the driver owns the receiving half, and a request takes the sending half out of its place.
 
+mod driver;
+mod failure;
 mod waiting;
+mod writing;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::poll_fn;
-use std::ops::ControlFlow;
-use std::pin::Pin;
-use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, Waker, ready};
+use std::rc::Rc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringway_runtime::io::Pressure;
 use ringway_runtime::sync::{Notify, oneshot};
-use ringway_runtime::{self as runtime, Sleep};
-use ringway_wire::{Codec, IdMatcher, RequestId, SequentialMatcher};
+use ringway_runtime::{self as runtime, contain};
+use ringway_wire::{Codec, RequestId};
 
+use crate::connection::Peer;
 use crate::error::{Error, Kind, Result};
-use crate::framed::{Framed, Payload};
-use waiting::{Unanswered, Waiting};
+use crate::framed::{Framed, Payload, Scratch};
+use driver::Driver;
+use failure::Failure;
+use waiting::{ReadId, ReplyTo, Unanswered, Waiting};
+use writing::Writing;
 
 /// Sends requests over one connection and gives every caller the reply to its own.
 ///
 /// Clones share the connection, so any number of tasks of a core may have requests under way at
-/// the same time; those of one turn leave in one send. A task of the core reads the replies.
-/// Replies to requests that timed out or whose callers went away are thrown away when they come.
-/// The connection is closed when the last clone is dropped, or when it fails.
+/// the same time; those of one turn leave in one send. A task of the core reads the replies, also
+/// while the peer does not read the requests. Replies to requests that timed out or whose callers
+/// went away are thrown away when they come. The connection is closed when it fails, and in order
+/// when the last clone is dropped: a request is sent whole or not at all.
 ///
 /// # Examples
 ///
@@ -48,14 +57,16 @@ pub struct Requester<C> {
 }
 
 struct Shared<C> {
-    state: RefCell<State<C>>,
+    /// Absent while a request is being written.
+    writing: Cell<Option<Writing<C>>>,
+    state: RefCell<State>,
     /// Told when the send queue has room again, and when the connection has ended.
     changed: Notify,
 }
 
-struct State<C> {
+struct State {
     /// The connection, or why there is none any more.
-    link: std::result::Result<Framed<C>, Failure>,
+    link: std::result::Result<Peer, Failure>,
     waiting: Waiting,
     /// Deadlines count from here.
     origin: Instant,
@@ -79,7 +90,7 @@ where
     /// # Panics
     /// Outside of a runtime's thread.
     pub fn in_order(framed: Framed<C>, in_flight_max: usize) -> Self {
-        Self::start(framed, Waiting::InOrder(SequentialMatcher::new(in_flight_max)))
+        Self::start(framed, Waiting::in_order(in_flight_max), None, None)
     }
 
     /// For protocols whose payload carries a request id, and whose replies come in any order.
@@ -120,13 +131,8 @@ where
         write_id: impl FnMut(RequestId, &[u8], &mut Vec<u8>) + 'static,
         read_id: impl for<'a> FnMut(&'a [u8]) -> Option<(RequestId, &'a [u8])> + 'static,
     ) -> Self {
-        let waiting = Waiting::ById {
-            matcher: IdMatcher::with_u32_ids(in_flight_max),
-            write_id: Box::new(write_id),
-            read_id: Box::new(read_id),
-            payload: Vec::new(),
-        };
-        Self::start(framed, waiting)
+        let waiting = Waiting::by_id(in_flight_max);
+        Self::start(framed, waiting, Some(Box::new(write_id)), Some(Box::new(read_id)))
     }
 
     /// Sends a request and waits for its reply, but not longer than `timeout`, counted from now.
@@ -147,13 +153,12 @@ where
             room.map_err(|_| no_reply(timeout))?;
         }
         let (reply_to, reply) = oneshot::channel();
-        let id = self.shared.state.borrow_mut().begin(request, begun, timeout, reply_to)?;
-        let _give_up = GiveUp { shared: &self.shared, id };
+        let _given_up_when_dropped = self.shared.begin(request, begun, timeout, reply_to)?;
         match reply.await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(Unanswered::TimedOut)) => Err(no_reply(timeout)),
             Ok(Err(Unanswered::Failed(failure))) => Err(failure.to_error()),
-            Err(_) => unreachable!("the matcher gives every request an end"),
+            Err(_lost) => Err(Failure::driver_ended().to_error()),
         }
     }
 
@@ -167,17 +172,29 @@ where
         self.shared.state.borrow().link.is_err()
     }
 
-    fn start(framed: Framed<C>, waiting: Waiting) -> Self {
+    fn start(
+        framed: Framed<C>,
+        waiting: Waiting,
+        write_id: Option<waiting::WriteId>,
+        read_id: Option<ReadId>,
+    ) -> Self {
+        let (frames, encoder) = framed.into_halves();
+        // Replies are taken in whatever becomes of the requests: the peer may wait for just that.
+        frames.connection().set_paced(false);
         let state = State {
-            link: Ok(framed),
+            link: Ok(Peer::of_link(Rc::clone(frames.connection().link()))),
             waiting,
             origin: runtime::now(),
             armed: None,
             is_congested: false,
             driver: None,
         };
-        let shared = Rc::new(Shared { state: RefCell::new(state), changed: Notify::new() });
-        runtime::spawn_named("requester", drive(Rc::downgrade(&shared)));
+        let shared = Rc::new(Shared {
+            writing: Cell::new(Some(Writing::new(encoder, write_id))),
+            state: RefCell::new(state),
+            changed: Notify::new(),
+        });
+        runtime::spawn_named("requester", Driver::new(Rc::downgrade(&shared), frames, read_id));
         Self { shared }
     }
 }
@@ -198,54 +215,6 @@ impl<C> fmt::Debug for Requester<C> {
     }
 }
 
-/// Reads replies and watches deadlines until the connection or the last requester is gone.
-async fn drive<C>(shared: Weak<Shared<C>>)
-where
-    C: Codec,
-    for<'a> C::Item<'a>: Payload,
-{
-    let _fail_rest = DriverEnds(shared.clone());
-    let mut timer = runtime::sleep(Duration::ZERO);
-    poll_fn(|cx| match shared.upgrade() {
-        Some(shared) => shared.poll_drive(cx, &mut timer),
-        None => Poll::Ready(()),
-    })
-    .await;
-}
-
-/// Fails what still waits when the driver ends by a panic of the codec's or of `read_id`.
-struct DriverEnds<C>(Weak<Shared<C>>);
-
-impl<C> Drop for DriverEnds<C> {
-    fn drop(&mut self) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.state.borrow_mut().fail(Failure::driver_ended());
-            shared.changed.notify_waiters();
-        }
-    }
-}
-
-impl<C> Shared<C>
-where
-    C: Codec,
-    for<'a> C::Item<'a>: Payload,
-{
-    fn poll_drive(&self, cx: &mut Context<'_>, timer: &mut Sleep) -> Poll<()> {
-        let mut state = self.state.borrow_mut();
-        let ended = state.poll_replies(cx);
-        if ended.is_pending() {
-            state.poll_deadlines(cx, timer);
-            state.driver = Some(cx.waker().clone());
-        }
-        let has_changed = state.poll_room(cx).is_ready() || ended.is_ready();
-        drop(state);
-        if has_changed {
-            self.changed.notify_waiters();
-        }
-        ended
-    }
-}
-
 impl<C> Shared<C> {
     fn is_congested(&self) -> bool {
         self.state.borrow().is_congested
@@ -256,157 +225,113 @@ impl<C> Shared<C> {
             self.changed.notified().await;
         }
     }
+
+    /// Notes who waits for the reply to a request that is about to be sent.
+    fn note(&self, begun: Instant, timeout: Duration, reply_to: ReplyTo) -> Result<Noted<'_, C>> {
+        let mut state = self.state.borrow_mut();
+        if let Err(failure) = &state.link {
+            return Err(failure.to_error());
+        }
+        let now = begun.saturating_duration_since(state.origin);
+        let id = state.waiting.begin(now, timeout, reply_to)?;
+        Ok(Noted { shared: self, id })
+    }
+
+    /// Queues a request that was noted.
+    fn send(&self, encoded: Scratch) {
+        let peer = match &self.state.borrow().link {
+            Ok(peer) => Peer::of_link(Rc::clone(peer.link())),
+            // It has failed meanwhile, and all requests with it.
+            Err(_) => return,
+        };
+        let pressure = encoded.queue_on(&peer).pressure();
+        let mut state = self.state.borrow_mut();
+        state.is_congested = pressure == Pressure::High;
+        let is_first_due =
+            state.armed.is_none_or(|armed| state.waiting.next_deadline() < Some(armed));
+        let driver = state.driver.as_ref().filter(|_| is_first_due || pressure != Pressure::Low);
+        let driver = driver.cloned();
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Ends all requests and lets the connection go. It fails once.
+    fn fail(&self, failure: &Failure) {
+        let mut state = self.state.borrow_mut();
+        if state.link.is_err() {
+            return;
+        }
+        let link = std::mem::replace(&mut state.link, Err(failure.clone()));
+        let waiting = state.waiting.fail_all();
+        state.is_congested = false;
+        drop(state);
+        for reply_to in waiting {
+            answer(reply_to, Err(Unanswered::Failed(failure.clone())));
+        }
+        self.changed.notify_waiters();
+        drop(link);
+    }
+}
+
+impl<C: Codec> Shared<C> {
+    fn begin(
+        &self,
+        request: &[u8],
+        begun: Instant,
+        timeout: Duration,
+        reply_to: ReplyTo,
+    ) -> Result<Noted<'_, C>> {
+        let mut writing = Writing::lend(&self.writing)?;
+        let (noted, encoded) = match writing.has_ids() {
+            true => {
+                let noted = self.note(begun, timeout, reply_to)?;
+                let encoded = writing.encode_with_id(noted.id, request)?;
+                (noted, encoded)
+            }
+            // First what can fail: a place in the order cannot be given back.
+            false => {
+                let encoded = writing.encode(request)?;
+                (self.note(begun, timeout, reply_to)?, encoded)
+            }
+        };
+        drop(writing);
+        self.send(encoded);
+        Ok(noted)
+    }
 }
 
 impl<C> Drop for Shared<C> {
-    /// The driver holds no strong reference; it has to be told that it is over.
+    /// Nobody can ask any more: this was all. The driver holds no strong reference; it has to be told.
     fn drop(&mut self) {
-        if let Some(driver) = self.state.get_mut().driver.take() {
+        let state = self.state.get_mut();
+        if let Ok(peer) = &state.link {
+            peer.shutdown();
+        }
+        if let Some(driver) = state.driver.take() {
             driver.wake();
         }
     }
 }
 
-impl<C> State<C> {
-    /// Ends all requests and closes the connection. A connection fails once.
-    fn fail(&mut self, failure: Failure) {
-        if self.link.is_ok() {
-            self.waiting.fail_all(&failure);
-            self.link = Err(failure);
-            self.is_congested = false;
-        }
-    }
-}
-
-impl<C: Codec> State<C> {
-    fn begin(
-        &mut self,
-        request: &[u8],
-        begun: Instant,
-        timeout: Duration,
-        reply_to: waiting::ReplyTo,
-    ) -> Result<RequestId> {
-        let framed = self.link.as_mut().map_err(|failure| failure.to_error())?;
-        let now = begun.saturating_duration_since(self.origin);
-        let (id, encoded) = self.waiting.begin(framed, request, now, timeout, reply_to)?;
-        let pressure = encoded.queue_on(framed.connection()).pressure();
-        self.is_congested = pressure == Pressure::High;
-        let is_first_due =
-            self.armed.is_none_or(|armed| self.waiting.next_deadline() < Some(armed));
-        if (is_first_due || pressure != Pressure::Low)
-            && let Some(driver) = &self.driver
-        {
-            driver.wake_by_ref();
-        }
-        Ok(id)
-    }
-}
-
-impl<C> State<C>
-where
-    C: Codec,
-    for<'a> C::Item<'a>: Payload,
-{
-    /// Takes what has been received; ready when the connection has ended.
-    fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Ok(framed) = &mut self.link else {
-            return Poll::Ready(());
-        };
-        let waiting = &mut self.waiting;
-        let failure = loop {
-            let received = framed.poll_frames(cx, |frame, _| {
-                waiting.complete(frame.payload()).map(ControlFlow::Continue)
-            });
-            match ready!(received) {
-                Ok(Some(_)) => {}
-                Ok(None) => break Failure::closed_by_peer(),
-                Err(error) => break Failure::of(&error),
-            }
-        };
-        self.fail(failure);
-        Poll::Ready(())
-    }
-
-    /// Ends requests that are due and sets the timer for the next. A timer that is set too early,
-    /// because its request was answered, is left alone: it fires once a timeout, not once a reply.
-    fn poll_deadlines(&mut self, cx: &mut Context<'_>, timer: &mut Sleep) {
-        self.waiting.expire(runtime::now().saturating_duration_since(self.origin));
-        while let Some(deadline) = self.waiting.next_deadline() {
-            if self.armed.is_none_or(|armed| deadline < armed) {
-                let Some(at) = self.origin.checked_add(deadline) else {
-                    return;
-                };
-                timer.reset(at);
-                self.armed = Some(deadline);
-            }
-            if Pin::new(&mut *timer).poll(cx).is_pending() {
-                return;
-            }
-            self.waiting.expire(self.armed.take().unwrap_or(deadline));
-        }
-    }
-
-    /// Ready when the send queue, having been full, has room again.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.link {
-            Ok(framed) if self.is_congested => {
-                let drained = ready!(framed.connection().poll_drained(cx));
-                self.is_congested = false;
-                if let Err(error) = drained {
-                    self.fail(Failure::of(&error));
-                }
-                Poll::Ready(())
-            }
-            _ => Poll::Pending,
-        }
-    }
-}
-
-/// Takes a request back whose caller does not wait any more.
-struct GiveUp<'a, C> {
+/// A request that waits for its reply, and is taken back when its caller does not wait any more.
+struct Noted<'a, C> {
     shared: &'a Shared<C>,
     id: RequestId,
 }
 
-impl<C> Drop for GiveUp<'_, C> {
+impl<C> Drop for Noted<'_, C> {
     fn drop(&mut self) {
-        self.shared.state.borrow_mut().waiting.cancel(self.id);
+        let reply_to = self.shared.state.borrow_mut().waiting.cancel(self.id);
+        drop(reply_to);
     }
 }
 
-/// Why a connection ended, to be told to many.
-#[derive(Clone, Debug)]
-struct Failure {
-    kind: Kind,
-    text: Rc<str>,
-}
-
-impl Failure {
-    fn closed_by_peer() -> Self {
-        let text = "peer closed the connection: connect again to send further requests";
-        Self { kind: Kind::Closed, text: text.into() }
-    }
-
-    fn driver_ended() -> Self {
-        let text = "the task that reads the replies has ended: see the log for its panic";
-        Self { kind: Kind::Other, text: text.into() }
-    }
-
-    fn of(error: &Error) -> Self {
-        let kind = match () {
-            () if error.is_closed() => Kind::Closed,
-            () if error.is_timeout() => Kind::Timeout,
-            () if error.is_limit() => Kind::Limit,
-            () if error.is_protocol() => Kind::Protocol,
-            () if error.is_tls() => Kind::Tls,
-            () => Kind::Other,
-        };
-        Self { kind, text: format!("the connection has failed: {error}").into() }
-    }
-
-    fn to_error(&self) -> Error {
-        Error::new(self.kind, &*self.text)
-    }
+/// Gives a caller its answer. Its waker may be the program's own; a panic of it is not the others'.
+fn answer(reply_to: ReplyTo, reply: std::result::Result<Bytes, Unanswered>) {
+    // Refused only by a caller who has gone.
+    let _logged = contain("a waker", || drop(reply_to.send(reply)));
 }
 
 fn no_reply(timeout: Duration) -> Error {

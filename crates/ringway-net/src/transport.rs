@@ -76,6 +76,14 @@ impl Transport {
         }
     }
 
+    /// Why nothing can be sent any more, if it is not our own doing.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        match self {
+            Self::Plain(stream) => stream.failure(),
+            Self::Tls(tls) => tls.failure(),
+        }
+    }
+
     pub(crate) fn shutdown(&self) {
         match self {
             Self::Plain(stream) => stream.shutdown(),

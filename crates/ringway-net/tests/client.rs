@@ -225,6 +225,7 @@ async fn tls_server(listener: Listener, tls: ServerTls) -> Result {
     while let Some(view) = stream.recv().await? {
         stream.send(view);
     }
+    stream.shutdown();
     drop(stream);
     let stream = listener.accept().await?.into_stream(&Rc::default())?;
     assert!(TlsStream::accept(stream, &tls).await.expect_err("refused").is_tls());

@@ -1,12 +1,17 @@
 //! Frames over real sockets.
 
 mod peer;
+mod server_support;
 
+use std::io::Read;
 use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peer::{read_all, read_lines, with_peer, write};
-use ringway_net::{Error, Framed};
+use ringway_net::{Backend, Connection, Error, Framed, ServerHandle};
 use ringway_wire::{LengthField, Line};
+use server_support::{connect, end, eventually, server};
 
 const LINE: Line = Line::new(1024);
 
@@ -165,4 +170,78 @@ fn bytes_against_the_codec_are_the_peers_fault_and_the_error_stays() {
         },
     );
     assert!(errors.iter().all(Error::is_protocol), "{errors:?}");
+}
+
+/// How a server answers the frames of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Loop {
+    AllOfAReceive,
+    OneByOne,
+}
+
+const ANSWER: usize = 256 * 1024;
+
+/// A server that answers every line with `ANSWER` bytes, and counts the lines.
+fn start_answering(by: Loop, handled: &Arc<AtomicUsize>) -> ServerHandle {
+    let handled = Arc::clone(handled);
+    let server = server(Backend::Uring).threads(1);
+    let handler = async move |connection: Connection| {
+        let answer = vec![b'x'; ANSWER - 1];
+        let mut lines = Framed::new(connection, Line::new(ANSWER));
+        match by {
+            Loop::AllOfAReceive => {
+                let each = lines.for_each_frame(|_, out| {
+                    handled.fetch_add(1, Ordering::Relaxed);
+                    out.send(&answer)
+                });
+                each.await
+            }
+            Loop::OneByOne => {
+                while lines.next_owned().await?.is_some() {
+                    handled.fetch_add(1, Ordering::Relaxed);
+                    lines.send(&answer)?;
+                }
+                Ok(())
+            }
+        }
+    };
+    server.start(handler).expect("the server starts")
+}
+
+#[test]
+fn a_client_that_asks_much_at_once_and_reads_gets_all() {
+    // Far more than a send queue may hold.
+    const ASKED: usize = 200;
+    for by in [Loop::AllOfAReceive, Loop::OneByOne] {
+        let handled = Arc::default();
+        let handle = start_answering(by, &handled);
+        let mut client = connect(&handle);
+        write(&client, "?\n".repeat(ASKED));
+        let mut answer = vec![0; ANSWER];
+        for number in 0..ASKED {
+            client.read_exact(&mut answer).unwrap_or_else(|error| panic!("{number}: {error}"));
+            assert_eq!((answer[0], answer[ANSWER - 1]), (b'x', b'\n'), "answer {number}");
+        }
+        drop(client);
+        end(&handle);
+        assert_eq!(handled.load(Ordering::Relaxed), ASKED, "{by:?}");
+    }
+}
+
+#[test]
+fn a_client_that_goes_without_reading_costs_no_answers_for_nobody() {
+    const ASKED: usize = 20_000;
+    for by in [Loop::AllOfAReceive, Loop::OneByOne] {
+        let handled = Arc::default();
+        let handle = start_answering(by, &handled);
+        let client = connect(&handle);
+        write(&client, "?\n".repeat(ASKED));
+        eventually("it is being answered", || handled.load(Ordering::Relaxed) > 0);
+        // With answers that it has not read: that resets the connection.
+        drop(client);
+        eventually("the server has seen it", || handle.stats().open == 0);
+        end(&handle);
+        let handled = handled.load(Ordering::Relaxed);
+        assert!(handled < ASKED / 10, "{by:?}: {handled} answers");
+    }
 }

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use ringway_net::{Backend, Connection, Delivery, Group, ServerHandle, SlowReader};
+use ringway_net::{Backend, Client, Connection, Delivery, Group, ServerHandle, SlowReader};
 use server_support::{BACKENDS, LIMIT, connect, end, eventually, server};
 
 /// Members that receive nothing but the group's messages, and their name as an item.
@@ -149,4 +149,104 @@ fn messages_for_a_slow_member_are_dropped_whole_and_it_stays() {
         assert_eq!(total.queued + total.dropped, 2 * 4_096, "{total:?}");
         assert_eq!(received, total.queued - 4_096, "all that was queued arrives, and no half");
     }
+}
+
+#[test]
+fn a_drop_lasts_until_the_queue_is_at_the_low_water_mark() {
+    const HIGH_WATER: usize = 256 * 1024;
+    let group = Group::new();
+    let (tell, told) = mpsc::channel();
+    let room = group.clone();
+    let handler = async move |mut conn: Connection| {
+        conn.recv().await?;
+        let _member = room.join(&conn);
+        conn.write(&vec![1; HIGH_WATER]);
+        let above = room.send("dropped").await;
+        // Below the mark, but not at the low one since.
+        conn.set_send_marks(2 * HIGH_WATER, HIGH_WATER / 4);
+        let below = room.send("dropped, too").await;
+        conn.send("mine").await?;
+        std::future::poll_fn(|cx| conn.poll_drained(cx)).await?;
+        tell.send((above, below, room.send("queued").await)).expect("the test waits");
+        Ok(())
+    };
+    let server = server(BACKENDS[0]).slow_reader(SlowReader::Drop).high_water(HIGH_WATER);
+    let handle = server.low_water(HIGH_WATER / 4).start(handler).expect("the server starts");
+    let mut client = connect(&handle);
+    client.write_all(b"?").expect("written");
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).expect("a clean end");
+    assert!(received.ends_with(b"minequeued") && received.len() == HIGH_WATER + 10);
+    let (above, below, after) = told.recv_timeout(LIMIT).expect("the handler has ended");
+    assert_eq!([above.dropped, below.dropped, after.queued], [1, 1, 1], "{below:?}");
+    end(&handle);
+}
+
+#[test]
+fn members_that_are_gone_are_counted() {
+    let group = Group::new();
+    let handle = start_members(&group, BACKENDS[0], SlowReader::Pause, 1 << 20);
+    let _client = join(&handle, 0);
+    let of_client = group.clone();
+    let address = handle.addresses()[0].clone();
+    let kept = ringway_runtime::block_on(async move {
+        // Of two memberships here, one outlives its connection, and both their core.
+        let gone = Client::connect(&address).await?;
+        let there = Client::connect(&address).await?;
+        let kept = (of_client.join(&gone), of_client.join(&there));
+        drop(gone);
+        let delivery = of_client.send("x").await;
+        assert_eq!((delivery.queued, delivery.closed), (2, 1), "{delivery:?}");
+        Ok::<_, ringway_net::Error>(kept)
+    });
+    let kept = kept.expect("a core").expect("connected");
+    let delivery = group.send("y").wait();
+    assert_eq!((delivery.queued, delivery.closed), (1, 2), "{delivery:?}");
+    drop(kept);
+    assert_eq!(group.send("z").wait().closed, 0);
+    end(&handle);
+}
+
+#[test]
+fn members_of_a_threads_second_core_are_reached() {
+    let group = Group::new();
+    let handle = start_members(&Group::new(), BACKENDS[0], SlowReader::Pause, 1 << 20);
+    let run = |group: Group, sends: bool| {
+        let address = handle.addresses()[0].clone();
+        let outcome = ringway_runtime::block_on(async move {
+            let connection = Client::connect(&address).await?;
+            let member = group.join(&connection);
+            if sends {
+                let elsewhere = std::thread::spawn({
+                    let group = group.clone();
+                    move || group.send("from another thread").wait()
+                });
+                let sent = ringway_runtime::spawn_blocking(|| elsewhere.join()).expect("room");
+                let from_elsewhere = sent.await.expect("no panic").expect("no panic");
+                assert_eq!((from_elsewhere.queued, from_elsewhere.closed), (1, 1));
+                let from_here = group.send("from here").await;
+                assert_eq!((from_here.queued, from_here.closed), (1, 1));
+            }
+            Ok::<_, ringway_net::Error>(member)
+        });
+        outcome.expect("a core").expect("connected")
+    };
+    let first = run(group.clone(), false);
+    let second = run(group.clone(), true);
+    drop(first);
+    assert_eq!(group.send("nobody").wait().closed, 1, "the second core has ended, too");
+    drop(second);
+    assert_eq!(group.send("nobody").wait(), Delivery::default());
+    end(&handle);
+}
+
+#[test]
+fn a_predicate_that_panics_on_another_core_is_told() {
+    let group = Group::new();
+    let handle = start_members(&group, BACKENDS[0], SlowReader::Pause, 1 << 20);
+    let _clients = [0, 1].map(|name| join(&handle, name));
+    let delivery = group.send_if("x", |_| panic!("a bug of the program")).wait();
+    assert!(delivery.queued == 0 && delivery.cores_missed >= 1, "{delivery:?}");
+    assert_eq!(group.send("unharmed").wait().queued, 2);
+    end(&handle);
 }

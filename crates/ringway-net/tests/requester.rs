@@ -1,16 +1,22 @@
 //! Requests and replies over real sockets.
 
 mod peer;
+mod server_support;
 
+use std::cell::{Cell, RefCell};
 use std::net::TcpStream;
 use std::pin::pin;
-use std::sync::mpsc;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use peer::{LIMIT, read_all, read_lines, with_peer, write};
-use ringway_net::{Connection, Framed, Requester};
-use ringway_runtime::{spawn, timeout};
-use ringway_wire::Line;
+use ringway_net::{Backend, Client, Connection, Framed, Requester};
+use ringway_runtime::{block_on, spawn, timeout};
+use ringway_wire::{LengthField, Line};
+use server_support::{echo, end, server};
 
 const LINE: Line = Line::new(1024);
 
@@ -257,6 +263,141 @@ fn requests_wait_while_the_peer_does_not_read() {
             assert_eq!(reply, LENGTH.to_string());
         }
     });
+}
+
+thread_local! {
+    /// The requester that code of the program uses wherever it is called.
+    static USED: RefCell<Option<Requester<Line>>> = const { RefCell::new(None) };
+}
+
+/// How often it could be used.
+static USES: AtomicUsize = AtomicUsize::new(0);
+
+fn use_requester() {
+    USED.with_borrow(|used| {
+        if let Some(requester) = used {
+            let _shown = (requester.in_flight(), requester.is_closed(), format!("{requester:?}"));
+            USES.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// An item of the session.
+struct UsesWhenDropped;
+
+impl Drop for UsesWhenDropped {
+    fn drop(&mut self) {
+        use_requester();
+    }
+}
+
+/// A waker that panics, too.
+struct UsesWhenWoken;
+
+impl Wake for UsesWhenWoken {
+    fn wake(self: Arc<Self>) {
+        use_requester();
+        panic!("a bug in a waker");
+    }
+}
+
+#[test]
+fn code_of_the_program_may_use_the_requester_wherever_it_is_called() {
+    let answer = |socket: TcpStream| {
+        for line in read_lines(&socket, 2) {
+            write(&socket, format!("{line}\n"));
+        }
+    };
+    with_peer(answer, async |connection| {
+        connection.session().insert(UsesWhenDropped);
+        let requester = Requester::by_id(
+            Framed::new(connection, LINE),
+            8,
+            |id, request, payload| {
+                use_requester();
+                payload.extend_from_slice(format!("{id} ").as_bytes());
+                payload.extend_from_slice(request);
+            },
+            |payload| {
+                use_requester();
+                let text = std::str::from_utf8(payload).ok()?;
+                let id: u32 = text.split(' ').next()?.parse().ok()?;
+                Some((id.into(), payload))
+            },
+        );
+        USED.set(Some(requester.clone()));
+        // Its waker is the program's own, and panics; the other request is answered all the same.
+        let mut woken = pin!(requester.request(b"a", LIMIT));
+        let waker = Arc::new(UsesWhenWoken).into();
+        assert!(woken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(requester.request(b"b", LIMIT).await.expect("a reply"), "2 b");
+        assert_eq!(woken.await.expect("a reply"), "1 a");
+        // The peer closes after two lines: the connection goes, and its items with it.
+        let error = requester.request(b"c", LIMIT).await.expect_err("closed");
+        assert!(error.is_closed(), "{error:?}");
+        ringway_runtime::yield_now().await;
+        drop(USED.take());
+    });
+    // The third request was written only if the end had not been seen before.
+    let uses = USES.load(Ordering::Relaxed);
+    assert!(uses >= 2 + 2 + 1 + 1, "{uses}: written, read, woken, dropped");
+}
+
+#[test]
+fn a_request_within_a_request_is_refused() {
+    with_peer(
+        |socket| {
+            let line = read_lines(&socket, 1).remove(0);
+            write(&socket, format!("{line}\n"));
+            read_all(&socket)
+        },
+        async |connection| {
+            let within: Rc<RefCell<Option<Requester<Line>>>> = Rc::default();
+            let (of_writer, refused) = (Rc::clone(&within), Rc::new(Cell::new(false)));
+            let tell = Rc::clone(&refused);
+            let requester = Requester::by_id(
+                Framed::new(connection, LINE),
+                8,
+                move |id, request, payload| {
+                    if let Some(requester) = of_writer.take() {
+                        let mut cx = Context::from_waker(Waker::noop());
+                        let polled = pin!(requester.request(b"?", LIMIT)).poll(&mut cx);
+                        tell.set(matches!(polled, Poll::Ready(Err(_))));
+                    }
+                    payload.extend_from_slice(format!("{id} ").as_bytes());
+                    payload.extend_from_slice(request);
+                },
+                |payload| Some((1u32.into(), payload)),
+            );
+            within.replace(Some(requester.clone()));
+            assert_eq!(requester.request(b"!", LIMIT).await.expect("a reply"), "1 !");
+            assert!(refused.get());
+            assert_eq!(requester.in_flight(), 0);
+        },
+    );
+}
+
+#[test]
+fn large_requests_and_replies_do_not_wait_for_each_other() {
+    const LENGTH: usize = 256 * 1024;
+    const COUNT: usize = 128;
+    let handle = server(Backend::Uring).threads(1).start(echo).expect("the server starts");
+    let address = handle.addresses()[0].clone();
+    let ended = block_on(timeout(LIMIT, async move {
+        let connection = Client::connect(&address).await?;
+        let framed = Framed::new(connection, LengthField::u32_be());
+        let requester = Requester::in_order(framed, COUNT);
+        let tasks = [(); COUNT].map(|()| {
+            let requester = requester.clone();
+            spawn(async move { requester.request(&[7; LENGTH], LIMIT).await })
+        });
+        for task in tasks {
+            assert_eq!(task.await??.len(), LENGTH);
+        }
+        Ok::<_, ringway_net::Error>(())
+    }));
+    ended.expect("a core").expect("in time").expect("replies to all");
+    end(&handle);
 }
 
 /// The lengths of long lines.

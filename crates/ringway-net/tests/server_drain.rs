@@ -3,11 +3,10 @@
 mod server_support;
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use ringway_net::{Backend, Connection, ConnectionId, Error, Handler, Peer, Server, View};
+use ringway_net::{Connection, ConnectionId, Error, Handler, Peer, View};
 use ringway_runtime::sleep;
 use server_support::{
     BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server,
@@ -211,40 +210,4 @@ fn handlers_serve_without_a_task() {
         good.read_to_string(&mut text).expect("an end in order");
         assert_eq!((&*text, told.recv_timeout(LIMIT)), (" bye", Ok((8, false))));
     }
-}
-
-/// Not a test of its own: what the next one runs as a process, so that it can be signalled.
-#[test]
-fn served_until_a_signal() {
-    let Ok(port_wanted) = std::env::var("RINGWAY_TEST_SERVE") else { return };
-    let server = Server::bind(&*port_wanted).expect("a free port").threads(1);
-    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
-    server.backend(Backend::Epoll).serve(echo).expect("an end in order");
-    println!("ended");
-}
-
-#[test]
-fn sigterm_drains() {
-    let program = std::env::current_exe().expect("this program");
-    let mut child = Command::new(program)
-        .args(["--exact", "served_until_a_signal", "--nocapture"])
-        .env("RINGWAY_TEST_SERVE", "tcp://127.0.0.1:0")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a process");
-    let mut lines =
-        std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("piped")));
-    let address = loop {
-        let line = lines.next().expect("it listens").expect("text");
-        if let Some((_, address)) = line.split_once("listening on tcp://") {
-            break address.to_owned();
-        }
-    };
-    let client = server_support::connect_to(address.parse().expect("an address"));
-    round_trip(&client, b"served");
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signalled");
-    assert!(is_closed(&client));
-    assert!(lines.any(|line| line.expect("text").contains("ended")), "it drained");
-    assert!(child.wait().expect("it ends").success());
 }

@@ -219,17 +219,24 @@ fn a_half_closed_connection_still_carries_the_other_direction() {
 }
 
 #[test]
-fn a_drop_is_a_clean_end_and_an_abort_is_not() {
+fn a_clean_end_is_said_and_never_implied() {
     run(async {
         let trust = Trust::new();
-        let (server, client) = trust.pair().await;
-        let server = server?;
-        server.write(b"last words");
-        drop(server);
-        let client = client?;
-        assert_eq!(receive_exactly(&client, 10).await?, b"last words");
-        assert!(client.recv().await?.is_none());
-
+        for is_said in [true, false] {
+            let (server, client) = trust.pair().await;
+            let server = server?;
+            server.write(b"last words");
+            if is_said {
+                server.shutdown();
+            }
+            drop(server);
+            let client = client?;
+            assert_eq!(receive_exactly(&client, 10).await?, b"last words");
+            match client.recv().await {
+                Ok(more) => assert!(is_said && more.is_none()),
+                Err(error) => assert!(!is_said && error.kind() == io::ErrorKind::UnexpectedEof),
+            }
+        }
         let (server, client) = trust.pair().await;
         let server = server?;
         server.abort();

@@ -207,10 +207,17 @@ pub(crate) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(3);
 /// Calls that wait on all connections of a server, unless the user says otherwise: each holds a task
 /// and its request, together about a gigabyte at 10 KiB each.
 pub(crate) const IN_FLIGHT_MAX: usize = 100_000;
-/// Received bytes that each core keeps for handlers that have not read them, unless the user says
-/// otherwise: the windows of 256 streams whose readers stand still, and little beside the memory of
+/// Received bytes, and memory for what is not whole, that each core keeps for handlers that have not
+/// read them, unless the user says otherwise: the windows of 256 streams whose readers stand still, and little beside the memory of
 /// servers that have so many.
 pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of answers that each core keeps for clients that have not taken them, for each byte of those
+/// above: a gigabyte, or 256 answers of the largest size that clients take by default. There were no
+/// such answers if handlers had not been let run, so they are given more room.
+pub(crate) const UNSENT_TO_UNREAD: usize = 4;
+/// The part of either that is made free when there is more: all connections are looked at for that, so
+/// it is not to be needed for each message.
+pub(crate) const RELIEF_SHARE: usize = 8;
 /// How long clients are asked for less at least: they are told twice in this time, and bear four
 /// times a second.
 pub(crate) const TIGHT_AT_LEAST: Duration = Duration::from_secs(1);

@@ -168,7 +168,7 @@ fn named_request(name: &str, message: &[u8]) -> Vec<u8> {
 fn floods_end_their_connection() {
     let pings = frame(0x02, 0, 0, 7, &[]);
     let settings = frame(0x01, 0, 0, 0, &[]);
-    let resets = resets(20_000);
+    let resets = resets(80_000);
     check(|handle, address| {
         for (count, flood) in [pings, settings].into_iter().enumerate() {
             closed_after(address, &[greeting(), flood.repeat(50_000)].concat());

@@ -150,3 +150,25 @@ fn what_nobody_will_read_is_not_kept() {
     assert_eq!((handle.stats().exhausted, handle.stats().in_flight), (0, 20));
     end_now(handle, caller);
 }
+
+#[test]
+fn answers_that_a_client_does_not_take_stay_within_their_bound() {
+    // Four times as much may be kept of answers.
+    let handle = serve(4 * MIB);
+    let mut caller = Caller::connect(socket_addr(&handle));
+    caller.call("memory.Depot/Say", b"the settings have come").ok();
+    // The least credit, and nothing is read meanwhile.
+    let word = vec![7; 900_000];
+    let calls: Vec<_> = (0..40).map(|_| caller.open("memory.Depot/Say", &word)).collect();
+    eventually("half of them are ended", || handle.stats().exhausted >= 20);
+    let mut good = Caller::connect(socket_addr(&handle));
+    good.call("memory.Depot/Say", b"nobody else is hurt").ok();
+    let answers: Vec<_> = calls.iter().map(|&call| caller.answer(call)).collect();
+    let served = answers.iter().filter(|answer| answer.code == Code::Ok).count();
+    assert!((10..=20).contains(&served), "{served} answers came");
+    for answer in answers {
+        let is_ended = answer.code == Code::ResourceExhausted;
+        assert!(is_ended || answer.ok().len() == 900_000);
+    }
+    end_now(handle, caller);
+}

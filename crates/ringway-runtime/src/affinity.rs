@@ -64,8 +64,9 @@ impl CoreSet {
         Ok(CoreSet::from_iter(cores))
     }
 
-    /// The cores that the calling thread may run on: those of the process (`taskset`, container
-    /// limits) unless the thread was pinned already.
+    /// The cores that the calling thread may run on: those of the process (`taskset`, the CPU set of
+    /// its container) unless the thread was pinned already. A CPU quota takes no core away; how many
+    /// cores a runtime starts by default honours it.
     ///
     /// # Errors
     ///

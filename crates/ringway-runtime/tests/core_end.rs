@@ -92,45 +92,62 @@ fn spawn_to_the_end(core: &CoreHandle) -> Vec<RemoteHandle<()>> {
 
 const SPAWNERS: usize = 3;
 
-/// Threads that spawn on the core to its end, and wait for every answer then; told when they have
-/// begun.
-fn spawners(core: &CoreHandle, begun: &mpsc::Sender<()>) -> Vec<thread::JoinHandle<usize>> {
-    let spawner = |_| {
-        let (core, begun) = (core.clone(), begun.clone());
-        thread::spawn(move || {
-            begun.send(()).expect("the test listens");
-            let handles = spawn_to_the_end(&core);
-            handles.into_iter().map(RemoteHandle::wait).count()
-        })
-    };
-    (0..SPAWNERS).map(spawner).collect()
+/// Threads that spawn on a core to its end, and wait for every answer then.
+struct Spawners {
+    begun: mpsc::Receiver<()>,
+    answered: mpsc::Receiver<usize>,
 }
+
+impl Spawners {
+    fn start(core: &CoreHandle) -> Self {
+        let (begin, begun) = mpsc::channel();
+        let (answer, answered) = mpsc::channel();
+        for _ in 0..SPAWNERS {
+            let (core, begin, answer) = (core.clone(), begin.clone(), answer.clone());
+            thread::spawn(move || {
+                begin.send(()).expect("the test listens");
+                let handles = spawn_to_the_end(&core);
+                answer.send(handles.into_iter().map(RemoteHandle::wait).count())
+            });
+        }
+        Self { begun, answered }
+    }
+
+    fn wait_until_begun(&self) {
+        assert_eq!(self.begun.iter().take(SPAWNERS).count(), SPAWNERS);
+    }
+
+    fn wait_for_every_answer(&self) {
+        for _ in 0..SPAWNERS {
+            self.answered.recv_timeout(ANSWER_TIME_MAX).expect("every handle is answered");
+        }
+    }
+}
+
+/// A test that waits that long for an answer has failed.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
 fn a_runtime_that_ends_among_spawns_answers_each(backend: Backend) {
     for _ in 0..10 {
         let runtime = start(backend, 1);
-        let (begun, has_begun) = mpsc::channel();
-        let spawners = spawners(&runtime.cores()[0], &begun);
-        (0..SPAWNERS).for_each(|_| has_begun.recv().expect("they begin"));
+        let spawners = Spawners::start(&runtime.cores()[0]);
+        spawners.wait_until_begun();
         runtime.shutdown().expect("no core failed");
-        for spawner in spawners {
-            spawner.join().expect("every handle was answered");
-        }
+        spawners.wait_for_every_answer();
     }
 }
 
 fn a_main_task_that_ends_among_spawns_answers_each(backend: Backend) {
     for _ in 0..10 {
         let spawners = block_on(backend, async {
-            let (begun, has_begun) = mpsc::channel();
-            let spawners = spawners(&CoreHandle::current(), &begun);
-            let all = spawn_blocking(move || has_begun.iter().take(SPAWNERS).count());
-            all.expect("room").await.expect("no panic");
-            spawners
+            let spawners = Spawners::start(&CoreHandle::current());
+            let begun = spawn_blocking(move || {
+                spawners.wait_until_begun();
+                spawners
+            });
+            begun.expect("room").await.expect("no panic")
         });
-        for spawner in spawners.expect("no core failed") {
-            spawner.join().expect("every handle was answered");
-        }
+        spawners.expect("no core failed").wait_for_every_answer();
     }
 }
 

@@ -1,25 +1,24 @@
-//! Which of the waiting requests times out next.
+//! Which of those that wait times out next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use crate::RequestId;
 use crate::limits::STALE_DEADLINES;
 
-/// The deadlines of a matcher's requests, the earliest on top.
+/// Deadlines of a matcher's requests, or of a connection's streams, the earliest on top.
 ///
-/// A request that ends leaves its entry behind; [`settle`](Self::settle) removes it when it comes
+/// One that ends leaves its entry behind; [`settle`](Self::settle) removes it when it comes
 /// to the top or when too many have gathered. So every operation is O(log n) at most, averaged,
 /// and the steady state allocates nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Deadlines {
-    /// The top entry is that of a live request, except between a change and its `settle`.
-    heap: BinaryHeap<Reverse<(Duration, RequestId)>>,
+#[derive(Debug)]
+pub(crate) struct Deadlines<K> {
+    /// The top entry is that of a live one, except between a change and its `settle`.
+    heap: BinaryHeap<Reverse<(Duration, K)>>,
 }
 
-impl Deadlines {
-    pub(crate) fn arm(&mut self, deadline: Duration, id: RequestId) {
+impl<K: Ord + Copy> Deadlines<K> {
+    pub(crate) fn arm(&mut self, deadline: Duration, id: K) {
         self.heap.push(Reverse((deadline, id)));
     }
 
@@ -28,15 +27,15 @@ impl Deadlines {
     }
 
     /// Removes the earliest deadline if it is not after `now`. Needs a `settle` when it did.
-    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<RequestId> {
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<K> {
         if self.next()? > now {
             return None;
         }
         self.heap.pop().map(|Reverse((_, id))| id)
     }
 
-    /// To be called whenever a request ended; `live_len` counts the requests that did not.
-    pub(crate) fn settle(&mut self, live_len: usize, is_live: impl Fn(RequestId) -> bool) {
+    /// To be called whenever one ended; `live_len` counts those that did not.
+    pub(crate) fn settle(&mut self, live_len: usize, is_live: impl Fn(K) -> bool) {
         if self.heap.len() > 2 * live_len + STALE_DEADLINES {
             self.heap.retain(|Reverse((_, id))| is_live(*id));
         }
@@ -50,6 +49,12 @@ impl Deadlines {
 
     pub(crate) fn clear(&mut self) {
         self.heap.clear();
+    }
+}
+
+impl<K: Ord> Default for Deadlines<K> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new() }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct IdMatcher<T> {
     id_max: u64,
     /// Requests begun so far.
     begun: u64,
-    deadlines: Deadlines,
+    deadlines: Deadlines<RequestId>,
 }
 
 #[derive(Debug)]

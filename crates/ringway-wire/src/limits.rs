@@ -64,8 +64,8 @@ pub(crate) const NATIVE_STREAMS_DEFAULT: u32 = 128;
 /// Method numbers before SETTINGS, and those that a server always keeps: 8 bytes each.
 pub(crate) const NATIVE_METHODS_DEFAULT: u32 = 4096;
 
-/// Bytes of messages that are not whole which a connection may make us keep: 64 MiB, or one
-/// message where longer ones are taken. Each stream by itself may be within its bounds, and a
+/// Bytes of memory for messages that are not whole which a connection may make us keep: 64 MiB, or
+/// one message where longer ones are taken. Each stream by itself may be within its bounds, and a
 /// thousand of them still exhaust a server.
 pub(crate) const NATIVE_ASSEMBLY_MAX: usize = 64 << 20;
 
@@ -79,7 +79,7 @@ pub(crate) const NATIVE_PAYLOAD_MAX: u32 = 256 << 10;
 // The native protocol: what an endpoint of ours chooses.
 
 /// Streams that a peer may have open at a time unless told otherwise: 1,024 calls in flight keep
-/// any connection busy, and their table takes 20 KiB.
+/// any connection busy, and their table takes 32 KiB.
 pub(crate) const NATIVE_STREAMS: u32 = 1 << 10;
 
 /// Bytes that a stream may bring before CREDIT goes back, unless told otherwise: 1 MiB, so that
@@ -128,6 +128,11 @@ pub(crate) const NATIVE_PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// A cancelled call that stays unanswered so long keeps a slot busy for ever: 30 s.
 pub(crate) const NATIVE_RESET_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A request that does not become whole, and a reply that the client takes no more of, take up memory
+/// and a slot: 5 min without a byte. Where a hundred streams take turns on a line of 1 Mbit/s, each has
+/// its turn within one.
+pub(crate) const NATIVE_STALL_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Preface and SETTINGS are two frames that a peer sends at once: 3 s is three lost packets.
 pub(crate) const NATIVE_PREFACE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -139,6 +144,10 @@ pub(crate) const NATIVE_FRAME_LEAST: usize = 512;
 /// its header and a page of metadata.
 pub(crate) const NATIVE_SPARE_BYTES: usize = NATIVE_PAYLOAD_DEFAULT as usize + (4 << 10);
 
+/// Bytes of memory up to which a connection keeps what a frame came in, to use it again when the frame
+/// is read: 16 KiB, with which most messages cost no allocation, and an idle connection little.
+pub(crate) const NATIVE_REUSED_MAX: usize = 16 << 10;
+
 /// Shortest message, in bytes, that is put into such a buffer: half of it, so that a message which
 /// is kept holds at most twice its memory.
 pub(crate) const NATIVE_SPARE_LEN_MIN: usize = NATIVE_SPARE_BYTES / 2;
@@ -147,8 +156,9 @@ pub(crate) const NATIVE_SPARE_LEN_MIN: usize = NATIVE_SPARE_BYTES / 2;
 /// what one turn of a core gives back.
 pub(crate) const NATIVE_SPARES_MAX: usize = 15;
 
-/// Bytes reserved at most because a message of that length was *announced*.
-pub(crate) const NATIVE_MESSAGE_EAGER: usize = 64 << 10;
+/// Bytes reserved at least for a message that comes in fragments. Otherwise memory follows the bytes
+/// that came, by a factor of two at most: an announcement reserves nothing.
+pub(crate) const NATIVE_MESSAGE_LEAST: usize = 256;
 
 /// Longest message, in bytes, that is never cut, is written at once and goes before fragments: a
 /// page, which takes 3 µs at 10 Gbit/s.
@@ -173,6 +183,15 @@ pub(crate) const NATIVE_WRITTEN_MARK: usize = 64 << 10;
 /// wait: 64 KiB. It is told that there is room when half of them have gone.
 pub const UNSENT_MARK: usize = 64 << 10;
 
+/// Bytes of all streams of a connection that wait to be sent and above which each writer should wait
+/// as soon as anything of its own stream waits: 4 MiB are sixty-four streams with as much as above,
+/// and a peer that reads nothing may have a thousand.
+pub(crate) const NATIVE_QUEUED_MARK: usize = 4 << 20;
+
+/// Bytes that a stream keeps from which on it is counted among those that may keep most. Below, each
+/// message of a reader that keeps up would be counted in and out.
+pub(crate) const NATIVE_RANKED_MIN: usize = 4 << 10;
+
 /// Bytes of output buffer that a connection keeps after a burst.
 pub(crate) const NATIVE_OUTPUT_KEPT: usize = 256 << 10;
 
@@ -181,6 +200,13 @@ pub(crate) const NATIVE_STREAM_KEPT: usize = 16 << 10;
 
 /// Entries of a stream's list of unread messages that outlive it.
 pub(crate) const NATIVE_COSTS_KEPT: usize = 1 << 10;
+
+/// Entries of a stream's queue that outlive it: runs of small messages are one each.
+pub(crate) const NATIVE_ITEMS_KEPT: usize = 8;
+
+/// Bytes of such buffers that a connection keeps for streams to come: a thousand small ones, or the
+/// largest of some fifty streams.
+pub(crate) const NATIVE_STREAMS_KEPT: usize = 1 << 20;
 
 /// Frames of ours that a peer may have caused (ACKs, refusals, answers to RST) without reading
 /// them: 16,384, at 16 to 80 bytes each a megabyte. A sane peer has a thousand calls in flight.
@@ -192,6 +218,21 @@ pub(crate) const NATIVE_PING_RATE: Rate = Rate { burst: 256, per_second: 64 };
 /// SETTINGS of a peer: one at the start, then when its memory runs short or recovers.
 pub(crate) const NATIVE_SETTINGS_RATE: Rate = Rate { burst: 16, per_second: 4 };
 
-/// RSTs of a peer, besides one for every two requests: what is opened only to be cancelled is
-/// work for us and none for it (CVE-2023-44487).
+/// Calls that a peer gives up at the moment at which it opens them, besides one for every two
+/// requests: what is opened only to be cancelled is work for us and none for it (CVE-2023-44487).
+/// Others cost nothing: who gives up a call that has run for a while is ordinary, and often not alone.
 pub(crate) const NATIVE_RESET_RATE: Rate = Rate { burst: 4096, per_second: 1024 };
+
+/// Requests that are refused because of such calls. A client whose calls run into their deadlines while
+/// the server is too slow to read them makes some ten thousand a second, and is to be refused, not cut
+/// off; above that it is an attack.
+pub(crate) const NATIVE_REFUSED_RATE: Rate = Rate { burst: 16 << 10, per_second: 16 << 10 };
+
+/// Frames of a peer that ask for nothing and bring next to nothing, besides two for each request:
+/// GOAWAY, LEASE, answers to PING, CREDIT of a few bytes, empty DATA, frames that are skipped. Leases
+/// change with each stream that begins or ends; of the others there are a few in a second.
+pub(crate) const NATIVE_IDLE_RATE: Rate = Rate { burst: 16 << 10, per_second: 16 << 10 };
+
+/// Bytes from which on a CREDIT is worth its frame: a small part of what every peer collects at least,
+/// which is half of the smallest window.
+pub(crate) const NATIVE_CREDIT_WORTH: u32 = 4 << 10;

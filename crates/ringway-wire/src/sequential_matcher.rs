@@ -46,7 +46,7 @@ pub struct SequentialMatcher<T> {
     /// Places that hold a context.
     live: usize,
     in_flight_max: usize,
-    deadlines: Deadlines,
+    deadlines: Deadlines<RequestId>,
 }
 
 impl<T> SequentialMatcher<T> {

@@ -289,16 +289,27 @@ fn floods() {
     // The first was the greeting.
     ends("settings", limit, &[settings.repeat(15), settings]);
 
-    let mut stream = FIRST;
-    let mut resets = || {
-        let bytes = [request(END, stream, 0, b"x"), frame(RST, 0, stream, 1, &[])].concat();
-        stream = ringway_wire::native::StreamId::from_raw(stream).next().raw();
-        bytes
-    };
-    // Each request earns half of what its reset costs.
-    let allowed: Vec<u8> = (0..2 * 4_096).flat_map(|_| resets()).collect();
-    let next = resets();
-    ends("resets", limit, &[allowed, next]);
+    // Each of these brings nothing, and none is asked for.
+    let many = 16_384;
+    let open = || request(OPEN, FIRST, 0, b"x");
+    for (name, begin, bytes) in [
+        ("goaways", vec![], frame(GO_AWAY, 0, 0, 0, &[0; 8])),
+        ("unknown frames", vec![], frame(0x81, 0, 0, 0, &[])),
+        ("answers to no ping", vec![], frame(PING, ACK, 0, 1, &[])),
+        ("credit", open(), frame(CREDIT, 0, FIRST, 1, &[])),
+        ("empty data", open(), frame(DATA, NOMSG, FIRST, 0, &[])),
+        (
+            "resets of what has ended",
+            [open(), frame(RST, 0, FIRST, 1, &[])].concat(),
+            frame(RST, 0, FIRST, 1, &[]),
+        ),
+    ] {
+        let mut server = server();
+        feed(&mut server, &begin).expect(name);
+        feed(&mut server, &bytes.repeat(many)).expect(name);
+        let violation = feed(&mut server, &bytes).expect_err(name);
+        assert_eq!(violation.code(), limit, "{name}: {violation}");
+    }
 }
 
 #[test]
@@ -349,7 +360,8 @@ fn a_frame_that_never_comes_is_bounded() {
     for chunk in front.chunks(1_000) {
         assert_eq!(feed(&mut server, chunk), Ok(vec![]));
     }
-    assert_eq!(server.incomplete_len(), front.len());
+    let kept = server.incomplete_len();
+    assert!((front.len()..=bytes.len()).contains(&kept), "{kept} bytes");
     let events = feed(&mut server, &[*last]).expect("in order");
     assert!(matches!(&events[..], [Asked::Request { message: Some(message), .. }]
         if message.len() == 262_144));
@@ -383,6 +395,27 @@ fn servers_that_break_the_protocol() {
         ("compression", protocol, frame(RESPONSE, END | COMPRESSED, unary, 0, b"x")),
         ("data of nothing", protocol, frame(DATA, 0, id(7, 1), 0, b"x")),
         ("the server's own stream", protocol, frame(DATA, 0, stream | 1 << 31, 0, b"x")),
+        (
+            "data after the end",
+            protocol,
+            [frame(DATA, END, stream, 0, b"x"), frame(DATA, 0, stream, 0, b"x")].concat(),
+        ),
+        ("an end after the end", protocol, frame(DATA, END | NOMSG, stream, 0, &[]).repeat(2)),
+        (
+            "a last message after the end",
+            protocol,
+            [frame(DATA, END, stream, 0, b"x"), frame(RESPONSE, END, stream, 0, b"x")].concat(),
+        ),
+        (
+            "an empty frame within a message",
+            protocol,
+            [frame(DATA, MORE, stream, 0, b"x"), frame(DATA, NOMSG, stream, 0, &[])].concat(),
+        ),
+        (
+            "less than announced",
+            protocol,
+            [frame(DATA, MORE, stream, 9, b"x"), frame(DATA, 0, stream, 0, b"y")].concat(),
+        ),
         ("an ACK too many", protocol, frame(SETTINGS, ACK, 0, 0, &[]).repeat(2)),
         (
             "a reply beyond the credit",
@@ -400,6 +433,14 @@ fn servers_that_break_the_protocol() {
             frame(CREDIT, 0, stream, i32::MAX as u32, &[]),
         ),
         ("pings", GoAwayCode::TooManyResets, frame(PING, 0, 0, 0, &[]).repeat(257)),
+        ("leases", GoAwayCode::TooManyResets, frame(LEASE, 0, 0, 9, &[]).repeat(17_000)),
+        ("goaways", GoAwayCode::TooManyResets, frame(GO_AWAY, 0, 0, 0, &[0; 8]).repeat(17_000)),
+        ("credit", GoAwayCode::TooManyResets, frame(CREDIT, 0, stream, 1, &[]).repeat(17_000)),
+        (
+            "empty data",
+            GoAwayCode::TooManyResets,
+            frame(DATA, NOMSG, stream, 0, &[]).repeat(17_000),
+        ),
     ] {
         let mut client = client();
         let violation = hear(&mut client, &input).expect_err(name);
@@ -407,6 +448,86 @@ fn servers_that_break_the_protocol() {
         let output = drain(|out| client.transmit(usize::MAX, out));
         assert_eq!(go_away_code(&output), Some(code.code()), "{name}");
         assert_eq!(hear(&mut client, &[]), Err(violation), "{name}");
+    }
+}
+
+#[test]
+fn metadata_is_initial_on_the_first_data_only() {
+    let stream = id(1, 1);
+    let data = |flags, meta: &[u8], payload: &[u8]| {
+        with_meta(DATA, flags, stream, 0, meta.len() as u16, &[meta, payload].concat())
+    };
+    let meta = b"\x00\x02\x01k";
+    let initial = Told::Initial(ringway_wire::native::StreamId::from_raw(stream), meta.to_vec());
+    for (name, first, has_initial) in [
+        ("with a message", data(0, meta, b"1"), true),
+        ("alone", data(NOMSG, meta, b""), true),
+        ("with a fragment", [data(MORE, meta, b"1"), data(0, b"", b"1")].concat(), true),
+        ("behind a message", [data(0, b"", b"1"), data(0, meta, b"2")].concat(), false),
+        (
+            "behind a message that was looked at",
+            [data(CRC, b"", b"1\0\0\0\0"), data(0, meta, b"2")].concat(),
+            false,
+        ),
+        ("behind an empty frame", [data(NOMSG, b"", b""), data(0, meta, b"2")].concat(), false),
+        ("on a later fragment", [data(MORE, b"", b"1"), data(0, meta, b"2")].concat(), false),
+    ] {
+        let mut first = first;
+        if first[5] & CRC != 0 {
+            let sum = ringway_wire::native::checksum(&[&first[..17]]);
+            first[17..21].copy_from_slice(&sum.to_le_bytes());
+        }
+        let mut client = client();
+        let told = hear(&mut client, &first).expect(name);
+        assert_eq!(told.contains(&initial), has_initial, "{name}: {told:?}");
+        let more = hear(&mut client, &data(0, meta, b"3")).expect(name);
+        assert!(matches!(&more[..], [Told::Message(..)]), "{name}: {more:?}");
+    }
+}
+
+#[test]
+fn initial_metadata_of_an_unknown_kind_ends_its_call_only() {
+    let mut client = client();
+    for (meta, expected) in [(b"\xf0\x01x", None), (b"\x20\x01x", Some(12))] {
+        let data = with_meta(DATA, 0, id(1, 1), 0, 3, &[&meta[..], b"message"].concat());
+        let told = hear(&mut client, &data).expect("in order");
+        let ended = told.iter().find_map(|told| match told {
+            Told::Response { status, .. } => Some(*status),
+            _ => None,
+        });
+        assert_eq!(ended, expected, "{told:?}");
+        if expected.is_none() {
+            client = self::client();
+        }
+    }
+    let output = frames(&drain(|out| client.transmit(usize::MAX, out)));
+    let resets = output.iter().filter(|(header, _)| header.kind == FrameKind::Rst);
+    assert_eq!(resets.map(|(header, _)| header.aux).collect::<Vec<_>>(), [12]);
+    assert_eq!(client.in_flight(), 2, "one that runs, and one that is given up");
+}
+
+#[test]
+fn a_reply_that_is_too_long_is_given_up() {
+    let mut config = Config::default();
+    (config.settings.max_message, config.settings.max_meta) = (100, 20);
+    let long_meta = [&b"\x00\x16\x01k"[..], &[b'v'; 20]].concat();
+    let with_long_meta = |kind, flags| with_meta(kind, flags, FIRST, 0, 24, &long_meta);
+    for (name, input, is_reset) in [
+        ("a message of a stream", frame(DATA, 0, FIRST, 0, &[0; 101]), true),
+        ("an announced one", frame(DATA, MORE, FIRST, 101, &[0; 10]), true),
+        ("a reply", frame(RESPONSE, END, FIRST, 0, &[0; 101]), false),
+        ("initial metadata", with_long_meta(DATA, NOMSG), true),
+        ("trailers", with_long_meta(RESPONSE, END | NOMSG), false),
+    ] {
+        let mut client = Client::new(config.clone(), NOW);
+        hear(&mut client, &greeting()).expect("in order");
+        client.open(Open::default()).expect("room");
+        drain(|out| client.transmit(usize::MAX, out));
+        let told = hear(&mut client, &input).expect(name);
+        assert!(matches!(told[..], [Told::Response { status: 8, .. }]), "{name}: {told:?}");
+        let output = frames(&drain(|out| client.transmit(usize::MAX, out)));
+        let reset = output.iter().any(|(header, _)| header.kind == FrameKind::Rst);
+        assert_eq!((reset, client.in_flight()), (is_reset, usize::from(is_reset)), "{name}");
     }
 }
 

@@ -13,7 +13,7 @@ use pair::{Asked, Cut, Pair, Told, drain, idle};
 use raw::{END, GO_AWAY, MORE, NOMSG, RESPONSE, SETTINGS, frame, frames, id, request};
 use ringway_wire::native::{
     Body, Client, Config, FrameKind, GoAway, GoAwayCode, MetaReader, MetaWriter, Open, OpenError,
-    PREFACE, Reply, Server, Settings, StreamId, Violation,
+    PREFACE, Reply, Server, Settings, Side, StreamId, Violation,
 };
 use support::for_seeds;
 
@@ -129,7 +129,7 @@ fn a_machine_that_has_failed_has_nothing_to_tell_but_that() {
     server.go_away(GoAwayCode::NoError, NOW, "");
     assert!(server.send_initial(streams[0], b"\x06\0").is_err());
     assert!(!server.respond(streams[0], Reply { status: 0, meta: &[], message: None }));
-    assert!(!server.end_largest() && !server.has_output() && !server.has_events());
+    assert!(!server.end_largest(Side::Unread) && !server.has_output() && !server.has_events());
 }
 
 #[test]

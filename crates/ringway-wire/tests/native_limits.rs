@@ -223,26 +223,6 @@ fn floods_end_the_connection() {
 }
 
 #[test]
-fn opening_only_to_cancel_is_a_flood() {
-    let mut pair = greeted();
-    let mut stream = StreamId::new(0, 1);
-    let mut pairs = 0;
-    let violation = loop {
-        let rst = frame(FrameKind::Rst, Flags::NONE, stream, 1, b"");
-        let bytes = [request(stream, Flags::END | Flags::NOMSG), rst].concat();
-        if let Some(violation) = provoke(&mut pair.server, at(0), &bytes) {
-            break violation;
-        }
-        stream = stream.next();
-        pairs += 1;
-        assert!(pairs < 100_000);
-    };
-    assert_eq!(violation, Violation::Flood { kind: FrameKind::Rst });
-    assert!(pairs > 4_000, "a burst is forgiven");
-    assert!(pair.server.output_len() < 1 << 20);
-}
-
-#[test]
 fn refusals_that_are_not_read_end_the_connection() {
     let mut pair = greeted();
     pair.server.lease(0);

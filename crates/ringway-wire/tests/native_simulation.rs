@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_wire::native::{
     Body, Client, ClientEvent, Config, Gone, Open, OpenError, Outgoing, Reply, Server, ServerEvent,
-    StreamId,
+    Side, StreamId,
 };
 use support::{Random, for_seeds};
 
@@ -288,12 +288,12 @@ impl Simulation<'_> {
 
     /// Ends the call for which the server keeps most.
     fn shed(&mut self) {
-        let largest = self.server.largest_len();
+        let largest = self.server.largest_len(Side::Unread);
         // It may be one whose request is not complete, so any may fail from now on.
         if largest > 0 {
             self.calls.values_mut().for_each(|call| call.is_over_limit |= !call.client_done);
         }
-        assert_eq!(self.server.end_largest(), largest > 0);
+        assert_eq!(self.server.end_largest(Side::Unread), largest > 0);
         self.hear_server();
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use pair::{Asked, Cut, Pair, drain, idle};
 use path::{Line, Path, Reader};
 use ringway_wire::native::{
-    Body, Config, FrameKind, Header, Open, Reply, Server, ServerEvent, StreamId,
+    Body, Config, FrameKind, Header, Open, Reply, Server, ServerEvent, Side, StreamId,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -131,7 +131,8 @@ fn readers_that_do_not_read_or_not_fast_enough_get_no_larger_window() {
         path.run(3 * SECOND);
         path.flows[0].reader = Reader::Stalled;
         path.run(SECOND);
-        let (largest, all) = (path.server.largest_len() as u64, path.server.buffered_len() as u64);
+        let (largest, all) =
+            (path.server.largest_len(Side::Unread) as u64, path.server.buffered_len() as u64);
         // 20 MB/s are two windows each round trip: half of what it takes to keep up with it.
         let most = if reader == Reader::Slow(20_000_000) { 8 * MIB } else { MIB };
         assert!(largest <= most + 20_000, "{reader:?}: {largest} bytes");
@@ -368,8 +369,11 @@ fn the_stream_with_most_bytes_is_ended_alone() {
         pair.client.send(stream, Body::Shared(vec![7; len].into()), false).expect("open");
     }
     pair.settle(&mut idle);
-    assert_eq!((pair.server.buffered_len(), pair.server.largest_len()), (80_000, 40_000));
-    assert!(pair.server.end_largest());
+    assert_eq!(
+        (pair.server.buffered_len(), pair.server.largest_len(Side::Unread)),
+        (80_000, 40_000)
+    );
+    assert!(pair.server.end_largest(Side::Unread));
     pair.settle(&mut idle);
     assert_eq!(pair.response(large), Some((8, None)));
     assert!(pair.asked.contains(&Asked::Failed(large, 8)));
@@ -378,7 +382,7 @@ fn the_stream_with_most_bytes_is_ended_alone() {
     pair.server.taken(small, 2);
     pair.server.taken(other, 1);
     assert_eq!(pair.server.buffered_len(), 0);
-    assert!(!pair.server.end_largest(), "nobody keeps anything");
+    assert!(!pair.server.end_largest(Side::Unread), "nobody keeps anything");
     assert_eq!(pair.fill(small) / 1_000_000, 1);
     // A request that nobody was told of counts as well.
     let mut pair = settled(Config::default());
@@ -387,8 +391,8 @@ fn the_stream_with_most_bytes_is_ended_alone() {
     let bytes = drain(|out| pair.client.transmit(700_000, out));
     let event = pair.server.receive(&mut &bytes[..], pair.now).expect("a good request");
     assert!(event.is_none(), "{event:?}");
-    assert!(pair.server.largest_len() > 690_000);
-    assert!(pair.server.end_largest());
+    assert!(pair.server.largest_len(Side::Unread) > 690_000);
+    assert!(pair.server.end_largest(Side::Unread));
     pair.settle(&mut idle);
     assert_eq!(pair.response(long), Some((8, None)));
     assert_eq!(pair.asked, [], "no handler knew it");

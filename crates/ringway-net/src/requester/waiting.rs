@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_runtime::sync::oneshot;
-use ringway_wire::{Codec, IdMatcher, RequestId, SequentialMatcher};
+use ringway_wire::{IdMatcher, RequestId, SequentialMatcher};
 
-use super::Failure;
-use crate::error::{Error, Kind, Result};
-use crate::framed::{Framed, Scratch};
-use crate::limits::SCRATCH_BYTES_KEPT;
+use super::failure::Failure;
+use crate::error::Result;
 
 /// Where the reply to one request goes.
 pub(super) type ReplyTo = oneshot::Sender<std::result::Result<Bytes, Unanswered>>;
@@ -27,105 +25,80 @@ pub(super) type WriteId = Box<dyn FnMut(RequestId, &[u8], &mut Vec<u8>)>;
 /// Splits the payload of a frame into id and reply.
 pub(super) type ReadId = Box<dyn for<'a> FnMut(&'a [u8]) -> Option<(RequestId, &'a [u8])>>;
 
-/// How replies find their requests.
+/// How replies find their requests. Whoever waits is handed back to be told, or dropped, outside.
 pub(super) enum Waiting {
     InOrder(SequentialMatcher<ReplyTo>),
-    ById {
-        matcher: IdMatcher<ReplyTo>,
-        write_id: WriteId,
-        read_id: ReadId,
-        /// Memory to join id and request in.
-        payload: Vec<u8>,
-    },
+    ById(IdMatcher<ReplyTo>),
 }
 
 impl Waiting {
-    /// Encodes a request and notes who waits for its reply. On an error nothing has changed.
-    pub(super) fn begin<C: Codec>(
+    pub(super) fn in_order(in_flight_max: usize) -> Self {
+        Self::InOrder(SequentialMatcher::new(in_flight_max))
+    }
+
+    pub(super) fn by_id(in_flight_max: usize) -> Self {
+        Self::ById(IdMatcher::with_u32_ids(in_flight_max))
+    }
+
+    /// Notes who waits for the reply to a request.
+    pub(super) fn begin(
         &mut self,
-        framed: &mut Framed<C>,
-        request: &[u8],
         now: Duration,
         timeout: Duration,
         reply_to: ReplyTo,
-    ) -> Result<(RequestId, Scratch)> {
-        match self {
-            Self::InOrder(matcher) => {
-                // First what can fail: a place in the order cannot be given back.
-                let encoded = framed.encode(request)?;
-                Ok((matcher.begin(now, timeout, reply_to)?, encoded))
-            }
-            Self::ById { matcher, write_id, payload, .. } => {
-                let id = matcher.begin(now, timeout, reply_to)?;
-                payload.clear();
-                payload.shrink_to(SCRATCH_BYTES_KEPT);
-                write_id(id, request, payload);
-                let encoded = framed.encode(payload);
-                if encoded.is_err() {
-                    matcher.complete(id);
-                }
-                Ok((id, encoded?))
-            }
-        }
+    ) -> Result<RequestId> {
+        Ok(match self {
+            Self::InOrder(matcher) => matcher.begin(now, timeout, reply_to)?,
+            Self::ById(matcher) => matcher.begin(now, timeout, reply_to)?,
+        })
     }
 
-    /// Hands a reply to whoever waits for it; a late one goes to nobody.
-    pub(super) fn complete(&mut self, payload: &[u8]) -> Result {
-        let (reply_to, reply) = match self {
-            Self::InOrder(matcher) => (matcher.complete_next()?, payload),
-            Self::ById { matcher, read_id, .. } => {
-                let (id, reply) = read_id(payload).ok_or_else(no_id)?;
-                (matcher.complete(id), reply)
-            }
-        };
-        if let Some(reply_to) = reply_to.filter(|reply_to| !reply_to.is_closed()) {
-            // Refused only if the requester has gone, and it was asked a moment ago.
-            let _ = reply_to.send(Ok(Bytes::copy_from_slice(reply)));
-        }
-        Ok(())
+    /// Who waits for a reply that has come: the next one, or that to `id`. Nobody waits for a late
+    /// one.
+    pub(super) fn complete(&mut self, id: Option<RequestId>) -> Result<Option<ReplyTo>> {
+        Ok(match (self, id) {
+            (Self::InOrder(matcher), _) => matcher.complete_next()?,
+            (Self::ById(matcher), Some(id)) => matcher.complete(id),
+            (Self::ById(_), None) => None,
+        })
     }
 
     /// Nobody waits for the reply to `id` any more.
-    pub(super) fn cancel(&mut self, id: RequestId) {
+    pub(super) fn cancel(&mut self, id: RequestId) -> Option<ReplyTo> {
         match self {
             Self::InOrder(matcher) => matcher.cancel(id),
-            Self::ById { matcher, .. } => matcher.complete(id),
-        };
+            Self::ById(matcher) => matcher.complete(id),
+        }
     }
 
-    /// Ends the requests whose deadline is not after `now`.
-    pub(super) fn expire(&mut self, now: Duration) {
-        let mut next = || match self {
+    /// A request whose deadline is not after `now`, and which ends by that.
+    pub(super) fn expire(&mut self, now: Duration) -> Option<ReplyTo> {
+        let expired = match self {
             Self::InOrder(matcher) => matcher.poll_timeout(now),
-            Self::ById { matcher, .. } => matcher.poll_timeout(now),
+            Self::ById(matcher) => matcher.poll_timeout(now),
         };
-        while let Some((_, reply_to)) = next() {
-            let _ = reply_to.send(Err(Unanswered::TimedOut));
-        }
+        expired.map(|(_, reply_to)| reply_to)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         match self {
             Self::InOrder(matcher) => matcher.next_deadline(),
-            Self::ById { matcher, .. } => matcher.next_deadline(),
+            Self::ById(matcher) => matcher.next_deadline(),
         }
     }
 
     /// Ends all requests.
-    pub(super) fn fail_all(&mut self, failure: &Failure) {
-        let fail = |(_, reply_to): (RequestId, ReplyTo)| {
-            let _ = reply_to.send(Err(Unanswered::Failed(failure.clone())));
-        };
+    pub(super) fn fail_all(&mut self) -> Vec<ReplyTo> {
         match self {
-            Self::InOrder(matcher) => matcher.fail_all().for_each(fail),
-            Self::ById { matcher, .. } => matcher.fail_all().for_each(fail),
+            Self::InOrder(matcher) => matcher.fail_all().map(|(_, reply_to)| reply_to).collect(),
+            Self::ById(matcher) => matcher.fail_all().map(|(_, reply_to)| reply_to).collect(),
         }
     }
 
     pub(super) fn in_flight(&self) -> usize {
         match self {
             Self::InOrder(matcher) => matcher.in_flight(),
-            Self::ById { matcher, .. } => matcher.in_flight(),
+            Self::ById(matcher) => matcher.in_flight(),
         }
     }
 }
@@ -134,9 +107,4 @@ impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting").field("in_flight", &self.in_flight()).finish_non_exhaustive()
     }
-}
-
-fn no_id() -> Error {
-    let what = "peer sent a reply without a request id: close the connection, and check read_id";
-    Error::new(Kind::Protocol, what)
 }

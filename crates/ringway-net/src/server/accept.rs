@@ -70,22 +70,23 @@ impl Door {
         if let Some(path) = &self.path {
             path.remove();
         }
-        let troubled = |error: io::Error| {
-            tracing::debug!(%error, "a listener is closed without a look at who waits there");
-        };
-        if let Err(error) = self.listener.with_socket(|socket| self.kind.keep_others_out(&socket)) {
-            return troubled(error);
-        }
+        let kept_out = self.listener.with_socket(|socket| self.kind.keep_others_out(&socket));
+        kept_out.unwrap_or_else(|error| {
+            tracing::debug!(%error, "who connects while a listener closes may be reset");
+        });
         if !self.kind.unix {
             // Those who are half in come in, or do not.
             let settled = sleep(limits::LAST_CONNECTS_WAIT);
             self.admit_while(context, settled).await;
         }
         let let_in = |socket: SockRef<'_>| {
+            socket.set_nonblocking(true)?;
             take_all(&socket, |taken| admit(context, taken.into(), self.kind));
             self.kind.refuse_others(&socket)
         };
-        self.listener.with_socket(let_in).unwrap_or_else(troubled);
+        self.listener.with_socket(let_in).unwrap_or_else(|error| {
+            tracing::debug!(%error, "a listener is closed without a look at who waits there");
+        });
         // The listener's own accepts may have been faster; what they took comes within a turn.
         for _ in 0..limits::LAST_ACCEPT_TURNS {
             self.admit_while(context, yield_now()).await;
@@ -108,7 +109,6 @@ impl Kind {
     /// Lets nobody else into the kernel's queue. A Unix socket refuses them. An internet socket drops
     /// their SYNs, which they repeat after a second: it cannot refuse anybody and keep its queue.
     fn keep_others_out(self, socket: &SockRef<'_>) -> io::Result<()> {
-        socket.set_nonblocking(true)?;
         match self.unix {
             true => socket.shutdown(Shutdown::Read),
             false => socket.attach_filter(&no_syn()),

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -229,6 +231,12 @@ fn listen_at(
 /// Waits until the server is to end, and ends it.
 fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath>]) {
     let control = &shared.control;
+    let mut failed = runtime.failed();
+    let asks_to_end = Waker::from(Arc::new(EndOfACore(Arc::clone(shared))));
+    let has_failed = Pin::new(&mut failed).poll(&mut Context::from_waker(&asks_to_end));
+    if has_failed.is_ready() {
+        asks_to_end.wake_by_ref();
+    }
     if control.wait_for(Phase::Asked) == Phase::Asked {
         let delay = after(shared.settings.drain_delay);
         control.wait_for_farewell(after(limits::FAREWELL_WAIT));
@@ -247,6 +255,16 @@ fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath
     // A core that does not come back has not closed its listener.
     paths.iter().for_each(|path| path.remove());
     control.end(ended);
+}
+
+/// A server that has lost a core drains: its other cores would have to do with what is left, and nobody
+/// would know.
+struct EndOfACore(Arc<ServerShared>);
+
+impl Wake for EndOfACore {
+    fn wake(self: Arc<Self>) {
+        self.0.control.advance(Phase::Asked);
+    }
 }
 
 fn after(wait: Duration) -> Deadline {

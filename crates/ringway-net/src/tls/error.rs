@@ -17,6 +17,8 @@ pub(crate) enum TlsError {
     HandshakeCut,
     /// The byte stream ended without the peer's `close_notify`.
     Truncated,
+    /// So much was sent that the session's keys must not encrypt more.
+    KeysUsedUp,
 }
 
 impl TlsError {
@@ -37,7 +39,7 @@ impl TlsError {
         match self {
             Self::Protocol(rustls::Error::AlertReceived(alert)) => is_refusal(*alert),
             Self::Protocol(_) => true,
-            Self::HandshakeCut | Self::Truncated => false,
+            Self::HandshakeCut | Self::Truncated | Self::KeysUsedUp => false,
         }
     }
 
@@ -46,6 +48,7 @@ impl TlsError {
             Self::Protocol(rustls::Error::AlertReceived(_)) => io::ErrorKind::ConnectionAborted,
             Self::Protocol(_) => io::ErrorKind::InvalidData,
             Self::HandshakeCut | Self::Truncated => io::ErrorKind::UnexpectedEof,
+            Self::KeysUsedUp => io::ErrorKind::QuotaExceeded,
         }
     }
 
@@ -130,6 +133,10 @@ impl fmt::Display for TlsError {
                 "the stream ended without TLS close_notify: what arrived may not be all that was \
                  sent",
             )?,
+            Self::KeysUsedUp => f.write_str(
+                "the keys of this TLS 1.2 session are used up: connect again, or speak TLS 1.3, which \
+                 changes them by itself",
+            )?,
         }
         self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
     }
@@ -139,7 +146,7 @@ impl std::error::Error for TlsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Protocol(error) => Some(error),
-            Self::HandshakeCut | Self::Truncated => None,
+            Self::HandshakeCut | Self::Truncated | Self::KeysUsedUp => None,
         }
     }
 }
@@ -155,7 +162,9 @@ impl From<TlsError> for Error {
     fn from(error: TlsError) -> Self {
         match error {
             TlsError::Protocol(_) => Error::with_source(Kind::Tls, "", io::Error::from(error)),
-            TlsError::HandshakeCut | TlsError::Truncated => Error::io("", error.into()),
+            TlsError::HandshakeCut | TlsError::Truncated | TlsError::KeysUsedUp => {
+                Error::io("", error.into())
+            }
         }
     }
 }

@@ -9,11 +9,12 @@
 //!
 //! Our own `close_notify` is independent of that: it ends one direction only.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringway_runtime::View;
-use rustls::Connection;
+use rustls::{Connection, SupportedCipherSuite};
 
 use super::TlsError;
 use crate::limits;
@@ -21,12 +22,15 @@ use crate::limits;
 /// The state between a byte stream's two directions and their plaintext.
 pub(super) struct Session {
     rustls: Connection,
-    /// Ciphertext that has not been taken in yet.
-    input: Option<View>,
+    /// Ciphertext that has not been taken in yet. More than one piece only where plaintext is not
+    /// taken before more is given.
+    input: VecDeque<View>,
     /// Plaintext that nobody has taken yet.
     plain: Vec<u8>,
     peer_closed: bool,
     close_sent: bool,
+    /// Records that may be sent still; known since the first that was.
+    records_left: Option<u64>,
     /// The first failure; it stays.
     failed: Option<TlsError>,
 }
@@ -38,10 +42,11 @@ impl Session {
         rustls.set_buffer_limit(None);
         Self {
             rustls,
-            input: None,
+            input: VecDeque::new(),
             plain: Vec::new(),
             peer_closed: false,
             close_sent: false,
+            records_left: None,
             failed: None,
         }
     }
@@ -61,8 +66,13 @@ impl Session {
     }
 
     pub(super) fn fail(&mut self, error: TlsError) {
-        self.input = None;
+        self.input.clear();
         self.failed.get_or_insert(error);
+    }
+
+    /// No more ciphertext comes, as though the peer had said that it sends no more.
+    pub(super) fn end_receiving(&mut self) {
+        self.peer_closed = true;
     }
 
     /// Whether the peer has said that it sends no more.
@@ -75,11 +85,12 @@ impl Session {
         self.close_sent || self.failed.is_some()
     }
 
-    /// Takes ciphertext in: the one before has been used up.
+    /// Takes ciphertext in.
     pub(super) fn give(&mut self, ciphertext: View) {
-        debug_assert!(self.input.is_none(), "taken in before more is given");
-        self.input = Some(ciphertext);
-        self.advance();
+        if self.failed.is_none() {
+            self.input.push_back(ciphertext);
+            self.advance();
+        }
     }
 
     /// The next piece of plaintext; at most [`limits::TLS_PLAIN_BYTES_MAX`].
@@ -95,27 +106,37 @@ impl Session {
 
     /// Decrypts until the input is used up or a full piece of plaintext waits.
     fn advance(&mut self) {
-        let Some(mut view) = self.input.take() else {
-            return;
-        };
-        if self.plain.capacity() == 0 && !self.rustls.is_handshaking() {
-            self.plain.reserve_exact(view.len().min(limits::TLS_PLAIN_BYTES_MAX));
+        while self.plain.len() < limits::TLS_PLAIN_BYTES {
+            let Some(mut view) = self.input.pop_front() else {
+                return;
+            };
+            if self.plain.capacity() == 0 && !self.rustls.is_handshaking() {
+                self.plain.reserve_exact(view.len().min(limits::TLS_PLAIN_BYTES_MAX));
+            }
+            if let Err(error) = self.decrypt(&mut view) {
+                return self.fail(error);
+            }
+            if !view.is_empty() {
+                self.input.push_front(view);
+            }
         }
+    }
+
+    /// Decrypts from the front of `view`, a full piece of plaintext at most.
+    fn decrypt(&mut self, view: &mut View) -> Result<(), TlsError> {
         while !view.is_empty() && self.plain.len() < limits::TLS_PLAIN_BYTES {
             let mut rest = &view[..];
-            match self.rustls.read_tls(&mut rest) {
+            let taken = self.rustls.read_tls(&mut rest);
+            let taken = taken.map_err(|error| rustls::Error::General(error.to_string()))?;
+            if taken == 0 {
                 // What follows a close_notify means nothing.
-                Ok(0) => return,
-                Ok(taken) => view.advance(taken),
-                Err(error) => return self.fail(rustls::Error::General(error.to_string()).into()),
+                view.advance(view.len());
+                break;
             }
-            if let Err(error) = self.process() {
-                return self.fail(error.into());
-            }
+            view.advance(taken);
+            self.process()?;
         }
-        if !view.is_empty() {
-            self.input = Some(view);
-        }
+        Ok(())
     }
 
     /// Handles whole records, and collects their plaintext even when a later one is bad.
@@ -147,8 +168,13 @@ impl Session {
         processed.unwrap_or_else(|_| Err(rustls::Error::General("a bad record".to_owned())))
     }
 
-    /// Encrypts `plain`; [`drain_to`](Self::drain_to) then has its records.
+    /// Encrypts `plain`, one record at most; [`drain_to`](Self::drain_to) then has it.
     pub(super) fn encrypt(&mut self, plain: &[u8]) {
+        let left = self.records_left.unwrap_or_else(|| records_max(&self.rustls));
+        if left == 0 {
+            return self.fail(TlsError::KeysUsedUp);
+        }
+        self.records_left = Some(left - 1);
         if let Err(error) = self.rustls.writer().write_all(plain) {
             self.fail(rustls::Error::General(error.to_string()).into());
         }
@@ -168,6 +194,17 @@ impl Session {
             self.rustls.write_tls(out)?;
         }
         Ok(())
+    }
+}
+
+/// Records that one key may encrypt. TLS 1.3 changes the keys by itself before that. TLS 1.2 cannot, and
+/// rustls then drops what is to be sent, and says a clean end: so we end before it does.
+fn records_max(rustls: &Connection) -> u64 {
+    match rustls.negotiated_cipher_suite() {
+        Some(SupportedCipherSuite::Tls12(suite)) => {
+            suite.common.confidentiality_limit.saturating_sub(limits::TLS_RECORDS_SPARED)
+        }
+        Some(SupportedCipherSuite::Tls13(_)) | None => u64::MAX,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, IoSlice, Write};
 use std::task::{Context, Poll, ready};
 
-use ringway_runtime::io::{Drained, Pressure, Stream};
+use ringway_runtime::io::{Pressure, Stream};
 use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
 
@@ -17,8 +17,8 @@ use crate::limits;
 ///
 /// Received bytes are decrypted into views of their own memory; all ciphertext goes through the
 /// stream's send queue, so its marks and bounds count encrypted bytes. Dropping it sends what is
-/// queued and a `close_notify`, unless the thread panics: a peer shall not take a half of something
-/// for the whole.
+/// queued, then closes; that this was all is told by [`shutdown`](Self::shutdown) alone, so that a
+/// peer does not take a half of something for the whole.
 pub struct TlsStream {
     stream: Stream,
     session: RefCell<Session>,
@@ -68,27 +68,52 @@ impl TlsStream {
 
     /// As [`recv`](Self::recv), for hand-written futures.
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
-        let mut session = self.session.borrow_mut();
         loop {
-            let plain = session.next_plain();
-            // Answers to what was just taken in: key updates, alerts.
-            flush(&mut session, &self.stream);
-            if let Some(view) = plain {
+            // Plaintext that waits here is held back as what waits in the stream is.
+            ready!(self.stream.poll_room(cx));
+            if let Some(view) = self.next_plain() {
                 return Poll::Ready(Ok(Some(view)));
             }
-            if let Some(error) = session.failure() {
-                let error = error.clone();
-                self.stream.shutdown();
-                return Poll::Ready(Err(error.into()));
-            }
-            if session.is_peer_closed() {
-                return Poll::Ready(Ok(None));
+            if let Some(end) = self.end() {
+                return Poll::Ready(end.map(|()| None).map_err(io::Error::from));
             }
             match ready!(self.stream.poll_recv(cx))? {
-                Some(ciphertext) => session.give(ciphertext),
-                None if self.receiving_ended.get() => return Poll::Ready(Ok(None)),
-                None => session.fail(TlsError::Truncated),
+                Some(ciphertext) => self.give(ciphertext),
+                None => self.stream_ended(),
             }
+        }
+    }
+
+    /// Decrypts what the stream has received.
+    pub(crate) fn give(&self, ciphertext: View) {
+        self.session.borrow_mut().give(ciphertext);
+    }
+
+    /// The next piece of what was decrypted.
+    pub(crate) fn next_plain(&self) -> Option<View> {
+        let mut session = self.session.borrow_mut();
+        let plain = session.next_plain();
+        // Answers to what was just taken in: key updates, alerts.
+        flush(&mut session, &self.stream);
+        plain
+    }
+
+    /// How the session has ended for the receiver, behind all plaintext.
+    pub(crate) fn end(&self) -> Option<Result<(), TlsError>> {
+        let session = self.session.borrow();
+        if let Some(error) = session.failure() {
+            self.stream.shutdown();
+            return Some(Err(error.clone()));
+        }
+        session.is_peer_closed().then_some(Ok(()))
+    }
+
+    /// The stream has no more bytes: an end that nobody has said, unless it is our own doing.
+    pub(crate) fn stream_ended(&self) {
+        let mut session = self.session.borrow_mut();
+        match self.receiving_ended.get() {
+            true => session.end_receiving(),
+            false => session.fail(TlsError::Truncated),
         }
     }
 
@@ -119,27 +144,38 @@ impl TlsStream {
     /// Waits until the send queue is below its low-water mark.
     ///
     /// # Errors
-    /// As [`Stream::drained`].
-    pub fn drained(&self) -> Drained<'_> {
-        self.stream.drained()
+    /// As [`Stream::drained`], and when the session has failed.
+    pub async fn drained(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_drained(cx)).await
     }
 
     /// Waits until everything queued was accepted by the kernel.
     ///
     /// # Errors
-    /// As [`Stream::drained`].
-    pub fn flushed(&self) -> Drained<'_> {
-        self.stream.flushed()
+    /// As [`drained`](Self::drained).
+    pub async fn flushed(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_flushed(cx)).await
     }
 
     /// As [`drained`](Self::drained), for hand-written futures.
     pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_drained(cx)
+        ready!(self.stream.poll_drained(cx))?;
+        Poll::Ready(self.session_failure().map_or(Ok(()), Err))
     }
 
     /// As [`flushed`](Self::flushed), for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_flushed(cx)
+        ready!(self.stream.poll_flushed(cx))?;
+        Poll::Ready(self.session_failure().map_or(Ok(()), Err))
+    }
+
+    /// Why nothing can be sent any more, if it is not our own doing.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        self.stream.failure().or_else(|| self.session_failure())
+    }
+
+    fn session_failure(&self) -> Option<io::Error> {
+        Some(self.session.borrow().failure()?.clone().into())
     }
 
     /// Encrypted bytes queued that the kernel has not accepted yet.
@@ -147,8 +183,8 @@ impl TlsStream {
         self.stream.queued_bytes()
     }
 
-    /// Finishes sending after what is queued: `close_notify`, then the half-close of the stream.
-    /// Receiving goes on.
+    /// Finishes sending after what is queued, and tells the peer that this was all: `close_notify`, then
+    /// the half-close of the stream. Receiving goes on.
     pub fn shutdown(&self) {
         let mut session = self.session.borrow_mut();
         session.close();
@@ -162,7 +198,8 @@ impl TlsStream {
         self.stream.abort();
     }
 
-    /// The peer's certificate chain in DER, its own first; empty when it showed none.
+    /// The certificate chain that the peer has shown, in DER, its own first; empty when it showed none.
+    /// It was verified, unless the client was told to accept any.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         &self.agreed.peer_certificates
     }
@@ -175,16 +212,6 @@ impl TlsStream {
     /// On a server, the host name that the client asked for.
     pub fn server_name(&self) -> Option<&str> {
         self.agreed.server_name.as_deref()
-    }
-}
-
-impl Drop for TlsStream {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let session = self.session.get_mut();
-            session.close();
-            flush(session, &self.stream);
-        }
     }
 }
 

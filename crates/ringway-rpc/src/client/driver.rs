@@ -203,6 +203,9 @@ impl Drop for Driver {
     /// Calls that are under way fail, and whoever waits for room looks for another connection.
     fn drop(&mut self) {
         let needed = self.link.is_open();
+        if self.link.in_flight() == 0 && !self.link.has_output() {
+            self.connection.shutdown(); // nothing is cut off
+        }
         hub::try_with(|hub| {
             self.link.fail_all(hub, &self.why, &mut self.woken);
             hub.remove_link(self.link.key);

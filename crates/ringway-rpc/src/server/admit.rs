@@ -38,8 +38,9 @@ impl NativeConnection {
         if arrival.head.codec != entry.codec_in() || arrival.head.compression & 0xF != 0 {
             return self.refuse_codec(entry, arrival.stream, arrival.head);
         }
-        if takes_one_message(entry.method().kind) && arrival.message.is_none() {
-            return self.await_message(place, arrival);
+        let is_whole = arrival.message.is_some() && arrival.end;
+        if takes_one_message(entry.method().kind) && !is_whole {
+            return self.await_rest(arrival);
         }
         if self.calls.borrow().len() >= core.settings().in_flight_per_connection_max {
             return self.refuse(arrival.stream, "the connection has as many calls as it may have");

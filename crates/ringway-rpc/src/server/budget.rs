@@ -1,10 +1,12 @@
-//! The bytes that a core keeps for readers, and what it does when they become too many.
+//! The bytes that a core keeps for its connections, and what it does when they become too many.
 
 use std::cell::Cell;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use ringway_runtime::spawn_named;
+use ringway_wire::native::Side;
 
 use super::connection::NativeConnection;
 use super::core::ServerCore;
@@ -13,18 +15,51 @@ use crate::limits;
 /// What all connections of a core keep, of what they may.
 #[derive(Debug)]
 pub(super) struct Budget {
-    max: usize,
-    kept: Cell<usize>,
+    /// What clients have sent and no handler has read.
+    unread: Account,
+    /// What handlers have said and clients have not taken.
+    unsent: Account,
     /// Until when clients are asked for less at least, if they are.
     tight_until: Cell<Option<Duration>>,
     /// Something is about to be done: nothing more is received until then.
     is_strained: Cell<bool>,
 }
 
+/// One side of it.
+#[derive(Debug)]
+struct Account {
+    max: usize,
+    kept: Cell<usize>,
+}
+
+impl Account {
+    /// What is kept now, when a connection that kept `before` keeps `after`.
+    #[inline]
+    fn change(&self, before: usize, after: usize) -> usize {
+        let kept = self.kept.get() - before + after;
+        self.kept.set(kept);
+        kept
+    }
+
+    fn is_over(&self) -> bool {
+        self.kept.get() > self.max
+    }
+}
+
 impl Budget {
-    pub(super) fn new(max: usize) -> Self {
-        let (kept, tight_until, is_strained) = Default::default();
-        Self { max, kept, tight_until, is_strained }
+    /// For so many bytes that handlers have not read.
+    pub(super) fn new(unread_max: usize) -> Self {
+        let account = |max| Account { max, kept: Cell::new(0) };
+        let unsent_max = unread_max.saturating_mul(limits::UNSENT_TO_UNREAD);
+        let (unread, unsent) = (account(unread_max), account(unsent_max));
+        Self { unread, unsent, tight_until: Cell::default(), is_strained: Cell::default() }
+    }
+
+    fn of(&self, side: Side) -> &Account {
+        match side {
+            Side::Unread => &self.unread,
+            Side::Unsent => &self.unsent,
+        }
     }
 
     /// Whether connections are to receive nothing more for a moment.
@@ -38,29 +73,23 @@ impl Budget {
         self.tight_until.get().is_some()
     }
 
-    /// What is kept now, when a connection that kept `before` keeps `after`.
-    fn change(&self, before: usize, after: usize) -> usize {
-        let kept = self.kept.get() - before + after;
-        self.kept.set(kept);
-        kept
-    }
-
     /// Whether [`ServerCore::relieve`] has something to do.
     #[inline]
     fn needs_care(&self, now: Duration) -> bool {
-        let kept = self.kept.get();
-        match self.tight_until.get() {
-            None => kept > self.max / 2,
-            Some(until) => kept > self.max || kept < self.max / 4 && now >= until,
-        }
+        let (kept, max) = (self.unread.kept.get(), self.unread.max);
+        let is_unread_much = match self.tight_until.get() {
+            None => kept > max / 2,
+            Some(until) => kept > max || kept < max / 4 && now >= until,
+        };
+        is_unread_much || self.unsent.is_over()
     }
 
     /// Whether clients are to be asked for less, or no longer, if that has changed.
     fn turn(&self, now: Duration) -> Option<bool> {
-        let (kept, is_tight) = (self.kept.get(), self.is_tight());
+        let (kept, max, is_tight) = (self.unread.kept.get(), self.unread.max, self.is_tight());
         let has_changed = match is_tight {
-            true => kept < self.max / 4 && self.tight_until.get() <= Some(now),
-            false => kept > self.max / 2,
+            true => kept < max / 4 && self.tight_until.get() <= Some(now),
+            false => kept > max / 2,
         };
         if !has_changed {
             return None;
@@ -71,21 +100,47 @@ impl Budget {
 }
 
 impl NativeConnection {
-    /// Tells the core what is kept here for readers.
+    /// Tells the core what is kept here.
     #[inline]
     pub(super) fn account(&self) {
-        let kept = if self.is_closed() { 0 } else { self.machine().buffered_len() };
+        let kept = match self.is_closed() {
+            true => Kept::default(),
+            false => {
+                let machine = self.machine();
+                let (unread, unsent) = (Side::Unread, Side::Unsent);
+                Kept { unread: machine.kept_len(unread), unsent: machine.kept_len(unsent) }
+            }
+        };
         let before = self.kept.replace(kept);
-        if kept != before {
-            let core = self.core();
-            core.share().set_unread_bytes(core.budget().change(before, kept));
+        let (core, budget) = (self.core(), self.core().budget());
+        if kept.unread != before.unread {
+            core.share().set_unread_bytes(budget.unread.change(before.unread, kept.unread));
+        }
+        if kept.unsent != before.unsent {
+            budget.unsent.change(before.unsent, kept.unsent);
         }
     }
 
-    fn end_largest(&self) -> bool {
-        let has_ended = self.machine().end_largest();
+    fn end_largest(&self, side: Side) -> bool {
+        let has_ended = self.machine().end_largest(side);
         self.account(); // its task drops the handler, and what waits for it
         has_ended
+    }
+}
+
+/// What a connection keeps, as its core has last heard.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Kept {
+    unread: usize,
+    unsent: usize,
+}
+
+impl Kept {
+    fn of(self, side: Side) -> usize {
+        match side {
+            Side::Unread => self.unread,
+            Side::Unsent => self.unsent,
+        }
     }
 }
 
@@ -107,18 +162,15 @@ impl ServerCore {
         spawn_named("unread messages", async move { core.relieve(core.now()) });
     }
 
-    /// Ends the streams with most unread bytes while there are too many in all, and asks clients for
-    /// less while there are many.
+    /// Makes room where too much is kept, and asks clients for less while there is much.
     fn relieve(&self, now: Duration) {
         let (budget, connections) = (self.budget(), self.connections().all());
         // Some may have ended streams since they were last looked at.
         connections.iter().for_each(|connection| connection.account());
-        while budget.kept.get() > budget.max {
-            let fullest = fullest(&connections);
-            if !fullest.is_some_and(|connection| connection.end_largest()) {
-                break; // what is kept belongs to no stream
+        for side in [Side::Unread, Side::Unsent] {
+            if budget.of(side).is_over() {
+                self.make_room(&connections, side);
             }
-            self.share().count_exhausted();
         }
         if let Some(is_tight) = budget.turn(now) {
             connections.iter().for_each(|connection| connection.machine().set_tight(is_tight));
@@ -126,21 +178,45 @@ impl ServerCore {
         budget.is_strained.set(false);
         connections.iter().for_each(|connection| connection.wake());
     }
-}
 
-/// The connection whose largest stream is the largest of all.
-fn fullest(connections: &[Rc<NativeConnection>]) -> Option<&NativeConnection> {
-    let mut fullest = (0, None);
-    for connection in connections {
-        // No stream keeps more than its connection, so most are not looked through.
-        if connection.kept.get() > fullest.0 {
-            let largest = connection.machine().largest_len();
-            if largest > fullest.0 {
-                fullest = (largest, Some(&**connection));
+    /// Ends the streams that keep most, then the connections. All connections are looked at for this,
+    /// so a share of the room is made at once: by the time that is used up, much has come, and each
+    /// byte of it has cost little.
+    fn make_room(&self, connections: &[Rc<NativeConnection>], side: Side) {
+        let account = self.budget().of(side);
+        let enough = account.max - account.max / limits::RELIEF_SHARE;
+        let kept = |&(_, at): &(usize, usize)| connections[at].kept.get().of(side) > 0;
+        let places = (0..connections.len()).map(|at| (0, at)).filter(kept);
+        let mut largest: BinaryHeap<(usize, usize)> =
+            places.map(|(_, at)| (connections[at].machine().largest_len(side), at)).collect();
+        while account.kept.get() > enough
+            && let Some((_, at)) = largest.pop()
+        {
+            let connection = &connections[at];
+            if connection.end_largest(side) {
+                self.share().count_exhausted();
+                largest.push((connection.machine().largest_len(side), at));
             }
         }
+        if account.is_over() {
+            self.end_connections(connections, side);
+        }
     }
-    fullest.1
+
+    /// What is kept belongs to no stream: halves of frames, and answers that nobody reads.
+    #[cold]
+    fn end_connections(&self, connections: &[Rc<NativeConnection>], side: Side) {
+        let mut fullest: BinaryHeap<(usize, usize)> =
+            (0..connections.len()).map(|at| (connections[at].kept.get().of(side), at)).collect();
+        let mut kept = self.budget().of(side).kept.get();
+        while kept > self.budget().of(side).max
+            && let Some((size, at)) = fullest.pop()
+        {
+            kept -= size;
+            connections[at].end();
+            self.share().count_exhausted();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -154,7 +230,7 @@ mod tests {
         let mut before = 0;
         let turns = [(500, 0), (501, 0), (300, 100), (200, 200), (200, 1_000), (600, 1_001)];
         let seen = turns.map(|(kept, ms)| {
-            budget.change(std::mem::replace(&mut before, kept), kept);
+            budget.unread.change(std::mem::replace(&mut before, kept), kept);
             (budget.needs_care(at(ms)), budget.turn(at(ms)))
         });
         let nothing = (false, None);

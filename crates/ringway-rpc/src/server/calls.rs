@@ -1,9 +1,7 @@
 //! The calls of a connection that have not been answered yet, by the slots of their streams.
 
 use ringway_runtime::JoinHandle;
-use ringway_wire::native::{RequestHead, StreamId};
-
-use bytes::Bytes;
+use ringway_wire::native::StreamId;
 
 use crate::context::Context;
 use crate::status::Code;
@@ -22,19 +20,10 @@ pub(super) struct Call {
 }
 
 enum State {
-    /// For the message that a call of this kind begins with.
-    Opening(Box<Opened>),
     /// In a queue, for room to run.
     Queued,
     /// For its handler.
     Running { context: Context, task: Option<JoinHandle<()>> },
-}
-
-/// A request that came without its message.
-pub(super) struct Opened {
-    pub(super) place: usize,
-    pub(super) head: RequestHead,
-    pub(super) meta: Bytes,
 }
 
 impl Calls {
@@ -62,18 +51,6 @@ impl Calls {
         self.by_slot[stream.slot() as usize].take()
     }
 
-    /// The request of a call that waits for its message, which the caller has.
-    pub(super) fn take_opened(&mut self, stream: StreamId) -> Option<Box<Opened>> {
-        let call = self.find(stream)?;
-        if !matches!(call.state, State::Opening(_)) {
-            return None;
-        }
-        match self.remove(stream)?.state {
-            State::Opening(opened) => Some(opened),
-            State::Queued | State::Running { .. } => None,
-        }
-    }
-
     /// The task that runs a call is known only after it has been made.
     pub(super) fn set_task(&mut self, stream: StreamId, handle: JoinHandle<()>) {
         if let Some(Call { state: State::Running { task, .. }, .. }) = self.find(stream) {
@@ -85,7 +62,7 @@ impl Calls {
     pub(super) fn context(&mut self, stream: StreamId) -> Option<Context> {
         match &self.find(stream)?.state {
             State::Running { context, .. } => Some(context.clone()),
-            State::Opening(_) | State::Queued => None,
+            State::Queued => None,
         }
     }
 
@@ -96,10 +73,6 @@ impl Calls {
 }
 
 impl Call {
-    pub(super) fn opening(stream: StreamId, opened: Opened) -> Self {
-        Self { stream, state: State::Opening(Box::new(opened)) }
-    }
-
     pub(super) fn queued(stream: StreamId) -> Self {
         Self { stream, state: State::Queued }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringway_net::{Connection, View};
 use ringway_wire::native::{self, GoAwayCode, Outgoing, Reply, StreamId, Violation};
 
+use super::budget::Kept;
 use super::calls::Calls;
 use super::core::ServerCore;
 use super::numbers::Numbers;
@@ -44,8 +45,10 @@ pub(crate) struct NativeConnection {
     closed: Cell<bool>,
     /// In the core's list.
     place: Cell<usize>,
-    /// Bytes for readers, as the core has last heard.
-    pub(super) kept: Cell<usize>,
+    /// What is kept here, as the core has last heard.
+    pub(super) kept: Cell<Kept>,
+    /// The connection is to be closed at once, whoever may have calls on it.
+    is_ended: Cell<bool>,
     /// Calls that the client was told to be welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -68,7 +71,8 @@ impl NativeConnection {
             awake: Cell::new(false),
             closed: Cell::new(false),
             place: Cell::new(0),
-            kept: Cell::new(0),
+            kept: Cell::default(),
+            is_ended: Cell::new(false),
             leased: Cell::new(None),
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),
             core,
@@ -144,8 +148,7 @@ impl NativeConnection {
     pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
         let taken = self.take_events(view);
         self.begin_deferred();
-        self.account();
-        self.core.watch_budget();
+        self.settle();
         taken
     }
 
@@ -164,7 +167,7 @@ impl NativeConnection {
             match event {
                 Ok(Some(event)) => {
                     self.on_event(event, view, now);
-                    self.take_messages(&mut input, view, now);
+                    self.take_messages(&mut input, view);
                 }
                 Ok(None) => break Ok(()),
                 Err(violation) => break Err(violation),
@@ -176,7 +179,7 @@ impl NativeConnection {
 
     /// The messages of streams that come next, with as little ado as possible.
     #[inline]
-    fn take_messages(self: &Rc<Self>, input: &mut &[u8], view: Option<&View>, now: Duration) {
+    fn take_messages(self: &Rc<Self>, input: &mut &[u8], view: Option<&View>) {
         loop {
             // The streams are given back last.
             let (mut streams, mut machine) = (self.streams(), self.machine());
@@ -189,7 +192,7 @@ impl NativeConnection {
             };
             drop(machine);
             drop(streams);
-            self.on_message(left.0, left.1, false, now);
+            self.on_message(left.0, left.1, false);
         }
     }
 
@@ -224,6 +227,23 @@ impl NativeConnection {
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), Violation> {
         self.machine.borrow_mut().handle_timeout(now)
+    }
+
+    /// Tells the core what is kept here now, and has it look after its memory.
+    pub(super) fn settle(&self) {
+        self.account();
+        self.core.watch_budget();
+    }
+
+    /// Has the connection closed at once.
+    pub(super) fn end(&self) {
+        self.is_ended.set(true);
+        self.wake();
+    }
+
+    /// Whether it is to be closed at once.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended.get()
     }
 
     /// Whether the connection drains and has nothing left to do.

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use ringway_net::View;
 use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
-use super::calls::{Call, Opened};
 use super::connection::NativeConnection;
 use super::numbers::Meaning;
 use super::request_meta;
@@ -48,7 +47,7 @@ impl NativeConnection {
             let (stream, end) = (*stream, *end);
             return self.on_request(Arrival { stream, head, meta, message, end, at: now });
         }
-        self.on_other_event(event, now);
+        self.on_other_event(event);
     }
 
     #[inline]
@@ -63,12 +62,12 @@ impl NativeConnection {
         self.on_request(Arrival { stream, head, meta, message, end: true, at: now });
     }
 
-    fn on_other_event(self: &Rc<Self>, event: ServerEvent<'_>, now: Duration) {
+    fn on_other_event(self: &Rc<Self>, event: ServerEvent<'_>) {
         match event {
             ServerEvent::Request { .. } => unreachable!("requests have been served"),
             ServerEvent::Named { method, meta } => self.learn(method, &meta),
             ServerEvent::Message { stream, message, end } => {
-                self.on_message(stream, message, end, now);
+                self.on_message(stream, message, end);
             }
             ServerEvent::End { stream } => self.on_end(stream),
             ServerEvent::Cancelled { stream, code, reason } => {
@@ -126,16 +125,11 @@ impl NativeConnection {
         self.fail(stream, &Status::unimplemented(message));
     }
 
-    pub(super) fn on_message(
-        self: &Rc<Self>,
-        stream: StreamId,
-        message: Piece<'_>,
-        end: bool,
-        now: Duration,
-    ) {
+    pub(super) fn on_message(self: &Rc<Self>, stream: StreamId, message: Piece<'_>, end: bool) {
         let is_streaming = self.known_streams().key(stream).is_some();
         if !is_streaming {
-            return self.on_first_or_extra(stream, message, end, now);
+            let message = "the method takes one message, and more were sent";
+            return self.end_call(stream, &Status::unimplemented(message));
         }
         let pushed = self.streams().push(stream, message);
         match pushed {
@@ -150,35 +144,7 @@ impl NativeConnection {
         }
     }
 
-    /// The message of a call that takes one.
-    #[cold]
-    fn on_first_or_extra(
-        self: &Rc<Self>,
-        stream: StreamId,
-        message: Piece<'_>,
-        end: bool,
-        now: Duration,
-    ) {
-        let opened = self.calls.borrow_mut().take_opened(stream);
-        match opened {
-            Some(opened) => {
-                let Opened { place, head, meta } = *opened;
-                let (head, meta, message) = (&head, &Piece::Owned(meta), &mut Some(message));
-                self.admit(place, Arrival { stream, head, meta, message, end, at: now });
-            }
-            None => {
-                let message = "the method takes one message, and more were sent";
-                self.end_call(stream, &Status::unimplemented(message));
-            }
-        }
-    }
-
     fn on_end(&self, stream: StreamId) {
-        let opened = self.calls.borrow_mut().take_opened(stream);
-        if opened.is_some() {
-            let message = "the method takes one message, and none was sent";
-            return self.fail(stream, &Status::unimplemented(message));
-        }
         self.streams().end(stream);
     }
 
@@ -192,7 +158,11 @@ impl NativeConnection {
             }
             false => {
                 self.streams().discard(stream);
-                self.on_gone(stream, code, "what the client sent broke a limit");
+                self.on_gone(
+                    stream,
+                    code,
+                    "the call broke a limit of the client's or of the server's",
+                );
             }
         }
     }
@@ -215,15 +185,15 @@ impl NativeConnection {
         }
     }
 
-    /// Keeps a request of one message until that comes.
-    pub(super) fn await_message(&self, place: usize, arrival: Arrival<'_, '_>) {
-        let Arrival { stream, head, meta, end, .. } = arrival;
+    /// Has the machine keep a request of one message until that and the end are there.
+    #[cold]
+    pub(super) fn await_rest(&self, arrival: Arrival<'_, '_>) {
+        let Arrival { stream, head, meta, message, end, .. } = arrival;
         if end {
             let message = "the method takes one message, and none was sent";
             return self.fail(stream, &Status::unimplemented(message));
         }
-        let opened = Opened { place, head: *head, meta: kept(meta) };
-        self.calls.borrow_mut().insert(Call::opening(stream, opened));
+        self.machine().await_rest(stream, *head, meta, message.as_deref());
     }
 }
 

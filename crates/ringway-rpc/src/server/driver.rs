@@ -77,6 +77,10 @@ impl Driver {
             };
             this.keep_time(cx);
             this.flush();
+            this.native.settle();
+            if this.native.is_ended() {
+                return Poll::Ready(Ok(()));
+            }
             if this.native.has_events() {
                 this.leaving |= !this.take_events();
                 debug_assert!(!this.leaving || !this.native.has_events(), "a failure is the last");

@@ -208,9 +208,13 @@ impl Server {
         self
     }
 
-    /// Bytes that each core may have received and keep for handlers that do not read them yet. Above
-    /// half of it clients are asked to send less; above it, the stream with most unread bytes fails
-    /// with RESOURCE_EXHAUSTED. The default is 256 MiB.
+    /// Bytes that each core may have received and keep for handlers that do not read them yet, with
+    /// those of calls that are not whole. Above half of it clients are asked to send less; above it,
+    /// streams with most of these bytes fail with RESOURCE_EXHAUSTED until an eighth is free. The
+    /// default is 256 MiB.
+    ///
+    /// Four times as many may be answers that clients have not taken. Above that, the streams with most
+    /// of those fail in the same way. What no stream is to blame for ends the connection that keeps most.
     ///
     /// It should be several times the longest message.
     pub fn unread_bytes_max(mut self, bytes: usize) -> Self {

@@ -75,7 +75,7 @@ counters! {
     panicked, count_panicked,
         "Handlers that panicked.";
     exhausted, count_exhausted,
-        "Calls that were ended since more bytes waited for handlers than a core may keep.";
+        "Calls, and connections where no call was to blame, that were ended since more bytes waited for handlers or clients than a core may keep.";
     cut_off, count_cut_off,
         "Calls that were ended by the deadline of the drain.";
 }

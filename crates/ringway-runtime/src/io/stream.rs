@@ -241,6 +241,32 @@ impl Stream {
         self.with(|state| state.outbox.bytes())
     }
 
+    /// Whether the send queue has been at its high-water mark and not at the low one since.
+    pub fn is_congested(&self) -> bool {
+        self.with(|state| state.congested && !state.is_broken())
+    }
+
+    /// Whether receiving waits for room in the send queue, as [`set_paced`](Self::set_paced) says.
+    pub fn waits_for_room(&self) -> bool {
+        self.with(|state| state.waits_for_room())
+    }
+
+    /// Ready while receiving does not wait for room, whether or not there is something to receive:
+    /// for those who hold received bytes themselves and have to pace what they do with them.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let room = |state: &mut StreamState| match state.waits_for_room() {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        };
+        self.poll_or_wait(cx, |state| &mut state.readers, room)
+    }
+
+    /// Why nothing can be sent any more, if the stream has failed. What had arrived before that is
+    /// still received.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.with(|state| state.end.filter(|_| state.is_broken()).map(End::to_error))
+    }
+
     /// Finishes sending (half-close) after what is queued; receiving goes on.
     pub fn shutdown(&self) {
         self.with(|state| {

@@ -48,6 +48,11 @@ impl CoreHandle {
         try_with_current(|_| ()).is_some()
     }
 
+    /// Whether the calling thread is this core right now. A thread may have been another one before.
+    pub fn is_current(&self) -> bool {
+        try_with_current(|core| Arc::ptr_eq(&core.shared, &self.shared)).unwrap_or(false)
+    }
+
     /// Runs `start` on the core and then the future that it made, as a task there. Only `start`
     /// crosses threads; the future need not be `Send`. This is the one way across.
     ///

@@ -1,15 +1,21 @@
 //! The side that connects and opens calls.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage, shortened};
+use super::rates::Allowance;
 use super::slots::{Found, NO_STREAM, Phase};
 use super::transmit::Served;
 use super::{
     Body, Config, Flags, FrameKind, GoAwayCode, Gone, Outgoing, Piece, Settings, StreamId,
     Violation,
 };
+use crate::limits::NATIVE_RESET_RATE;
+
+/// A held RST says no more than that.
+const CANCELLED: u8 = 1;
 
 /// One connection to a server as a machine without I/O; see [`Server`](super::Server) for how it
 /// is used.
@@ -28,6 +34,11 @@ pub struct Client {
     pub(super) is_draining: bool,
     /// A call found no room since the last `Capacity`.
     pub(super) is_starved: bool,
+    /// Requests whose last byte was handed out.
+    left: u64,
+    /// For calls that are given up before that, and those whose RST waits for one.
+    sudden: Allowance,
+    held_resets: VecDeque<StreamId>,
     /// One bit for each method whose name went out.
     pub(super) announced: Vec<u64>,
     /// Metadata is put together here.
@@ -99,6 +110,9 @@ impl Client {
             lease_cuts: 0,
             is_draining: false,
             is_starved: false,
+            left: 0,
+            sudden: Allowance::new(NATIVE_RESET_RATE, 1, now),
+            held_resets: VecDeque::new(),
             announced: Vec::new(),
             scratch: Vec::new(),
             plain_len_max,
@@ -217,6 +231,9 @@ impl Client {
 
     /// Gives a call up: no event of it comes any more. Its slot is free again when the server has
     /// answered. `code` is 1, cancelled, or 4, deadline exceeded; `reason` reaches the handler.
+    ///
+    /// Where very many calls are given up before they have been handed out, the server is told of some
+    /// a little later, and without their reasons.
     pub fn cancel(&mut self, stream: StreamId, code: u8, reason: &str) {
         let link = &mut self.link;
         let Some(index) = link.slots.find_open(stream) else {
@@ -231,10 +248,35 @@ impl Client {
         let parity = link.keepalive.reset();
         let slot = link.slots.at(index);
         (slot.phase, slot.reset_parity) = (Phase::Closing, parity);
-        if link.failed.is_none() {
-            let payload = shortened(reason).as_bytes();
-            let (kind, aux) = (FrameKind::Rst, u32::from(code));
-            link.outbox.put(&Parts { stream, ..Parts::control(kind, NONE, aux, payload) });
+        if link.failed.is_some() {
+            return;
+        }
+        // A server bears only so many RSTs that come with their REQUESTs.
+        let is_sudden = slot.number >= self.left;
+        if is_sudden && !self.sudden.take(link.now, link.requests) {
+            self.held_resets.push_back(stream);
+            return;
+        }
+        self.put_reset(stream, code, reason);
+    }
+
+    fn put_reset(&mut self, stream: StreamId, code: u8, reason: &str) {
+        let payload = shortened(reason).as_bytes();
+        let (kind, aux) = (FrameKind::Rst, u32::from(code));
+        self.link.outbox.put(&Parts { stream, ..Parts::control(kind, NONE, aux, payload) });
+    }
+
+    /// Sends the RSTs that were held back, as far as their calls have not ended meanwhile.
+    fn release_resets(&mut self) {
+        while let Some(&stream) = self.held_resets.front() {
+            if let Found::Live(index) = self.link.slots.find(stream) {
+                let is_sudden = self.link.slots.get(index).number >= self.left;
+                if is_sudden && !self.sudden.take(self.link.now, self.link.requests) {
+                    return;
+                }
+                self.put_reset(stream, CANCELLED, "");
+            }
+            self.held_resets.pop_front();
         }
     }
 
@@ -316,6 +358,9 @@ impl Client {
                 Self::note_sent(link, stream);
             }
         });
+        if self.link.outbox.backlog() == 0 {
+            self.left = self.link.requests;
+        }
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.
@@ -349,18 +394,24 @@ impl Client {
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let is_live = self.link.failed.is_none();
-        is_live.then(|| self.link.keepalive.deadline(self.link.now))
+        if self.link.failed.is_some() {
+            return None;
+        }
+        let keepalive = self.link.keepalive.deadline(self.link.now);
+        let held = (!self.held_resets.is_empty()).then(|| self.sudden.next());
+        Some(held.map_or(keepalive, |held| held.min(keepalive)))
     }
 
-    /// Does what is due: PING. Earlier calls than [`poll_timeout`](Self::poll_timeout) asks for
+    /// Does what is due: PING, and RST that was held back. Earlier calls than [`poll_timeout`](Self::poll_timeout) asks for
     /// do no harm.
     ///
     /// # Errors
     ///
     /// When the server is gone, as in [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
-        self.link.handle_timeout(now)
+        self.link.handle_timeout(now)?;
+        self.release_resets();
+        Ok(())
     }
 
     /// Remembers to tell that there is room, if somebody found none.

@@ -6,10 +6,11 @@ use super::link::Stage;
 use super::receive_side::Assembled;
 use super::slots::{Found, NO_STREAM, Phase};
 use super::splitter::{Form, Peeked};
-use super::{Flags, FrameKind, Header, MetaWriter, Piece, StreamId, Violation};
+use super::{Flags, FrameKind, Header, MetaReader, MetaWriter, Piece, StreamId, Tag, Violation};
 
 const UNKNOWN: u8 = 2;
 const RESOURCE_EXHAUSTED: u8 = 8;
+const UNIMPLEMENTED: u8 = 12;
 const STATUS_MAX: u32 = 16;
 
 /// Flags of a RESPONSE that is not the end of a longer message, or that could be.
@@ -128,6 +129,9 @@ impl Client {
             }
         } else {
             let place = self.receiving_place(index);
+            if self.link.streams.get(place).receive.has_ended {
+                return Err(Violation::AfterEnd { kind: header.kind, stream });
+            }
             match self.link.fragment(place, header, payload)? {
                 Assembled::Message(whole) => message = Some(whole),
                 Assembled::Partial | Assembled::Ignored => {
@@ -135,13 +139,13 @@ impl Client {
                 }
                 Assembled::TooLarge => {
                     self.release(index);
-                    return Ok(Some(over_limit(stream, MESSAGE_TOO_LARGE)));
+                    return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE)));
                 }
             }
         }
         self.release(index);
         if meta.len() > self.link.config.settings.max_meta as usize {
-            return Ok(Some(over_limit(stream, META_TOO_LARGE)));
+            return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE)));
         }
         Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
     }
@@ -186,11 +190,12 @@ impl Client {
                 };
                 // Nothing is left to be sent on a call that has no stream.
                 match self.link.slots.at(index).stream {
-                    NO_STREAM => Ok(None),
+                    NO_STREAM => self.link.bear(kind).map(|()| None),
                     place => self.link.credit(place, frame.header.aux).map(|()| None),
                 }
             }
             FrameKind::Lease => {
+                self.link.bear(kind)?;
                 let permits = frame.header.aux as usize;
                 let is_less = permits < self.permits;
                 self.lease_cuts = self.lease_cuts.wrapping_add(u32::from(is_less));
@@ -227,35 +232,51 @@ impl Client {
         before: &'i [u8],
         input: &mut &'i [u8],
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
-        let (header, stream) = (frame.header, frame.header.stream);
+        let (header, kind, stream) = (frame.header, frame.header.kind, frame.header.stream);
         let place = self.receiving_place(index);
+        let receive = &mut self.link.streams.at(place).receive;
+        if receive.has_ended {
+            return Err(Violation::AfterEnd { kind, stream });
+        }
+        let is_first = receive.is_untouched();
+        receive.has_begun = true;
         let meta_len = usize::from(header.meta_len);
         if meta_len > self.link.config.settings.max_meta as usize {
-            return Ok(Some(self.give_up(stream, META_TOO_LARGE)));
+            return Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE)));
         }
-        let receive = &mut self.link.streams.at(place).receive;
-        if meta_len > 0 && !receive.initial_seen {
-            receive.initial_seen = true;
+        if meta_len > 0 && is_first {
             let meta = frame.body.clone().split_to(meta_len);
+            if has_unknown(&meta) {
+                return Ok(Some(self.give_up(stream, UNIMPLEMENTED, META_UNKNOWN)));
+            }
             // The message in the same frame is the next event.
             self.link.splitter.put_back(frame, before, input);
             return Ok(Some(ClientEvent::Initial { stream, meta }));
         }
+        let has_ended = header.flags.contains(Flags::END);
         if header.flags.contains(Flags::NOMSG) {
-            return Ok(None);
+            if receive.is_assembling() {
+                return Err(Violation::OutOfOrder { kind, stream });
+            }
+            receive.has_ended = has_ended;
+            return self.link.bear(kind).map(|()| None);
         }
         drop(frame.body.split_to(meta_len));
-        match self.link.fragment(place, &header, frame.body)? {
+        let assembled = self.link.fragment(place, &header, frame.body)?;
+        self.link.streams.at(place).receive.has_ended = has_ended;
+        match assembled {
             Assembled::Partial | Assembled::Ignored => Ok(None),
             Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
-            Assembled::TooLarge => Ok(Some(self.give_up(stream, MESSAGE_TOO_LARGE))),
+            Assembled::TooLarge => {
+                Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE)))
+            }
         }
     }
 
-    /// Cancels a call whose reply breaks a limit, and ends it for the caller.
-    fn give_up<'i>(&mut self, stream: StreamId, text: &str) -> ClientEvent<'i> {
-        self.cancel(stream, RESOURCE_EXHAUSTED, text);
-        over_limit(stream, text)
+    /// Cancels a call whose reply is not to be taken, and ends it for the caller.
+    fn give_up<'i>(&mut self, stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
+        self.cancel(stream, status, text);
+        ended(stream, status, text)
     }
 }
 
@@ -264,7 +285,7 @@ impl Client {
 fn find_sent(link: &mut super::link::Link, header: &Header) -> Result<Option<usize>, Violation> {
     match link.slots.find(header.stream) {
         Found::Live(index) if link.slots.get(index).is_sent => Ok(Some(index)),
-        Found::Ended => Ok(None),
+        Found::Ended => link.bear_late(header.kind).map(|()| None),
         Found::Live(_) | Found::Never => {
             Err(Violation::NeverOpened { kind: header.kind, stream: header.stream })
         }
@@ -276,13 +297,18 @@ fn status(aux: u32) -> u8 {
     if aux <= STATUS_MAX { aux as u8 } else { UNKNOWN }
 }
 
-/// The end of a call whose reply is more than this end takes.
-fn over_limit<'i>(stream: StreamId, text: &str) -> ClientEvent<'i> {
+/// Whether metadata asks for something that is not understood.
+fn has_unknown(meta: &[u8]) -> bool {
+    MetaReader::new(meta).any(|piece| matches!(piece, Ok((Tag::Unknown(_), _))))
+}
+
+/// The end of a call whose reply is not what this end takes.
+fn ended<'i>(stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
     let mut meta = Vec::new();
     MetaWriter::new(&mut meta).status_message(text);
-    let meta = Piece::Owned(meta.into());
-    ClientEvent::Response { stream, status: RESOURCE_EXHAUSTED, meta, message: None }
+    ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message: None }
 }
 
 const MESSAGE_TOO_LARGE: &str = "message is longer than the client takes";
+const META_UNKNOWN: &str = "metadata is of a kind that the client does not know";
 const META_TOO_LARGE: &str = "metadata is longer than the client takes";

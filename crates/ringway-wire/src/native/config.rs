@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::Settings;
 use crate::limits::{
     NATIVE_INITIAL_CREDIT, NATIVE_PAYLOAD_MAX, NATIVE_PING_AFTER, NATIVE_PING_TIMEOUT,
-    NATIVE_PREFACE_TIMEOUT, NATIVE_RESET_TIMEOUT, NATIVE_STREAMS, NATIVE_WINDOW_MAX,
+    NATIVE_PREFACE_TIMEOUT, NATIVE_RESET_TIMEOUT, NATIVE_STALL_TIMEOUT, NATIVE_STREAMS,
+    NATIVE_WINDOW_MAX,
 };
 
 /// Settings and patience of one end of a native connection.
@@ -33,6 +34,9 @@ pub struct Config {
     /// A cancelled call without its RESPONSE is given up, and the connection with it, after so
     /// long at least and twice as long at most.
     pub reset_timeout: Duration,
+    /// A server ends a call of which nothing has come or gone for so long, though its request is not
+    /// whole or its reply has not left. The call's own time, if it has one, ends it before.
+    pub stall_timeout: Duration,
     /// The peer's preface and SETTINGS are waited for so long.
     pub preface_timeout: Duration,
 }
@@ -51,6 +55,7 @@ impl Default for Config {
             ping_after: NATIVE_PING_AFTER,
             ping_timeout: NATIVE_PING_TIMEOUT,
             reset_timeout: NATIVE_RESET_TIMEOUT,
+            stall_timeout: NATIVE_STALL_TIMEOUT,
             preface_timeout: NATIVE_PREFACE_TIMEOUT,
         }
     }

@@ -93,13 +93,14 @@ impl Link {
             kind if self.stage != Stage::Open => Err(Violation::SettingsExpected { kind }),
             FrameKind::Ping => self.on_ping(&header).map(|()| None),
             FrameKind::GoAway => {
+                self.bear(header.kind)?;
                 let farewell = farewell(&header, body)?;
                 if !farewell.is_orderly() {
                     self.fail(farewell.violation()); // behind the event that tells it
                 }
                 Ok(Some(farewell))
             }
-            FrameKind::Unknown(_) => Ok(None),
+            FrameKind::Unknown(_) => self.bear(header.kind).map(|()| None),
             kind => Err(Violation::WrongDirection { kind }),
         }
     }
@@ -140,7 +141,7 @@ impl Link {
         if header.flags.contains(Flags::ACK) {
             // Whatever arrives proves that the peer is there.
             self.on_pong(header.aux);
-            return Ok(());
+            return self.bear(kind);
         }
         if !self.pings.take(self.now) {
             return Err(Violation::Flood { kind });

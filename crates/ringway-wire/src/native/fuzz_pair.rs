@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{
     Body, Client, ClientEvent, Config, GoAwayCode, Gone, Open, Outgoing, Reply, Server,
-    ServerEvent, StreamId,
+    ServerEvent, Side, StreamId,
 };
 
 /// Does what `data` says: two bytes a command. At the end every call ends.
@@ -94,7 +94,7 @@ impl Pair {
             }
             (10, ..) if amount >= 0xfd => self.server.set_tight(amount == 0xfe),
             (10, ..) if amount == 0xfc => {
-                self.server.end_largest();
+                self.server.end_largest(Side::Unread);
                 self.move_up(0);
             }
             (10, ..) => self.server.lease(u32::from(amount)),

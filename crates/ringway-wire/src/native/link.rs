@@ -8,7 +8,7 @@ use super::frame::{Parts, cost};
 use super::growth::Growth;
 use super::keepalive::{Due, Keepalive};
 use super::outbox::Outbox;
-use super::rates::Bucket;
+use super::rates::{Allowance, Bucket};
 use super::receive_side::{Assembled, Piecemeal};
 use super::send_side::LongMessage;
 use super::slots::{Found, NO_STREAM, Slots};
@@ -19,9 +19,9 @@ use super::{
     Violation,
 };
 use crate::limits::{
-    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_CREDIT_MAX, NATIVE_DIRECT_MAX,
-    NATIVE_PING_RATE, NATIVE_REASON_MAX, NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX,
-    NATIVE_WRITTEN_MARK, UNSENT_MARK,
+    NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_CREDIT_MAX, NATIVE_CREDIT_WORTH,
+    NATIVE_DIRECT_MAX, NATIVE_IDLE_RATE, NATIVE_PING_RATE, NATIVE_QUEUED_MARK, NATIVE_REASON_MAX,
+    NATIVE_SETTINGS_RATE, NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
 };
 
 /// How far the connection has come.
@@ -62,6 +62,8 @@ pub(super) struct Link {
     pub(super) keepalive: Keepalive,
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
+    /// For frames that bring nothing.
+    idle: Allowance,
     /// The time at the last call that told it.
     pub(super) now: Duration,
     /// Requests in the order of the wire: received by a server, sent by a client.
@@ -92,6 +94,7 @@ impl Link {
             keepalive: Keepalive::new(&config, now),
             pings: Bucket::new(NATIVE_PING_RATE, now),
             settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
+            idle: Allowance::new(NATIVE_IDLE_RATE, 4, now),
             now,
             requests: 0,
             window: Settings::default().initial_credit,
@@ -157,6 +160,27 @@ impl Link {
         self.outbox.put(&frame);
     }
 
+    /// Counts a frame that brings nothing.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of them.
+    pub(super) fn bear(&mut self, kind: FrameKind) -> Result<(), Violation> {
+        match self.idle.take(self.now, self.requests) {
+            true => Ok(()),
+            false => Err(Violation::Flood { kind }),
+        }
+    }
+
+    /// Counts a frame for a call that has ended. Data may come for a while, as its credit lets it.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of the others.
+    pub(super) fn bear_late(&mut self, kind: FrameKind) -> Result<(), Violation> {
+        if kind == FrameKind::Data { Ok(()) } else { self.bear(kind) }
+    }
+
     /// Sends a frame that the peer has caused.
     ///
     /// # Errors
@@ -177,6 +201,28 @@ impl Link {
             NO_STREAM => self.new_stream(index, credit, window),
             place => place,
         }
+    }
+
+    /// The same at the responder, for what is sent back.
+    pub(super) fn reply_stream(&mut self, index: usize) -> u32 {
+        let slot = *self.slots.get(index);
+        if slot.stream != NO_STREAM {
+            return slot.stream;
+        }
+        let place = self.new_stream(index, slot.reply_credit, self.window);
+        self.note_time(place, slot.timeout_us);
+        place
+    }
+
+    /// Notes the time that a call has from now on.
+    pub(super) fn note_time(&mut self, place: u32, timeout_us: u32) {
+        let stream = self.streams.at(place);
+        stream.touched = self.now;
+        // Longer times than that stand in the metadata, with the most there can be here.
+        stream.until = match timeout_us {
+            0 | u32::MAX => Duration::MAX,
+            timeout_us => self.now.saturating_add(Duration::from_micros(timeout_us.into())),
+        };
     }
 
     fn new_stream(&mut self, index: usize, credit: u32, window: u32) -> u32 {
@@ -211,7 +257,9 @@ impl Link {
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
         let fragment = Piecemeal { stream, payload, has_more, announced, message_max };
-        if has_more && fragment.payload.len() > self.assembly_room() {
+        let stream = self.streams.at(place);
+        stream.touched = self.now;
+        if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge);
         }
         let assembled = self.streams.fragment(place, fragment)?;
@@ -228,7 +276,7 @@ impl Link {
         max.saturating_sub(self.streams.assembled())
     }
 
-    /// Bytes kept of what is not whole: a frame, and messages.
+    /// Bytes of memory for what is not whole: a frame, messages, requests.
     pub(super) fn incomplete(&self) -> usize {
         self.splitter.buffered() + self.streams.assembled()
     }
@@ -237,6 +285,12 @@ impl Link {
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.incomplete() + self.streams.untaken()
+    }
+
+    /// Bytes of all that is to be sent.
+    #[inline]
+    pub(super) fn unsent_len(&self) -> usize {
+        self.streams.queued() + self.outbox.backlog()
     }
 
     /// Takes a message of one frame without flags or metadata, and returns credit; `false` when
@@ -387,8 +441,10 @@ impl Link {
 
     /// Puts the stream into its line, if it can go on, and remembers to tell when it has room.
     pub(super) fn note_queued(&mut self, index: u32) {
+        self.streams.count(index);
+        let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
         let stream = self.streams.at(index);
-        stream.send.wants_writable |= stream.send.waiting() > UNSENT_MARK;
+        stream.send.wants_writable |= is_much || stream.send.waiting() > UNSENT_MARK;
         self.schedule(index);
     }
 
@@ -407,12 +463,22 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// When it grants more than can be counted.
+    /// When it grants more than can be counted, or little many times.
     pub(super) fn credit(&mut self, index: u32, granted: u32) -> Result<(), Violation> {
+        self.bear_credit(granted)?;
         let stream = self.streams.at(index);
         stream.send.credit = added_credit(stream.send.credit, granted)?;
         self.schedule(index);
         Ok(())
+    }
+
+    /// Counts a CREDIT that is hardly worth its frame.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of them.
+    pub(super) fn bear_credit(&mut self, granted: u32) -> Result<(), Violation> {
+        if granted < NATIVE_CREDIT_WORTH { self.bear(FrameKind::Credit) } else { Ok(()) }
     }
 
     /// Looks at the clock.

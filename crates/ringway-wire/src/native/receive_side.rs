@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::frame::cost;
 use super::window::Window;
 use super::{FrameKind, Piece, RequestHead, StreamId, Violation};
-use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_EAGER};
+use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_LEAST};
 
 /// A message of which fragments have come.
 #[derive(Debug)]
@@ -43,6 +43,24 @@ pub(super) struct Piecemeal<'i> {
     pub(super) message_max: u32,
 }
 
+/// A request that is kept until nothing of it is missing.
+#[derive(Debug)]
+pub(super) struct Unready {
+    pub(super) head: RequestHead,
+    /// In memory of its own: nothing else is kept alive by it.
+    pub(super) meta: Bytes,
+    /// Its message, where the end is missing.
+    pub(super) message: Option<Bytes>,
+    /// It takes one message and the end; otherwise the message alone.
+    pub(super) is_single: bool,
+}
+
+impl Unready {
+    fn len(&self) -> usize {
+        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// The receiving half of a stream.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveSide {
@@ -54,10 +72,11 @@ pub(super) struct ReceiveSide {
     /// What those behind it cost.
     costs: VecDeque<u32>,
     assembly: Option<Assembly>,
-    /// A REQUEST whose first message is being assembled, and its metadata.
-    pub(super) request: Option<(RequestHead, Bytes)>,
-    /// Its metadata was handed out already.
-    pub(super) initial_seen: bool,
+    /// A REQUEST of which something is missing.
+    pub(super) request: Option<Unready>,
+    /// Something has come that is the first from its sender, so metadata of what follows is not the
+    /// initial one.
+    pub(super) has_begun: bool,
     pub(super) has_ended: bool,
     /// Nobody reads what comes.
     is_ignored: bool,
@@ -70,6 +89,11 @@ impl ReceiveSide {
         self.costs.shrink_to(NATIVE_COSTS_KEPT);
         let (window, costs) = (Window::new(window), std::mem::take(&mut self.costs));
         *self = Self { window, costs, ..Self::default() };
+    }
+
+    /// Bytes of the buffers that wait for another stream.
+    pub(super) fn spare(&self) -> usize {
+        self.costs.capacity() * size_of::<u32>()
     }
 
     /// Drops what was assembled; nothing of this stream is delivered any more.
@@ -103,10 +127,29 @@ impl ReceiveSide {
         self.front as usize + (self.window.waiting() - assembling) as usize
     }
 
-    /// Bytes held of a message that is not whole.
+    /// Bytes of memory for what is not whole: a message, the rest of its request.
     #[inline]
     pub(super) fn assembled(&self) -> usize {
-        self.assembly.as_ref().map_or(0, |assembly| assembly.bytes.len())
+        let message = self.assembly.as_ref().map_or(0, |assembly| assembly.bytes.capacity());
+        message + self.request.as_ref().map_or(0, Unready::len)
+    }
+
+    /// By how much that grows with such a fragment, if the message goes on behind it.
+    pub(super) fn growth(&self, fragment: &Piecemeal<'_>) -> usize {
+        let more = fragment.payload.len();
+        match &self.assembly {
+            None => capacity(more, fragment.announced()),
+            Some(assembly) => {
+                let needed = assembly.bytes.len() + more;
+                let now = assembly.bytes.capacity();
+                if needed <= now { 0 } else { capacity(needed, assembly.announced) - now }
+            }
+        }
+    }
+
+    /// Whether nothing has come of it yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.has_begun && self.assembly.is_none() && self.window.delivered() == 0
     }
 
     pub(super) fn is_assembling(&self) -> bool {
@@ -146,7 +189,7 @@ impl ReceiveSide {
     /// Takes a message of one frame, if there is credit for it and it is not part of another.
     #[inline]
     pub(super) fn whole(&mut self, cost: u32) -> bool {
-        let is_closed = self.has_ended | self.is_ignored;
+        let is_closed = self.has_ended | self.is_ignored | self.request.is_some();
         if self.assembly.is_some() || is_closed || !self.window.spend(cost) {
             return false;
         }
@@ -162,7 +205,7 @@ impl ReceiveSide {
         fragment: Piecemeal<'i>,
         cost: u32,
     ) -> Result<Assembled<'i>, Violation> {
-        let announced = (fragment.announced != 0).then_some(fragment.announced);
+        let announced = fragment.announced();
         let assembly = self.assembly.get_or_insert_with(|| Assembly {
             bytes: BytesMut::new(),
             announced,
@@ -248,15 +291,25 @@ fn check_length(
     Ok(())
 }
 
+impl Piecemeal<'_> {
+    fn announced(&self) -> Option<u32> {
+        (self.announced != 0).then_some(self.announced)
+    }
+}
+
 impl Assembly {
-    /// Appends `piece`. Memory follows the bytes that came: an announcement alone reserves little.
+    /// Appends `piece`.
     fn append(&mut self, piece: &[u8]) {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
-            let wanted = NATIVE_MESSAGE_EAGER.max(needed * 2);
-            let wanted = self.announced.map_or(wanted, |total| wanted.min(total as usize));
-            self.bytes.reserve(wanted.max(needed) - self.bytes.len());
+            self.bytes.reserve(capacity(needed, self.announced) - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
     }
+}
+
+/// Memory for the `needed` bytes that came of a message. It follows these by a factor of two at most.
+fn capacity(needed: usize, announced: Option<u32>) -> usize {
+    let wanted = NATIVE_MESSAGE_LEAST.max(needed * 2);
+    announced.map_or(wanted, |total| wanted.min(total as usize)).max(needed)
 }

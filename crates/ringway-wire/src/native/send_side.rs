@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use super::frame::{Parts, cost};
 use super::{CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, REQUEST_HEAD_LEN, StreamId};
-use crate::limits::{NATIVE_FRAGMENT_MIN, NATIVE_SMALL_TURN, NATIVE_STREAM_KEPT};
+use crate::limits::{
+    NATIVE_FRAGMENT_MIN, NATIVE_ITEMS_KEPT, NATIVE_SMALL_TURN, NATIVE_STREAM_KEPT,
+};
 
 /// How a stream waits for the socket: small messages go before fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,10 +119,16 @@ impl SendSide {
     /// Drops what waits.
     pub(super) fn clear(&mut self) {
         self.items.clear();
+        self.items.shrink_to(NATIVE_ITEMS_KEPT);
         self.frames.clear();
         self.frames.shrink_to(NATIVE_STREAM_KEPT);
         self.head = 0;
         self.waiting = 0;
+    }
+
+    /// Bytes of the buffers that wait for another stream.
+    pub(super) fn spare(&self) -> usize {
+        self.frames.capacity() + self.items.capacity() * size_of::<Item>()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -128,6 +136,7 @@ impl SendSide {
     }
 
     /// Bytes that wait.
+    #[inline]
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }

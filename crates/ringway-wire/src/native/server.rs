@@ -5,13 +5,15 @@ use std::time::Duration;
 use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage};
 use super::names::Names;
-use super::rates::Bucket;
 use super::server_answer::{INITIAL_TOO_LONG, MESSAGE_TOO_LONG};
 use super::server_event::{PlainRequest, ServerEvent};
+use super::server_resets::Resets;
 use super::slots::{Found, NO_STREAM};
 use super::transmit::Served;
-use super::{Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, StreamId, Violation};
-use crate::limits::NATIVE_RESET_RATE;
+use super::{
+    Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, Side, StreamId, Violation,
+};
+use crate::deadlines::Deadlines;
 
 /// One accepted connection as a machine without I/O: bytes go into [`receive`](Self::receive),
 /// events come out of it, and bytes to send out of [`transmit`](Self::transmit).
@@ -72,10 +74,9 @@ use crate::limits::NATIVE_RESET_RATE;
 #[derive(Debug)]
 pub struct Server {
     pub(super) link: Link,
-    pub(super) resets: Bucket,
-    /// `link.requests` up to which they have earned tokens for resets.
-    pub(super) requests_at_reset: u64,
-    /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining.
+    pub(super) resets: Resets,
+    /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining or
+    /// while too many are given up.
     pub(super) permits: usize,
     /// Slots must be below. A client that has not read our settings yet uses the default number.
     pub(super) slots_max: u32,
@@ -83,6 +84,8 @@ pub struct Server {
     pub(super) lease: Option<u32>,
     pub(super) drain: Option<Drain>,
     pub(super) names: Names,
+    /// Of calls of which something is missing.
+    pub(super) waits: Deadlines<StreamId>,
     /// Longest payload of a request that needs no closer look.
     pub(super) plain_len_max: usize,
 }
@@ -102,12 +105,12 @@ impl Server {
         let streams_max = config.settings.max_streams;
         let mut server = Self {
             link: Link::new(config, now),
-            resets: Bucket::new(NATIVE_RESET_RATE, now),
-            requests_at_reset: 0,
+            resets: Resets::new(now),
             permits: streams_max as usize,
             slots_max: streams_max.max(Settings::default().max_streams),
             lease: None,
             names: Names::default(),
+            waits: Deadlines::default(),
             drain: None,
             plain_len_max: 0,
         };
@@ -268,8 +271,7 @@ impl Server {
         if meta.len() > link.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
-        let place = link.stream_at(index, credit, window);
+        let place = link.reply_stream(index);
         let frame = Parts {
             kind: FrameKind::Data,
             flags: NONE,
@@ -298,8 +300,7 @@ impl Server {
         if meta.len() > link.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
-        let place = link.stream_at(index, credit, window);
+        let place = link.reply_stream(index);
         let (kind, flags) = (FrameKind::Data, Flags::NOMSG);
         let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta, payload: &[] };
         link.send_empty(place, &frame);
@@ -364,8 +365,9 @@ impl Server {
         self.link.outbox.backlog()
     }
 
-    /// Bytes kept of a frame and of messages that are not whole; at most 64 MiB and one frame, or
-    /// one message where longer ones are taken.
+    /// Bytes of memory for what is not whole: a frame, messages, and requests of which something is
+    /// missing; at most 64 MiB and one frame, or one message where longer ones are taken, and the
+    /// metadata of the requests.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.link.incomplete()
@@ -375,12 +377,25 @@ impl Server {
     /// were not [taken](Self::taken). Of a stream that was ended by its request, messages are the
     /// handler's at once and do not count.
     ///
-    /// The caller sums this over its connections. When that is more than it can afford, it has two
-    /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
     #[inline]
     #[must_use]
     pub fn buffered_len(&self) -> usize {
         self.link.buffered()
+    }
+
+    /// Bytes kept of one side: [those](Self::buffered_len) for readers; or those to be sent, which are
+    /// [written](Self::output_len), or wait in queues of streams for credit or for their turn, also of
+    /// calls that have been answered.
+    ///
+    /// The caller sums this over its connections. When that is more than it can afford, it has two
+    /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
+    #[inline]
+    #[must_use]
+    pub fn kept_len(&self, side: Side) -> usize {
+        match side {
+            Side::Unread => self.link.buffered(),
+            Side::Unsent => self.link.unsent_len(),
+        }
     }
 
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
@@ -398,7 +413,7 @@ impl Server {
         }
         let keepalive = self.link.keepalive.deadline(self.link.now);
         let drain = self.drain.map(|drain| drain.until.unwrap_or(self.link.now));
-        Some(drain.map_or(keepalive, |until| until.min(keepalive)))
+        Some([drain, self.waits.next()].into_iter().flatten().fold(keepalive, Duration::min))
     }
 
     pub(super) fn note_window(&mut self) {

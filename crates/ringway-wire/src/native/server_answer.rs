@@ -11,7 +11,9 @@ use super::{
 
 /// Statuses that the machine answers with.
 pub(super) const CANCELLED: u8 = 1;
+pub(super) const DEADLINE_EXCEEDED: u8 = 4;
 pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
+pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const UNAVAILABLE: u8 = 14;
 
 impl Server {
@@ -46,8 +48,7 @@ impl Server {
             link.slots.end(index);
             return;
         }
-        let (credit, window) = (link.slots.at(index).reply_credit, link.window);
-        let place = link.stream_at(index, credit, window);
+        let place = link.reply_stream(index);
         let sent = match reply.message {
             None => link.send_empty(place, &frame),
             Some(body) => link.send(place, frame, body),
@@ -57,6 +58,7 @@ impl Server {
             Sent::Queued => {
                 link.slots.at(index).phase = Phase::Closing;
                 link.streams.abandon(place);
+                self.watch(index);
             }
         }
     }
@@ -88,8 +90,18 @@ impl Server {
             let stream = self.link.slots.id(index);
             self.link.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
         }
+        self.end_unknown(index, RESOURCE_EXHAUSTED, text)
+    }
+
+    /// Ends a call that nobody has been told of.
+    pub(super) fn end_unknown(
+        &mut self,
+        index: usize,
+        status: u8,
+        text: &str,
+    ) -> Result<(), Violation> {
         let meta = self.own_meta(|meta| meta.status_message(text));
-        self.answer(index, RESOURCE_EXHAUSTED, &meta)
+        self.answer(index, status, &meta)
     }
 
     /// Ends a call for something that the client did, in front of all that waits.

@@ -7,7 +7,7 @@ use super::link::Pending;
 use super::server::{Drain, Server};
 use super::server_answer::UNAVAILABLE;
 use super::slots::{NO_STREAM, Phase};
-use super::{Flags, FrameKind, GoAwayCode, StreamId, Violation};
+use super::{Flags, FrameKind, GoAwayCode, Side, StreamId, Violation};
 
 impl Server {
     /// Tells the client how many requests it may have in flight from now on. What it sends beyond
@@ -16,11 +16,20 @@ impl Server {
         if self.drain.is_some() || self.link.failed.is_some() {
             return;
         }
-        self.permits = permits.min(self.link.config.settings.max_streams) as usize;
         self.lease = Some(permits);
+        self.note_permits();
         if self.link.has_greeted {
             self.put_lease(permits);
         }
+    }
+
+    /// Notes how many requests may be in flight from now on.
+    pub(super) fn note_permits(&mut self) {
+        let most = self.link.config.settings.max_streams;
+        self.permits = match self.drain.is_some() || self.resets.is_exhausted() {
+            true => 0,
+            false => self.lease.map_or(most, |lease| lease.min(most)) as usize,
+        };
     }
 
     fn put_lease(&mut self, permits: u32) {
@@ -48,8 +57,8 @@ impl Server {
             if self.link.has_greeted {
                 self.link.put_go_away(code, drain, reason);
             }
-            self.permits = 0;
             self.drain = Some(Drain { length: drain, until: None });
+            self.note_permits();
         }
     }
 
@@ -68,6 +77,7 @@ impl Server {
     /// When the client is gone, as in [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.link.handle_timeout(now)?;
+        self.end_overdue(now);
         if let Some(drain) = &mut self.drain {
             let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
             if now >= until {
@@ -83,7 +93,7 @@ impl Server {
         let meta = self.own_meta(|meta| meta.status_message(text));
         for stream in self.link.slots.live_ids() {
             let index = stream.slot() as usize;
-            if self.link.slots.at(index).phase == Phase::Open && self.is_known(index) {
+            if self.is_running(index) {
                 self.link.tell(Pending::Failed(stream, UNAVAILABLE));
             }
             self.end_at_once(index, UNAVAILABLE, &meta);
@@ -114,31 +124,36 @@ impl Server {
         }
     }
 
-    /// Bytes kept for the stream that has the most, of those that count for
-    /// [`buffered_len`](Self::buffered_len); looks at every stream.
+    /// Bytes kept for a stream that has most, up to a quarter, of those that count for
+    /// [`kept_len`](Self::kept_len). It is known without looking at all streams.
     #[must_use]
-    pub fn largest_len(&self) -> usize {
-        self.largest().map_or(0, |(_, len)| len)
+    pub fn largest_len(&mut self, side: Side) -> usize {
+        self.largest(side).map_or(0, |(_, len)| len)
     }
 
-    fn largest(&self) -> Option<(StreamId, usize)> {
-        if self.link.failed.is_some() { None } else { self.link.streams.largest() }
+    fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
+        if self.link.failed.is_some() { None } else { self.link.streams.largest(side) }
     }
 
-    /// Ends the call with the most bytes kept as RESOURCE_EXHAUSTED, with a
+    /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
     /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected. `false`:
     /// no call keeps any.
-    pub fn end_largest(&mut self) -> bool {
-        let Some((stream, _)) = self.largest() else {
+    pub fn end_largest(&mut self, side: Side) -> bool {
+        let Some((stream, _)) = self.largest(side) else {
             return false;
         };
         let index = stream.slot() as usize;
-        let is_known = self.link.slots.at(index).phase == Phase::Open && self.is_known(index);
-        let text = "the server has no memory for more that its handlers do not read";
+        let is_known = self.is_running(index);
+        let text = "the server has no memory for what this call keeps there";
         if let Err(violation) = self.end_by_limit(index, text, is_known) {
             self.link.fail(violation);
         }
         true
+    }
+
+    /// Whether the call in slot `index` has a handler that is not done.
+    pub(super) fn is_running(&mut self, index: usize) -> bool {
+        self.link.slots.at(index).phase == Phase::Open && self.is_known(index)
     }
 
     /// Whether the call in slot `index` was told to the caller.

@@ -10,7 +10,7 @@ pub enum ServerEvent<'i> {
     Request {
         /// Its stream.
         stream: StreamId,
-        /// Its fixed fields.
+        /// Its fixed fields, with the time that is left from now on.
         head: RequestHead,
         /// Its metadata, for a [`MetaReader`](super::MetaReader).
         meta: Piece<'i>,

@@ -1,17 +1,16 @@
 //! Frames that a client sends, and the answers that are the machine's to give (sections 6 and 7).
 
+use bytes::Bytes;
+
 use super::frame::Frame;
 use super::link::{Stage, added_credit};
-use super::receive_side::Assembled;
+use super::receive_side::{Assembled, Unready};
 use super::server::Server;
-use super::server_answer::CANCELLED;
 use super::server_event::{PlainRequest, ServerEvent};
-use super::slots::{Found, NO_STREAM, Phase};
+use super::slots::{Found, NO_STREAM, Phase, moment};
 use super::splitter::{Form, Peeked};
 use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation};
 use crate::limits::NATIVE_METHODS_DEFAULT;
-
-const STATUS_MAX: u32 = 16;
 
 /// Flags of a frame that holds a whole message.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NAMED).union(Flags::NOMSG);
@@ -34,7 +33,10 @@ impl Server {
             return None;
         }
         let index = self.link.slots.accept(stream, head.initial_credit)?;
-        self.link.slots.at(index).remote_ended = true;
+        let slot = self.link.slots.at(index);
+        slot.remote_ended = true;
+        slot.timeout_us = head.timeout_us;
+        slot.came = moment(self.link.now);
         self.link.requests += 1;
         *input = frame.rest;
         Some(PlainRequest { stream, head, message })
@@ -94,6 +96,9 @@ impl Server {
         let Some(index) = link.slots.accept(stream, head.initial_credit) else {
             return Err(Violation::StreamInUse { stream });
         };
+        let slot = link.slots.at(index);
+        slot.timeout_us = head.timeout_us;
+        slot.came = moment(link.now);
         link.requests += 1;
         if flags.contains(Flags::NAMED) {
             let numbers_max = link.config.settings.max_methods.max(NATIVE_METHODS_DEFAULT);
@@ -126,7 +131,7 @@ impl Server {
         // Whatever becomes of the call, its client will not say the name again.
         let named = (flags.contains(Flags::NAMED) && head.method != 0)
             .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
-        if self.link.slots.live() > self.permits {
+        if self.is_paying()? || self.link.slots.live() > self.permits {
             return self.refuse(index).map(|()| named);
         }
         if meta.len() > self.link.config.settings.max_meta as usize {
@@ -135,6 +140,7 @@ impl Server {
         }
         let window = self.link.window;
         let place = self.link.stream_at(index, head.initial_credit, window);
+        self.link.note_time(place, head.timeout_us);
         let end = flags.contains(Flags::END);
         if flags.contains(Flags::NOMSG) {
             self.note_end(index, place, end);
@@ -143,7 +149,10 @@ impl Server {
         match self.link.fragment(place, &header, payload)? {
             Assembled::TooLarge => self.end_by_limit(index, TOO_LARGE, false).map(|()| named),
             Assembled::Partial => {
-                self.link.streams.at(place).receive.request = Some((head, meta.into_bytes()));
+                // A copy, which keeps nothing else of the frame alive.
+                let meta = Bytes::copy_from_slice(&meta);
+                let request = Unready { head, meta, message: None, is_single: false };
+                self.keep_request(index, place, request);
                 Ok(named)
             }
             Assembled::Ignored => Ok(None),
@@ -180,7 +189,7 @@ impl Server {
         }
         let index = match self.link.slots.find(frame.header.stream) {
             Found::Live(index) => index,
-            Found::Ended => return Ok(None),
+            Found::Ended => return self.link.bear_late(kind).map(|()| None),
             Found::Never => {
                 return Err(Violation::NeverOpened { kind, stream: frame.header.stream });
             }
@@ -215,10 +224,17 @@ impl Server {
                 return Err(Violation::OutOfOrder { kind, stream });
             }
             self.note_end(index, place, end);
-            return Ok(end.then_some(ServerEvent::End { stream }));
+            return match self.take_request(place) {
+                Some(request) if end => self.on_rest(index, request, None, end),
+                Some(request) => {
+                    self.link.streams.await_rest(place, request);
+                    self.link.bear(kind).map(|()| None)
+                }
+                None if end => Ok(Some(ServerEvent::End { stream })),
+                None => self.link.bear(kind).map(|()| None),
+            };
         }
         let assembled = self.link.fragment(place, &header, body)?;
-        let request = &mut self.link.streams.at(place).receive.request;
         let message = match assembled {
             Assembled::Partial => return Ok(None),
             Assembled::Ignored => {
@@ -226,56 +242,33 @@ impl Server {
                 return Ok(end.then_some(ServerEvent::End { stream }));
             }
             Assembled::TooLarge => {
-                let is_known = request.is_none();
+                let is_known = self.is_known(index);
                 return self.end_by_limit(index, TOO_LARGE, is_known).map(|()| None);
             }
             Assembled::Message(message) => message,
         };
-        let request = request.take();
         self.note_end(index, place, end);
-        Ok(Some(match request {
-            None => ServerEvent::Message { stream, message, end },
-            Some((head, meta)) => {
-                self.note_handed_over(place, end);
-                let (meta, message) = (Piece::Owned(meta), Some(message));
-                ServerEvent::Request { stream, head, meta, message, end }
-            }
-        }))
+        match self.take_request(place) {
+            None => Ok(Some(ServerEvent::Message { stream, message, end })),
+            Some(request) => self.on_rest(index, request, Some(message), end),
+        }
+    }
+
+    #[inline]
+    fn take_request(&mut self, place: u32) -> Option<Unready> {
+        let request = self.link.streams.at(place).receive.request.take()?;
+        self.link.streams.count(place);
+        Some(request)
     }
 
     fn on_credit(&mut self, index: usize, header: &Header) -> Result<(), Violation> {
         let slot = self.link.slots.at(index);
         if slot.stream == NO_STREAM {
             slot.reply_credit = added_credit(slot.reply_credit, header.aux)?;
-            return Ok(());
+            return self.link.bear_credit(header.aux);
         }
         let place = slot.stream;
         self.link.credit(place, header.aux)
-    }
-
-    fn on_reset<'i>(
-        &mut self,
-        index: usize,
-        frame: Frame<'i>,
-    ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        let Frame { header, body: reason } = frame;
-        let stream = header.stream;
-        let earned = (self.link.requests - self.requests_at_reset) / 2;
-        self.requests_at_reset += 2 * earned;
-        self.resets.add(u32::try_from(earned).unwrap_or(u32::MAX));
-        if !self.resets.take(self.link.now) {
-            return Err(Violation::Flood { kind: FrameKind::Rst });
-        }
-        let code = match header.aux {
-            code @ 1..=STATUS_MAX => code as u8,
-            _ => CANCELLED,
-        };
-        let slot = self.link.slots.at(index);
-        let place = slot.stream;
-        let is_running = slot.phase == Phase::Open
-            && (place == NO_STREAM || self.link.streams.at(place).receive.request.is_none());
-        self.answer(index, code, &[])?;
-        Ok(is_running.then_some(ServerEvent::Cancelled { stream, code, reason }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The calls of one connection in a dense table: found by index, never hashed (section 7).
 
+use std::time::Duration;
+
 use super::StreamId;
 use crate::limits::NATIVE_STREAMS_DEFAULT;
 
@@ -16,7 +18,7 @@ pub(super) enum Phase {
     Closing,
 }
 
-/// What is known of a call that needs no stream: 24 bytes.
+/// What is known of a call that needs no stream: 32 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     /// The call in it, or the last one; the connection's own id when there was none.
@@ -33,6 +35,10 @@ pub(super) struct Slot {
     pub(super) stream: u32,
     /// At the initiator: how many requests went before this one.
     pub(super) number: u64,
+    /// At the responder: as the request head says it.
+    pub(super) timeout_us: u32,
+    /// At the responder: the [moment] at which the request came.
+    pub(super) came: u32,
 }
 
 /// What a stream id refers to.
@@ -191,6 +197,8 @@ impl Slot {
             reply_credit: 0,
             stream: NO_STREAM,
             number: 0,
+            timeout_us: 0,
+            came: 0,
         }
     }
 
@@ -207,6 +215,13 @@ impl Slot {
         let ahead = (id.generation() + GENERATIONS - self.id.generation()) % GENERATIONS;
         ahead != 0 && ahead <= GENERATIONS / 2
     }
+}
+
+/// A short name for a time. All that a caller takes in within one turn has the same; another turn has
+/// it once in a billion.
+#[inline]
+pub(super) fn moment(now: Duration) -> u32 {
+    now.subsec_nanos()
 }
 
 /// Slots for so many streams at a time. What holds before SETTINGS cannot be taken back: the slots

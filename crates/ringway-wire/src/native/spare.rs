@@ -8,7 +8,9 @@ use std::cell::RefCell;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::limits::{NATIVE_SPARE_BYTES, NATIVE_SPARE_LEN_MIN, NATIVE_SPARES_MAX};
+use crate::limits::{
+    NATIVE_REUSED_MAX, NATIVE_SPARE_BYTES, NATIVE_SPARE_LEN_MIN, NATIVE_SPARES_MAX,
+};
 
 thread_local! {
     static SPARES: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
@@ -25,10 +27,12 @@ pub(super) fn take(len: usize) -> Option<BytesMut> {
 
 /// Takes all bytes out of `bytes`; memory from [`take`] will come back.
 pub(super) fn freeze(bytes: &mut BytesMut) -> Bytes {
-    if bytes.capacity() == NATIVE_SPARE_BYTES {
-        return Bytes::from_owner(Lent(std::mem::take(bytes)));
+    match bytes.capacity() {
+        NATIVE_SPARE_BYTES => Bytes::from_owner(Lent(std::mem::take(bytes))),
+        // Small memory is used again once nobody reads it. Of large memory, nothing stays behind.
+        ..=NATIVE_REUSED_MAX => bytes.split().freeze(),
+        _ => std::mem::take(bytes).freeze(),
     }
-    bytes.split().freeze()
 }
 
 /// A copy of `bytes`.

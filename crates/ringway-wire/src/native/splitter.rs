@@ -7,7 +7,7 @@ use super::{
     CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, Header, Piece, REQUEST_HEAD_LEN, StreamId,
     Violation, checksum, spare,
 };
-use crate::limits::{NATIVE_FRAME_LEAST, NATIVE_SPARE_BYTES};
+use crate::limits::{NATIVE_FRAME_LEAST, NATIVE_REUSED_MAX, NATIVE_SPARE_BYTES};
 
 /// Takes frames off the front of slices that were cut anywhere.
 #[derive(Debug)]
@@ -105,9 +105,10 @@ impl Splitter {
         }
     }
 
-    /// Bytes kept of a frame that is not whole.
+    /// Bytes of memory for a frame that is not whole.
+    #[inline]
     pub(super) fn buffered(&self) -> usize {
-        self.partial.len()
+        if self.partial.is_empty() { 0 } else { self.partial.capacity() }
     }
 
     #[inline]
@@ -157,14 +158,15 @@ impl Splitter {
     /// by a factor of two at most: a length that was only announced reserves nothing.
     fn grow(&mut self, needed: usize, len: usize) {
         let wanted = len.min(needed * 2).max(NATIVE_FRAME_LEAST);
-        if needed * 2 >= NATIVE_SPARE_BYTES
-            && let Some(mut larger) = spare::take(wanted)
-        {
-            larger.extend_from_slice(&self.partial);
-            self.partial = larger;
+        if wanted <= NATIVE_REUSED_MAX {
+            self.partial.reserve(wanted - self.partial.len());
             return;
         }
-        self.partial.reserve(wanted - self.partial.len());
+        let spare = if needed * 2 >= NATIVE_SPARE_BYTES { spare::take(wanted) } else { None };
+        // Not `reserve`, which may double what is there although the frame needs less.
+        let mut larger = spare.unwrap_or_else(|| BytesMut::with_capacity(wanted));
+        larger.extend_from_slice(&self.partial);
+        self.partial = larger;
     }
 }
 

@@ -1,9 +1,14 @@
-//! What calls need that are more than one frame each way, in reused places.
+//! What calls need that are more than one frame each way, in reused places, and what is kept for
+//! each and for all.
 
-use super::receive_side::{Assembled, Piecemeal, ReceiveSide};
+use std::time::Duration;
+
+use super::ranks::Ranks;
+use super::receive_side::{Assembled, Piecemeal, ReceiveSide, Unready};
 use super::send_side::SendSide;
 use super::window::Window;
 use super::{StreamId, Violation};
+use crate::limits::{NATIVE_RANKED_MIN, NATIVE_STREAMS_KEPT};
 
 /// Both halves of a call that has, or may have, more than one frame in a direction.
 #[derive(Debug)]
@@ -14,17 +19,68 @@ pub(super) struct Stream {
     /// It stands in a line of the outbox.
     pub(super) is_queued: bool,
     is_released: bool,
+    /// What it keeps, as it was counted last.
+    kept: Kept,
+    /// When the time of its call is over.
+    pub(super) until: Duration,
+    /// When something of it came or went last.
+    pub(super) touched: Duration,
+}
+
+/// Bytes of memory.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    /// Of what is not whole: messages, requests.
+    assembled: usize,
+    /// Of messages that readers have not taken.
+    untaken: usize,
+    /// Of what is to be sent.
+    queued: usize,
+}
+
+/// The two directions of what a connection keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// What has come and is not whole, or was not taken by its reader.
+    Unread,
+    /// What is to be sent.
+    Unsent,
+}
+
+impl Kept {
+    #[inline]
+    fn unread(&self) -> usize {
+        self.assembled + self.untaken
+    }
+
+    fn of(&self, side: Side) -> usize {
+        match side {
+            Side::Unread => self.unread(),
+            Side::Unsent => self.queued,
+        }
+    }
+
+    fn exchange(&mut self, before: Kept, now: Kept) {
+        self.assembled = self.assembled - before.assembled + now.assembled;
+        self.untaken = self.untaken - before.untaken + now.untaken;
+        self.queued = self.queued - before.queued + now.queued;
+    }
 }
 
 /// All streams of a connection. A place given back keeps its buffers, within bounds.
+///
+/// What is kept of all is the sum of what is kept of each, which is counted after each change.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     places: Vec<Stream>,
     free: Vec<u32>,
-    /// Bytes of all messages that are not whole.
-    assembled: usize,
-    /// Bytes of all messages that readers have not taken.
-    untaken: usize,
+    /// Bytes of buffers in places that are free.
+    spare: usize,
+    kept: Kept,
+    /// Places by what they keep of either side: those that keep less than [`NATIVE_RANKED_MIN`] may be
+    /// missing.
+    unread: Ranks,
+    unsent: Ranks,
     /// Bytes by which windows are larger than they were at first.
     grown: usize,
 }
@@ -39,11 +95,17 @@ impl Streams {
                 receive: ReceiveSide::default(),
                 is_queued: false,
                 is_released: false,
+                kept: Kept::default(),
+                until: Duration::MAX,
+                touched: Duration::ZERO,
             });
             (self.places.len() - 1) as u32
         });
-        let stream = self.at(index);
+        let stream = &mut self.places[index as usize];
+        let spare = stream.send.spare() + stream.receive.spare();
+        self.spare = self.spare.saturating_sub(spare); // a place that is new has none
         stream.id = id;
+        stream.until = Duration::MAX;
         stream.send.reset(credit);
         stream.receive.reset(window);
         index
@@ -59,7 +121,25 @@ impl Streams {
         &self.places[index as usize]
     }
 
-    /// Takes one fragment of a message.
+    /// Counts anew what a stream keeps.
+    pub(super) fn count(&mut self, index: u32) {
+        let stream = &mut self.places[index as usize];
+        let now = Kept {
+            assembled: stream.receive.assembled(),
+            untaken: stream.receive.untaken(),
+            queued: stream.send.waiting(),
+        };
+        let before = std::mem::replace(&mut stream.kept, now);
+        self.kept.exchange(before, now);
+        match now.assembled {
+            0 => self.unread.note_from(NATIVE_RANKED_MIN, index, now.unread()),
+            // However little it is: those who keep much in this way do it in many streams.
+            _ => self.unread.note(index, now.unread()),
+        }
+        self.unsent.note_from(NATIVE_RANKED_MIN, index, now.queued);
+    }
+
+    /// Takes one fragment of a message. To be [counted](Self::count) when that is all there is to it.
     ///
     /// # Errors
     ///
@@ -70,20 +150,26 @@ impl Streams {
         index: u32,
         fragment: Piecemeal<'i>,
     ) -> Result<Assembled<'i>, Violation> {
-        let receive = &mut self.places[index as usize].receive;
-        let (assembled, untaken) = (receive.assembled(), receive.untaken());
-        let outcome = receive.fragment(fragment);
-        self.assembled = self.assembled - assembled + receive.assembled();
-        self.untaken = self.untaken - untaken + receive.untaken();
+        let outcome = self.places[index as usize].receive.fragment(fragment);
+        self.count(index);
         outcome
+    }
+
+    /// Keeps a request until nothing of it is missing.
+    pub(super) fn await_rest(&mut self, index: u32, request: Unready) {
+        self.at(index).receive.request = Some(request);
+        self.count(index);
     }
 
     /// Takes a message of one frame, if that is all there is to it.
     #[inline]
     pub(super) fn whole(&mut self, index: u32, cost: u32) -> bool {
-        let is_taken = self.places[index as usize].receive.whole(cost);
+        let stream = &mut self.places[index as usize];
+        let is_taken = stream.receive.whole(cost);
         if is_taken {
-            self.untaken += cost as usize;
+            stream.kept.untaken += cost as usize;
+            self.kept.untaken += cost as usize;
+            self.unread.note_from(NATIVE_RANKED_MIN, index, stream.kept.unread());
         }
         is_taken
     }
@@ -91,31 +177,29 @@ impl Streams {
     /// The reader of a stream took messages.
     #[inline]
     pub(super) fn taken(&mut self, index: u32, messages: usize) {
-        let gone = self.places[index as usize].receive.taken(messages);
-        self.untaken -= gone as usize;
+        let stream = &mut self.places[index as usize];
+        let gone = stream.receive.taken(messages) as usize;
+        stream.kept.untaken -= gone;
+        self.kept.untaken -= gone;
+        self.unread.note_from(NATIVE_RANKED_MIN, index, stream.kept.unread());
     }
 
     /// Nobody will tell that the messages of a stream were taken.
     pub(super) fn hand_over(&mut self, index: u32) {
-        let receive = &mut self.places[index as usize].receive;
-        self.untaken -= receive.untaken();
-        receive.hand_over();
+        self.at(index).receive.hand_over();
+        self.count(index);
     }
 
     /// Delivers nothing more of a stream that nobody reads.
     pub(super) fn ignore(&mut self, index: u32) {
-        let receive = &mut self.places[index as usize].receive;
-        self.assembled -= receive.assembled();
-        self.untaken -= receive.untaken();
-        receive.ignore();
+        self.at(index).receive.ignore();
+        self.count(index);
     }
 
     /// Delivers nothing more of a stream, and drops what was assembled.
     pub(super) fn abandon(&mut self, index: u32) {
-        let receive = &mut self.places[index as usize].receive;
-        self.assembled -= receive.assembled();
-        self.untaken -= receive.untaken();
-        receive.abandon();
+        self.at(index).receive.abandon();
+        self.count(index);
     }
 
     /// Changes the window of a stream.
@@ -132,17 +216,41 @@ impl Streams {
     }
 
     /// Bytes of all messages that readers have not taken.
+    #[inline]
     pub(super) fn untaken(&self) -> usize {
-        self.untaken
+        self.kept.untaken
     }
 
-    /// The stream for which most bytes are kept, and how many; `None` if none are.
-    pub(super) fn largest(&self) -> Option<(StreamId, usize)> {
-        let kept = self.places.iter().map(|stream| {
-            let receive = &stream.receive;
-            (stream.id, receive.assembled() + receive.untaken())
+    /// Bytes of memory for all that is not whole.
+    #[inline]
+    pub(super) fn assembled(&self) -> usize {
+        self.kept.assembled
+    }
+
+    /// Bytes of all that is to be sent when its turn and its credit come.
+    #[inline]
+    pub(super) fn queued(&self) -> usize {
+        self.kept.queued
+    }
+
+    /// A stream for which most bytes are kept, up to a quarter, and how many; `None` if none are.
+    pub(super) fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
+        if self.kept.of(side) == 0 {
+            return None;
+        }
+        let ranks = match side {
+            Side::Unread => &mut self.unread,
+            Side::Unsent => &mut self.unsent,
+        };
+        let largest = ranks.largest().or_else(|| {
+            // All keep very little. Those that do now are ranked, so that the next question is
+            // answered at once.
+            for (index, stream) in (0..).zip(&self.places) {
+                ranks.note(index, stream.kept.of(side));
+            }
+            ranks.largest()
         });
-        kept.max_by_key(|&(_, len)| len).filter(|&(_, len)| len > 0)
+        largest.map(|index| self.get(index)).map(|stream| (stream.id, stream.kept.of(side)))
     }
 
     /// Bytes by which windows are larger than they were at first.
@@ -150,34 +258,39 @@ impl Streams {
         self.grown
     }
 
-    /// Bytes of all messages that are not whole.
-    pub(super) fn assembled(&self) -> usize {
-        self.assembled
-    }
-
     /// Gives the place back; one that stands in a line is free when the line has come to it.
     pub(super) fn release(&mut self, index: u32) {
         let stream = &mut self.places[index as usize];
         stream.send.clear();
-        self.assembled -= stream.receive.assembled();
-        self.untaken -= stream.receive.untaken();
         self.grown -= stream.receive.window.grown() as usize;
         stream.receive.reset(0);
         if stream.is_queued {
             stream.is_released = true;
         } else {
-            self.free.push(index);
+            self.vacate(index);
         }
+        self.count(index);
     }
 
-    /// Drops what all streams hold and will send. The connection has failed: nothing follows.
+    fn vacate(&mut self, index: u32) {
+        let stream = &mut self.places[index as usize];
+        if self.spare + stream.send.spare() + stream.receive.spare() > NATIVE_STREAMS_KEPT {
+            (stream.send, stream.receive) = Default::default();
+        }
+        self.spare += stream.send.spare() + stream.receive.spare();
+        self.free.push(index);
+    }
+
+    /// Drops what all streams keep. The connection has failed: nothing follows.
     pub(super) fn drop_contents(&mut self) {
         for stream in &mut self.places {
             stream.send = SendSide::default();
             stream.receive.abandon();
+            stream.kept = Kept::default();
         }
-        self.assembled = 0;
-        self.untaken = 0;
+        self.kept = Kept::default();
+        self.unread.clear();
+        self.unsent.clear();
     }
 
     /// Takes a stream off the front of its line, and tells whether it is still there to be served.
@@ -186,7 +299,7 @@ impl Streams {
         stream.is_queued = false;
         let was_released = std::mem::take(&mut stream.is_released);
         if was_released {
-            self.free.push(index);
+            self.vacate(index);
         }
         !was_released
     }

@@ -6,7 +6,8 @@ use super::outbox::{Outgoing, Turn};
 use super::send_side::Lane;
 use super::slots::NO_STREAM;
 use crate::limits::{
-    NATIVE_FRAGMENT_MIN, NATIVE_PAYLOAD_DEFAULT, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+    NATIVE_FRAGMENT_MIN, NATIVE_PAYLOAD_DEFAULT, NATIVE_QUEUED_MARK, NATIVE_WRITTEN_MARK,
+    UNSENT_MARK,
 };
 
 /// What a stream's turn has sent.
@@ -63,7 +64,9 @@ impl Link {
         if !self.streams.dequeue(index) {
             return (0, Served::Gone);
         }
-        match self.streams.at(index).send.ready() {
+        let stream = self.streams.at(index);
+        stream.touched = self.now;
+        match stream.send.ready() {
             None => (0, Served::Some),
             Some(Lane::Small) => self.serve_small(index, budget, out),
             Some(Lane::Large) => self.serve_fragment(index, budget, out),
@@ -124,13 +127,17 @@ impl Link {
 
     /// Puts a stream back into line, and says when a writer may go on.
     fn after_turn(&mut self, index: u32) {
+        self.streams.count(index);
         self.schedule(index);
         self.note_writable(index);
     }
 
     fn note_writable(&mut self, index: u32) {
+        // A stream whose own messages have left is never held up by others.
+        let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
+        let waiting_max = if is_much { 0 } else { UNSENT_MARK / 2 };
         let stream = self.streams.at(index);
-        if stream.send.wants_writable && stream.send.waiting() <= UNSENT_MARK / 2 {
+        if stream.send.wants_writable && stream.send.waiting() <= waiting_max {
             stream.send.wants_writable = false;
             let id = stream.id;
             self.tell(Pending::Writable(id));

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{CipherSuiteCommon, Tls12CipherSuite, Tls13CipherSuite};
 use rustls::{ClientConnection, RootCertStore, ServerConnection};
 
 use super::*;
@@ -17,6 +19,10 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
+        Self::with_provider(provider())
+    }
+
+    fn with_provider(provider: Arc<CryptoProvider>) -> Self {
         let identity = rcgen::generate_simple_self_signed(["server.test".to_owned()]);
         let identity = identity.expect("a certificate");
         let certificate = CertificateDer::from_pem_slice(identity.cert.pem().as_bytes());
@@ -25,12 +31,12 @@ impl Pair {
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone()).expect("a root");
-        let client = rustls::ClientConfig::builder_with_provider(provider())
+        let client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .expect("supported")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let server = rustls::ServerConfig::builder_with_provider(provider())
+        let server = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("supported")
             .with_no_client_auth()
@@ -54,10 +60,14 @@ impl Pair {
     }
 
     fn shaken(cut: usize) -> Self {
-        let mut pair = Self::new();
+        Self::new().shake_hands(cut)
+    }
+
+    fn shake_hands(mut self, cut: usize) -> Self {
+        let pair = &mut self;
         pair.exchange(cut);
         assert!(!pair.client.is_handshaking() && !pair.server.is_handshaking());
-        pair
+        self
     }
 }
 
@@ -166,4 +176,60 @@ fn a_failure_stays_the_first_one() {
     let first = pair.server.failure().cloned().expect("no TLS");
     pair.server.fail(TlsError::Truncated);
     assert_eq!(pair.server.failure(), Some(&first));
+}
+
+/// How many records one key may encrypt, in a provider of the test's own.
+const RECORDS_MAX: u64 = 64;
+
+/// The suite that the two agree on, with keys that are soon used up.
+fn soon_used_up(is_tls13: bool) -> Arc<CryptoProvider> {
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.retain(|suite| {
+        let is_gcm = format!("{:?}", suite.suite()).contains("AES_128_GCM");
+        is_gcm && matches!(suite, SupportedCipherSuite::Tls13(_)) == is_tls13
+    });
+    let suite = match provider.cipher_suites[0] {
+        SupportedCipherSuite::Tls12(suite) => {
+            let common =
+                CipherSuiteCommon { confidentiality_limit: RECORDS_MAX, ..common(&suite.common) };
+            SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite { common, ..*suite })))
+        }
+        SupportedCipherSuite::Tls13(suite) => {
+            let common =
+                CipherSuiteCommon { confidentiality_limit: RECORDS_MAX, ..common(&suite.common) };
+            SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite { common, ..*suite })))
+        }
+    };
+    provider.cipher_suites = vec![suite];
+    Arc::new(provider)
+}
+
+fn common(of: &CipherSuiteCommon) -> CipherSuiteCommon {
+    CipherSuiteCommon { ..*of }
+}
+
+#[test]
+fn keys_that_are_used_up_are_changed_or_end_the_session_without_a_clean_end() {
+    for is_tls13 in [true, false] {
+        let mut pair = Pair::with_provider(soon_used_up(is_tls13)).shake_hands(usize::MAX);
+        let mut sent = Vec::new();
+        let mut arrived = Vec::new();
+        for number in 0..4 * RECORDS_MAX {
+            let piece = [number as u8; 3];
+            pair.client.encrypt(&piece);
+            if !pair.client.is_send_closed() {
+                sent.extend(piece);
+            }
+            carry(&mut pair.client, &mut pair.server, usize::MAX);
+            arrived.append(&mut pair.server.plain);
+            // The answer to a change of keys.
+            carry(&mut pair.server, &mut pair.client, usize::MAX);
+        }
+        assert_eq!(arrived, sent, "what was taken arrives (TLS 1.3: {is_tls13})");
+        assert!(!pair.server.is_peer_closed() && pair.server.failure().is_none());
+        match is_tls13 {
+            true => assert_eq!(sent.len() as u64, 3 * 4 * RECORDS_MAX),
+            false => assert_eq!(pair.client.failure(), Some(&TlsError::KeysUsedUp)),
+        }
+    }
 }

@@ -1,0 +1,122 @@
+//! Signals to a process that serves, each in a process of its own.
+
+mod server_support;
+
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+
+use ringway_net::{Backend, Connection, Server};
+use rustix::process::{Pid, Signal, kill_process};
+use server_support::{connect_to, echo, eventually, is_closed, round_trip};
+
+/// Says which of the programs below the process is to be.
+const PROGRAM: &str = "RINGWAY_TEST_PROGRAM";
+
+/// Not a test of its own: what the others run as a process, so that it can be signalled.
+#[test]
+fn the_program() {
+    let Ok(program) = std::env::var(PROGRAM) else { return };
+    let port = if program == "fails" { "tls://127.0.0.1:0" } else { "tcp://127.0.0.1:0" };
+    let server = Server::bind(port).expect("a free port").threads(1).backend(Backend::Epoll);
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
+    let server = server.on_shutdown(|| println!("asked to end"));
+    let served = match &*program {
+        "keeps its core" => server.serve(async |mut conn: Connection| {
+            conn.recv().await?;
+            println!("keeps its core");
+            loop {
+                thread::park();
+            }
+        }),
+        _ => server.serve(echo),
+    };
+    println!("served: {}", if served.is_ok() { "in order" } else { "with an error" });
+    // The program goes on; its tests end it.
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("standard input");
+}
+
+struct Program {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    _goes_on_until_closed: ChildStdin,
+}
+
+impl Program {
+    fn start(name: &str) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let mut child = Command::new(program)
+            .args(["--exact", "the_program", "--nocapture"])
+            .env(PROGRAM, name)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let stdin = child.stdin.take().expect("piped");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines, _goes_on_until_closed: stdin }
+    }
+
+    /// What it prints behind `mark`.
+    fn prints(&mut self, mark: &str) -> String {
+        loop {
+            let line = self.lines.next().unwrap_or_else(|| panic!("it ended before: {mark}"));
+            if let Some((_, rest)) = line.expect("text").split_once(mark) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    fn connect(&mut self) -> std::net::TcpStream {
+        connect_to(self.prints("listening on tcp://").parse().expect("an address"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("signalled");
+    }
+
+    /// The signal by which it ended.
+    fn ended_by(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").signal()
+    }
+}
+
+#[test]
+fn a_signal_drains_and_the_next_one_ends_the_program_that_goes_on() {
+    for first in [Signal::TERM, Signal::INT] {
+        let mut program = Program::start("echoes");
+        let client = program.connect();
+        round_trip(&client, b"served");
+        program.signal(first);
+        assert!(is_closed(&client));
+        drop(client);
+        assert_eq!(program.prints("served: "), "in order");
+        program.signal(Signal::TERM);
+        assert_eq!(program.ended_by(), Some(Signal::TERM.as_raw()));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_program_whose_server_could_not_start() {
+    let mut program = Program::start("fails");
+    assert_eq!(program.prints("served: "), "with an error");
+    program.signal(Signal::INT);
+    assert_eq!(program.ended_by(), Some(Signal::INT.as_raw()));
+}
+
+#[test]
+fn a_third_signal_ends_a_process_whose_handler_keeps_its_core() {
+    let mut program = Program::start("keeps its core");
+    let mut client = program.connect();
+    client.write_all(b"?").expect("written");
+    program.prints("keeps its core");
+    program.signal(Signal::INT);
+    program.prints("asked to end");
+    // How soon the second one is noticed is not to be seen from here.
+    eventually("a further one ends it", || {
+        program.signal(Signal::INT);
+        program.child.try_wait().expect("a child").is_some()
+    });
+    assert_eq!(program.ended_by(), Some(Signal::INT.as_raw()));
+}

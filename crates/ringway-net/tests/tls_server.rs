@@ -1,0 +1,139 @@
+//! A server's TLS: handshakes count and are bounded, and in a drain what a handler still sends arrives
+//! and the session ends in order.
+
+mod server_support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ringway_net::{Client, Connection, Server, ServerHandle, TlsStream};
+use ringway_runtime::io::Stream;
+use ringway_runtime::{block_on, timeout};
+
+use certificates::NAME;
+use server_support::{LIMIT, connect, echo, end, eventually, is_closed};
+use trust::Trust;
+
+#[path = "support/certificates.rs"]
+mod certificates;
+#[path = "support/trust.rs"]
+mod trust;
+
+/// A server that waits for handshakes for ever, and in a drain for whoever is left.
+fn patient_server(trust: &Trust) -> Server {
+    let tls = trust.server.clone().handshake_timeout(Duration::from_secs(1_000_000));
+    let server = Server::bind("tls://127.0.0.1:0").expect("a free port").threads(1);
+    server.tls(tls).drain_deadline(Duration::MAX)
+}
+
+/// An honest client, which is served.
+fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {
+    let address = handle.addresses()[0].clone();
+    let tls = trust.client.clone().server_name(NAME).expect("a name");
+    let served = block_on(timeout(LIMIT, async move {
+        let mut conn = Client::new(address)?.tls(tls).attempts_max(1).open().await?;
+        conn.write(b"hello");
+        let echoed = conn.recv().await?.expect("an echo");
+        assert_eq!(&*echoed, b"hello");
+        Ok::<_, ringway_net::Error>(())
+    }));
+    served.expect("a core").expect("in time").is_ok()
+}
+
+/// The first bytes of a record of the handshake that never becomes whole.
+const BEGINNING: [u8; 5] = [22, 3, 1, 2, 0];
+
+#[test]
+fn handshakes_that_go_on_for_ever_do_not_hold_a_drain_up() {
+    let trust = Trust::new();
+    let handle = patient_server(&trust).start(echo).expect("the server starts");
+    let (silent, mut begun) = (connect(&handle), connect(&handle));
+    begun.write_all(&BEGINNING).expect("written");
+    eventually("both are there", || handle.stats().open == 2);
+    handle.shutdown();
+    assert!(is_closed(&silent) && is_closed(&begun));
+    drop((silent, begun));
+    handle.wait().expect("an end in order");
+    let stats = handle.stats();
+    assert_eq!((stats.handshakes, stats.handshake_errors), (0, 2), "{stats:?}");
+}
+
+#[test]
+fn one_handshake_too_many_ends_the_oldest_and_an_honest_client_is_served() {
+    let trust = Trust::new();
+    let server = patient_server(&trust).handshakes_max(2);
+    let handle = server.start(echo).expect("the server starts");
+    let mut held: Vec<TcpStream> = Vec::new();
+    for count in 1..=4 {
+        held.push(connect(&handle));
+        eventually("it has been accepted", || handle.stats().accepted == count);
+    }
+    assert!(held[..2].iter().all(is_closed), "the two oldest made room");
+    held.drain(..2);
+    assert!(is_served(&handle, &trust));
+    let stats = handle.stats();
+    assert_eq!((stats.handshakes, stats.refused), (1, 0), "{stats:?}");
+    assert!(is_closed(&held.remove(0)), "so did the next one");
+    drop(held);
+    end(&handle);
+}
+
+#[test]
+fn a_connection_whose_handshake_has_failed_counts_until_it_is_closed() {
+    let trust = Trust::new();
+    let server = patient_server(&trust).connections_max(3);
+    let handle = server.start(echo).expect("the server starts");
+    let clients: Vec<TcpStream> = (0..12).map(|_| connect(&handle)).collect();
+    eventually("all are accepted", || handle.stats().accepted == 12);
+    for mut client in &clients {
+        // Those that are closed at once cannot be written to.
+        let _written = client.write_all(b"GET / HTTP/1.1\r\n\r\n");
+    }
+    eventually("three have failed", || handle.stats().handshake_errors == 3);
+    let stats = handle.stats();
+    assert!(stats.open <= 3 && stats.peak == 3 && stats.refused == 9, "{stats:?}");
+    for mut client in clients {
+        let _alert_or_reset = client.read_to_end(&mut Vec::new());
+    }
+    eventually("all have gone", || handle.stats().open == 0);
+    assert!(is_served(&handle, &trust));
+    end(&handle);
+}
+
+#[test]
+fn a_farewell_and_the_end_of_the_session_arrive() {
+    let trust = Trust::new();
+    let (tell, served) = mpsc::channel();
+    let handle = Server::bind("tls://127.0.0.1:0")
+        .expect("a free port")
+        .tls(trust.server.clone())
+        .threads(1)
+        .start(async move |mut conn: Connection| {
+            while let Some(view) = conn.recv().await? {
+                conn.send(view);
+                tell.send(()).expect("a listener");
+            }
+            conn.write(b"farewell");
+            Ok(())
+        })
+        .expect("the server starts");
+    let address = handle.addresses()[0].clone();
+    let address: std::net::SocketAddr =
+        address.to_string().trim_start_matches("tls://").parse().expect("an address");
+    let ended = block_on(timeout(LIMIT, async move {
+        let stream = Stream::connect(&address.into()).await?;
+        let tls = TlsStream::connect(stream, &trust.client, NAME).await?;
+        tls.write(b"hello");
+        let mut heard = tls.recv().await?.expect("an echo").to_vec();
+        served.recv().expect("the server has answered");
+        handle.shutdown();
+        while let Some(view) = tls.recv().await? {
+            heard.extend_from_slice(&view);
+        }
+        Ok::<_, ringway_net::Error>(heard)
+    }));
+    let heard = ended.expect("a core").expect("in time").expect("a session that ends in order");
+    assert_eq!(heard, b"hellofarewell");
+}

@@ -1,0 +1,85 @@
+//! Calls that are given up, and those that are opened only for that (section 9).
+
+use std::time::Duration;
+
+use super::frame::Frame;
+use super::rates::{Allowance, Bucket};
+use super::server::Server;
+use super::server_answer::CANCELLED;
+use super::server_event::ServerEvent;
+use super::slots::moment;
+use super::{FrameKind, Violation};
+use crate::limits::{NATIVE_REFUSED_RATE, NATIVE_RESET_RATE};
+
+const STATUS_MAX: u32 = 16;
+
+/// What a client may give up of what it asks for.
+///
+/// A call that has been there for a while is given up at no cost: it has a place among those that may
+/// be in flight, and its handler ends. One whose RST comes together with its REQUEST never had such a
+/// place, so that no other limit holds for those.
+#[derive(Debug)]
+pub(super) struct Resets {
+    /// For calls that are given up at the moment at which they came.
+    sudden: Allowance,
+    /// There was none of these, so requests are refused until some have come back.
+    is_exhausted: bool,
+    /// For requests that are refused meanwhile.
+    refused: Bucket,
+}
+
+impl Resets {
+    pub(super) fn new(now: Duration) -> Self {
+        let sudden = Allowance::new(NATIVE_RESET_RATE, 1, now);
+        Self { sudden, is_exhausted: false, refused: Bucket::new(NATIVE_REFUSED_RATE, now) }
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+}
+
+impl Server {
+    pub(super) fn on_reset<'i>(
+        &mut self,
+        index: usize,
+        frame: Frame<'i>,
+    ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        let Frame { header, body: reason } = frame;
+        let stream = header.stream;
+        let (now, requests) = (self.link.now, self.link.requests);
+        let is_sudden = self.link.slots.get(index).came == moment(now);
+        if is_sudden && !self.resets.sudden.take(now, requests) {
+            self.resets.is_exhausted = true;
+            self.note_permits();
+        }
+        let code = match header.aux {
+            code @ 1..=STATUS_MAX => code as u8,
+            _ => CANCELLED,
+        };
+        let is_running = self.is_running(index);
+        self.answer(index, code, &[])?;
+        Ok(is_running.then_some(ServerEvent::Cancelled { stream, code, reason }))
+    }
+
+    /// Whether a request is refused for those that were given up before it.
+    ///
+    /// # Errors
+    ///
+    /// When too many have been.
+    pub(super) fn is_paying(&mut self) -> Result<bool, Violation> {
+        if !self.resets.is_exhausted {
+            return Ok(false);
+        }
+        let now = self.link.now;
+        if self.resets.sudden.has_recovered(now, self.link.requests) {
+            self.resets.is_exhausted = false;
+            self.note_permits();
+            return Ok(false);
+        }
+        match self.resets.refused.take(now) {
+            true => Ok(true),
+            false => Err(Violation::Flood { kind: FrameKind::Rst }),
+        }
+    }
+}
