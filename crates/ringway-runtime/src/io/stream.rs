@@ -258,7 +258,7 @@ impl Stream {
             true => Poll::Pending,
             false => Poll::Ready(()),
         };
-        self.poll_or_wait(cx, |state| &mut state.readers, room)
+        poll_or_wait(self, cx, |state| &mut state.readers, room)
     }
 
     /// Why nothing can be sent any more, if the stream has failed. What had arrived before that is
