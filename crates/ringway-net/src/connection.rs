@@ -1,10 +1,10 @@
 //! A connection: what a program receives from and sends to.
 
 mod opening;
+mod sending;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::IntoFuture;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -19,8 +19,9 @@ use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 
 use self::opening::Opening;
+pub use self::sending::{Drained, Sending};
 use crate::address::Endpoint;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::server::{Place, Sessions};
 use crate::session::{ConnectionId, Session};
 use crate::slow_reader::SlowReader;
@@ -437,53 +438,6 @@ impl Future for Receiving<'_> {
     }
 }
 
-/// The answer of [`Peer::send`] and [`Peer::write`]: the bytes are queued already. Awaiting it
-/// waits until the send queue is below its marks.
-pub struct Sending<'a> {
-    link: &'a Link,
-    pressure: Pressure,
-}
-
-impl Sending<'_> {
-    /// How full the send queue is now.
-    pub fn pressure(&self) -> Pressure {
-        self.pressure
-    }
-}
-
-impl<'a> IntoFuture for Sending<'a> {
-    type Output = Result;
-    type IntoFuture = Drained<'a>;
-
-    fn into_future(self) -> Drained<'a> {
-        Drained { link: self.link, pressure: self.pressure }
-    }
-}
-
-/// Future of an awaited [`Sending`].
-#[must_use = "futures do nothing unless awaited"]
-pub struct Drained<'a> {
-    link: &'a Link,
-    pressure: Pressure,
-}
-
-impl Future for Drained<'_> {
-    type Output = Result;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result> {
-        if self.pressure == Pressure::Low {
-            return Poll::Ready(Ok(()));
-        }
-        match self.link.transport.poll_drained(cx) {
-            Poll::Ready(Ok(())) if self.pressure == Pressure::Closed => {
-                let what = "sending was finished by shutdown(): send before it";
-                Poll::Ready(Err(Error::new(Kind::Closed, what)))
-            }
-            polled => polled.map_err(Error::from),
-        }
-    }
-}
-
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Connection({})", self.id())
@@ -493,11 +447,5 @@ impl fmt::Debug for Connection {
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Peer({})", self.id())
-    }
-}
-
-impl fmt::Debug for Sending<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sending({:?})", self.pressure)
     }
 }

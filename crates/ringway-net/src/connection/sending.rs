@@ -1,0 +1,64 @@
+//! The answer to what was queued.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ringway_runtime::io::Pressure;
+
+use super::Link;
+use crate::error::{Error, Kind, Result};
+
+/// The answer of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write): the bytes are queued already. Awaiting it
+/// waits until the send queue is below its marks.
+pub struct Sending<'a> {
+    pub(super) link: &'a Link,
+    pub(super) pressure: Pressure,
+}
+
+impl Sending<'_> {
+    /// How full the send queue is now.
+    pub fn pressure(&self) -> Pressure {
+        self.pressure
+    }
+}
+
+impl<'a> IntoFuture for Sending<'a> {
+    type Output = Result;
+    type IntoFuture = Drained<'a>;
+
+    fn into_future(self) -> Drained<'a> {
+        Drained { link: self.link, pressure: self.pressure }
+    }
+}
+
+/// Future of an awaited [`Sending`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Drained<'a> {
+    link: &'a Link,
+    pressure: Pressure,
+}
+
+impl Future for Drained<'_> {
+    type Output = Result;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result> {
+        if self.pressure == Pressure::Low {
+            return Poll::Ready(Ok(()));
+        }
+        match self.link.transport.poll_drained(cx) {
+            Poll::Ready(Ok(())) if self.pressure == Pressure::Closed => {
+                let what = "sending was finished by shutdown(): send before it";
+                Poll::Ready(Err(Error::new(Kind::Closed, what)))
+            }
+            polled => polled.map_err(Error::from),
+        }
+    }
+}
+
+impl fmt::Debug for Sending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sending({:?})", self.pressure)
+    }
+}
