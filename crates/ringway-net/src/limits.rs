@@ -92,9 +92,9 @@ pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Addresses of one name that a server listens on: a name of a machine has a few.
 pub(crate) const ADDRESSES_BOUND_MAX: usize = 16;
 
-/// How long a port in use is tried again: sockets of a process that was killed are closed some
-/// milliseconds after its end.
-pub(crate) const BIND_WAIT: Duration = Duration::from_millis(250);
+/// How long an address in use is tried again: sockets of a process that was killed are closed some
+/// milliseconds after its end, or later if the machine is busy.
+pub(crate) const BIND_WAIT: Duration = Duration::from_secs(1);
 
 /// The pause between two tries.
 pub(crate) const BIND_PAUSE: Duration = Duration::from_millis(5);

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
-use ringway_net::{Backend, Connection, Server};
+use ringway_net::{Connection, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use server_support::{connect_to, echo, eventually, is_closed, round_trip};
 
@@ -19,7 +19,7 @@ const PROGRAM: &str = "RINGWAY_TEST_PROGRAM";
 fn the_program() {
     let Ok(program) = std::env::var(PROGRAM) else { return };
     let port = if program == "fails" { "tls://127.0.0.1:0" } else { "tcp://127.0.0.1:0" };
-    let server = Server::bind(port).expect("a free port").threads(1).backend(Backend::Epoll);
+    let server = Server::bind(port).expect("a free port").threads(1);
     let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
     let server = server.on_shutdown(|| println!("asked to end"));
     let served = match &*program {
@@ -103,6 +103,21 @@ fn a_signal_ends_a_program_whose_server_could_not_start() {
     assert_eq!(program.prints("served: "), "with an error");
     program.signal(Signal::INT);
     assert_eq!(program.ended_by(), Some(Signal::INT.as_raw()));
+}
+
+#[test]
+fn the_address_of_a_killed_process_is_taken_over_at_once() {
+    let is_taken_over = || {
+        let mut program = Program::start("echoes");
+        let address = program.prints("listening on ");
+        let at = address.trim_start_matches("tcp://").parse().expect("an address");
+        round_trip(connect_to(at), b"served");
+        program.signal(Signal::KILL);
+        assert_eq!(program.ended_by(), Some(Signal::KILL.as_raw()));
+        Server::bind(&*address).is_ok()
+    };
+    // A kernel that is very busy may take longer than anybody should wait.
+    assert!((0..5).any(|_| is_taken_over()));
 }
 
 #[test]

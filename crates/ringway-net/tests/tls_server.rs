@@ -8,9 +8,9 @@ use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ringway_net::{Client, Connection, Server, ServerHandle, TlsStream};
+use ringway_net::{Client, Connection, Error, Server, ServerHandle, TlsStream};
 use ringway_runtime::io::Stream;
-use ringway_runtime::{block_on, timeout};
+use ringway_runtime::{block_on, spawn, timeout, yield_now};
 
 use certificates::NAME;
 use server_support::{LIMIT, connect, echo, end, eventually, is_closed};
@@ -100,6 +100,68 @@ fn a_connection_whose_handshake_has_failed_counts_until_it_is_closed() {
     eventually("all have gone", || handle.stats().open == 0);
     assert!(is_served(&handle, &trust));
     end(&handle);
+}
+
+/// What a client hears after its question: bytes, and whether the end was said.
+fn hears(handle: &ServerHandle, trust: &Trust, question: &'static str) -> (String, bool) {
+    let address = handle.addresses()[0].clone();
+    let tls = trust.client.clone().server_name(NAME).expect("a name");
+    let heard = block_on(timeout(LIMIT, async move {
+        let client = Client::new(address).expect("an address").tls(tls).attempts_max(1);
+        let mut conn = client.open().await.expect("connected");
+        conn.write(question.as_bytes());
+        let mut heard = String::new();
+        loop {
+            match conn.recv().await {
+                Ok(Some(view)) => heard.push_str(std::str::from_utf8(&view).expect("text")),
+                Ok(None) => return (heard, true),
+                Err(_) => return (heard, false),
+            }
+        }
+    }));
+    heard.expect("a core").expect("in time")
+}
+
+#[test]
+fn how_a_handler_ends_decides_how_its_session_ends() {
+    let trust = Trust::new();
+    let handler = async |mut conn: Connection| {
+        let question = conn.recv().await?.expect("a question");
+        conn.write(b"an answer");
+        match &*question {
+            b"fails" => return Err(Error::other("as the test asked for")),
+            b"panics" => {
+                conn.flushed().await?;
+                panic!("as the test asked for");
+            }
+            b"drops it before" => {
+                drop(conn);
+                yield_now().await;
+            }
+            b"gives it away" => drop(spawn(async move {
+                yield_now().await;
+                conn.write(b" of another task");
+                conn.shutdown();
+            })),
+            _ => {}
+        }
+        Ok(())
+    };
+    let handle = patient_server(&trust).start(handler).expect("the server starts");
+    for (question, answer, is_ended) in [
+        ("is done", "an answer", true),
+        ("fails", "an answer", false),
+        ("panics", "an answer", false),
+        ("drops it before", "an answer", false),
+        ("gives it away", "an answer of another task", true),
+    ] {
+        let (heard, ended) = hears(&handle, &trust, question);
+        // A reset may take from the client what it has not read.
+        let as_said = heard == answer || question == "panics" && heard.is_empty();
+        assert!(as_said && ended == is_ended, "{question}: {heard:?}, {ended}");
+    }
+    end(&handle);
+    assert_eq!((handle.stats().handler_errors, handle.stats().handler_panics), (1, 1));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -61,14 +62,7 @@ impl Bindings {
     /// one, else any.
     pub(crate) fn add(&mut self, address: Address) -> Result {
         if let Address::Unix(path) = &address {
-            let sock_addr = unix_sock_addr(path)?;
-            let taken = match sock_addr.as_pathname() {
-                Some(path) => UnixPath::listen(path, &sock_addr)
-                    .map(|(listening, path)| Held::Unix { listening, path: Some(Arc::new(path)) }),
-                None => unix_path::listen(&sock_addr)
-                    .map(|listening| Held::Unix { listening, path: None }),
-            };
-            let held = taken.map_err(|error| cannot_listen(&address, error))?;
+            let held = patiently(|| Held::unix(path, &address))?;
             self.list.push(Binding { address, held });
             return Ok(());
         }
@@ -138,7 +132,8 @@ impl Bindings {
 
     fn push_with_port_of_its_own(&mut self, wanted: Wanted) -> Result {
         let has_v4 = self.has_v4_for(&wanted);
-        let mut bound = wanted.bind_patiently(has_v4);
+        let port = wanted.address.port().unwrap_or(0);
+        let mut bound = patiently(|| wanted.bind(port, has_v4));
         // The port that the first address of a name was given may be taken on the next.
         for _ in 0..limits::SHARED_PORT_TRIES {
             if bound.is_ok() || wanted.asks_for_port() || wanted.hosts.len() == 1 {
@@ -188,6 +183,20 @@ impl Bindings {
     }
 }
 
+impl Held {
+    fn unix(path: &Path, address: &Address) -> Result<Self> {
+        let sock_addr = unix_sock_addr(path)?;
+        let taken = match sock_addr.as_pathname() {
+            Some(path) => UnixPath::listen(path, &sock_addr)
+                .map(|(listening, path)| Self::Unix { listening, path: Some(Arc::new(path)) }),
+            None => {
+                unix_path::listen(&sock_addr).map(|listening| Self::Unix { listening, path: None })
+            }
+        };
+        taken.map_err(|error| cannot_listen(address, error))
+    }
+}
+
 impl Wanted {
     fn resolve(address: Address) -> Result<Self> {
         let mut hosts: Vec<SocketAddr> = Vec::new();
@@ -228,21 +237,6 @@ impl Wanted {
         };
         let mut hosts = self.hosts.iter().flat_map(|one| other.hosts.iter().map(move |b| (one, b)));
         self.is_datagram() == other.is_datagram() && hosts.any(|(a, b)| overlap(a.ip(), b.ip()))
-    }
-
-    /// As [`bind`](Self::bind) on the port that was asked for. One in use may still belong to a
-    /// process that has just been killed, whose sockets the kernel closes a moment later.
-    fn bind_patiently(&self, has_v4: bool) -> Result<Binding> {
-        let port = self.address.port().unwrap_or(0);
-        let began = Instant::now();
-        loop {
-            match self.bind(port, has_v4) {
-                Err(error) if is_in_use(&error) && began.elapsed() < limits::BIND_WAIT => {
-                    thread::sleep(limits::BIND_PAUSE);
-                }
-                bound => return bound,
-            }
-        }
     }
 
     /// Binds all of its hosts on one port; of several, those that this machine does not have now
@@ -301,6 +295,20 @@ impl Reserve {
         socket.bind(&at.into())?;
         socket.set_reuse_port(true)?;
         Ok(socket)
+    }
+}
+
+/// Takes an address. One in use may still belong to a process that has just been killed, whose sockets the
+/// kernel closes a moment later; so this is tried for a while.
+fn patiently<T>(take: impl Fn() -> Result<T>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        match take() {
+            Err(error) if is_in_use(&error) && began.elapsed() < limits::BIND_WAIT => {
+                thread::sleep(limits::BIND_PAUSE);
+            }
+            taken => return taken,
+        }
     }
 }
 

@@ -82,7 +82,8 @@ type Farewell = Box<dyn FnOnce() + Send>;
 impl Server {
     /// Takes an address, so that its port is known and nobody else's; connections are accepted
     /// once the server is started. Of a name, all addresses that this machine has are taken. At a
-    /// Unix path clients may connect from now on, and wait; datagrams wait, too.
+    /// Unix path clients may connect from now on, and wait; datagrams wait, too. An address in use
+    /// is tried for a second, as that of a process that was killed is free only a moment later.
     ///
     /// # Errors
     /// [`is_address`](Error::is_address) when the address cannot be understood, is in use or does
