@@ -76,9 +76,6 @@ pub(crate) const LAST_ACCEPT_TURNS: usize = 2;
 /// Datagrams that a server still handles when it stops: all that the runtime holds of a socket.
 pub(crate) const LAST_DATAGRAMS_MAX: usize = 1_024;
 
-/// Turns in which the answers to them leave.
-pub(crate) const LAST_ANSWER_TURNS: usize = 2;
-
 /// Datagrams taken over that came between `bind` and the start: more than the kernel's default buffer
 /// holds.
 pub(crate) const EARLY_DATAGRAMS_MAX: usize = 1_024;

@@ -168,6 +168,22 @@ fn a_drain_waits_for_what_is_queued_for_connections_without_a_handler() {
 }
 
 #[test]
+fn an_abort_resets_connections_without_a_handler_too() {
+    for backend in BACKENDS {
+        let (tell, done) = mpsc::channel();
+        let handle = server(backend).start(answers_at_length(&tell)).expect("the server starts");
+        let mut client = connect_with_small_buffer(&handle);
+        client.write_all(b"?").expect("written");
+        done.recv_timeout(LIMIT).expect("its handler is done");
+        handle.abort();
+        handle.wait().expect("an end in order");
+        // A part of an answer must not look like a whole one.
+        let error = client.read_to_end(&mut Vec::new()).expect_err("a reset");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
 fn a_panic_before_the_handlers_first_wait_costs_its_connection() {
     fn serve(conn: Connection) -> impl Future<Output = Result> {
         assert!(conn.limits().idle_timeout.is_some(), "as the test asked for");

@@ -13,13 +13,14 @@ use common::{
     Driver, Verifier, block_on, busy_turns, echo, exchange, exchange_once, ms, narrow_pair, only,
     pair, pair_with, pattern, poll_once, read, read_to_end, send_all,
 };
-use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::io::{Pressure, Stream, StreamLimits, abort_dropped_streams};
 use ringway_runtime::sync::oneshot;
 use ringway_runtime::{Backend, now, sleep, sleep_until, spawn, timeout, yield_now};
 
 on_every_driver!(
     an_abort_resets_the_peer,
     an_abort_closes_a_stream_that_is_still_held,
+    streams_without_a_handle_can_be_aborted,
     a_dropped_stream_sends_what_is_queued,
     a_dropped_stream_sends_to_a_peer_that_is_still_sending,
     a_dropped_stream_whose_peer_stays_is_closed,
@@ -215,6 +216,23 @@ async fn an_abort_closes_a_stream_that_is_still_held(_: Driver) {
     server.shutdown();
     server.end_receiving();
     busy_turns().await;
+}
+
+async fn streams_without_a_handle_can_be_aborted(_: Driver) {
+    let patient = StreamLimits { write_stall_timeout: None, ..StreamLimits::default() };
+    let (client, server) = narrow_pair(patient.clone()).await;
+    let (other_client, held) = narrow_pair(patient).await;
+    let (guard, closed) = oneshot::channel::<()>();
+    server.hold_until_closed(guard);
+    server.send(pattern(3 << 20, 1));
+    drop(server);
+    yield_now().await;
+    abort_dropped_streams();
+    assert!(closed.await.is_err(), "nobody sends on it");
+    while let Ok(view) = client.recv().await {
+        assert!(view.is_some(), "an incomplete stream must not look finished");
+    }
+    exchange_once(&other_client, &held).await;
 }
 
 /// The peer reads only when all that it had to send is taken.

@@ -6,8 +6,6 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
-use ringway_runtime::yield_now;
-
 use super::context::CoreContext;
 use super::face::report_datagram_panic;
 use super::seldom::Seldom;
@@ -53,9 +51,6 @@ where
     for _ in 0..limits::LAST_DATAGRAMS_MAX {
         let Some(received) = at_once(socket.recv()).await else { break };
         take(&socket, received, &handler, &troubles).await;
-    }
-    for _ in 0..limits::LAST_ANSWER_TURNS {
-        yield_now().await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use ringway_runtime::io::abort_dropped_streams;
 use ringway_runtime::yield_now;
 
 use super::context::CoreContext;
@@ -50,6 +51,7 @@ async fn abort(context: &CoreContext) {
     for link in context.links() {
         link.abort();
     }
+    abort_dropped_streams();
     for _ in 0..limits::ABORTED_TURNS {
         if context.is_deserted() {
             break;

@@ -20,8 +20,18 @@ use super::Socket;
 use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
 use crate::buf::Segment;
 use crate::contain::drop_contained;
-use crate::core::Core;
+use crate::core::{Core, with_current};
 use crate::driver::Key;
+
+/// Resets the streams of the calling core that were dropped and are still being sent from: what is
+/// queued on them is lost. For the end of a program that cannot wait any longer; a stream that somebody
+/// holds has [`Stream::abort`](super::Stream::abort).
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn abort_dropped_streams() {
+    with_current(|core| core.abort_released());
+}
 
 impl Core {
     /// The handle of a stream is gone.
@@ -178,6 +188,19 @@ impl Core {
                 && state.phase == Phase::Draining
             {
                 self.close_stream(key, state, false);
+            }
+        }
+    }
+
+    /// Streams without a handle are not waited for any more.
+    fn abort_released(&self) {
+        let keys = self.sockets.borrow().keys();
+        for key in keys {
+            if let Some(Socket::Stream(state)) = self.sockets.borrow_mut().at(key)
+                && !state.has_handle
+                && matches!(state.phase, Phase::Sending | Phase::Draining)
+            {
+                self.end_stream(key, state, End::Errno(libc::ECONNABORTED));
             }
         }
     }

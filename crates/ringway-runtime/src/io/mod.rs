@@ -11,6 +11,7 @@ mod stream;
 mod stream_state;
 mod waiters;
 
+pub use closing::abort_dropped_streams;
 pub use datagram::DatagramSocket;
 pub(crate) use datagram::DatagramState;
 pub(crate) use listener::ListenerState;
