@@ -91,7 +91,8 @@ impl UdpSocket {
     /// The next datagram.
     ///
     /// # Errors
-    /// The kernel's, such as an earlier datagram that was refused; the socket goes on after it.
+    /// The kernel's, such as an earlier datagram that was refused or could not be sent; the socket goes
+    /// on after it.
     pub async fn recv(&self) -> Result<Datagram> {
         loop {
             let (view, from) = self.socket.recv_from().await?;
@@ -116,6 +117,12 @@ impl UdpSocket {
     /// Received datagrams that were dropped since nobody took them in time.
     pub fn dropped(&self) -> u64 {
         self.socket.dropped()
+    }
+
+    /// Queued datagrams that the kernel did not send: too long, no route, forbidden. The latest reason is
+    /// told by [`recv`](Self::recv).
+    pub fn unsent(&self) -> u64 {
+        self.socket.unsent()
     }
 
     /// Sets options of the socket (broadcast, multicast groups …).
@@ -150,7 +157,7 @@ impl Datagram {
         }
     }
 
-    /// Who sent it.
+    /// Who sent it; an IPv4 peer as such, also on a socket that takes both families.
     pub fn from(&self) -> SocketAddr {
         self.from
     }

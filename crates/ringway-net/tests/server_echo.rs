@@ -3,7 +3,9 @@
 mod server_support;
 
 use std::io::{Read, Write};
-use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{
+    Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+};
 use std::os::unix::net::UnixStream;
 
 use ringway_net::{Address, Connection, Datagram, Responder, Server, ServerHandle};
@@ -250,6 +252,28 @@ fn datagrams_that_come_before_the_start_are_handled() {
         }
         end(&handle);
     }
+}
+
+#[test]
+fn an_ipv4_peer_of_a_socket_for_both_families_is_written_as_one_and_answered() {
+    if let Err(error) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
+        return eprintln!("skipped: ::1 cannot be bound here: {error}");
+    }
+    let server = Server::bind("udp://[::]:0").expect("a free port").threads(1);
+    let answer = async |datagram: Datagram, responder: Responder| {
+        responder.send(datagram.from().to_string().into_bytes());
+        Ok(())
+    };
+    let handle = server.on_datagram(answer).start(echo).expect("the server starts");
+    let port = handle.addresses()[0].port().expect("a port");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+    client.send_to(b"who am I?", (Ipv4Addr::LOCALHOST, port)).expect("sent");
+    let mut heard = [0; 64];
+    let len = client.recv(&mut heard).expect("an answer");
+    let own = client.local_addr().expect("bound").to_string();
+    assert_eq!(std::str::from_utf8(&heard[..len]), Ok(&*own));
+    end(&handle);
 }
 
 #[test]

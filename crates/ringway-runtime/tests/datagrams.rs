@@ -18,6 +18,7 @@ on_every_driver!(
     a_port_is_free_again_after_the_drop,
     what_is_queued_on_a_dropped_socket_is_sent,
     every_task_that_waits_for_a_datagram_is_woken,
+    a_datagram_that_cannot_be_sent_is_told_and_the_next_one_goes,
 );
 
 fn socket() -> DatagramSocket {
@@ -151,4 +152,18 @@ async fn every_task_that_waits_for_a_datagram_is_woken(_: Driver) {
     for task in waiting {
         assert_eq!(task.await.expect("no panic"), 3);
     }
+}
+
+async fn a_datagram_that_cannot_be_sent_is_told_and_the_next_one_goes(driver: Driver) {
+    if driver == Driver::Sim {
+        return; // its datagrams have no bound
+    }
+    let (one, other) = (socket(), socket());
+    one.send_to(pattern(70_000, 1), other.local_addr());
+    one.send_to("short", other.local_addr());
+    let error = one.recv_from().await.expect_err("longer than any datagram");
+    assert_eq!((error.raw_os_error(), one.unsent()), (Some(libc::EMSGSIZE), 1));
+    assert_eq!(&*other.recv_from().await.expect("the next one").0, b"short");
+    other.send_to("an answer", one.local_addr());
+    assert_eq!(&*one.recv_from().await.expect("it goes on").0, b"an answer");
 }

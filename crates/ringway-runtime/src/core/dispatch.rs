@@ -143,9 +143,10 @@ impl Core {
                 self.tell_relief(key, relief);
             }
             Some(Socket::Datagram(state)) => {
-                let writers = self.on_datagram_sent(key, state);
+                let (writers, readers) = self.on_datagram_sent(key, state, errno);
                 drop(sockets);
                 writers.wake();
+                readers.wake();
             }
             _ => {}
         }

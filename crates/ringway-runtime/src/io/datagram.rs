@@ -32,6 +32,8 @@ pub(crate) struct DatagramState {
     received: VecDeque<(View, Option<Box<SockAddr>>)>,
     /// Datagrams that were dropped since nobody took them in time.
     dropped: u64,
+    /// Datagrams that the kernel did not send.
+    unsent: u64,
     receiving: bool,
     error: Option<i32>,
     readers: Waiters,
@@ -87,7 +89,8 @@ impl DatagramSocket {
     /// The next datagram and its sender; `None` for a sender without a name (Unix).
     ///
     /// # Errors
-    /// The kernel's, such as a refused earlier datagram; the socket goes on after it.
+    /// The kernel's, such as an earlier datagram that was refused or could not be sent; the socket goes
+    /// on after it.
     pub async fn recv_from(&self) -> io::Result<(View, Option<SockAddr>)> {
         std::future::poll_fn(|cx| self.poll_recv_from(cx)).await
     }
@@ -151,6 +154,12 @@ impl DatagramSocket {
     pub fn dropped(&self) -> u64 {
         self.with(|state| state.dropped)
     }
+
+    /// Queued datagrams that the kernel did not send: too long, no route, forbidden. The latest reason is
+    /// told by [`recv_from`](Self::recv_from).
+    pub fn unsent(&self) -> u64 {
+        self.with(|state| state.unsent)
+    }
 }
 
 impl Waitable for DatagramSocket {
@@ -182,6 +191,7 @@ impl DatagramState {
             fd,
             received: VecDeque::new(),
             dropped: 0,
+            unsent: 0,
             receiving: true,
             error: None,
             readers: Waiters::default(),
@@ -278,15 +288,27 @@ impl Core {
         self.close_datagrams(key, state);
     }
 
-    /// A datagram was sent (or refused, which a datagram's sender does not learn in time).
-    pub(crate) fn on_datagram_sent(&self, key: Key, state: &mut DatagramState) -> Waiters {
+    /// A datagram was sent, or the kernel would not: then whoever receives is told, and the socket goes
+    /// on. The writers and readers to wake.
+    pub(crate) fn on_datagram_sent(
+        &self,
+        key: Key,
+        state: &mut DatagramState,
+        errno: i32,
+    ) -> (Waiters, Waiters) {
         state.in_flight = false;
+        let mut readers = Waiters::default();
+        if errno != 0 && state.phase == Phase::Open {
+            state.unsent += 1;
+            state.error = Some(errno);
+            readers = state.readers.take();
+        }
         match (state.waiting.is_empty(), state.phase) {
             (true, Phase::Sending) => self.close_datagrams(key, state),
             (true, _) => {}
             (false, _) => self.mark_dirty(key),
         }
-        state.writers.take()
+        (state.writers.take(), readers)
     }
 
     /// Hands over the next datagram.
