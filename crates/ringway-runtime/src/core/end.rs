@@ -18,6 +18,7 @@ impl Core {
             contain("the end of a core", step);
         };
         step(&|| self.shared.mailbox.close());
+        step(&|| self.end_listeners());
         step(&|| self.drop_messages());
         step(&|| self.tasks.end());
         step(&|| self.drop_callbacks());

@@ -211,6 +211,17 @@ impl Core {
         self.count_open(1);
     }
 
+    /// The core ends: nobody is let in any more, while the tasks are dropped that would have to serve
+    /// them.
+    pub(crate) fn end_listeners(&self) {
+        let keys = self.sockets.borrow().keys();
+        for key in keys {
+            if let Some(Socket::Listener(state)) = self.sockets.borrow_mut().at(key) {
+                self.end_listener(key, state);
+            }
+        }
+    }
+
     /// The core ends. What is queued is still sent; nothing else keeps a socket open, not even a
     /// handle that somebody has left behind.
     pub(crate) fn end_sockets(&self) {

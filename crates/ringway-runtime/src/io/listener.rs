@@ -64,8 +64,16 @@ enum Accepting {
     /// Descriptors or memory ran out. That more are there cannot be waited for, so this goes on after
     /// a while, whoever asks meanwhile.
     Resting,
-    /// The driver is closing it, or has: nothing begins again.
+    /// The driver is closing it: nothing begins again.
+    Closing,
+    /// The descriptor is closed.
     Closed,
+}
+
+impl Accepting {
+    fn is_over(self) -> bool {
+        matches!(self, Accepting::Closing | Accepting::Closed)
+    }
 }
 
 /// A connection that was accepted and has no owner yet; can be given to another core.
@@ -139,9 +147,9 @@ impl Listener {
     /// # Errors
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
-        let fd = self.with(|state| match state.accepting {
-            Accepting::Closed => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
-            _ => Ok(state.fd),
+        let fd = self.with(|state| match state.accepting.is_over() {
+            true => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            false => Ok(state.fd),
         })?;
         self.core.with_socket(fd, f)
     }
@@ -227,9 +235,10 @@ impl Core {
 
     /// Closes a listener, unless that was done.
     pub(crate) fn end_listener(&self, key: Key, state: &mut ListenerState) {
-        if std::mem::replace(&mut state.accepting, Accepting::Closed) == Accepting::Closed {
+        if state.accepting.is_over() {
             return;
         }
+        state.accepting = Accepting::Closing;
         if let Some(timer) = state.timer.take() {
             self.stop_timer(timer);
         }
@@ -248,7 +257,7 @@ impl Core {
         let accepted = Accepted { fd: Some(fd), made_by };
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
-            Some(Socket::Listener(state)) if state.accepting != Accepting::Closed => {
+            Some(Socket::Listener(state)) if !state.accepting.is_over() => {
                 state.ready.push_back(accepted);
                 if state.accepting == Accepting::On && state.ready.len() >= limits::ACCEPTED_MAX {
                     state.accepting = Accepting::Stopping;
@@ -271,7 +280,7 @@ impl Core {
             return Waiters::default();
         };
         match (state.accepting, errno) {
-            (Accepting::Closed, _) => return Waiters::default(),
+            (accepting, _) if accepting.is_over() => return Waiters::default(),
             (_, libc::ECANCELED) if state.ready.is_empty() => self.start_accepting(key, state),
             (_, libc::ECANCELED) => state.accepting = Accepting::Full,
             _ => {
