@@ -126,8 +126,6 @@ impl<H: Handler> Serving<H> {
                 self.peer.link().note_bytes();
                 self.handler.on_message(&self.peer, view);
             }
-            // Nothing is drained of a queue that was dropped: the failure follows.
-            Incoming::Drained if self.peer.link().failure().is_some() => {}
             Incoming::Drained => self.handler.on_drained(&self.peer),
             Incoming::Eof => return self.close(None),
             Incoming::Failed(error) => return self.close(Some(&error.into())),

@@ -141,12 +141,6 @@ pub(crate) const TLS_WRITE_BYTES: usize = 16 * 1024;
 /// and alerts.
 pub(crate) const TLS_RECORDS_SPARED: u64 = 16;
 
-/// How long a peer whose handshake failed may go on sending while it has not read our alert.
-pub(crate) const TLS_FAREWELL: Duration = Duration::from_secs(1);
-
-/// How much it may send in that time: more than any handshake has left.
-pub(crate) const TLS_FAREWELL_BYTES: usize = 256 * 1024;
-
 /// Bytes of encoded frames that are gathered before they are queued on the connection:
 /// one send chunk of the runtime. More at a time would only be copied later.
 pub(crate) const SCRATCH_BYTES_QUEUED: usize = 16 * 1024;

@@ -167,15 +167,12 @@ fn garbage_is_answered_by_an_alert_and_a_close() {
             let error = TlsStream::accept(stream, &trust.server).await.expect_err("no TLS");
             assert!(error.is_tls() || error.is_closed(), "{error:?}");
             let answer = joined(peer).await?;
-            assert!(answer.is_empty() || answer[0] == ALERT, "{answer:?}");
+            assert!(answer.is_empty() || TlsStream::is_alert(&answer), "{answer:?}");
             assert_eq!(error.is_tls(), !answer.is_empty(), "{error:?}");
             Ok(())
         });
     }
 }
-
-/// The content type of an alert record.
-const ALERT: u8 = 21;
 
 #[test]
 fn a_silent_peer_is_closed_at_the_deadline() {
@@ -195,6 +192,32 @@ fn a_silent_peer_is_closed_at_the_deadline() {
         let stream = Stream::connect(&silent.local_addr()?.into()).await?;
         let error = TlsStream::connect(stream, &trust.client, NAME).await.expect_err("silence");
         assert!(error.is_timeout(), "{error:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_peer_that_closes_at_once_is_told_from_one_that_is_cut_off() {
+    run(async {
+        let trust = Trust::new();
+        for said in [&b""[..], &[22, 3, 3, 1, 0]] {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let address = listener.local_addr()?;
+            let peer = thread::spawn(move || -> io::Result<()> {
+                let (mut tcp, _) = listener.accept()?;
+                let mut hello = [0; 5];
+                tcp.read_exact(&mut hello)?;
+                let rest = u64::from(u16::from_be_bytes([hello[3], hello[4]]));
+                io::copy(&mut (&tcp).take(rest), &mut io::sink())?;
+                tcp.write_all(said)
+            });
+            let stream = Stream::connect(&address.into()).await?;
+            let error = TlsStream::connect(stream, &trust.client, NAME).await.expect_err("no TLS");
+            assert!(error.is_closed(), "{error:?}");
+            let is_silent = error.to_string().contains("before it said anything");
+            assert_eq!(is_silent, said.is_empty(), "{error}");
+            joined(peer).await?;
+        }
         Ok(())
     });
 }

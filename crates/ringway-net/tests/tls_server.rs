@@ -8,9 +8,12 @@ use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ringway_net::{Client, Connection, Error, Server, ServerHandle, TlsStream};
+use ringway_net::{
+    Backoff, Client, Connection, Error, Framed, Requester, Server, ServerHandle, TlsStream,
+};
 use ringway_runtime::io::Stream;
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
+use ringway_wire::Line;
 
 use certificates::NAME;
 use server_support::{LIMIT, connect, echo, end, eventually, is_closed};
@@ -198,4 +201,94 @@ fn a_farewell_and_the_end_of_the_session_arrive() {
     }));
     let heard = ended.expect("a core").expect("in time").expect("a session that ends in order");
     assert_eq!(heard, b"hellofarewell");
+}
+
+/// How receiving ends at a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Drain,
+    CloseById,
+}
+
+#[test]
+fn what_has_arrived_before_the_end_is_received_although_its_answers_wait() {
+    for scheme in ["tcp", "tls"] {
+        for ends_by in [End::Drain, End::CloseById] {
+            receive_to_the_end(scheme, ends_by);
+        }
+    }
+}
+
+fn receive_to_the_end(scheme: &str, ends_by: End) {
+    // More than the kernel takes of an answer that nobody reads.
+    const ANSWER: usize = 12 << 20;
+    const BEHIND: usize = 100_000;
+    let trust = Trust::new();
+    let (tell, told) = mpsc::channel();
+    let server = Server::bind(format!("{scheme}://127.0.0.1:0")).expect("a free port");
+    let handle = server
+        .tls(trust.server.clone())
+        .threads(1)
+        .start(async move |mut conn: Connection| {
+            tell.send(conn.id()).expect("the test listens");
+            conn.recv().await?;
+            conn.write(&vec![1; ANSWER]);
+            let mut behind = 0;
+            while let Some(view) = conn.recv().await? {
+                behind += view.len();
+            }
+            conn.send(behind.to_string().into_bytes());
+            Ok(())
+        })
+        .expect("the server starts");
+    let tls = trust.client.clone().server_name(NAME).expect("a name");
+    let client = Client::new(&handle.addresses()[0]).expect("its address").tls(tls);
+    let server = handle.clone();
+    let answered = block_on(timeout(LIMIT, async move {
+        let mut conn = client.open().await?;
+        conn.write(b"first");
+        let mut answer = conn.recv().await?.expect("it has begun").to_vec();
+        let arrived = || server.stats().cores[0].counters.bytes_received;
+        let before = arrived();
+        conn.write(&[2; BEHIND]);
+        conn.flushed().await?;
+        eventually("the rest has arrived", || arrived() - before >= BEHIND as u64);
+        match ends_by {
+            End::Drain => server.shutdown(),
+            End::CloseById => server.sessions().close(told.recv().expect("its id"))?,
+        }
+        while let Some(view) = conn.recv().await? {
+            answer.extend_from_slice(&view);
+        }
+        Ok::<_, ringway_net::Error>(answer)
+    }));
+    let answer = answered.expect("a core").expect("in time").expect("a clean end");
+    let behind = String::from_utf8_lossy(&answer[ANSWER..]).into_owned();
+    assert_eq!(behind, BEHIND.to_string(), "{scheme}, {ends_by:?}");
+    end(&handle);
+}
+
+#[test]
+fn the_longest_duration_means_for_ever() {
+    const FOR_EVER: Duration = Duration::MAX;
+    let trust = Trust::new();
+    let tls = trust.server.clone().handshake_timeout(FOR_EVER);
+    let server = Server::bind("tls://127.0.0.1:0").expect("a free port").threads(1).tls(tls);
+    let server = server.idle_timeout(FOR_EVER).lifetime(FOR_EVER);
+    let server = server.write_stall_timeout(Some(FOR_EVER)).keepalive(FOR_EVER);
+    let handle = server.drain_deadline(FOR_EVER).start(echo).expect("the server starts");
+    let name = trust.client.clone().server_name(NAME).expect("a name");
+    let client = Client::new(&handle.addresses()[0]).expect("its address");
+    let client = client.tls(name.handshake_timeout(FOR_EVER)).connect_timeout(FOR_EVER);
+    let client = client.stable_after(FOR_EVER).keepalive(FOR_EVER);
+    let asked = block_on(timeout(LIMIT, async move {
+        let conn = client.backoff(Backoff::new(FOR_EVER, FOR_EVER)).reconnecting().next().await?;
+        conn.set_idle_timeout(Some(FOR_EVER));
+        conn.set_lifetime(Some(FOR_EVER));
+        let server = Requester::in_order(Framed::new(conn, Line::new(64)), 1);
+        server.request(b"for ever", FOR_EVER).await
+    }));
+    let reply = asked.expect("a core").expect("in time").expect("a reply");
+    assert_eq!(reply, "for ever");
+    end(&handle);
 }

@@ -13,8 +13,8 @@ use crate::error::{Error, Kind};
 pub(crate) enum TlsError {
     /// The peer broke the protocol, was refused by us, or refused us.
     Protocol(rustls::Error),
-    /// The byte stream ended before the handshake did.
-    HandshakeCut,
+    /// The byte stream ended before the handshake did; whether the peer had said anything.
+    HandshakeCut { heard: bool },
     /// The byte stream ended without the peer's `close_notify`.
     Truncated,
     /// So much was sent that the session's keys must not encrypt more.
@@ -39,7 +39,7 @@ impl TlsError {
         match self {
             Self::Protocol(rustls::Error::AlertReceived(alert)) => is_refusal(*alert),
             Self::Protocol(_) => true,
-            Self::HandshakeCut | Self::Truncated | Self::KeysUsedUp => false,
+            Self::HandshakeCut { .. } | Self::Truncated | Self::KeysUsedUp => false,
         }
     }
 
@@ -47,7 +47,7 @@ impl TlsError {
         match self {
             Self::Protocol(rustls::Error::AlertReceived(_)) => io::ErrorKind::ConnectionAborted,
             Self::Protocol(_) => io::ErrorKind::InvalidData,
-            Self::HandshakeCut | Self::Truncated => io::ErrorKind::UnexpectedEof,
+            Self::HandshakeCut { .. } | Self::Truncated => io::ErrorKind::UnexpectedEof,
             Self::KeysUsedUp => io::ErrorKind::QuotaExceeded,
         }
     }
@@ -128,7 +128,12 @@ impl fmt::Display for TlsError {
                 write!(f, "the peer ended TLS with the alert {alert:?}")?;
             }
             Self::Protocol(error) => write!(f, "TLS failed: {error}")?,
-            Self::HandshakeCut => f.write_str("the peer closed during the TLS handshake")?,
+            Self::HandshakeCut { heard: true } => {
+                f.write_str("the peer closed during the TLS handshake")?;
+            }
+            Self::HandshakeCut { heard: false } => {
+                f.write_str("the peer closed before it said anything in the TLS handshake")?;
+            }
             Self::Truncated => f.write_str(
                 "the stream ended without TLS close_notify: what arrived may not be all that was \
                  sent",
@@ -146,7 +151,7 @@ impl std::error::Error for TlsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Protocol(error) => Some(error),
-            Self::HandshakeCut | Self::Truncated | Self::KeysUsedUp => None,
+            Self::HandshakeCut { .. } | Self::Truncated | Self::KeysUsedUp => None,
         }
     }
 }
@@ -162,7 +167,7 @@ impl From<TlsError> for Error {
     fn from(error: TlsError) -> Self {
         match error {
             TlsError::Protocol(_) => Error::with_source(Kind::Tls, "", io::Error::from(error)),
-            TlsError::HandshakeCut | TlsError::Truncated | TlsError::KeysUsedUp => {
+            TlsError::HandshakeCut { .. } | TlsError::Truncated | TlsError::KeysUsedUp => {
                 Error::io("", error.into())
             }
         }

@@ -6,14 +6,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ringway_runtime::io::Stream;
-use ringway_runtime::{spawn_named, timeout};
+use ringway_runtime::timeout;
 use rustls::{ClientConnection, ServerConnection};
 
 use super::session::Session;
 use super::stream::flush;
 use super::{ClientTls, ServerTls, TlsError, TlsStream};
 use crate::error::{Error, Kind, Result};
-use crate::limits;
 
 impl TlsStream {
     /// The server's side of the handshake. When it fails, the client is told why by an alert and
@@ -62,7 +61,7 @@ async fn handshake(
     let outcome =
         outcome.map_err(|elapsed| Error::with_source(Kind::Timeout, "TLS handshake", elapsed))?;
     if let Some(error) = session.failure() {
-        let _runs_on = spawn_named("TLS farewell", farewell(stream));
+        // Dropped, the stream sends the alert and reads on until the peer has seen it.
         return Err(error.clone().into());
     }
     outcome?;
@@ -86,23 +85,7 @@ fn poll_handshake(
                 heard.set(true);
                 session.give(ciphertext);
             }
-            None => session.fail(TlsError::HandshakeCut),
+            None => session.fail(TlsError::HandshakeCut { heard: heard.get() }),
         }
     }
-}
-
-/// Lets the peer read our alert: closing while it still sends would reset the connection, and the
-/// alert would be lost with it.
-async fn farewell(stream: Stream) {
-    stream.shutdown();
-    let read_out = async {
-        let mut left = limits::TLS_FAREWELL_BYTES;
-        while let Ok(Some(view)) = stream.recv().await {
-            left = left.saturating_sub(view.len());
-            if left == 0 {
-                break;
-            }
-        }
-    };
-    let _either_way_it_is_closed = timeout(limits::TLS_FAREWELL, read_out).await;
 }

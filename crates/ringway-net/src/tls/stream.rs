@@ -49,6 +49,20 @@ impl TlsStream {
         Self { stream, session: RefCell::new(session), agreed, receiving_ended: Cell::new(false) }
     }
 
+    /// Whether the first bytes that a server has sent are a TLS alert: what a server that expects TLS
+    /// answers to a client that does not speak it.
+    ///
+    /// ```
+    /// use ringway_net::TlsStream;
+    ///
+    /// assert!(TlsStream::is_alert(b"\x15\x03\x03\0\x02\x02\x32"));
+    /// assert!(!TlsStream::is_alert(b"HTTP/1.1 400 Bad Request\r\n"));
+    /// ```
+    pub fn is_alert(first_bytes: &[u8]) -> bool {
+        // RFC 8446, section 5.1: the content type, and the major version of all TLS.
+        first_bytes.starts_with(&[21, 3])
+    }
+
     /// The stream beneath, for its limits, addresses and socket options. Bytes sent on it directly
     /// break the session.
     pub fn stream(&self) -> &Stream {

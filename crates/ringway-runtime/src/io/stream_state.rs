@@ -260,7 +260,8 @@ impl StreamState {
         Some(Relief {
             writers: self.writers.take(),
             readers: if goes_on { self.readers.take() } else { Waiters::default() },
-            to_callback: was_congested && self.callback.is_some(),
+            // Nothing is drained of a queue that is dropped: the failure follows.
+            to_callback: was_congested && self.callback.is_some() && !self.is_broken(),
         })
     }
 
