@@ -249,11 +249,8 @@ mod tests {
         });
         let ended = block_on(timeout(LIMIT, async {
             let names: Vec<String> = (0..200).map(|number| format!("name{number}.test")).collect();
-            let asked: Vec<_> = names
-                .iter()
-                .map(|name| LOOK_UPS.ask(name).expect("room"))
-                .map(|answer| spawn(answer))
-                .collect();
+            let asked: Vec<_> =
+                names.iter().map(|name| LOOK_UPS.ask(name).expect("room")).map(spawn).collect();
             let (tell, told) = mpsc::channel();
             let job = spawn_blocking(move || tell.send(())).expect("room in the pool");
             job.await.expect("no panic").expect("the test listens");

@@ -132,9 +132,8 @@ fn all_tasks_that_wait_for_room_go_on() {
         let handle = server
             .threads(1)
             .start(async move |mut connection: Connection| {
-                let may_read = may_read.lock().expect("one connection");
-                may_read.recv_timeout(LIMIT).expect("the test says when");
-                drop(may_read);
+                let wait = || may_read.lock().expect("one connection").recv_timeout(LIMIT);
+                wait().expect("the test says when");
                 while connection.recv().await?.is_some() {}
                 Ok(())
             })

@@ -340,7 +340,7 @@ fn code_of_the_program_may_use_the_requester_wherever_it_is_called() {
     });
     // The third request was written only if the end had not been seen before.
     let uses = USES.load(Ordering::Relaxed);
-    assert!(uses >= 2 + 2 + 1 + 1, "{uses}: written, read, woken, dropped");
+    assert!(uses >= 6, "{uses}: two written, two read, one woken, one dropped");
 }
 
 #[test]
