@@ -108,6 +108,8 @@ macro_rules! suite {
                 gathered_send
                 gathered_send_beyond_the_kernels_limit
                 bulk_receive
+                bytes_behind_passed_descriptors
+                bytes_behind_an_urgent_mark
                 half_close
                 shutdown_waits_for_the_batch
                 eof_again_after_eof
@@ -141,6 +143,7 @@ macro_rules! suite {
             }
             suite! { $fixture, BUFFERS, resources:
                 syscalls_are_counted
+                a_message_needs_three_calls
                 peek_tells_of_work
                 eventfd_wakes_each_time
                 wait_ends_in_time

@@ -25,6 +25,24 @@ pub(super) fn syscalls_are_counted<F: Fixture>(rig: &mut Rig<F>) {
     assert!(rig.driver.counters().syscalls > between);
 }
 
+/// A message over TCP costs one call to send it, one to wait for it and one to receive it at most:
+/// nothing asks again whether there is more.
+pub(super) fn a_message_needs_three_calls<F: Fixture>(rig: &mut Rig<F>) {
+    const MESSAGES: u64 = 200;
+    let (client, server) = rig.pair();
+    rig.recv_start(server, RecvClass::Message);
+    rig.settle();
+    let before = rig.driver.counters().syscalls;
+    for _ in 0..MESSAGES {
+        rig.send_all(client, b"a message");
+        assert_eq!(rig.received(server, 9), b"a message");
+    }
+    let calls = rig.driver.counters().syscalls - before;
+    assert!(calls < MESSAGES * 7 / 2, "{calls} calls for {MESSAGES} messages");
+    rig.close(client, false);
+    rig.close(server, false);
+}
+
 pub(super) fn peek_tells_of_work<F: Fixture>(rig: &mut Rig<F>) {
     let (client, server) = rig.pair();
     rig.recv_start(server, RecvClass::Message);

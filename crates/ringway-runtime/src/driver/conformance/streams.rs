@@ -1,9 +1,17 @@
 //! Bytes of streams: all of them, once, in order.
 
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    send, sendmsg, socketpair,
+};
+
 use super::Fixture;
 use super::rig::{Endpoint, Rig, assert_same, pattern};
 use crate::buf::Segment;
-use crate::driver::{RecvClass, RecvEnd, SendBatch, Wait};
+use crate::driver::{Driver, RecvClass, RecvEnd, SendBatch, Wait};
 use crate::limits;
 
 /// More than the kernel keeps of a stream whose receiver does not read.
@@ -120,6 +128,66 @@ pub(super) fn bulk_receive<F: Fixture>(rig: &mut Rig<F>) {
     assert_eq!(rig.sent(client), (wanted.len(), 0));
     rig.close(client, false);
     rig.close(server, false);
+}
+
+/// Reads end early where a message carries descriptors; what stands behind it comes all the same.
+pub(super) fn bytes_behind_passed_descriptors<F: Fixture>(rig: &mut Rig<F>) {
+    if rig.driver.is_simulated() {
+        return;
+    }
+    for polled_between in [false, true] {
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (far, near) = pair.expect("descriptors are free");
+        rig.driver.adopt(near.as_raw_fd()).expect("a socket of ours");
+        let server = rig.endpoint(near.into_raw_fd());
+        rig.recv_start(server, RecvClass::Message);
+        rig.settle();
+        let passed = [far.as_fd()];
+        for round in 0..3 {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&passed)));
+            let bytes = [IoSlice::new(b"with,")];
+            let sent = sendmsg(&far, &bytes, &mut ancillary, SendFlags::empty());
+            assert_eq!(sent, Ok(5), "round {round}");
+            if polled_between {
+                rig.settle();
+            }
+            assert_eq!(send(&far, b"behind;", SendFlags::empty()), Ok(7));
+        }
+        assert_eq!(rig.received(server, 36), b"with,behind;".repeat(3));
+        rig.close(server, false);
+    }
+}
+
+/// The same of an urgent mark, whose own byte is not part of the stream.
+pub(super) fn bytes_behind_an_urgent_mark<F: Fixture>(rig: &mut Rig<F>) {
+    if rig.driver.is_simulated() {
+        return;
+    }
+    for polled_between in [false, true] {
+        let (listener, addr) = rig.listen(&F::stream_addr());
+        let far = std::net::TcpStream::connect(addr.as_socket().expect("inet")).expect("loopback");
+        far.set_nodelay(true).expect("TCP");
+        rig.accept_start(listener);
+        let server = rig.accepted(listener);
+        rig.recv_start(server, RecvClass::Message);
+        rig.settle();
+        for (bytes, flags) in [
+            (&b"before,"[..], SendFlags::empty()),
+            (b"!", SendFlags::OOB),
+            (b"behind", SendFlags::empty()),
+        ] {
+            assert_eq!(send(&far, bytes, flags), Ok(bytes.len()));
+            if polled_between {
+                rig.settle();
+            }
+        }
+        assert_eq!(rig.received(server, 13), b"before,behind");
+        rig.close(server, false);
+        rig.close(listener, false);
+    }
 }
 
 pub(super) fn half_close<F: Fixture>(rig: &mut Rig<F>) {

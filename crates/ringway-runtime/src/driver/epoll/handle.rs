@@ -3,14 +3,19 @@
 use std::os::fd::RawFd;
 
 use rustix::event::epoll::EventFlags;
+use rustix::net::{ipproto, sockopt};
 
 use super::send::Outgoing;
-use crate::driver::{Key, RecvClass};
+use crate::driver::{Key, RecvClass, sockets};
 
 /// What every watched handle is watched for.
-pub(super) const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+pub(super) const READ: EventFlags =
+    EventFlags::IN.union(EventFlags::PRI).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+/// Behind what a read brings there is more that is told by this report alone: an end, an error, or
+/// bytes behind an urgent mark.
+const BEHIND: EventFlags =
+    EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR).union(EventFlags::PRI);
 
 /// An object by its key, what is asked of it, and what epoll said last.
 pub(super) struct Handle {
@@ -22,8 +27,10 @@ pub(super) struct Handle {
     pub(super) connecting: bool,
     /// Reported and not drained since.
     pub(super) readable: bool,
-    /// An end or an error was reported: reads go on until one of them shows it.
-    pub(super) ended: bool,
+    /// Something behind the bytes was reported: reads go on until the socket says that it is empty.
+    pub(super) reads_on: bool,
+    /// Whether a short read shows that the socket is empty; `None` before the first.
+    short_reads_empty: Option<bool>,
     /// No send was refused since the last report.
     pub(super) writable: bool,
     /// The key is in the queue or among the next ones.
@@ -50,7 +57,8 @@ impl Handle {
             accepting: false,
             connecting: false,
             readable: false,
-            ended: false,
+            reads_on: false,
+            short_reads_empty: None,
             writable: true,
             listed: false,
             parked: false,
@@ -63,9 +71,26 @@ impl Handle {
     /// Takes in a report of epoll.
     #[inline]
     pub(super) fn note(&mut self, flags: EventFlags) {
-        self.readable |= flags.intersects(EventFlags::IN | ENDED);
-        self.ended |= flags.intersects(ENDED);
+        self.readable |= flags.intersects(EventFlags::IN | BEHIND);
+        self.reads_on |= flags.intersects(BEHIND);
         self.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
+    }
+
+    /// Whether a read that did not fill its buffer has emptied the socket.
+    ///
+    /// TCP hands over all that it has: it stops early at an urgent mark only, which is reported; and
+    /// what comes after the read is a report of its own. Others have more reasons to stop (a Unix
+    /// socket does at a message with descriptors), so they are read until they say that they are
+    /// empty.
+    #[inline]
+    pub(super) fn is_emptied_by_short_read(&mut self) -> bool {
+        if self.reads_on {
+            return false;
+        }
+        let fd = self.fd;
+        *self.short_reads_empty.get_or_insert_with(|| {
+            sockopt::socket_protocol(sockets::borrow(fd)) == Ok(Some(ipproto::TCP))
+        })
     }
 
     /// Whether bytes may be there that are asked for and have somewhere to go.

@@ -74,9 +74,7 @@ fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Even
         Ok((0, _)) => Attempt::Ended(RecvEnd::Eof),
         Ok((count, _)) => {
             events.push(Event::Received { key: handle.key, data: buffer.freeze(count) });
-            // A short read has emptied the socket, so nothing needs to ask again. Whether an end
-            // follows is known only by asking.
-            if count < room && !handle.ended {
+            if count < room && handle.is_emptied_by_short_read() {
                 Attempt::Drained(count)
             } else {
                 Attempt::More(count)
@@ -101,7 +99,7 @@ fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<E
 fn refused(handle: &mut Handle, error: Errno) -> Attempt {
     match error {
         Errno::AGAIN => {
-            handle.ended = false;
+            handle.reads_on = false;
             Attempt::Drained(0)
         }
         Errno::INTR => Attempt::Interrupted,
