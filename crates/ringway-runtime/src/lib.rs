@@ -33,6 +33,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// A waker is a number that a pointer holds: the core, the generation and the index of a task.
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("ringway-runtime needs a target with pointers of 64 bits");
+
 pub mod affinity;
 pub mod blocking;
 mod buf;

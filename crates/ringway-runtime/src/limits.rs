@@ -184,6 +184,17 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Received datagrams held for a reader who is behind; more are dropped, as the kernel would.
 pub(crate) const DATAGRAMS_HELD_MAX: usize = 1_024;
 
+/// Datagrams of one socket that a driver has at once. As many as a receiver takes in one turn: a
+/// receiver of the same core is then not sent more than it reads, which the kernel would drop.
+pub(crate) const DATAGRAMS_IN_FLIGHT_MAX: usize = HOT_DATAGRAM_BUFFERS;
+
+/// How often a full Unix peer is asked again whether it has room: well below what a program takes for
+/// a hang, and no load while one is full for long.
+pub(crate) const KNOCK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Sockets that are asked for in one go; the others follow with the next.
+pub(crate) const KNOCKS_MAX: usize = 64;
+
 /// Datagrams queued for sending.
 pub(crate) const DATAGRAMS_QUEUED_MAX: usize = 1_024;
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use common::{Driver, any_port, pattern};
 use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
-use ringway_runtime::{spawn, yield_now};
+use ringway_runtime::{CoreHandle, spawn, yield_now};
 
 on_every_driver!(
     datagrams_come_back_whole_with_their_sender,
@@ -19,6 +19,8 @@ on_every_driver!(
     what_is_queued_on_a_dropped_socket_is_sent,
     every_task_that_waits_for_a_datagram_is_woken,
     a_datagram_that_cannot_be_sent_is_told_and_the_next_one_goes,
+    a_burst_leaves_in_few_turns,
+    a_dropped_socket_reaches_no_descriptor_that_follows_it,
 );
 
 fn socket() -> DatagramSocket {
@@ -166,4 +168,36 @@ async fn a_datagram_that_cannot_be_sent_is_told_and_the_next_one_goes(driver: Dr
     assert_eq!(&*other.recv_from().await.expect("the next one").0, b"short");
     other.send_to("an answer", one.local_addr());
     assert_eq!(&*one.recv_from().await.expect("it goes on").0, b"an answer");
+}
+
+async fn a_burst_leaves_in_few_turns(_: Driver) {
+    const BURST: usize = 500;
+    let (client, server) = (socket(), socket());
+    let before = CoreHandle::current().counters();
+    for _ in 0..BURST {
+        assert_eq!(client.send_to("one of many", server.local_addr()), Pressure::Low);
+    }
+    for _ in 0..BURST {
+        server.recv_from().await.expect("a datagram");
+    }
+    let turns = CoreHandle::current().counters().turns - before.turns;
+    assert!(turns < BURST as u64 / 2, "{turns} turns for {BURST} datagrams");
+}
+
+/// Each round's sockets get the descriptors of the round before; what the old ones had queued, and
+/// what they still had to receive, is none of theirs.
+async fn a_dropped_socket_reaches_no_descriptor_that_follows_it(_: Driver) {
+    let sink = socket();
+    for round in 0..20_u8 {
+        let dropped = socket();
+        for _ in 0..200 {
+            dropped.send_to("of a dropped socket", sink.local_addr());
+        }
+        drop(dropped);
+        let (client, server) = common::pair().await;
+        common::exchange_with_echo(client, server, &[round; 100]).await;
+        let (near, far) = (socket(), socket());
+        near.send_to(vec![round], far.local_addr());
+        assert_eq!(*far.recv_from().await.expect("a datagram").0, [round]);
+    }
 }

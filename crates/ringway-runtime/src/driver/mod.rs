@@ -14,7 +14,8 @@
 //! * Receive: after `recv_start` come any number of `Received`, then exactly one `RecvEnded`.
 //!   Running out of buffers is the driver's own affair: it parks the receive and arms it again
 //!   when a buffer has come back.
-//! * Send: at most one batch is in flight per key; each is answered by exactly one `Sent`, after
+//! * Send: at most one batch is in flight per stream, and [`limits::DATAGRAMS_IN_FLIGHT_MAX`] per
+//!   datagram socket, whose Unix datagrams keep their order. Each is answered by exactly one `Sent`, after
 //!   all of it was accepted by the kernel, after the first error, or when `close` has ended it.
 //!   Short sends are resumed inside. A batch that has to wait for its peer says so by `Progress`,
 //!   and each part that the kernel takes before the last is told by it. Segments come back uncleared: dropping one may run code of a user.
@@ -35,6 +36,7 @@ use crate::buf::{Segment, View};
 mod conformance;
 pub(crate) mod epoll;
 mod gather;
+mod knocking;
 pub(crate) mod sim;
 pub(crate) mod sockets;
 pub(crate) mod uring;
@@ -115,9 +117,19 @@ pub(crate) struct SendBatch {
 }
 
 impl SendBatch {
+    /// Whether it is a datagram to a Unix address.
+    fn is_to_unix(&self) -> bool {
+        self.to.as_deref().is_some_and(SockAddr::is_unix)
+    }
+
+    /// What is told of a batch at its end.
+    fn ended(self, key: Key, bytes: usize, errno: i32) -> Event {
+        Event::Sent { key, bytes, errno, segments: self.segments }
+    }
+
     /// The answer to a send under a key that is not open.
     fn refused(self, key: Key) -> Event {
-        Event::Sent { key, bytes: 0, errno: libc::EBADF, segments: self.segments }
+        self.ended(key, 0, libc::EBADF)
     }
 }
 

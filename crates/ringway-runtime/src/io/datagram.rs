@@ -39,7 +39,9 @@ pub(crate) struct DatagramState {
     readers: Waiters,
     writers: Waiters,
     waiting: VecDeque<(Segment, Box<SockAddr>)>,
-    in_flight: bool,
+    in_flight: usize,
+    /// On the core's dirty list.
+    dirty: bool,
     /// Memory that both queues keep in use.
     held: usize,
     phase: Phase,
@@ -134,9 +136,7 @@ impl DatagramSocket {
             let segment = segment.spared();
             state.count(0, segment.held_bytes(), &self.core.held);
             state.waiting.push_back((segment, to));
-            if state.waiting.len() == 1 && !state.in_flight {
-                self.core.mark_dirty(self.key);
-            }
+            self.core.mark_datagrams(self.key, state);
             Pressure::Low
         })
     }
@@ -197,7 +197,8 @@ impl DatagramState {
             readers: Waiters::default(),
             writers: Waiters::default(),
             waiting: VecDeque::new(),
-            in_flight: false,
+            in_flight: 0,
+            dirty: false,
             held: 0,
             phase: Phase::Open,
             has_handle: true,
@@ -275,7 +276,7 @@ impl Core {
             return;
         }
         state.phase = Phase::Sending;
-        if state.waiting.is_empty() && !state.in_flight {
+        if state.waiting.is_empty() && state.in_flight == 0 {
             return self.close_datagrams(key, state);
         }
         let end = self.now() + limits::LINGER;
@@ -296,35 +297,49 @@ impl Core {
         state: &mut DatagramState,
         errno: i32,
     ) -> (Waiters, Waiters) {
-        state.in_flight = false;
+        state.in_flight -= 1;
         let mut readers = Waiters::default();
         if errno != 0 && state.phase == Phase::Open {
             state.unsent += 1;
             state.error = Some(errno);
             readers = state.readers.take();
         }
-        match (state.waiting.is_empty(), state.phase) {
-            (true, Phase::Sending) => self.close_datagrams(key, state),
-            (true, _) => {}
-            (false, _) => self.mark_dirty(key),
+        let is_idle = state.waiting.is_empty() && state.in_flight == 0;
+        if is_idle && state.phase == Phase::Sending {
+            self.close_datagrams(key, state);
         }
+        self.mark_datagrams(key, state);
         (state.writers.take(), readers)
     }
 
-    /// Hands over the next datagram.
+    /// Has datagrams handed over at the turn's end, if some wait and the driver may have more.
+    fn mark_datagrams(&self, key: Key, state: &mut DatagramState) {
+        let room = state.in_flight < limits::DATAGRAMS_IN_FLIGHT_MAX;
+        if room && !state.waiting.is_empty() && !std::mem::replace(&mut state.dirty, true) {
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Hands over as many datagrams as the driver may have.
     pub(crate) fn serve_datagrams(&self, key: Key, state: &mut DatagramState) {
-        if state.in_flight || !matches!(state.phase, Phase::Open | Phase::Sending) {
+        state.dirty = false;
+        if !matches!(state.phase, Phase::Open | Phase::Sending) {
             return;
         }
-        let Some((segment, to)) = state.waiting.pop_front() else {
-            return;
-        };
-        state.count(segment.held_bytes(), 0, &self.held);
-        state.in_flight = true;
-        let mut segments = self.take_list();
-        segments.push(segment);
-        let batch = SendBatch { segments, to: Some(to), urgent: true };
-        self.driver.borrow_mut().send(key, batch);
+        while state.in_flight < limits::DATAGRAMS_IN_FLIGHT_MAX
+            && let Some((segment, to)) = state.waiting.pop_front()
+        {
+            state.count(segment.held_bytes(), 0, &self.held);
+            state.in_flight += 1;
+            let mut segments = self.take_list();
+            segments.push(segment);
+            // Its answer is waited for by those who wait for room, and by what waits here.
+            let urgent = !state.waiting.is_empty()
+                || !state.writers.is_empty()
+                || state.phase == Phase::Sending;
+            let batch = SendBatch { segments, to: Some(to), urgent };
+            self.driver.borrow_mut().send(key, batch);
+        }
     }
 
     fn close_datagrams(&self, key: Key, state: &mut DatagramState) {

@@ -146,6 +146,14 @@ pub(crate) async fn exchange(client: &Stream, message: &[u8]) {
     assert_eq!(read(client, message.len()).await, message);
 }
 
+/// One message there and back through an echo of its own.
+pub(crate) async fn exchange_with_echo(client: Stream, server: Stream, message: &[u8]) {
+    let server = ringway_runtime::spawn(echo(server));
+    exchange(&client, message).await;
+    drop(client);
+    server.await.expect("no panic").expect("no error");
+}
+
 /// The next `len` bytes, which must end with a piece.
 pub(crate) async fn read(stream: &Stream, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);

@@ -1,8 +1,8 @@
 //! Listening, accepting and connecting.
 
 use super::Fixture;
-use super::rig::{Rig, assert_same, pattern};
-use crate::driver::{Driver, RecvClass};
+use super::rig::{OPTIONS, Rig, assert_same, pattern};
+use crate::driver::{BindOptions, Driver, RecvClass};
 
 pub(super) fn connect_and_accept<F: Fixture>(rig: &mut Rig<F>) {
     let (client, server) = rig.pair();
@@ -85,18 +85,37 @@ pub(super) fn accept_again_without_a_new_connection<F: Fixture>(rig: &mut Rig<F>
 }
 
 pub(super) fn unix_streams<F: Fixture>(rig: &mut Rig<F>) {
-    let unique = std::ptr::from_ref(rig) as usize;
-    let name = format!("ringway-{}-{unique:x}.sock", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let Some(addr) = F::unix_addr(&path) else {
-        return;
-    };
-    let (client, server) = rig.pair_at(&addr);
-    std::fs::remove_file(&path).expect("the listener made it");
+    let (client, server) = rig.pair_at(&rig.unix_addr("stream"));
     rig.recv_start(server, RecvClass::Message);
     let wanted = pattern(3, 1 << 20);
     rig.send_all(client, &wanted);
     assert_same(&rig.received(server, wanted.len()), &wanted);
     rig.close(client, false);
     rig.close(server, false);
+}
+
+/// Connects to a Unix listener that is behind wait for it, as those to a TCP one do.
+pub(super) fn unix_connects_wait_for_a_full_backlog<F: Fixture>(rig: &mut Rig<F>) {
+    let addr = rig.unix_addr("backlog");
+    let options = BindOptions { backlog: 1, ..OPTIONS };
+    let (fd, addr) = rig.driver.listen(&addr, options).expect("the name is free");
+    let listener = rig.endpoint(fd);
+    let clients: Vec<_> = (0..8).map(|_| rig.connect(&addr)).collect();
+    rig.settle();
+    let connected = |rig: &mut Rig<F>| {
+        clients.iter().map(|&client| rig.of(client).connected.len()).sum::<usize>()
+    };
+    assert!(connected(rig) < clients.len(), "the backlog holds fewer");
+    // One that is closed meanwhile is asked for no more.
+    rig.close(clients[7], false);
+    rig.accept_start(listener);
+    rig.drive("all but one", |rig| connected(rig) >= clients.len() - 1);
+    for &client in &clients[..7] {
+        assert_eq!(rig.of(client).connected, [0]);
+        rig.close(client, false);
+    }
+    while let Some(fd) = rig.of(listener).accepted.pop() {
+        rig.driver.close_unregistered(fd);
+    }
+    rig.close(listener, false);
 }

@@ -15,7 +15,6 @@ mod streams;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use socket2::SockAddr;
@@ -43,9 +42,9 @@ pub(super) trait Fixture {
         SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()
     }
 
-    /// A unix address at `path`, where the driver has such.
-    fn unix_addr(path: &Path) -> Option<SockAddr> {
-        SockAddr::unix(path).ok()
+    /// A Unix address of that name.
+    fn unix_addr(name: &str) -> SockAddr {
+        SockAddr::unix(format!("\0{name}")).expect("a short name")
     }
 
     /// Descriptors open by now, as far as the driver's are among them.
@@ -100,6 +99,7 @@ macro_rules! suite {
                 accept_stop_and_start
                 accept_again_without_a_new_connection
                 unix_streams
+                unix_connects_wait_for_a_full_backlog
             }
             suite! { $fixture, BUFFERS, streams:
                 echo_of_many_sizes
@@ -140,6 +140,9 @@ macro_rules! suite {
                 datagrams_keep_their_bounds
                 datagram_of_many_segments
                 datagram_recv_stop
+                many_datagrams_in_flight
+                unix_datagrams_wait_for_their_receiver
+                close_while_datagrams_wait
             }
             suite! { $fixture, BUFFERS, resources:
                 syscalls_are_counted

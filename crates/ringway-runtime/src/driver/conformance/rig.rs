@@ -1,6 +1,6 @@
 //! A loop around a driver that records events by key and checks what must always hold.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -33,10 +33,15 @@ pub(super) struct Record {
     /// Batches that came back since the key was not open.
     pub(super) refused: usize,
     receiving: bool,
-    pub(super) sending: bool,
-    /// Segments of the batch in flight, and what it was told to have got on by.
-    segments: usize,
+    /// Segments of the batches in flight, and what a stream's was told to have got on by.
+    sending: VecDeque<usize>,
     pub(super) progress: Vec<usize>,
+}
+
+impl Record {
+    pub(super) fn is_sending(&self) -> bool {
+        !self.sending.is_empty()
+    }
 }
 
 pub(super) struct Rig<F: Fixture> {
@@ -139,12 +144,12 @@ impl<F: Fixture> Rig<F> {
                 record.recv_ends.push(end);
             }
             Event::Progress { bytes, .. } => {
-                assert!(record.sending, "{bytes} bytes of progress of nothing");
+                assert!(record.is_sending(), "{bytes} bytes of progress of nothing");
                 record.progress.push(bytes);
             }
             Event::Sent { bytes, errno, segments, .. } => {
-                assert!(std::mem::take(&mut record.sending), "Sent without a batch");
-                assert_eq!(segments.len(), record.segments, "segments were dropped inside");
+                let asked = record.sending.pop_front().expect("Sent without a batch");
+                assert_eq!(segments.len(), asked, "segments were dropped inside");
                 let before: usize = std::mem::take(&mut record.progress).iter().sum();
                 record.sent.push((before + bytes, errno));
             }
@@ -162,9 +167,18 @@ impl<F: Fixture> Rig<F> {
     }
 
     pub(super) fn bind_datagram(&mut self) -> (Endpoint, SockAddr) {
-        let addr = F::stream_addr();
-        let (fd, bound) = self.driver.bind_datagram(&addr, OPTIONS).expect("a port is free");
+        self.bind_datagram_at(&F::stream_addr())
+    }
+
+    pub(super) fn bind_datagram_at(&mut self, addr: &SockAddr) -> (Endpoint, SockAddr) {
+        let (fd, bound) = self.driver.bind_datagram(addr, OPTIONS).expect("the address is free");
         (self.endpoint(fd), bound)
+    }
+
+    /// A Unix address that no other test has.
+    pub(super) fn unix_addr(&self, name: &str) -> SockAddr {
+        let unique = std::ptr::from_ref(self) as usize;
+        F::unix_addr(&format!("ringway-{}-{unique:x}-{name}", std::process::id()))
     }
 
     pub(super) fn open_listener(&mut self) -> RawFd {
@@ -244,14 +258,14 @@ impl<F: Fixture> Rig<F> {
 
     pub(super) fn send_batch(&mut self, endpoint: Endpoint, batch: SendBatch) {
         let record = self.of(endpoint);
-        assert!(!std::mem::replace(&mut record.sending, true));
-        record.segments = batch.segments.len();
+        assert!(batch.to.is_some() || !record.is_sending(), "two batches of a stream");
+        record.sending.push_back(batch.segments.len());
         self.driver.send(endpoint.key, batch);
     }
 
     /// Waits for the outcome of the batch in flight.
     pub(super) fn sent(&mut self, endpoint: Endpoint) -> (usize, i32) {
-        self.drive("the end of a send", |rig| !rig.of(endpoint).sending);
+        self.drive("the end of a send", |rig| !rig.of(endpoint).is_sending());
         *self.of(endpoint).sent.last().expect("a batch was sent")
     }
 
@@ -316,7 +330,8 @@ pub(super) fn assert_same(got: &[u8], wanted: &[u8]) {
     assert_eq!(differs, None, "the first difference is at this byte");
 }
 
-const OPTIONS: BindOptions = BindOptions { reuse_port: false, backlog: 64, only_v6: false };
+pub(super) const OPTIONS: BindOptions =
+    BindOptions { reuse_port: false, backlog: 64, only_v6: false };
 
 const TURN: Duration = Duration::from_millis(50);
 

@@ -339,7 +339,7 @@ pub(super) fn a_send_cut_short_holds_up_no_other<F: Fixture>(rig: &mut Rig<F>) {
             rig.send_batch(quick, batch(small, true));
         }
         let asleep = std::time::Instant::now();
-        while rig.of(quick).sending {
+        while rig.of(quick).is_sending() {
             rig.turn(Wait::AtMost(HANG));
         }
         assert!(asleep.elapsed() < HANG, "the driver slept on a send that was done");

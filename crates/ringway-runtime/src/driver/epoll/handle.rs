@@ -1,12 +1,13 @@
 //! What the epoll driver knows of a registered descriptor.
 
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::{ipproto, sockopt};
 
 use super::send::Outgoing;
-use crate::driver::{Key, RecvClass, sockets};
+use crate::driver::{Key, RecvClass, SendBatch, sockets};
 
 /// What every watched handle is watched for.
 pub(super) const READ: EventFlags =
@@ -43,6 +44,8 @@ pub(super) struct Handle {
     pub(super) watched: EventFlags,
     /// A batch that waits for the socket to take its rest.
     pub(super) outgoing: Option<Outgoing>,
+    /// Datagrams behind it.
+    pub(super) queued: VecDeque<SendBatch>,
 }
 
 impl Handle {
@@ -65,6 +68,7 @@ impl Handle {
             shutdown_after: false,
             watched: EventFlags::empty(),
             outgoing: None,
+            queued: VecDeque::new(),
         }
     }
 

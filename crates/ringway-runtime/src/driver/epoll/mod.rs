@@ -22,6 +22,7 @@ use socket2::SockAddr;
 
 use self::handle::Handle;
 use self::send::Outgoing;
+use super::knocking::Knocking;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
 };
@@ -47,6 +48,7 @@ pub(crate) struct Epoll {
     /// Receives waiting for a free buffer.
     parked: Vec<Key>,
     fetched: Vec<epoll::Event>,
+    knocking: Knocking,
     /// Events that arose outside of a turn.
     early: Vec<Event>,
     /// The eventfd was written since the last turn.
@@ -79,6 +81,7 @@ impl Epoll {
             next: Vec::new(),
             parked: Vec::new(),
             fetched,
+            knocking: Knocking::new(),
             early: Vec::new(),
             signalled: false,
             skipped: false,
@@ -276,6 +279,10 @@ impl Driver for Epoll {
         let Some(handle) = self.known(key) else { return };
         let fd = handle.fd;
         let errno = match self.start_connect(fd, addr) {
+            Ok(libc::EAGAIN) if addr.is_unix() => {
+                let told = self.knocking.connect(key, fd, addr, &mut self.counters);
+                return self.early.extend(told);
+            }
             Ok(errno) => errno,
             Err(_under_way) => match self.await_writable(key) {
                 Ok(()) => {
@@ -334,7 +341,15 @@ impl Driver for Epoll {
         let Some(handle) = self.known(key) else {
             return self.early.push(batch.refused(key));
         };
-        debug_assert!(handle.outgoing.is_none(), "two batches in flight");
+        if batch.is_to_unix() {
+            let fd = handle.fd;
+            let told = self.knocking.send(key, fd, batch, &mut self.counters);
+            return self.early.extend(told);
+        }
+        if handle.outgoing.is_some() {
+            debug_assert!(batch.to.is_some(), "two batches of a stream in flight");
+            return handle.queued.push_back(batch);
+        }
         let told = self.advance_send(key, Outgoing::new(batch));
         self.early.extend(told);
     }
@@ -352,12 +367,14 @@ impl Driver for Epoll {
 
     fn close(&mut self, key: Key, abort: bool) {
         let Some(handle) = self.known(key) else { return };
-        let Handle { fd, outgoing, .. } = std::mem::replace(handle, Handle::FREE);
+        let Handle { fd, outgoing, queued, .. } = std::mem::replace(handle, Handle::FREE);
         if abort {
             sockets::reset_on_close(fd);
         }
         self.close_unregistered(fd);
         self.early.extend(outgoing.map(|unsent| unsent.finish(key, libc::ECANCELED)));
+        self.early.extend(queued.into_iter().map(|batch| batch.ended(key, 0, libc::ECANCELED)));
+        self.knocking.cancel(key, &mut self.early);
         self.early.push(Event::Closed { key });
     }
 
@@ -379,6 +396,8 @@ impl Driver for Epoll {
 
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         events.append(&mut self.early);
+        self.knocking.retry(&mut self.counters, events);
+        let wait = self.knocking.shorten(wait);
         self.unpark();
         if self.pass_done() {
             // Early events are mostly ends of sends. Asking epoll just now would find little and

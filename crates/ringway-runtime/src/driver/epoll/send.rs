@@ -17,11 +17,14 @@ use crate::limits;
 impl Epoll {
     #[cold]
     pub(super) fn resume_send(&mut self, key: Key, events: &mut Vec<Event>) {
-        let handle = &mut self.handles[key.index()];
-        let Some(outgoing) = handle.outgoing.take() else {
-            return;
-        };
-        events.extend(self.advance_send(key, outgoing));
+        while let Some(outgoing) = self.handles[key.index()].outgoing.take() {
+            events.extend(self.advance_send(key, outgoing));
+            let handle = &mut self.handles[key.index()];
+            if handle.outgoing.is_some() {
+                return;
+            }
+            handle.outgoing = handle.queued.pop_front().map(Outgoing::new);
+        }
     }
 
     /// Sends as much as the socket takes, and tells what it took; `None` where that is nothing again.
@@ -96,9 +99,6 @@ impl Outgoing {
             let (sent, offered) = match self.send_once(fd) {
                 Ok(sent_and_offered) => sent_and_offered,
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) if self.writability_is_unknown() => {
-                    return Progress::Failed(Errno::AGAIN);
-                }
                 Err(Errno::AGAIN) => return Progress::Blocked,
                 Err(error) => return Progress::Failed(error),
             };
@@ -124,7 +124,8 @@ impl Outgoing {
 
     /// What is told of a batch at its end.
     pub(super) fn finish(mut self, key: Key, errno: i32) -> Event {
-        Event::Sent { key, bytes: self.tell(), errno, segments: self.batch.segments }
+        let bytes = self.tell();
+        self.batch.ended(key, bytes, errno)
     }
 
     /// One call: what the kernel took, and what it was offered.
@@ -179,12 +180,6 @@ impl Outgoing {
             self.segment += 1;
             self.offset = 0;
         }
-    }
-
-    /// An unconnected unix datagram socket is always writable, whatever its receiver's queue
-    /// says, so waiting would never end.
-    fn writability_is_unknown(&self) -> bool {
-        self.batch.to.as_deref().is_some_and(SockAddr::is_unix)
     }
 }
 

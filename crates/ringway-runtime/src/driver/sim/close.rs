@@ -10,11 +10,26 @@ use crate::driver::{Event, Key};
 impl Sim {
     /// Cancels what is in flight; a late cancel lets the descriptor live on for a while.
     pub(super) fn start_close(&mut self, key: Key, abort: bool) {
+        if !abort {
+            self.send_what_fits(key);
+        }
         let Some(handle) = self.live(key) else { return };
         handle.closing = true;
         self.discard_events(key);
         let late = self.delay(self.config.faults.late_cancels);
         self.schedule.after(late, Action::Closed { key, abort });
+    }
+
+    /// A kernel takes what it has room for before it sees the close.
+    fn send_what_fits(&mut self, key: Key) {
+        loop {
+            self.step_send(key);
+            let sending = self.live(key).and_then(|handle| handle.send.as_ref());
+            if sending.is_none_or(|send| send.outcome.is_none()) {
+                return;
+            }
+            self.on_sent(key);
+        }
     }
 
     /// What was to be told of a key that is being closed is nobody's any more; segments of a send
@@ -39,6 +54,8 @@ impl Sim {
         };
         self.close_descriptor(handle.fd, abort);
         self.ready.extend(handle.send.map(|send| send.finish(key, libc::ECANCELED)));
+        let unsent = handle.queued.into_iter();
+        self.ready.extend(unsent.map(|batch| batch.ended(key, 0, libc::ECANCELED)));
         self.ready.push_back(Event::Closed { key });
     }
 

@@ -1,5 +1,6 @@
 //! What the simulated driver knows of a registered descriptor: its operations in flight.
 
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
 use crate::driver::{Event, Key, RecvClass, SendBatch};
@@ -14,6 +15,8 @@ pub(super) struct Handle {
     pub(super) parked: bool,
     pub(super) accept: Repeating,
     pub(super) send: Option<Sending>,
+    /// Datagrams behind it.
+    pub(super) queued: VecDeque<SendBatch>,
     pub(super) connecting: bool,
     pub(super) closing: bool,
 }
@@ -63,6 +66,7 @@ impl Handle {
             parked: false,
             accept: Repeating::default(),
             send: None,
+            queued: VecDeque::new(),
             connecting: false,
             closing: false,
         }
@@ -104,7 +108,8 @@ impl Sending {
 
     /// What is told of a batch at its end.
     pub(super) fn finish(mut self, key: Key, errno: i32) -> Event {
-        Event::Sent { key, bytes: self.tell(), errno, segments: self.batch.segments }
+        let bytes = self.tell();
+        self.batch.ended(key, bytes, errno)
     }
 
     /// Copies the next `count` bytes out and counts them as sent.

@@ -270,7 +270,10 @@ impl Driver for Sim {
         let Some(handle) = self.live(key) else {
             return self.ready.push_back(batch.refused(key));
         };
-        debug_assert!(handle.send.is_none(), "two sends in flight on one socket");
+        if handle.send.is_some() {
+            debug_assert!(batch.to.is_some(), "two batches of a stream in flight");
+            return handle.queued.push_back(batch);
+        }
         handle.send = Some(Sending::new(batch));
         let delay = self.delay(self.config.faults.delays);
         self.schedule.after(delay, Action::Send(key));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use socket2::SockAddr;
 
 use super::network::{Datagram, Kind, is_inet};
-use super::{Action, Sim};
+use super::{Action, Sending, Sim};
 use crate::driver::{Event, Key};
 use crate::limits;
 
@@ -36,10 +36,15 @@ impl Sim {
         let Some(send) = handle.send.take() else {
             return;
         };
+        handle.send = handle.queued.pop_front().map(Sending::new);
+        let goes_on = handle.send.is_some();
         let (errno, ends_write) = (send.outcome.unwrap_or(0), send.ends_write);
         self.ready.push_back(send.finish(key, errno));
         if ends_write {
             self.send_fin(fd);
+        }
+        if goes_on {
+            self.schedule.after(Duration::ZERO, Action::Send(key));
         }
     }
 

@@ -23,7 +23,7 @@ impl Uring {
         events.push(Event::Sent { key, bytes, errno, segments });
         let handle = &mut self.handles[key.index()];
         handle.in_flight -= 1;
-        handle.sending = false;
+        handle.sends -= 1;
         if handle.closing {
             return self.close_if_idle(key, events);
         }

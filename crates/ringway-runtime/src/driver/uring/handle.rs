@@ -12,11 +12,12 @@ pub(super) struct Handle {
     pub(super) recv: Recv,
     pub(super) class: RecvClass,
     pub(super) accepting: bool,
-    pub(super) sending: bool,
+    /// Batches in flight: one of a stream, several of a datagram socket.
+    pub(super) sends: u16,
     /// The sending half ends with the batch in flight.
     pub(super) shutdown_after: bool,
     /// Operations that will still complete, cancels not counted.
-    pub(super) in_flight: u8,
+    pub(super) in_flight: u16,
     pub(super) closing: bool,
     /// When it last received, for `Gather`.
     pub(super) epoch: u32,
@@ -43,7 +44,7 @@ impl Handle {
         recv: Recv::Off,
         class: RecvClass::Message,
         accepting: false,
-        sending: false,
+        sends: 0,
         shutdown_after: false,
         in_flight: 0,
         closing: false,

@@ -21,6 +21,7 @@ use socket2::SockAddr;
 pub(crate) use self::completion::{Completion, Outcome, Sent, kind, tag};
 use self::handle::{Handle, Recv};
 use super::gather::Gather;
+use super::knocking::Knocking;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
     sockets,
@@ -44,6 +45,7 @@ pub(crate) struct Uring {
     receives_queued: usize,
     /// Somebody waits to hear of a send of the next enter.
     urgent: bool,
+    knocking: Knocking,
     gather: Gather,
     /// Receives since the last wait.
     receives: u32,
@@ -97,6 +99,7 @@ impl Uring {
             handles: Vec::new(),
             receives_queued: 0,
             urgent: false,
+            knocking: Knocking::new(),
             gather: Gather::new(),
             receives: 0,
             completions: Vec::with_capacity(limits::COMPLETIONS as usize),
@@ -214,16 +217,20 @@ impl Driver for Uring {
         let Some(handle) = self.live(key) else {
             return self.early.push(batch.refused(key));
         };
-        handle.in_flight += 1;
-        handle.sending = true;
         let fd = handle.fd;
+        if batch.is_to_unix() {
+            let told = self.knocking.send(key, fd, batch, &mut self.counters);
+            return self.early.extend(told);
+        }
+        handle.in_flight += 1;
+        handle.sends += 1;
         self.urgent |= batch.urgent;
         self.sends.send(&mut self.ring, key, fd, batch);
     }
 
     fn shutdown_write(&mut self, key: Key) -> io::Result<()> {
         let handle = self.live(key).ok_or_else(not_open)?;
-        if handle.sending {
+        if handle.sends > 0 {
             handle.shutdown_after = true;
             return Ok(());
         }
@@ -244,6 +251,7 @@ impl Driver for Uring {
             // Arming it again now would keep the key from closing.
             self.unpark(key);
         }
+        self.knocking.cancel(key, &mut self.early);
         let handle = &mut self.handles[key.index()];
         if handle.in_flight > 0 {
             // The cancel names the descriptor, so it counts: until it has run, nobody else may get
@@ -268,6 +276,8 @@ impl Driver for Uring {
 
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         events.append(&mut self.early);
+        self.knocking.retry(&mut self.counters, events);
+        let wait = self.knocking.shorten(wait);
         self.top_up();
         let idle = events.is_empty() && !self.has_receives_to_arm();
         let idle = idle && (wait == Wait::Poll || self.is_told_of_buffers());
