@@ -108,10 +108,6 @@ pub(crate) const EPOLL_GATHERED: usize = 64;
 /// Spare segment lists kept by a core: one for each connection that a burst can have in flight.
 pub(crate) const SPARE_LISTS_MAX: usize = 4_096;
 
-/// Segments that a connection queues in one turn before small ones are packed: a turn's replies leave as
-/// they are, and what a program queues beyond that costs memory by its bytes, not by its pieces.
-pub(crate) const LOOSE_SEGMENTS_MAX: usize = 64;
-
 /// Segments of one gathered send: the kernel takes 1,024 vectors; a quarter keeps its copy of them
 /// small and is past the point where more per call helps.
 pub(crate) const GATHER_SEGMENTS_MAX: usize = 256;

@@ -236,8 +236,8 @@ impl Core {
                 let lost = self.serve_stream(key, state);
                 if let Some(lost) = lost {
                     drop(sockets);
-                    self.tell_end(key);
                     lost.into_iter().for_each(Segment::retire);
+                    self.tell_end(key);
                 }
             }
             Some(Socket::Datagram(state)) => self.serve_datagrams(key, state),

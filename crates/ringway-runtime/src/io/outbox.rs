@@ -128,12 +128,11 @@ impl Outbox {
         self.padding += padding;
     }
 
-    /// Whether what is queued now may stay for longer than this turn, or is in so many pieces that
-    /// their own size matters.
+    /// Whether what is queued now has to wait for the peer, or for a batch that leaves before it.
+    /// Then it has to cost memory by its bytes, and not by its pieces.
     #[inline]
     fn is_crowded(&self) -> bool {
-        let waits = self.in_flight.as_ref().is_some_and(|batch| batch.waits);
-        waits || self.last.segments.len() >= limits::LOOSE_SEGMENTS_MAX || self.full.is_some()
+        self.in_flight.as_ref().is_some_and(|batch| batch.waits) || self.full.is_some()
     }
 
     /// Nothing more is copied behind the last segment. A chunk with few bytes in it is exchanged for
