@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::frame::Parts;
-use super::link::{Link, NONE, Sent};
+use super::link::{Link, NONE};
+use super::sending::Sent;
 use super::{Body, Flags, FrameKind, MetaWriter, RequestHead, StreamId};
 use crate::limits::{NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN};
 

@@ -32,6 +32,7 @@ mod rates;
 mod receive_side;
 mod request_head;
 mod send_side;
+mod sending;
 mod server;
 mod server_answer;
 mod server_end;

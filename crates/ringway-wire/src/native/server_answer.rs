@@ -2,7 +2,8 @@
 //! (sections 7 and 9).
 
 use super::frame::Parts;
-use super::link::{Pending, Sent};
+use super::link::Pending;
+use super::sending::Sent;
 use super::server::Server;
 use super::slots::{NO_STREAM, Phase};
 use super::{

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use super::frame::Frame;
-use super::link::{Stage, added_credit};
+use super::link::Stage;
 use super::receive_side::{Assembled, Unready};
+use super::sending::added_credit;
 use super::server::Server;
 use super::server_event::{PlainRequest, ServerEvent};
 use super::slots::{Found, NO_STREAM, Phase, moment};

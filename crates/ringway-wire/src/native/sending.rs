@@ -1,0 +1,166 @@
+//! Messages of streams on their way to the output: at once, or when their turn and their credit come
+//! (sections 5 and 6).
+
+use super::frame::{Parts, cost};
+use super::link::Link;
+use super::send_side::LongMessage;
+use super::slots::{Found, NO_STREAM};
+use super::{Body, FrameKind, StreamId, Violation};
+use crate::limits::{
+    NATIVE_CREDIT_MAX, NATIVE_CREDIT_WORTH, NATIVE_DIRECT_MAX, NATIVE_QUEUED_MARK,
+    NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
+};
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Written,
+    Queued,
+}
+
+impl Link {
+    /// Whether a body of a stream with an empty queue is written at once, unless much waits already:
+    /// what is not too long to go before others, whole.
+    #[inline]
+    pub(super) fn is_direct(&self, body: &Body<'_>) -> bool {
+        let len = body.len();
+        len <= NATIVE_SMALL_MAX
+            || len <= NATIVE_DIRECT_MAX && self.outbox.backlog() <= NATIVE_WRITTEN_MARK
+    }
+
+    /// Sends a message of a stream, now or when its turn and its credit come.
+    #[inline]
+    pub(super) fn send(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {
+        let is_direct = self.is_direct(&body) && frame.meta.len() <= NATIVE_SMALL_MAX;
+        // Messages of streams are many to a call, so they may not pile up where nothing holds
+        // them back.
+        let has_room =
+            frame.kind != FrameKind::Data || self.outbox.backlog() <= NATIVE_WRITTEN_MARK;
+        let stream = self.streams.at(index);
+        let cost = cost(body.len());
+        if is_direct && has_room && stream.send.is_empty() && stream.send.credit >= cost {
+            stream.send.credit -= cost;
+            self.outbox.put_body(&frame, &body);
+            if self.outbox.backlog() > NATIVE_WRITTEN_MARK {
+                self.note_crowd(index);
+            }
+            return Sent::Written;
+        }
+        self.queue(index, frame, body)
+    }
+
+    #[cold]
+    fn note_crowd(&mut self, index: u32) {
+        let stream = self.streams.at(index);
+        if !stream.send.wants_writable {
+            stream.send.wants_writable = true;
+            self.crowded.push(stream.id);
+        }
+    }
+
+    fn queue(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {
+        let stream = self.streams.at(index);
+        if stream.send.is_empty() {
+            stream.send.after = self.outbox.end();
+        }
+        let is_small = body.len() <= NATIVE_SMALL_MAX && frame.meta.len() <= NATIVE_SMALL_MAX;
+        if is_small && frame.kind != FrameKind::Request {
+            let frame = Parts { payload: body.as_ref(), ..frame };
+            stream.send.push_frame(&frame, self.outbox.with_crc);
+        } else {
+            stream.send.push_long(LongMessage::new(&frame, body.into_shared()));
+        }
+        self.note_queued(index);
+        Sent::Queued
+    }
+
+    /// Sends a frame without a message behind what waits of its stream.
+    pub(super) fn send_empty(&mut self, index: u32, frame: &Parts<'_>) -> Sent {
+        let stream = self.streams.at(index);
+        if stream.send.is_empty() {
+            self.outbox.put(frame);
+            return Sent::Written;
+        }
+        stream.send.push_frame(frame, self.outbox.with_crc);
+        self.note_queued(index);
+        Sent::Queued
+    }
+
+    /// Puts the stream into its line, if it can go on, and remembers to tell when it has room.
+    pub(super) fn note_queued(&mut self, index: u32) {
+        self.streams.count(index);
+        let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
+        let stream = self.streams.at(index);
+        stream.send.wants_writable |= is_much || stream.send.waiting() > UNSENT_MARK;
+        self.schedule(index);
+    }
+
+    pub(super) fn schedule(&mut self, index: u32) {
+        let stream = self.streams.at(index);
+        if stream.is_queued {
+            return;
+        }
+        if let Some(lane) = stream.send.ready() {
+            stream.is_queued = true;
+            self.outbox.enqueue(index, lane);
+        }
+    }
+
+    /// Adds credit that the peer has granted.
+    ///
+    /// # Errors
+    ///
+    /// When it grants more than can be counted, or little many times.
+    pub(super) fn credit(&mut self, index: u32, granted: u32) -> Result<(), Violation> {
+        self.bear_credit(granted)?;
+        let stream = self.streams.at(index);
+        stream.send.credit = added_credit(stream.send.credit, granted)?;
+        self.schedule(index);
+        Ok(())
+    }
+
+    /// Counts a CREDIT that is hardly worth its frame.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many of them.
+    pub(super) fn bear_credit(&mut self, granted: u32) -> Result<(), Violation> {
+        if granted < NATIVE_CREDIT_WORTH { self.bear(FrameKind::Credit) } else { Ok(()) }
+    }
+
+    /// Bytes of a stream that wait.
+    pub(super) fn unsent(&self, stream: StreamId) -> usize {
+        match self.slots.find(stream) {
+            Found::Live(index) => match self.slots.get(index).stream {
+                NO_STREAM => 0,
+                place => self.streams.get(place).send.waiting(),
+            },
+            Found::Ended | Found::Never => 0,
+        }
+    }
+
+    /// Whether the writer of a stream may go on at once; else it is told when.
+    #[inline]
+    pub(super) fn has_room(&self, stream: StreamId) -> bool {
+        let Some(index) = self.slots.find_open(stream) else {
+            return true;
+        };
+        match self.slots.get(index).stream {
+            NO_STREAM => true,
+            place => !self.streams.get(place).send.wants_writable,
+        }
+    }
+}
+
+/// Credit after a grant.
+///
+/// # Errors
+///
+/// When the sum cannot be counted.
+pub(super) fn added_credit(credit: u32, granted: u32) -> Result<u32, Violation> {
+    let sum = u64::from(credit) + u64::from(granted);
+    u32::try_from(sum)
+        .ok()
+        .filter(|&sum| sum <= NATIVE_CREDIT_MAX)
+        .ok_or(Violation::CreditOutOfRange { credit: sum })
+}
