@@ -124,6 +124,7 @@ impl Link {
         if self.failed.is_none() {
             self.outbox.drop_streams();
             self.streams.drop_contents();
+            self.splitter.drop_contents();
             self.pending = VecDeque::new();
             self.crowded = Vec::new();
             match violation {

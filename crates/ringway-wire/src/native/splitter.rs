@@ -105,6 +105,11 @@ impl Splitter {
         }
     }
 
+    /// Drops what is kept of a frame: nothing more is taken.
+    pub(super) fn drop_contents(&mut self) {
+        (self.partial, self.held) = (BytesMut::new(), None);
+    }
+
     /// Bytes of memory for a frame that is not whole.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
