@@ -61,7 +61,8 @@ pub(crate) const NATIVE_CREDIT_MAX: u32 = i32::MAX as u32;
 /// fewer: a client need not wait for its settings.
 pub(crate) const NATIVE_STREAMS_DEFAULT: u32 = 128;
 
-/// Method numbers before SETTINGS, and those that a server always keeps: 8 bytes each.
+/// Method numbers before SETTINGS, and those that a server always keeps: some 30 bytes for each that
+/// was named.
 pub(crate) const NATIVE_METHODS_DEFAULT: u32 = 4096;
 
 /// Bytes of memory for messages that are not whole which a connection may make us keep: 64 MiB, or

@@ -13,13 +13,13 @@ use crate::limits::{NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN};
 /// A call to be opened.
 #[derive(Debug, Clone)]
 pub struct Open<'a> {
-    /// The caller's number for the method, from 1 on and dense, or 0 to send the name each time.
+    /// The caller's number for the method, from 1 on and small, or 0 to send the name each time.
     pub method: u32,
     /// `package.Service/Method`; it is sent at the first use of its number.
     pub name: &'a str,
     /// How long the server may take, from the arrival of the request.
     pub timeout: Option<Duration>,
-    /// How messages are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
+    /// How the messages of this side are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
     pub codec: u8,
     /// 0 for the first attempt, then the number of the retry or hedge.
     pub attempt: u8,

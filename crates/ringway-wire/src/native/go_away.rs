@@ -68,7 +68,7 @@ pub enum GoAwayCode {
     Checksum = 5,
     /// 6: a setting out of its range.
     BadSettings = 6,
-    /// 7: more RST, PING or SETTINGS than any sane peer sends.
+    /// 7: more RST, PING, SETTINGS or frames that bring nothing than any sane peer sends.
     TooManyResets = 7,
     /// 8: an answer did not come in time.
     Timeout = 8,

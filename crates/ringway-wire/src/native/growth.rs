@@ -230,3 +230,50 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn growth() -> Growth {
+        Growth::new(&Config::default())
+    }
+
+    #[test]
+    fn the_shortest_trip_is_given_up_by_a_sixteenth_with_each_longer_one() {
+        let mut growth = growth();
+        for (trip, known) in [(160, 160), (1_000, 170), (100, 100), (101, 101), (0, 101)] {
+            growth.note_trip(trip * MS);
+            assert_eq!(growth.trip, Some(known * MS), "after {trip} ms");
+        }
+    }
+
+    #[test]
+    fn eight_streams_are_measured_by_one_ping() {
+        let mut growth = growth();
+        for slot in 0..20 {
+            for _ in 0..2 {
+                let stream = StreamId::new(slot, 1);
+                growth.watch(Sample { stream, left: 0, delivered: 0, pace: (0, MS) });
+            }
+        }
+        let slots: Vec<_> = growth.samples.iter().map(|sample| sample.stream.slot()).collect();
+        assert_eq!(slots, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn where_windows_are_ample_a_ping_goes_out_once_in_ten_seconds() {
+        let window = Window::new(1 << 20);
+        // 1 MiB within 976 µs is 1 GiB within a second.
+        for (trip, pause) in [(976, 10_000), (977, 0), (2_000, 0)] {
+            let trip = Duration::from_micros(trip);
+            let mut growth = growth();
+            growth.note_trip(trip);
+            growth.next = 5_000 * MS;
+            let due = (5_000 + pause) * MS;
+            assert!(growth.is_due(&window, due) && !growth.is_due(&window, due - MS), "{trip:?}");
+        }
+    }
+}

@@ -1,12 +1,16 @@
 //! The numbers that a client has given to methods (section 3).
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use super::{MetaReader, Tag, Violation, checksum};
 
 /// Which numbers have names, by a fingerprint of the name: enough to find out a client that gives
-/// one number to two methods. The names themselves are for those who have the methods.
+/// one number to two methods. The names themselves are for those who have the methods. It takes up
+/// memory for each name that was said, whatever its number.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    prints: Vec<u64>,
+    prints: BTreeMap<u32, u64>,
 }
 
 impl Names {
@@ -24,14 +28,12 @@ impl Names {
             return Err(Violation::TooManyMethods { max });
         }
         let print = fingerprint(name(meta)?);
-        let at = method as usize;
-        if self.prints.len() <= at {
-            self.prints.resize(at + 1, UNNAMED);
-        }
-        match self.prints[at] {
-            UNNAMED => self.prints[at] = print,
-            known if known != print => return Err(Violation::MethodRebound { method }),
-            _ => {}
+        match self.prints.entry(method) {
+            Entry::Vacant(place) => {
+                place.insert(print);
+            }
+            Entry::Occupied(known) if *known.get() == print => {}
+            Entry::Occupied(_) => return Err(Violation::MethodRebound { method }),
         }
         Ok(())
     }
@@ -47,11 +49,8 @@ fn name(meta: &[u8]) -> Result<&[u8], Violation> {
 }
 
 fn fingerprint(name: &[u8]) -> u64 {
-    u64::from(checksum(&[name])) | (name.len() as u64) << 32 | !(u64::MAX >> 1)
+    u64::from(checksum(&[name])) | (name.len() as u64) << 32
 }
-
-/// No name has this fingerprint: its highest bit is not set.
-const UNNAMED: u64 = 0;
 
 #[cfg(test)]
 mod tests {

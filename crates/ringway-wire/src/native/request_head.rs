@@ -24,9 +24,9 @@ pub struct RequestHead {
     pub method: u32,
     /// Time for the call, in microseconds from its arrival; 0 for none.
     pub timeout_us: u32,
-    /// How messages are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
+    /// How the client's messages are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
     pub codec: u8,
-    /// Low half: compression of these messages. High half: accepted in replies.
+    /// Reserved. Low half: compression of these messages. High half: accepted in replies.
     pub compression: u8,
     /// 0 for the first attempt, then the number of the retry or hedge.
     pub attempt: u8,
