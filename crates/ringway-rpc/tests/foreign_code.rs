@@ -154,6 +154,7 @@ fn an_interceptor_that_panics_when_it_is_dropped_ends_its_own_call() {
     // Calls that begin on a core and go on, or are given up, on this thread.
     let begin = |is_angry: bool| -> Call<String> {
         let client = client.clone();
+        #[expect(clippy::async_yields_async, reason = "the call goes on elsewhere")]
         let begun = runtime.cores()[0].spawn(async move || {
             let call = client.wait("text".into());
             let mut call = if is_angry { call.metadata("angry", "yes") } else { call };
