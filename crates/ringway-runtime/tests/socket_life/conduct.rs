@@ -1,0 +1,175 @@
+//! How one end of a connection behaves, decided before it begins.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_runtime::io::StreamLimits;
+
+use crate::random::Random;
+
+/// What an end does from its beginning to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Conduct {
+    pub(crate) gives: Vec<Give>,
+    pub(crate) pace: Pace,
+    pub(crate) ending: Ending,
+    pub(crate) manner: Manner,
+    pub(crate) is_paced: bool,
+    pub(crate) recv_high_water: usize,
+    pub(crate) send_high_water: usize,
+}
+
+/// One step of sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Give {
+    /// A copy of so many bytes.
+    Written(usize),
+    /// A vector of so many.
+    Moved(usize),
+    /// Memory of ours of so many, whose destructor uses the runtime.
+    Lent(usize),
+    Drained,
+    Flushed,
+    Yield,
+    Pause(Duration),
+}
+
+/// How an end reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    Steady,
+    /// A pause after each so many bytes, and a few views kept for a while.
+    Slow {
+        bytes: usize,
+        pause: Duration,
+    },
+    /// Not before it has sent everything.
+    AfterSending,
+}
+
+/// What an end does when it has sent everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// Finishes sending, reads to the end, and is dropped then.
+    Finish,
+    /// Reads to the end, then is dropped: that finishes it.
+    Answer,
+    /// Is dropped with all that is queued.
+    Drop,
+    /// Finishes sending and is dropped at once.
+    FinishAndDrop,
+    /// Is dropped when all was accepted by the kernel.
+    FlushAndDrop,
+    /// Ends receiving, takes what has arrived, then finishes.
+    EndReceiving,
+    Abort,
+}
+
+/// Who receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Manner {
+    Tasks,
+    /// A callback that owns the stream.
+    Callback,
+    /// A callback that puts another in its place when it was called so often.
+    Replaced(usize),
+    /// A callback that drops its stream within such a call.
+    DropsWithin(usize),
+    /// A callback that panics in such a call.
+    Panics(usize),
+}
+
+impl Conduct {
+    /// For the first end, or the second one of a connection that may be an echo.
+    pub(crate) fn random(random: &mut Random, bytes_max: usize) -> Self {
+        let manner = match random.within(0..=15) {
+            0..=9 => Manner::Tasks,
+            10..=11 => Manner::Callback,
+            12..=13 => Manner::Replaced(random.within(1..=4)),
+            14 => Manner::DropsWithin(random.within(1..=4)),
+            _ => Manner::Panics(random.within(1..=4)),
+        };
+        let pace = match random.within(0..=7) {
+            0..=3 => Pace::Steady,
+            4..=5 => Pace::Slow { bytes: random.of_any_size(200_000), pause: pause(random) },
+            _ => Pace::AfterSending,
+        };
+        let ending = random.pick(&[
+            Ending::Finish,
+            Ending::Finish,
+            Ending::Answer,
+            Ending::Drop,
+            Ending::Drop,
+            Ending::FinishAndDrop,
+            Ending::FlushAndDrop,
+            Ending::EndReceiving,
+            Ending::Abort,
+        ]);
+        Self {
+            gives: gives(random, bytes_max, pace),
+            pace,
+            ending,
+            manner,
+            is_paced: false,
+            recv_high_water: random.pick(&[1, 1_000, 20_000, 256 * 1024]),
+            send_high_water: random.pick(&[1, 10_000, 100_000, 1024 * 1024]),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Rc<StreamLimits> {
+        Rc::new(StreamLimits {
+            recv_high_water: self.recv_high_water,
+            send_high_water: self.send_high_water,
+            send_low_water: self.send_high_water / 3,
+            ..StreamLimits::default()
+        })
+    }
+
+    /// Whether it may finish only after the other end has.
+    pub(crate) fn waits(&self) -> bool {
+        let finishes = [Ending::Finish, Ending::FinishAndDrop, Ending::EndReceiving];
+        self.ending == Ending::Answer
+            || self.manner != Manner::Tasks && !finishes.contains(&self.ending)
+    }
+
+    /// Makes it one that finishes by itself.
+    pub(crate) fn does_not_wait(&mut self) {
+        if self.waits() {
+            self.ending = Ending::Finish;
+        }
+    }
+}
+
+fn gives(random: &mut Random, bytes_max: usize, pace: Pace) -> Vec<Give> {
+    let mut gives = Vec::new();
+    let mut left = random.of_any_size(bytes_max);
+    while left > 0 {
+        let len = random.of_any_size(left).max(1);
+        left -= len;
+        gives.push(match random.within(0..=2) {
+            0 => Give::Written(len),
+            1 => Give::Moved(len),
+            _ => Give::Lent(len),
+        });
+        // Whoever does not read meanwhile must not wait for one who does the same.
+        let waits = pace != Pace::AfterSending;
+        match random.within(0..=9) {
+            0..=1 => gives.push(Give::Yield),
+            2 => gives.push(Give::Pause(pause(random))),
+            3 if waits => gives.push(Give::Drained),
+            4 if waits => gives.push(Give::Flushed),
+            _ => {}
+        }
+        if gives.len() > GIVES_MAX {
+            break;
+        }
+    }
+    gives
+}
+
+pub(crate) fn pause(random: &mut Random) -> Duration {
+    Duration::from_micros(random.of_any_size(4_000) as u64)
+}
+
+/// Steps of sending of one end.
+const GIVES_MAX: usize = 40;

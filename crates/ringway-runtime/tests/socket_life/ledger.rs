@@ -1,0 +1,369 @@
+//! What the ends of connections have done, and what each may therefore see.
+//!
+//! Every byte is attributed: it is the next one of the other end's pattern, or wrong. A clean end is right only
+//! if the other end has finished and all that it gave has arrived. An error needs an excuse: something that an end
+//! has done which breaks a connection.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst,
+};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::pattern::Source;
+
+/// One run of a program: its connections, and what went wrong.
+pub(crate) struct World {
+    pub(crate) run: u32,
+    /// The core, or the network, may break any connection: whatever arrives must still be right.
+    pub(crate) is_ending: AtomicBool,
+    /// No core is left.
+    pub(crate) has_ended: AtomicBool,
+    connections: Mutex<Vec<Arc<Connection>>>,
+    faults: Mutex<Vec<String>>,
+    /// Moves as long as anything happens.
+    pub(crate) progress: AtomicU64,
+    /// Memory of ours that is in the runtime's queues, and guards of open descriptors.
+    pub(crate) lent: AtomicUsize,
+    /// Numbers of datagram sockets that were given away.
+    datagram_sockets: AtomicU32,
+    pub(crate) network: Network,
+}
+
+/// What is between the ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Network {
+    Kernel,
+    Simulated,
+    /// Simulated, and it resets connections.
+    Faulty,
+}
+
+/// Two ends; the one that connected is the first.
+pub(crate) struct Connection {
+    number: u32,
+    pub(crate) is_unix: bool,
+    /// The second end sends back what it receives.
+    pub(crate) is_echo: bool,
+    sides: [Side; 2],
+}
+
+#[derive(Default)]
+struct Side {
+    given: AtomicU64,
+    taken: AtomicU64,
+    acts: AtomicU32,
+    /// What it waits for, by `Doing`.
+    doing: AtomicU8,
+    /// How it behaves.
+    conduct: OnceLock<String>,
+}
+
+/// One end of a connection, in the hands of whoever plays it.
+#[derive(Clone)]
+pub(crate) struct End {
+    pub(crate) world: Arc<World>,
+    pub(crate) connection: Arc<Connection>,
+    index: usize,
+}
+
+/// What an end has done; noted before it is done.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    /// Sends no more; what it has given is to arrive.
+    Finished = 1,
+    /// The handle is gone, with what it has given still to be sent.
+    Dropped = 2,
+    /// Has reset the connection, or does not care whether it does.
+    Aborted = 4,
+    /// Has ended its receiving by itself.
+    EndedReceiving = 8,
+    SawEnd = 16,
+    SawError = 32,
+    /// Nobody plays it any more.
+    Left = 64,
+}
+
+/// What an end waits for, for the report of a hang.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Doing {
+    Connecting,
+    Receiving,
+    Sending,
+    Draining,
+    Pausing,
+    Calling,
+    Nothing,
+}
+
+impl World {
+    pub(crate) fn new(run: u32, network: Network) -> Arc<Self> {
+        Arc::new(Self {
+            run,
+            is_ending: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            connections: Mutex::default(),
+            faults: Mutex::default(),
+            progress: AtomicU64::new(0),
+            lent: AtomicUsize::new(0),
+            datagram_sockets: AtomicU32::new(0),
+            network,
+        })
+    }
+
+    /// A new connection's two ends.
+    pub(crate) fn connect(self: &Arc<Self>, is_unix: bool, is_echo: bool) -> [End; 2] {
+        let mut connections = lock(&self.connections);
+        let number = connections.len() as u32;
+        let sides = Default::default();
+        let connection = Arc::new(Connection { number, is_unix, is_echo, sides });
+        connections.push(Arc::clone(&connection));
+        [0, 1].map(|index| {
+            let (world, connection) = (Arc::clone(self), Arc::clone(&connection));
+            End { world, connection, index }
+        })
+    }
+
+    /// A datagram socket's number.
+    pub(crate) fn next_datagram_socket(&self) -> u32 {
+        self.datagram_sockets.fetch_add(1, SeqCst)
+    }
+
+    /// Notes a violation. The program stops at its next step.
+    pub(crate) fn complain(&self, what: impl fmt::Display) {
+        eprintln!("socket life: {what}");
+        lock(&self.faults).push(what.to_string());
+    }
+
+    pub(crate) fn moves(&self) {
+        self.progress.fetch_add(1, SeqCst);
+    }
+
+    /// The first violation, if there was one.
+    pub(crate) fn fault(&self) -> Option<String> {
+        lock(&self.faults).first().cloned()
+    }
+
+    /// What everybody does who still does something.
+    pub(crate) fn describe(&self) -> String {
+        let connections = lock(&self.connections);
+        let alive =
+            connections.iter().filter(|one| !one.sides.iter().all(|side| side.has(Act::Left)));
+        alive.map(|connection| format!("\n  {connection:?}")).collect()
+    }
+
+    /// Looks at all connections when everybody has left: what was given by an end that has finished, and not
+    /// reset, has reached everyone who was there to take it.
+    pub(crate) fn close_the_books(&self) {
+        for connection in lock(&self.connections).iter() {
+            for (giver, taker) in [(0, 1), (1, 0)] {
+                let (giver, taker) = (&connection.sides[giver], &connection.sides[taker]);
+                let is_owed = giver.has(Act::Finished)
+                    && !giver.has(Act::Aborted)
+                    && [Act::Dropped, Act::Aborted, Act::EndedReceiving]
+                        .iter()
+                        .all(|&act| !taker.has(act));
+                if is_owed && giver.given.load(SeqCst) != taker.taken.load(SeqCst) {
+                    self.complain(format_args!("not all has arrived: {connection:?}"));
+                }
+            }
+        }
+        match self.lent.load(SeqCst) {
+            0 => {}
+            lent => {
+                self.complain(format_args!("{lent} pieces of lent memory were never given back"))
+            }
+        }
+    }
+
+    /// Whose these bytes are, wherever they were found.
+    pub(crate) fn attribute(&self, found: &[u8]) -> String {
+        for connection in lock(&self.connections).iter() {
+            for index in [0, 1] {
+                if let Some(place) = connection.source(self.run, index).place_of(found) {
+                    let number = connection.number;
+                    return format!(
+                        "byte {place} that end {index} of connection {number} has sent"
+                    );
+                }
+            }
+        }
+        for number in 0..self.datagram_sockets.load(SeqCst) {
+            let source = Source::of_datagrams(self.run, number);
+            if let Some(place) = source.place_of(found) {
+                return format!("byte {place} that datagram socket {number} has sent");
+            }
+        }
+        "of nobody in this run".to_owned()
+    }
+}
+
+impl Connection {
+    /// What an end sends: its own bytes, or those of the other end again.
+    fn source(&self, run: u32, index: usize) -> Source {
+        Source::new(run, self.number, if self.is_echo { 0 } else { index })
+    }
+}
+
+impl End {
+    /// Whether this end sends back what it receives.
+    pub(crate) fn is_echo(&self) -> bool {
+        self.connection.is_echo && self.index == 1
+    }
+
+    /// Notes what this end is about to do.
+    pub(crate) fn does(&self, act: Act) {
+        self.own().acts.fetch_or(act as u32, SeqCst);
+        self.world.moves();
+    }
+
+    /// Notes how this end is going to behave, for the report of a violation.
+    pub(crate) fn behaves(&self, conduct: &impl fmt::Debug) {
+        _ = self.own().conduct.set(format!("{conduct:?}"));
+    }
+
+    pub(crate) fn is_doing(&self, doing: Doing) {
+        self.own().doing.store(doing as u8, SeqCst);
+    }
+
+    /// Its next `len` bytes, which count as given.
+    pub(crate) fn next_bytes(&self, len: usize) -> Vec<u8> {
+        let from = self.gives(len);
+        self.connection.source(self.world.run, self.index).bytes(from, len)
+    }
+
+    /// It gives so many bytes; returns how many it had given before.
+    pub(crate) fn gives(&self, len: usize) -> u64 {
+        self.own().given.fetch_add(len as u64, SeqCst)
+    }
+
+    /// So many bytes were not taken from it.
+    pub(crate) fn was_refused(&self, len: usize, what: &str) {
+        self.takes_back(len);
+        self.may_break(what, true);
+    }
+
+    /// So many bytes were never sent.
+    pub(crate) fn takes_back(&self, len: usize) {
+        self.own().given.fetch_sub(len as u64, SeqCst);
+    }
+
+    /// Bytes have arrived.
+    pub(crate) fn takes(&self, found: &[u8]) {
+        let from = self.own().taken.fetch_add(found.len() as u64, SeqCst);
+        self.world.moves();
+        let source = self.connection.source(self.world.run, 1 - self.index);
+        if let Some(at) = source.first_wrong(from, found) {
+            let place = from + at as u64;
+            let whose = self.world.attribute(&found[at..]);
+            self.complain(format_args!("byte {place} is wrong, it is {whose}"));
+        }
+    }
+
+    /// The other end sends no more.
+    pub(crate) fn sees_end(&self) {
+        self.does(Act::SawEnd);
+        let (own, other) = (self.own(), self.other());
+        let is_all = other.has(Act::Finished) && own.taken.load(SeqCst) == other.given.load(SeqCst);
+        // A Unix socket that is reset may look like one that has finished.
+        let is_reset = self.connection.is_unix && other.has(Act::Aborted);
+        if !(is_all || is_reset || own.has(Act::EndedReceiving) || self.anything_goes()) {
+            self.complain("a clean end, but not after all that was given");
+        }
+    }
+
+    /// The connection has failed.
+    pub(crate) fn sees_error(&self, error: &io::Error) {
+        self.does(Act::SawError);
+        self.may_break(&format!("receiving failed ({error})"), false);
+    }
+
+    /// Sending has failed.
+    pub(crate) fn sees_send_error(&self, error: &io::Error) {
+        self.may_break(&format!("sending failed ({error})"), true);
+    }
+
+    fn may_break(&self, what: &str, is_sending: bool) {
+        let (own, other) = (self.own(), self.other());
+        // Whoever is gone takes no more, but what it has given arrives first.
+        let is_all = own.taken.load(SeqCst) == other.given.load(SeqCst);
+        let is_gone = other.has(Act::Dropped) && (is_sending || is_all);
+        let is_aborted = own.has(Act::Aborted) || other.has(Act::Aborted);
+        if !(is_gone || is_aborted || self.anything_goes()) {
+            self.complain(what);
+        }
+    }
+
+    fn anything_goes(&self) -> bool {
+        self.world.network == Network::Faulty || self.world.is_ending.load(SeqCst)
+    }
+
+    pub(crate) fn complain(&self, what: impl fmt::Display) {
+        let (index, connection) = (self.index, &self.connection);
+        self.world.complain(format_args!("end {index}: {what}: {connection:?}"));
+    }
+
+    fn own(&self) -> &Side {
+        &self.connection.sides[self.index]
+    }
+
+    fn other(&self) -> &Side {
+        &self.connection.sides[1 - self.index]
+    }
+}
+
+impl Side {
+    fn has(&self, act: Act) -> bool {
+        self.acts.load(SeqCst) & act as u32 != 0
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_unix { "unix" } else { "tcp" };
+        let echo = if self.is_echo { ", echo" } else { "" };
+        write!(f, "connection {} ({kind}{echo})", self.number)?;
+        self.sides
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, side)| write!(f, "; end {index} {side:?}"))
+    }
+}
+
+impl fmt::Debug for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (given, taken) = (self.given.load(SeqCst), self.taken.load(SeqCst));
+        write!(f, "gave {given}, took {taken}")?;
+        let acts = [
+            (Act::Finished, "finished"),
+            (Act::Dropped, "dropped"),
+            (Act::Aborted, "aborted"),
+            (Act::EndedReceiving, "ended receiving"),
+            (Act::SawEnd, "saw the end"),
+            (Act::SawError, "saw an error"),
+        ];
+        let done = acts.iter().filter(|(act, _)| self.has(*act));
+        done.clone().try_for_each(|(_, name)| write!(f, ", {name}"))?;
+        let doing = self.doing.load(SeqCst);
+        let all = [
+            Doing::Connecting,
+            Doing::Receiving,
+            Doing::Sending,
+            Doing::Draining,
+            Doing::Pausing,
+            Doing::Calling,
+            Doing::Nothing,
+        ];
+        match all.into_iter().find(|one| *one as u8 == doing && !self.has(Act::Left)) {
+            Some(doing) => write!(f, ", is {doing:?}")?,
+            None => write!(f, ", left")?,
+        }
+        self.conduct.get().map_or(Ok(()), |conduct| write!(f, "\n    {conduct}"))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

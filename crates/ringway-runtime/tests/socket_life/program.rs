@@ -1,0 +1,357 @@
+//! What happens in one run: a random program of steps, each of which begins the life of some socket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+use ringway_runtime::io::{Accepted, ListenOptions, Listener, Stream};
+use ringway_runtime::{CoreHandle, JoinHandle, RemoteHandle, sleep, spawn, timeout, yield_now};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::common::left::open_descriptors;
+use crate::conduct::{Conduct, Ending, Manner};
+use crate::datagrams::{self, Directory};
+use crate::ends;
+use crate::foreign;
+use crate::ledger::{Act, Doing, End, Network, World};
+use crate::random::Random;
+
+/// What a program is made of.
+#[derive(Clone)]
+pub(crate) struct Script {
+    pub(crate) world: Arc<World>,
+    pub(crate) seed: u64,
+    pub(crate) steps: usize,
+    /// Whether it ends with everything that it has begun still under way.
+    pub(crate) is_cut_short: bool,
+    /// Bytes that one end sends at most.
+    pub(crate) bytes_max: usize,
+}
+
+/// Runs the script on the current core, the first of `cores`.
+pub(crate) async fn run(script: Script, cores: Vec<CoreHandle>) -> Vec<thread::JoinHandle<()>> {
+    let held = (script.world.network == Network::Kernel).then(open_descriptors);
+    let mut program = Program {
+        random: Random::new(script.seed, 0),
+        script,
+        cores,
+        posts: Vec::new(),
+        players: VecDeque::new(),
+        directory: Directory::default(),
+        threads: Vec::new(),
+        names: 0,
+    };
+    for _ in 0..program.script.steps {
+        program.step().await;
+        program.script.world.moves();
+        if program.script.world.fault().is_some() {
+            break;
+        }
+    }
+    if program.script.is_cut_short {
+        program.script.world.is_ending.store(true, SeqCst);
+        return program.threads;
+    }
+    program.wind_up(held).await;
+    program.threads
+}
+
+struct Program {
+    script: Script,
+    random: Random,
+    cores: Vec<CoreHandle>,
+    posts: Vec<Post>,
+    /// Who plays an end or a datagram socket.
+    players: VecDeque<Player>,
+    directory: Directory,
+    threads: Vec<thread::JoinHandle<()>>,
+    /// Unix names given so far.
+    names: usize,
+}
+
+/// A listener, and where it listens.
+struct Post {
+    listener: Listener,
+    is_unix: bool,
+}
+
+enum Player {
+    Here(JoinHandle<()>),
+    There(RemoteHandle<()>),
+}
+
+impl Program {
+    async fn step(&mut self) {
+        while self.players.len() >= PLAYERS_MAX {
+            self.wait_for_oldest().await;
+        }
+        let is_real = self.script.world.network == Network::Kernel;
+        match self.random.within(0..=19) {
+            0..=8 => self.pair().await,
+            9..=11 if is_real => self.foreign_pair().await,
+            12..=14 => self.datagram_socket(),
+            15 => self.rebind().await,
+            16 => self.give_up_connecting().await,
+            17 => self.let_go_of_accepted().await,
+            18 => sleep(Duration::from_micros(self.random.of_any_size(3_000) as u64)).await,
+            _ => yield_now().await,
+        }
+    }
+
+    /// Two ends of ours, on any cores.
+    async fn pair(&mut self) {
+        let Some(at) = self.any_post() else { return };
+        let is_echo = self.random.chance(30);
+        let (one, other) = self.two_conducts(is_echo);
+        let [first, second] = self.script.world.connect(self.posts[at].is_unix, is_echo);
+        self.connect(self.posts[at].listener.local_addr().clone(), first, one);
+        if let Some(accepted) = self.accept(at).await {
+            self.play_accepted(accepted, second, other);
+        }
+    }
+
+    /// One end of ours and one of a thread with a plain socket.
+    async fn foreign_pair(&mut self) {
+        if self.threads.iter().filter(|thread| !thread.is_finished()).count() >= THREADS_MAX {
+            return;
+        }
+        let mut random = Random::new(self.random.next(), 1);
+        let mut conduct = Conduct::random(&mut random, self.script.bytes_max);
+        match self.random.within(0..=2) {
+            0 => {
+                let Some(at) = self.any_post() else { return };
+                let [first, second] = self.script.world.connect(self.posts[at].is_unix, false);
+                let address = self.posts[at].listener.local_addr().clone();
+                self.threads.push(foreign::connects(address, first, random));
+                if let Some(accepted) = self.accept(at).await {
+                    self.play_accepted(accepted, second, conduct);
+                }
+            }
+            1 => {
+                conduct.does_not_wait();
+                let is_unix = self.random.chance(40);
+                let [first, second] = self.script.world.connect(is_unix, false);
+                let at = self.free_address(is_unix);
+                let (at, thread) = foreign::accepts(&at, second, random).expect("a free address");
+                self.threads.push(thread);
+                self.connect(at, first, conduct);
+            }
+            _ => {
+                conduct.does_not_wait();
+                let [first, second] = self.script.world.connect(true, false);
+                let pair = Socket::pair(Domain::UNIX, Type::STREAM, None);
+                let (own, theirs) = pair.expect("a pair of descriptors");
+                self.threads.push(foreign::adopts(theirs, second, random));
+                let stream = Stream::adopt(own.into(), &Rc::default()).expect("a connected socket");
+                self.players.push_back(Player::Here(spawn(ends::live(stream, first, conduct))));
+            }
+        }
+    }
+
+    fn datagram_socket(&mut self) {
+        let is_unix = self.random.chance(30);
+        let bind = self.free_address(is_unix);
+        let (world, directory) = (Arc::clone(&self.script.world), self.directory.clone());
+        let random = Random::new(self.random.next(), 2);
+        self.start(async move || datagrams::live(world, bind, directory, random).await);
+    }
+
+    /// Drops a listener and binds its address at once.
+    async fn rebind(&mut self) {
+        if self.posts.is_empty() {
+            return;
+        }
+        let at = self.random.within(0..=self.posts.len() - 1);
+        let Post { listener, is_unix } = self.posts.swap_remove(at);
+        let address = listener.local_addr().clone();
+        drop(listener);
+        for _ in 0..REBINDS_MAX {
+            match Listener::bind(&address, ListenOptions::default()) {
+                Ok(listener) => return self.posts.push(Post { listener, is_unix }),
+                // The kernel closes the former one when it has given up accepting.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                Err(error) => {
+                    return self.script.world.complain(format_args!("no rebind: {error}"));
+                }
+            }
+        }
+        self.script.world.complain(format_args!("{address:?} stays in use"));
+    }
+
+    /// Begins to connect, and drops that after a poll or two.
+    async fn give_up_connecting(&mut self) {
+        let is_unix = self.random.chance(40);
+        let Some(post) = self.new_post(is_unix) else { return };
+        let connect = Stream::connect(post.listener.local_addr());
+        _ = timeout(Duration::ZERO, connect).await;
+        if self.random.chance(50) {
+            let moment = Duration::from_micros(self.random.of_any_size(500) as u64);
+            drop(timeout(moment, post.listener.accept()).await);
+        }
+    }
+
+    /// Accepts a connection and drops it, untouched.
+    async fn let_go_of_accepted(&mut self) {
+        let Some(at) = self.any_post() else { return };
+        let (one, _) = self.two_conducts(false);
+        let [first, second] = self.script.world.connect(self.posts[at].is_unix, false);
+        self.connect(self.posts[at].listener.local_addr().clone(), first, one);
+        let accepted = self.accept(at).await;
+        // It has given nothing, so its end is clean.
+        [Act::Finished, Act::Dropped, Act::Left].iter().for_each(|&act| second.does(act));
+        drop(accepted);
+    }
+
+    fn two_conducts(&mut self, is_echo: bool) -> (Conduct, Conduct) {
+        let mut conduct = || {
+            let mut random = Random::new(self.random.next(), 3);
+            Conduct::random(&mut random, self.script.bytes_max)
+        };
+        let (mut one, mut other) = (conduct(), conduct());
+        if is_echo {
+            other.gives.clear();
+            other.manner = match other.manner {
+                Manner::DropsWithin(_) | Manner::Panics(_) => Manner::Tasks,
+                manner => manner,
+            };
+            other.ending = Ending::Answer;
+        }
+        if one.waits() && other.waits() {
+            one.does_not_wait();
+        }
+        match self.random.within(0..=4) {
+            0 => one.is_paced = true,
+            1..=2 => other.is_paced = true,
+            _ => {}
+        }
+        (one, other)
+    }
+
+    /// A first end connects, and is played.
+    fn connect(&mut self, to: SockAddr, end: End, conduct: Conduct) {
+        self.start(async move || {
+            end.is_doing(Doing::Connecting);
+            match Stream::connect(&to).await {
+                Ok(stream) => ends::live(stream, end, conduct).await,
+                Err(error) => {
+                    end.sees_error(&error);
+                    end.does(Act::Left);
+                }
+            }
+        });
+    }
+
+    fn play_accepted(&mut self, accepted: Accepted, end: End, conduct: Conduct) {
+        self.start(async move || match accepted.into_stream(&Rc::default()) {
+            Ok(stream) => ends::live(stream, end, conduct).await,
+            Err(error) => end.complain(format_args!("not a stream of this core: {error}")),
+        });
+    }
+
+    /// Starts a player on any core.
+    fn start(&mut self, play: impl AsyncFnOnce() + Send + 'static) {
+        let core = self.random.within(0..=self.cores.len() - 1);
+        self.players.push_back(match core {
+            0 => Player::Here(spawn(async move { play().await })),
+            core => match self.cores[core].spawn(play) {
+                Ok(handle) => Player::There(handle),
+                Err(error) => return self.script.world.complain(format_args!("no core: {error}")),
+            },
+        });
+    }
+
+    async fn accept(&mut self, at: usize) -> Option<Accepted> {
+        for _ in 0..ACCEPTS_MAX {
+            match timeout(ACCEPT_TIME_MAX, self.posts[at].listener.accept()).await {
+                Ok(Ok(accepted)) => return Some(accepted),
+                Ok(Err(_)) if self.script.world.network != Network::Kernel => {}
+                Err(_) if self.script.world.network == Network::Faulty => return None,
+                failed => {
+                    self.script.world.complain(format_args!("nothing accepted: {failed:?}"));
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn any_post(&mut self) -> Option<usize> {
+        if self.posts.len() < POSTS_MAX && self.random.chance(30) || self.posts.is_empty() {
+            let is_unix = self.random.chance(40);
+            let post = self.new_post(is_unix)?;
+            self.posts.push(post);
+        }
+        Some(self.random.within(0..=self.posts.len() - 1))
+    }
+
+    fn new_post(&mut self, is_unix: bool) -> Option<Post> {
+        let address = self.free_address(is_unix);
+        match Listener::bind(&address, ListenOptions::default()) {
+            Ok(listener) => Some(Post { listener, is_unix }),
+            Err(error) => {
+                self.script.world.complain(format_args!("no listener at {address:?}: {error}"));
+                None
+            }
+        }
+    }
+
+    fn free_address(&mut self, is_unix: bool) -> SockAddr {
+        if !is_unix {
+            return SocketAddr::from(([127, 0, 0, 1], 0)).into();
+        }
+        self.names += 1;
+        let (process, run) = (std::process::id(), self.script.world.run);
+        let name = format!("\0ringway-socket-life-{process}-{run}-{}", self.names);
+        SockAddr::unix(name).expect("a short name")
+    }
+
+    async fn wait_for_oldest(&mut self) {
+        let ended = match self.players.pop_front() {
+            None => return,
+            Some(Player::Here(handle)) => handle.await,
+            Some(Player::There(handle)) => handle.await,
+        };
+        if let Err(error) = ended {
+            self.script.world.complain(format_args!("a player has ended: {error}"));
+        }
+    }
+
+    /// Waits until everybody has left, and every descriptor is closed while the core still runs.
+    async fn wind_up(&mut self, held: Option<usize>) {
+        while !self.players.is_empty() {
+            self.wait_for_oldest().await;
+        }
+        self.posts.clear();
+        while !self.threads.iter().all(thread::JoinHandle::is_finished) {
+            sleep(LOOK_EVERY).await;
+        }
+        let Some(held) = held else { return };
+        let mut now = open_descriptors();
+        for _ in 0..LOOKS_MAX {
+            if now <= held {
+                return;
+            }
+            sleep(LOOK_EVERY).await;
+            now = open_descriptors();
+        }
+        self.script.world.complain(format_args!("{now} descriptors are open, {held} were before"));
+    }
+}
+
+/// Ends and datagram sockets that live at once: enough for descriptors to be used anew all the time.
+const PLAYERS_MAX: usize = 24;
+const POSTS_MAX: usize = 4;
+const THREADS_MAX: usize = 6;
+const REBINDS_MAX: usize = 5_000;
+const ACCEPTS_MAX: usize = 10_000;
+/// A connection that nobody resets is accepted far sooner.
+const ACCEPT_TIME_MAX: Duration = Duration::from_secs(40);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const LOOKS_MAX: usize = 15_000;
