@@ -193,6 +193,9 @@ pub(crate) const NATIVE_QUEUED_MARK: usize = 4 << 20;
 /// message of a reader that keeps up would be counted in and out.
 pub(crate) const NATIVE_RANKED_MIN: usize = 4 << 10;
 
+/// Bytes of its queue by which a stream is ranked anew: a quarter of what makes its writer wait.
+pub(crate) const NATIVE_RANKED_STEP: usize = UNSENT_MARK / 4;
+
 /// Bytes of output buffer that a connection keeps after a burst.
 pub(crate) const NATIVE_OUTPUT_KEPT: usize = 256 << 10;
 

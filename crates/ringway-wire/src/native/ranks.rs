@@ -26,23 +26,6 @@ struct Node {
 }
 
 impl Ranks {
-    /// The same as [`note`](Self::note), with less than `least` counted as none. Cheap where that is
-    /// what it keeps and has kept.
-    #[inline]
-    pub(super) fn note_from(&mut self, least: usize, place: u32, size: usize) {
-        if size >= least {
-            self.note(place, size);
-        } else if self.has(place) {
-            self.note(place, 0);
-        }
-    }
-
-    /// Whether `place` is in a list.
-    #[inline]
-    fn has(&self, place: u32) -> bool {
-        self.nodes.get(place as usize).is_some_and(|node| usize::from(node.rank) < RANKS)
-    }
-
     /// Notes that `place` keeps `size` bytes; with none it is in no list.
     pub(super) fn note(&mut self, place: u32, size: usize) {
         let rank = size.checked_ilog2().map_or(Node::UNRANKED, |power| rank(size, power));
@@ -59,10 +42,17 @@ impl Ranks {
         }
     }
 
-    /// A place that keeps most, up to a quarter.
-    pub(super) fn largest(&self) -> Option<u32> {
-        let rank = self.occupied.checked_ilog2()?;
-        Some(self.heads[rank as usize])
+    /// A place that keeps most, up to a quarter, of those that were noted. `kept` is what a place keeps
+    /// now: one that has changed since is noted anew.
+    pub(super) fn largest(&mut self, kept: impl Fn(u32) -> usize) -> Option<u32> {
+        loop {
+            let rank = self.occupied.checked_ilog2()?;
+            let place = self.heads[rank as usize];
+            self.note(place, kept(place));
+            if self.nodes[place as usize].rank == rank as u8 {
+                return Some(place);
+            }
+        }
     }
 
     /// Nobody keeps anything.
@@ -124,20 +114,19 @@ mod tests {
         let mut state = 1_u64;
         for step in 0..100_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
-            let (place, bits) = ((state >> 40) as usize % sizes.len(), (state >> 56) % 34);
+            let (place, bits) = ((state >> 40) as usize % sizes.len(), (state >> 56) % 31);
             let size = (state >> 8) as usize & ((1 << bits) - 1);
             sizes[place] = if step % 3 == 0 { 0 } else { size };
             ranks.note(place as u32, sizes[place]);
-            assert_eq!(ranks.has(place as u32), sizes[place] > 0);
             let most = sizes.into_iter().max().expect("there are places");
-            let largest = ranks.largest().map_or(0, |place| sizes[place as usize]);
-            let is_near = largest * 5 >= most * 4 || largest >= 1 << 31;
+            let largest = ranks.largest(|place| sizes[place as usize]);
+            let largest = largest.map_or(0, |place| sizes[place as usize]);
+            let is_near = largest * 5 >= most * 4;
             assert!(is_near && (largest > 0) == (most > 0), "{largest} bytes of {most}");
         }
-        for place in 0..sizes.len() {
-            ranks.note(place as u32, 0);
-        }
-        assert!(ranks.largest().is_none() && ranks.heads.iter().all(|&head| head == NONE));
+        // What has gone since it was noted is found out.
+        assert_eq!(ranks.largest(|_| 0), None);
+        assert!(ranks.heads.iter().all(|&head| head == NONE));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Link {
 
     /// Puts the stream into its line, if it can go on, and remembers to tell when it has room.
     pub(super) fn note_queued(&mut self, index: u32) {
-        self.streams.count(index);
+        self.streams.count_queued(index);
         let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
         let stream = self.streams.at(index);
         stream.send.wants_writable |= is_much || stream.send.waiting() > UNSENT_MARK;

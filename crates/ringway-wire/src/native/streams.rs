@@ -8,7 +8,7 @@ use super::receive_side::{Assembled, Piecemeal, ReceiveSide, Unready};
 use super::send_side::SendSide;
 use super::window::Window;
 use super::{StreamId, Violation};
-use crate::limits::{NATIVE_RANKED_MIN, NATIVE_STREAMS_KEPT};
+use crate::limits::{NATIVE_RANKED_MIN, NATIVE_RANKED_STEP, NATIVE_STREAMS_KEPT};
 
 /// Both halves of a call that has, or may have, more than one frame in a direction.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ pub(super) struct Streams {
     /// Bytes of buffers in places that are free.
     spare: usize,
     kept: Kept,
-    /// Places by what they keep of either side: those that keep less than [`NATIVE_RANKED_MIN`] may be
-    /// missing.
+    /// Places by what they keep of either side. Those that keep less than [`NATIVE_RANKED_MIN`] may be
+    /// missing, and what is to be sent may be more or less by [`NATIVE_RANKED_STEP`].
     unread: Ranks,
     unsent: Ranks,
     /// Bytes by which windows are larger than they were at first.
@@ -132,11 +132,23 @@ impl Streams {
         let before = std::mem::replace(&mut stream.kept, now);
         self.kept.exchange(before, now);
         match now.assembled {
-            0 => self.unread.note_from(NATIVE_RANKED_MIN, index, now.unread()),
+            0 => self.unread.note(index, ranked(now.unread())),
             // However little it is: those who keep much in this way do it in many streams.
             _ => self.unread.note(index, now.unread()),
         }
-        self.unsent.note_from(NATIVE_RANKED_MIN, index, now.queued);
+        self.unsent.note(index, ranked(now.queued));
+    }
+
+    /// Counts anew what a stream has to send. Its rank is noted by steps, since small messages are many.
+    #[inline]
+    pub(super) fn count_queued(&mut self, index: u32) {
+        let stream = &mut self.places[index as usize];
+        let now = stream.send.waiting();
+        let before = std::mem::replace(&mut stream.kept.queued, now);
+        self.kept.queued = self.kept.queued - before + now;
+        if before / NATIVE_RANKED_STEP != now / NATIVE_RANKED_STEP {
+            self.unsent.note(index, ranked(now));
+        }
     }
 
     /// Takes one fragment of a message. To be [counted](Self::count) when that is all there is to it.
@@ -169,7 +181,10 @@ impl Streams {
         if is_taken {
             stream.kept.untaken += cost as usize;
             self.kept.untaken += cost as usize;
-            self.unread.note_from(NATIVE_RANKED_MIN, index, stream.kept.unread());
+            let now = stream.kept.unread();
+            if now >= NATIVE_RANKED_MIN {
+                self.unread.note(index, now);
+            }
         }
         is_taken
     }
@@ -179,9 +194,12 @@ impl Streams {
     pub(super) fn taken(&mut self, index: u32, messages: usize) {
         let stream = &mut self.places[index as usize];
         let gone = stream.receive.taken(messages) as usize;
+        let before = stream.kept.unread();
         stream.kept.untaken -= gone;
         self.kept.untaken -= gone;
-        self.unread.note_from(NATIVE_RANKED_MIN, index, stream.kept.unread());
+        if before >= NATIVE_RANKED_MIN {
+            self.unread.note(index, ranked(before - gone));
+        }
     }
 
     /// Nobody will tell that the messages of a stream were taken.
@@ -242,13 +260,14 @@ impl Streams {
             Side::Unread => &mut self.unread,
             Side::Unsent => &mut self.unsent,
         };
-        let largest = ranks.largest().or_else(|| {
-            // All keep very little. Those that do now are ranked, so that the next question is
-            // answered at once.
+        let kept = |index: u32| self.places[index as usize].kept.of(side);
+        let largest = ranks.largest(kept).or_else(|| {
+            // All keep very little, or have not been ranked. Those that do now are ranked, so that the
+            // next question is answered at once.
             for (index, stream) in (0..).zip(&self.places) {
                 ranks.note(index, stream.kept.of(side));
             }
-            ranks.largest()
+            ranks.largest(kept)
         });
         largest.map(|index| self.get(index)).map(|stream| (stream.id, stream.kept.of(side)))
     }
@@ -303,4 +322,10 @@ impl Streams {
         }
         !was_released
     }
+}
+
+/// What counts for a rank: of little, nothing.
+#[inline]
+fn ranked(kept: usize) -> usize {
+    if kept >= NATIVE_RANKED_MIN { kept } else { 0 }
 }

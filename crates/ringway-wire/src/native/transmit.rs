@@ -127,7 +127,7 @@ impl Link {
 
     /// Puts a stream back into line, and says when a writer may go on.
     fn after_turn(&mut self, index: u32) {
-        self.streams.count(index);
+        self.streams.count_queued(index);
         self.schedule(index);
         self.note_writable(index);
     }
