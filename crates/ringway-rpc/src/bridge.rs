@@ -112,10 +112,11 @@ pub(crate) struct FarReader {
 }
 
 impl FarReader {
-    /// Has a pump started for the stream.
-    pub(crate) fn start(at: StreamAt) -> Self {
+    /// Has a pump started for the stream, of which the reader has got `in_hand` messages that its
+    /// connection does not know to be taken.
+    pub(crate) fn start(at: StreamAt, in_hand: usize) -> Self {
         let (sender, receiver) = pipe();
-        let pump = ReaderPump { at, pipe: Some(sender), initial: false };
+        let pump = ReaderPump { at, pipe: Some(sender), initial: false, in_hand };
         let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
         desk::place(at.carrier.core(), Box::new(start));
         Self { pipe: receiver, taken: VecDeque::new() }
@@ -172,6 +173,8 @@ struct ReaderPump {
     pipe: Option<Sender<Inbound, End, Leaving>>,
     /// Whether what comes before the first message has been passed on.
     initial: bool,
+    /// Messages that were taken before, and are to be counted first of all.
+    in_hand: usize,
 }
 
 impl Future for ReaderPump {
@@ -191,6 +194,9 @@ impl Future for ReaderPump {
 
 impl ReaderPump {
     fn pump(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Leaving> {
+        if self.in_hand > 0 {
+            carrier.taken(self.at.key, std::mem::take(&mut self.in_hand));
+        }
         while let Some(pipe) = &self.pipe {
             if let Err(how) = ready!(pipe.poll_room(cx)) {
                 self.pipe = None;

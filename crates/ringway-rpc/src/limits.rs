@@ -87,9 +87,9 @@ pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(50);
 
 // Metrics.
 
-/// Sheets of one side, each of one core and method: more names than any program has methods, and
-/// about 10 MiB at most.
-pub(crate) const METRIC_SHEETS_MAX: usize = 1_024;
+/// Names of methods of one side that are told apart: more than any program has, and about 10 MiB at
+/// most for each core that lives.
+pub(crate) const METRIC_NAMES_MAX: usize = 1_024;
 
 // Streams.
 

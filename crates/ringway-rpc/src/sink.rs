@@ -157,7 +157,8 @@ fn encode<T, R>(
     let message = message.take().expect("a message is sent once");
     // Raw bytes are the message already and need no memory to be encoded in.
     let needs_scratch = codec.id != codec::RAW;
-    let mut scratch = if needs_scratch { SCRATCH.take() } else { Vec::new() };
+    let spare = || SCRATCH.try_with(Cell::take).unwrap_or_default();
+    let mut scratch = if needs_scratch { spare() } else { Vec::new() };
     scratch.clear();
     let sent = match (codec.encode)(message, &mut scratch) {
         Ok(Some(bytes)) => Ok(send(Body::Shared(bytes))),
@@ -166,7 +167,7 @@ fn encode<T, R>(
         Err(status) => Err(status),
     };
     if needs_scratch && scratch.capacity() <= limits::SCRATCH_BYTES_MAX {
-        SCRATCH.set(scratch);
+        let _thread_ends = SCRATCH.try_with(|spare| spare.set(scratch));
     }
     sent
 }

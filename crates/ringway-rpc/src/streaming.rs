@@ -32,7 +32,8 @@ pub struct Streaming<T> {
     undecodable: fn(Status) -> Status,
     /// Received, and not asked for yet.
     batch: Batch,
-    /// Used of the batch, and not yet told to the connection.
+    /// Used of the batch, and not yet told to the connection. On another thread it gathers here until
+    /// the stream is read from there.
     taken: Taken,
     trailers: Option<Metadata>,
 }
@@ -98,24 +99,41 @@ impl<T> Streaming<T> {
         self.taken.messages += 1;
         self.taken.bytes += len;
         if self.batch.is_empty() || self.taken.bytes >= limits::STREAM_TAKEN_BYTES_MAX {
-            let taken = std::mem::take(&mut self.taken);
-            if let Place::At(at) = self.place {
-                carrier::with(at.carrier, |carrier| carrier.taken(at.key, taken.messages));
+            let messages = self.taken.messages;
+            let is_told = match self.place {
+                Place::At(at) => {
+                    carrier::with(at.carrier, |carrier| carrier.taken(at.key, messages)).is_some()
+                }
+                // What has come from elsewhere was counted on its way.
+                _ => true,
+            };
+            if is_told {
+                self.taken = Taken::default();
             }
         }
+    }
+
+    /// Goes on from another thread. All that is in hand counts as taken.
+    #[cold]
+    fn go_elsewhere(&mut self, at: StreamAt) {
+        let in_hand = std::mem::take(&mut self.taken).messages + self.batch.len();
+        self.place = match carrier::is_here(at.carrier) {
+            true => Place::Over(Err(unreachable())),
+            false => Place::Far(FarReader::start(at, in_hand)),
+        };
     }
 
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         loop {
             match &mut self.place {
-                Place::At(StreamAt { carrier, key }) => {
-                    let batch = &mut self.batch;
+                &mut Place::At(at) => {
+                    let (key, batch) = (at.key, &mut self.batch);
                     let polled =
-                        carrier::with(*carrier, |carrier| carrier.poll_messages(*key, cx, batch));
+                        carrier::with(at.carrier, |carrier| carrier.poll_messages(key, cx, batch));
                     if let Some(polled) = polled {
                         return polled;
                     }
-                    self.place = Place::elsewhere(StreamAt { carrier: *carrier, key: *key });
+                    self.go_elsewhere(at);
                 }
                 Place::Opening(opening) => {
                     let outcome = ready!(opening.poll(cx));
@@ -131,13 +149,13 @@ impl<T> Streaming<T> {
     pub(crate) fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
         loop {
             match &mut self.place {
-                Place::At(at) => {
+                &mut Place::At(at) => {
                     let key = at.key;
                     let polled = carrier::with(at.carrier, |carrier| carrier.poll_initial(key, cx));
                     if let Some(polled) = polled {
                         return polled.map(Ok);
                     }
-                    self.place = Place::elsewhere(*at);
+                    self.go_elsewhere(at);
                 }
                 Place::Opening(opening) => {
                     let outcome = ready!(opening.poll(cx));
@@ -197,18 +215,6 @@ impl<T: 'static> Streaming<T> {
                     return Poll::Ready(Err(status));
                 }
             }
-        }
-    }
-}
-
-impl Place {
-    /// Where to go on when the carrier is not found on this thread.
-    #[cold]
-    fn elsewhere(at: StreamAt) -> Self {
-        if carrier::is_here(at.carrier) {
-            Self::Over(Err(unreachable()))
-        } else {
-            Self::Far(FarReader::start(at))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Calls and streams from threads that are no core: tokio's tasks, plain threads, other cores.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::mpsc;
@@ -8,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_rpc::{Call, Client, Codec, Kind, Method, Status};
+use ringway_rpc::{Call, Client, Codec, Kind, Method, Server, Sink, Status, service};
 use ringway_runtime::Runtime;
 
 use hand_server::HandServer;
@@ -17,6 +18,7 @@ use hand_server::HandServer;
 mod hand_server;
 
 static ECHO: Method = Method::new("test.Test/Echo", Kind::Unary);
+static CHAT: Method = Method::new("test.Test/Chat", Kind::Bidi);
 static HOLD: Method = Method::new("test.Test/Hold", Kind::Unary);
 
 /// A test waits so long for another thread.
@@ -54,6 +56,93 @@ fn many_threads_share_a_client() {
                 .collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })
+    });
+}
+
+#[test]
+fn a_stream_that_is_read_on_by_another_thread_keeps_its_credit() {
+    const MESSAGES: usize = 5_000; // of 1,000 bytes, which is several windows
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(FloodServer::new(Flooding)).start().expect("it starts");
+    let client = Client::connect(server.addresses()[0].clone()).expect("an address");
+    let client = FloodClient::new(client);
+    let runtime = Runtime::builder().threads(1).start().expect("a core");
+    let begun = runtime.cores()[0].spawn(async move || {
+        let mut messages = client.flood(MESSAGES as u64);
+        // The first message is in hand, and what has come behind it.
+        for _ in 0..2 {
+            messages.next().await?.expect("a message");
+        }
+        Ok::<_, Status>(messages)
+    });
+    let mut messages = begun.expect("it runs").wait().expect("no panic").expect("a stream");
+    let (tell_read, read) = mpsc::channel();
+    thread::spawn(move || {
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let rest = tokio.block_on(async move {
+            let mut count = 2;
+            while messages.next().await?.is_some() {
+                count += 1;
+            }
+            Ok::<_, Status>(count)
+        });
+        tell_read.send(rest)
+    });
+    let count = read.recv_timeout(PATIENCE).expect("the stream goes on").expect("no failure");
+    assert_eq!(count, MESSAGES);
+}
+
+#[service(package = "flood.v1", crate = "ringway_rpc")]
+trait Flood {
+    async fn flood(&self, count: u64, out: Sink<Bytes>) -> Result<(), Status>;
+}
+
+struct Flooding;
+
+impl Flood for Flooding {
+    async fn flood(&self, count: u64, mut out: Sink<Bytes>) -> Result<(), Status> {
+        for _ in 0..count {
+            out.send(Bytes::from_static(&[7; 1_000])).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a call and opens a stream when its thread ends.
+struct LastWord(Client, mpsc::Sender<Result<Bytes, Status>>);
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        let (mut sink, _replies) = self.0.bidi(&CHAT, Codec::raw(), Codec::raw());
+        assert!(sink.try_send(Bytes::new()).is_err(), "it is not open at once");
+        self.1.send(echo(&self.0, "last").wait()).expect("the test waits");
+    }
+}
+
+thread_local! {
+    static EARLY: RefCell<Option<LastWord>> = const { RefCell::new(None) };
+    static LATE: RefCell<Option<LastWord>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn destructors_of_a_thread_that_was_a_core_may_make_calls() {
+    with_server(|url, _| {
+        let client = Client::connect(url)?;
+        let (tell, told) = mpsc::channel();
+        let ends = thread::spawn(move || {
+            let last_word = || Some(LastWord(client.clone(), tell.clone()));
+            // Destroyed after what the library keeps for the thread, and before.
+            EARLY.replace(last_word());
+            let first = ringway_runtime::block_on(echo(&client, "first")).expect("a core");
+            assert_eq!(first.expect("a reply"), "first");
+            LATE.replace(last_word());
+        });
+        for _ in 0..2 {
+            let outcome = told.recv_timeout(PATIENCE).expect("the call ends");
+            assert_eq!(outcome?, "last");
+        }
+        ends.join().expect("no panic");
+        Ok(())
     });
 }
 

@@ -81,6 +81,49 @@ fn messages_cross_in_order_and_then_the_end() {
     assert_eq!(received, 10_000);
 }
 
+/// A reader with a batch in hand of which it has used some, and the rest is read elsewhere.
+fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
+    let ran = ringway_runtime::block_on(async move {
+        let double = Double::new();
+        let at = double.open(STREAM, Handles::Both);
+        let mut stream = Streaming::new(at, digits());
+        push_numbers(&double, 0..total / 2);
+        for number in 0..read_here {
+            assert_eq!(stream.next().await.expect("a number"), Some(number));
+        }
+        let there = ringway_runtime::spawn_blocking(move || {
+            tokio().block_on(async move {
+                if asks_metadata {
+                    stream.metadata().await.expect("a stream");
+                }
+                for number in read_here..total {
+                    assert_eq!(stream.next().await.expect("a number"), Some(number));
+                }
+                assert_eq!(stream.next().await.expect("the end"), None);
+            });
+        });
+        push_numbers(&double, total / 2..total);
+        double.table().finish(STREAM, Ok(Metadata::default()));
+        there.expect("a thread").await.expect("no panic there");
+        ringway_runtime::timeout(BOUND, double.happened(STREAM, Did::DroppedReader))
+            .await
+            .expect("it is left in time");
+        assert_eq!(double.taken.get() as u64, total, "of {read_here} read here");
+    });
+    ran.expect("a core");
+}
+
+#[test]
+fn what_a_moved_reader_has_in_hand_counts_as_taken() {
+    for read_here in [0, 1, 7, 499, 500] {
+        for asks_metadata in [false, true] {
+            check_moved(1_000, read_here, asks_metadata);
+        }
+    }
+    // More than is told at once.
+    check_moved(40_000, 10_000, false);
+}
+
 #[test]
 fn sent_messages_cross_in_order_and_then_the_finish() {
     const SENT: u64 = 1000;

@@ -206,7 +206,7 @@ impl Drop for Driver {
         if self.link.in_flight() == 0 && !self.link.has_output() {
             self.connection.shutdown(); // nothing is cut off
         }
-        hub::try_with(|hub| {
+        let _core_ends = hub::try_with(|hub| {
             self.link.fail_all(hub, &self.why, &mut self.woken);
             hub.remove_link(self.link.key);
         });

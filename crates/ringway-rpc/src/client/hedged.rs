@@ -98,7 +98,7 @@ impl Hedged {
         let Stage::Here(attempts) = &mut self.stage else {
             return None;
         };
-        let here = hub::with(Hub::core)?;
+        let here = hub::try_with(Hub::core).flatten()?;
         if *self.core.get_or_insert(here) != here {
             return None;
         }

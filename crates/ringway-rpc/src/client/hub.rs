@@ -72,24 +72,35 @@ thread_local! {
     };
 }
 
-/// Calls `f` with the thread's hub.
+/// Calls `f` with the hub of this core.
+///
+/// # Panics
+/// On a thread that ends, which is no core any more.
 #[inline]
 pub(super) fn with<R>(f: impl FnOnce(&Hub) -> R) -> R {
     HUB.with(f)
 }
 
-/// As [`with`], for destructors: nothing happens while the thread ends.
-pub(super) fn try_with(f: impl FnOnce(&Hub)) {
-    let _thread_ends = HUB.try_with(f);
+/// Calls `f` with the thread's hub, be it a core's or not; `None` while the thread ends, when
+/// destructors still make calls.
+#[inline]
+pub(super) fn try_with<R>(f: impl FnOnce(&Hub) -> R) -> Option<R> {
+    HUB.try_with(f).ok()
+}
+
+/// Whether this thread is a core.
+pub(super) fn is_here() -> bool {
+    try_with(Hub::core).flatten().is_some()
 }
 
 /// Runs `what` on a core: at once if this is it, else when it comes to it. Nothing happens if it
 /// has ended.
 pub(super) fn on_core(core: u32, what: impl FnOnce(&Hub) + Send + 'static) {
-    try_with(|hub| match hub.is(core) {
-        true => what(hub),
-        false => desk::place(core, Box::new(move || with(what))),
-    });
+    match try_with(|hub| hub.is(core)) {
+        Some(true) => with(what),
+        // Also from the destructors of a thread that ends.
+        Some(false) | None => desk::place(core, Box::new(move || with(what))),
+    }
 }
 
 impl Hub {
@@ -123,9 +134,13 @@ impl Hub {
 
     /// The core has ended: what is left of its clients belongs to nobody.
     fn close(&self) {
-        self.core.set(None);
+        let core = self.core.take();
         drop(self.desk.take());
-        drop_each("a client", self.pools.take());
+        let pools = self.pools.take();
+        if let Some(core) = core {
+            registry::leave(pools.iter().flatten().map(|(client, _)| *client), core);
+        }
+        drop_each("a client", pools);
         let mut woken = Vec::new();
         for link in self.links.take().into_iter().filter_map(|place| place.link) {
             link.fail_all(self, "the core of the call has ended", &mut woken);
@@ -296,6 +311,6 @@ struct OpenHub;
 
 impl Drop for OpenHub {
     fn drop(&mut self) {
-        try_with(Hub::close);
+        let _ended_before = try_with(Hub::close);
     }
 }

@@ -102,7 +102,7 @@ impl Future for Intercepted {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let this = &mut *self;
         if !matches!(this.stage, Stage::Far(_)) {
-            if let Some(polled) = hub::with(|hub| this.poll_here(hub, cx)) {
+            if let Some(Some(polled)) = hub::try_with(|hub| this.poll_here(hub, cx)) {
                 return polled;
             }
             this.go_far()?;

@@ -244,18 +244,16 @@ impl fmt::Debug for Client {
 /// The bytes of a request: its own, or memory of just the size.
 #[inline]
 fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
-    hub::with(|hub| {
-        let mut scratch = hub.take_scratch();
-        let whole = (codec.encode)(message, &mut scratch);
-        let encoded = match whole {
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) if scratch.len() > limits::SCRATCH_COPY_BYTES_MAX => {
-                Ok(Bytes::from(std::mem::take(&mut scratch)))
-            }
-            Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
-            Err(status) => Err(status),
-        };
-        hub.return_scratch(scratch);
-        encoded
-    })
+    let mut scratch = hub::try_with(hub::Hub::take_scratch).unwrap_or_default();
+    let whole = (codec.encode)(message, &mut scratch);
+    let encoded = match whole {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) if scratch.len() > limits::SCRATCH_COPY_BYTES_MAX => {
+            Ok(Bytes::from(std::mem::take(&mut scratch)))
+        }
+        Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
+        Err(status) => Err(status),
+    };
+    let _thread_ends = hub::try_with(|hub| hub.return_scratch(scratch));
+    encoded
 }

@@ -34,7 +34,7 @@ pub(super) struct Recipe {
 struct Entry {
     generation: u32,
     recipe: Option<Recipe>,
-    /// Those that have a pool of it.
+    /// Those that live and have a pool of it.
     cores: Vec<u32>,
 }
 
@@ -98,6 +98,16 @@ pub(super) fn join(client: ClientId, core: u32) -> Option<Recipe> {
     let recipe = entry.recipe.clone().filter(|_| entry.generation == client.generation)?;
     entry.cores.push(core);
     Some(recipe)
+}
+
+/// A core that had pools of these clients has ended.
+pub(super) fn leave(gone: impl Iterator<Item = ClientId>, core: u32) {
+    let mut clients = lock(&CLIENTS);
+    for client in gone {
+        if let Some(entry) = clients.get_mut(client.index()) {
+            entry.cores.retain(|other| *other != core);
+        }
+    }
 }
 
 /// The core that makes calls for threads that are none.

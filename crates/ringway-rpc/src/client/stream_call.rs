@@ -84,10 +84,11 @@ impl StreamCall {
             return handles;
         }
         let mut opening = Opening::new(self);
-        let polled = hub::with(|hub| {
+        let polled = hub::try_with(|hub| {
             hub.core()?;
             Some(opening.poll(hub, &mut Context::from_waker(Waker::noop()), &mut None))
-        });
+        })
+        .flatten();
         if let Some(Poll::Ready(Ok(at))) = polled {
             return handles_of(at);
         }
@@ -112,7 +113,7 @@ where
     F: Future<Output = ()> + 'static,
 {
     let start = |opener| drop(runtime::spawn_named("rpc stream to be opened", fulfil(opener)));
-    if hub::with(Hub::core).is_some() {
+    if hub::is_here() {
         return start(opener);
     }
     match registry::background_core() {

@@ -408,7 +408,7 @@ impl Future for Unary {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let this = &mut *self;
         if !matches!(this.stage, Stage::Far(_)) {
-            let polled = hub::with(|hub| {
+            let polled = hub::try_with(|hub| {
                 let here = hub.core()?;
                 let is_new = matches!(this.stage, Stage::New { .. } | Stage::Failed(_));
                 if !is_new && this.core != here {
@@ -417,7 +417,7 @@ impl Future for Unary {
                 this.core = here;
                 Some(this.poll_here(hub, cx))
             });
-            if let Some(polled) = polled {
+            if let Some(Some(polled)) = polled {
                 return polled;
             }
             if let Err(status) = this.go_far() {

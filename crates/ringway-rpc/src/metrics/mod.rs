@@ -4,6 +4,7 @@ mod histogram;
 mod prometheus;
 mod sheet;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,16 +26,22 @@ pub enum Side {
 /// Counts and latencies of the methods of one server or client, readable from any thread.
 ///
 /// Each core writes sheets of its own, with plain stores; a [`snapshot`](Self::snapshot) adds them
-/// up. Clones are the same metrics.
+/// up. Sheets of cores that have ended are added up for good, so that the memory is that of the cores
+/// that live. Clones are the same metrics.
 #[derive(Clone, Default)]
 pub struct Metrics {
-    sheets: Arc<Mutex<Vec<Entry>>>,
+    methods: Arc<Mutex<BTreeMap<Key, Counted>>>,
 }
 
-struct Entry {
-    side: Side,
-    method: Box<str>,
-    sheet: Arc<Sheet>,
+/// A side and a method, in the order in which they are told.
+type Key = (Side, Box<str>);
+
+/// One method.
+struct Counted {
+    /// By cores that have ended.
+    ended: MethodSnapshot,
+    /// Of cores that live, and of those that have ended since the last one was added.
+    sheets: Vec<Arc<Sheet>>,
 }
 
 impl Metrics {
@@ -45,45 +52,57 @@ impl Metrics {
 
     /// A sheet for the calling core to write on. Each core asks once for each of its methods.
     pub(crate) fn sheet(&self, side: Side, method: &str) -> Arc<Sheet> {
-        let mut sheets = self.lock();
-        let known = sheets.iter().any(|entry| entry.side == side && *entry.method == *method);
-        let others = sheets.iter().filter(|entry| entry.side == side).count();
+        let mut methods = self.lock();
+        let mut key = (side, Box::from(method));
+        let names = methods.keys().filter(|(of, _)| *of == side).count();
         // Names may come from users of a dynamic client: their number is bounded.
-        let method = if known || others < limits::METRIC_SHEETS_MAX { method } else { OTHERS };
+        if names >= limits::METRIC_NAMES_MAX && !methods.contains_key(&key) {
+            key.1 = OTHERS.into();
+        }
+        let counted = methods.entry(key).or_insert_with_key(|(side, method)| Counted {
+            ended: MethodSnapshot::new(*side, method),
+            sheets: Vec::new(),
+        });
+        counted.add_up_ended();
         let sheet = Arc::new(Sheet::default());
-        sheets.push(Entry { side, method: method.into(), sheet: Arc::clone(&sheet) });
+        counted.sheets.push(Arc::clone(&sheet));
         sheet
     }
 
     /// What was counted so far, one entry a method, by name.
     pub fn snapshot(&self) -> Snapshot {
-        let sheets = self.lock();
-        let mut methods: Vec<MethodSnapshot> = Vec::new();
-        for entry in sheets.iter() {
-            let found = methods
-                .iter_mut()
-                .find(|method| method.side == entry.side && *method.method == *entry.method);
-            match found {
-                Some(method) => entry.sheet.add_to(method),
-                None => {
-                    let mut method = MethodSnapshot::new(entry.side, &entry.method);
-                    entry.sheet.add_to(&mut method);
-                    methods.push(method);
-                }
-            }
-        }
-        methods.sort_by(|a, b| (a.side, &a.method).cmp(&(b.side, &b.method)));
-        Snapshot { methods }
+        let mut methods = self.lock();
+        let all = methods.values_mut().map(|counted| {
+            counted.add_up_ended();
+            let mut method = counted.ended.clone();
+            counted.sheets.iter().for_each(|sheet| sheet.add_to(&mut method));
+            method
+        });
+        Snapshot { methods: all.collect() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
-        self.sheets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Counted>> {
+        self.methods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counted {
+    /// Nobody writes any more on a sheet that nobody else holds.
+    fn add_up_ended(&mut self) {
+        let Self { ended, sheets } = self;
+        sheets.retain_mut(|sheet| match Arc::get_mut(sheet) {
+            Some(sheet) => {
+                sheet.add_to(ended);
+                false
+            }
+            None => true,
+        });
     }
 }
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Metrics({} sheets)", self.lock().len())
+        write!(f, "Metrics({} methods)", self.lock().len())
     }
 }
 
@@ -144,13 +163,42 @@ mod tests {
     }
 
     #[test]
+    fn cores_that_have_ended_keep_their_counts_and_no_memory() {
+        let metrics = Metrics::new();
+        let lives = metrics.sheet(Side::Client, "a.B/C");
+        for _ in 0..1_000 {
+            call(&metrics.sheet(Side::Client, "a.B/C"), Code::Ok, 3);
+        }
+        call(&lives, Code::NotFound, 5);
+        let snapshot = metrics.snapshot();
+        let method = snapshot.method(Side::Client, "a.B/C").expect("it was called");
+        assert_eq!((method.with_code(Code::Ok), method.with_code(Code::NotFound)), (1_000, 1));
+        assert_eq!((method.started, method.bytes_in, method.bytes_out), (1_001, 100_100, 50_050));
+        assert_eq!(method.service.count(), 1_001);
+        let methods = metrics.lock();
+        assert_eq!(methods.values().map(|counted| counted.sheets.len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn a_name_counts_once_whatever_the_number_of_cores() {
+        let metrics = Metrics::new();
+        let sheets: Vec<_> = (0..2 * limits::METRIC_NAMES_MAX)
+            .map(|core| metrics.sheet(Side::Server, ["a.B/C", "a.B/D"][core % 2]))
+            .collect();
+        let another = metrics.sheet(Side::Server, "a.B/E");
+        another.started(0);
+        drop(sheets);
+        assert_eq!(metrics.snapshot().method(Side::Server, "a.B/E").expect("by name").started, 1);
+    }
+
+    #[test]
     fn the_number_of_names_is_bounded() {
         let metrics = Metrics::new();
-        for i in 0..limits::METRIC_SHEETS_MAX + 10 {
+        for i in 0..limits::METRIC_NAMES_MAX + 10 {
             metrics.sheet(Side::Client, &format!("a.B/M{i}")).started(0);
         }
         let snapshot = metrics.snapshot();
-        assert_eq!(snapshot.methods.len(), limits::METRIC_SHEETS_MAX + 1);
+        assert_eq!(snapshot.methods.len(), limits::METRIC_NAMES_MAX + 1);
         let others = snapshot.method(Side::Client, OTHERS).expect("the rest");
         assert_eq!(others.started, 10);
     }
