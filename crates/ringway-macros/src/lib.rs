@@ -97,7 +97,7 @@ use proc_macro::TokenStream;
 /// | option | meaning |
 /// |---|---|
 /// | `idempotent` | carrying it out twice does no harm: it may be retried and hedged |
-/// | `timeout_ms = 500` | the deadline of calls that do not set one |
+/// | `timeout_ms = 500` | the deadline that clients give to calls that do not say how long they may take |
 /// | `concurrency = 64` | at most so many calls run at once on a server |
 /// | `offload` | it blocks or computes for long, and runs on the blocking pool; unary only. With `per_core` each such call makes an implementation of its own |
 /// | `name = "Quote"` | the name on the network, if not the function's in UpperCamelCase |

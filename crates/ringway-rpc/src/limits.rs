@@ -26,6 +26,9 @@ pub(crate) const RING_POINTS: usize = 100;
 /// Points on the ring together, about: 4 MiB on each core. Hosts whose weights add up to more get
 /// fewer points for each unit of weight.
 pub(crate) const RING_POINTS_MAX: usize = 1 << 18;
+/// Calls in flight below which the owner of a key is not overloaded: a burst for one key is no reason
+/// to give it to another host.
+pub(crate) const OWNED_CALLS_MIN: u32 = 16;
 /// Heaviest weight of a host: shares in percent can be said, and the ring holds some hundred such
 /// hosts before it gets coarse.
 pub(crate) const HOST_WEIGHT_MAX: u32 = 100;
@@ -49,6 +52,9 @@ pub(crate) const HEDGE_MEMORY: u32 = 2_000;
 pub(crate) const EJECTION_FIRST: Duration = Duration::from_millis(100);
 /// Longest ejection: a host that is back should not stay idle for minutes.
 pub(crate) const EJECTION_MAX: Duration = Duration::from_secs(30);
+/// How long one call may decide alone whether an ejected host is used again: more than most take, and
+/// little beside the time for which streams and long polls last.
+pub(crate) const TRIAL_MAX: Duration = Duration::from_secs(1);
 /// Share of the hosts that may be out of use: the others have to carry the load.
 pub(crate) const EJECTED_PERCENT_MAX: usize = 30;
 /// Calls without any answer, in a row, after which a host is ejected.
@@ -70,20 +76,52 @@ pub(crate) const ADAPTIVE_START: u32 = 64;
 pub(crate) const ADAPTIVE_MIN: u32 = 4;
 /// It never allows more: a core has no use for more handlers.
 pub(crate) const ADAPTIVE_MAX: u32 = 65_536;
-/// How much longer than twice the least latency is still good: noise.
-pub(crate) const ADAPTIVE_SLACK: f64 = 0.3;
-/// Longest window of measuring: the limit follows within a second.
+/// How many more calls run than the best rate needs: what they wait for each other shows that there
+/// is no room for more, and noise must not make them too few.
+pub(crate) const ADAPTIVE_GAIN: f64 = 1.5;
+/// A latency so many times the least one is not noise.
+pub(crate) const ADAPTIVE_SLOW: f64 = 2.0;
+/// Latencies that differ by less are the same.
+pub(crate) const ADAPTIVE_SAME: f64 = 1.3;
+/// Windows whose best rate counts: about two seconds.
+pub(crate) const ADAPTIVE_RATES: usize = 8;
+/// A latency that nobody minds: the limit is not lowered to get below it. Some round trips within a
+/// data centre, so that their number does not bound what clients can have under way.
+pub(crate) const ADAPTIVE_UNMINDED: Duration = Duration::from_millis(5);
+/// How many times the work of the calls that succeed is reckoned with where others fail.
+pub(crate) const ADAPTIVE_WORK_MAX: f64 = 100.0;
+/// Window of measuring, where it shows enough calls: the limit follows within a second.
 pub(crate) const ADAPTIVE_WINDOW: Duration = Duration::from_millis(200);
+/// After so long a window in which nobody had to wait begins anew.
+pub(crate) const ADAPTIVE_WINDOW_MAX: Duration = Duration::from_secs(2);
 /// Calls that end a window early.
 pub(crate) const ADAPTIVE_CALLS_MAX: u32 = 2_000;
-/// Calls below which a window says nothing.
+/// Calls that a window has to show, or as many as may run at once where these are fewer.
 pub(crate) const ADAPTIVE_CALLS_MIN: u32 = 40;
 /// How long clients are held to a limit that was reached: the next window comes within that.
 pub(crate) const PRESSURE_KEPT: Duration = Duration::from_millis(500);
-/// Calls that clients may have under way for each that may run: enough wait that none is missed.
-pub(crate) const LEASES_PER_PLACE: u32 = 2;
-/// How often the limit is lowered for one window to see the least latency again.
-pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(50);
+/// A call that begins so long after it came shows that its core has more to do than it can: a fifth of
+/// what nobody minds.
+pub(crate) const LATE: Duration = Duration::from_millis(1);
+/// Calls that clients may have under way for each 100 that may run. As many more have to wait that it
+/// shows whether there is room for more, and no more than the queue bears.
+pub(crate) const LEASE_PERCENT: u32 = 125;
+/// How long a least latency is believed that is not seen again. Then the limit is lowered for a few
+/// windows, which costs about two calls of a hundred.
+pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(20);
+
+// Lines.
+
+/// Time over which it is counted how fast a line moves: many turns, and little beside a deadline.
+pub(crate) const PACE_WINDOW: Duration = Duration::from_millis(50);
+
+/// The part of its time, as a divisor, that a call may have to wait in order. Callers that wait for
+/// their answers before they call again are served in order up to that; beyond it the time that is
+/// left would go down until it is not enough.
+pub(crate) const PATIENCE_PART: u32 = 4;
+/// The part of its time that a waiting call must have left to be sent, as a divisor: with less it is
+/// mostly carried out for nobody.
+pub(crate) const LEFT_PART_MIN: u32 = 8;
 
 // Metrics.
 
@@ -221,8 +259,15 @@ pub(crate) const RELIEF_SHARE: usize = 8;
 /// How long clients are asked for less at least: they are told twice in this time, and bear four
 /// times a second.
 pub(crate) const TIGHT_AT_LEAST: Duration = Duration::from_secs(1);
+/// How long handlers that never wait may keep their core in one turn of it, all together; calls that
+/// come then wait for the next. A few round trips: replies leave, timers and other tasks have their
+/// turn, and a look at the clock after it costs nothing beside.
+pub(crate) const TURN_WORK: Duration = Duration::from_millis(5);
 /// Calls of one method that wait for room to run, on each core: some milliseconds of work.
 pub(crate) const QUEUE_ROOM: usize = 256;
+/// Calls of a queue that are answered in one turn because it is too late for them: some hundred
+/// microseconds.
+pub(crate) const OVERDUE_PER_TURN: usize = 256;
 /// How long a queue may stand, and a call wait in it, before the server counts as overloaded.
 pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(100);
 /// How long a call may wait in an overloaded server: what is older hardly finds its caller waiting.

@@ -78,7 +78,8 @@ impl Method {
         self
     }
 
-    /// How long a call takes at most, where the caller does not say.
+    /// How long a call takes at most, where the caller does not say. It is the client that knows
+    /// whether its caller has said anything, and that gives the call its deadline.
     #[must_use]
     pub const fn timeout_ms(mut self, timeout_ms: u64) -> Self {
         self.timeout = Some(Duration::from_millis(timeout_ms));

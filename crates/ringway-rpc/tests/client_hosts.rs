@@ -75,6 +75,58 @@ async fn warm_up(client: &Client, servers: &[Seen]) -> Result<(), Status> {
     call(client, 100).await
 }
 
+#[test]
+fn the_first_calls_of_a_key_meet_the_same_server_as_those_after() {
+    let servers = [(); 4].map(|()| Seen::start());
+    run(async move {
+        for key in 0..40 {
+            // A new client, as after a restart, which is connected to none of them.
+            let mut builder = Client::builder().balance(Policy::ConsistentHash);
+            for server in &servers {
+                builder = builder.address(&*server.url());
+            }
+            let client = builder.options(CallOptions::new().affinity(key)).build()?;
+            let before = servers.each_ref().map(Seen::calls);
+            let first = [spawn(say(&client, "a")), spawn(say(&client, "b"))];
+            for call in first {
+                call.await.expect("no panic")?;
+            }
+            call(&client, 2).await?;
+            let met =
+                servers.iter().zip(before).filter(|(server, before)| server.calls() > *before);
+            assert_eq!(met.count(), 1, "key {key}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn nobody_waits_behind_a_key_whose_server_is_being_connected_to() {
+    // It accepts connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent = format!("tcp://{}", silent.local_addr().expect("it is bound"));
+    let server = Seen::start();
+    run(async move {
+        let builder = Client::builder().address(&*silent).address(&*server.url());
+        let builder = builder.balance(Policy::ConsistentHash).connect_timeout(LIMIT);
+        let client = builder.build()?;
+        let of_key = |key: u32| {
+            let client = client.with(CallOptions::new().affinity(key).timeout(LIMIT));
+            spawn(async move { say(&client, "").await })
+        };
+        let waiting: Vec<_> = (0..20).map(of_key).collect();
+        while server.calls() == 0 {
+            ringway_runtime::yield_now().await;
+        }
+        // Calls without a key, and with one of the server that is there.
+        call(&client, 10).await?;
+        let waits = |call: &&ringway_runtime::JoinHandle<_>| !call.is_finished();
+        let waiting = waiting.iter().filter(waits).count();
+        assert!((1..20).contains(&waiting), "{waiting} of 20 keys belong to the silent one");
+        Ok(())
+    });
+}
+
 /// How many of so many calls each of three servers gets, by its weight.
 fn shares(weights: [u32; 3], set: fn(ClientBuilder) -> ClientBuilder, calls: usize) -> [usize; 3] {
     let servers = [(); 3].map(|()| Seen::start());

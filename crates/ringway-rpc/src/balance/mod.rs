@@ -29,9 +29,10 @@ pub enum Policy {
     RoundRobin,
     /// Any host, as likely as its weight says.
     Random,
-    /// The host that owns the call's key, so that equal keys meet the same host; one that carries
-    /// a quarter more than its share passes a key on to the next. A heavier host owns more keys.
-    /// Calls without a key are spread at random.
+    /// The host that owns the call's key, so that equal keys meet the same host, which is waited for
+    /// while it is being connected to. One that cannot be reached, or that carries a quarter more
+    /// calls than its share and at least 16, passes a key on to the next. A heavier host owns more
+    /// keys. Calls without a key are spread at random.
     ConsistentHash,
 }
 
@@ -96,6 +97,11 @@ impl Balancer {
     pub(crate) fn new(policy: Policy, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         Self { policy, random, ring: Ring::default() }
+    }
+
+    /// Whether calls with a key belong to one host each.
+    pub(crate) fn has_owners(&self) -> bool {
+        self.policy == Policy::ConsistentHash
     }
 
     /// To be told after hosts were added or removed.

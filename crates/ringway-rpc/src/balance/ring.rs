@@ -47,14 +47,16 @@ impl Ring {
     }
 }
 
-/// The calls in flight that a host may have: a quarter more than its share.
+/// The calls in flight that a host may have: a quarter more than its share, and some in any case, since
+/// few calls at once are no load.
 fn bound(hosts: &[Load]) -> impl Fn(&Load) -> u32 {
     let available = || hosts.iter().filter(|host| host.available);
     let calls: u64 = available().map(|host| u64::from(host.in_flight)).sum();
     let weights: u64 = available().map(|host| u64::from(host.weight)).sum();
     move |host| {
         let share = (calls + 1) * u64::from(host.weight) * 5;
-        u32::try_from(share.div_ceil(weights.max(1) * 4)).unwrap_or(u32::MAX)
+        let share = share.div_ceil(weights.max(1) * 4);
+        u32::try_from(share).unwrap_or(u32::MAX).max(limits::OWNED_CALLS_MIN)
     }
 }
 

@@ -59,6 +59,14 @@ pub(super) struct Demand {
     pub(super) tried: Option<HostId>,
 }
 
+/// Where the next call is to go.
+enum Choice {
+    Link(Rc<Link>),
+    /// To a host that is being connected to.
+    OwnerComes,
+    None,
+}
+
 /// Why a call was not sent.
 pub(super) enum NotSent {
     /// It has a place in the line now, and is woken.
@@ -129,10 +137,19 @@ impl Pool {
         waker: &Waker,
         mut open: impl FnMut(&Rc<Link>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
+        let mut owner_comes = false;
         if self.is_ones_turn(place) {
             // No connection is asked twice, whatever it says of its room.
             let mut avoided = Vec::from_iter(demand.avoid);
-            while let Some(link) = self.choose(demand, &avoided) {
+            loop {
+                let link = match self.choose(demand, &avoided) {
+                    Choice::Link(link) => link,
+                    Choice::OwnerComes => {
+                        owner_comes = true;
+                        break;
+                    }
+                    Choice::None => break,
+                };
                 match open(&link) {
                     Ok(sent) => {
                         self.leave(place);
@@ -157,18 +174,24 @@ impl Pool {
                 self.leave(place);
                 Err(NotSent::Failed(status))
             }
-            None => Err(self.wait(demand, place, waker)),
+            None => Err(self.wait(demand, place, owner_comes, waker)),
         }
     }
 
-    fn wait(self: &Rc<Self>, demand: &Demand, place: Option<Ticket>, waker: &Waker) -> NotSent {
+    fn wait(
+        self: &Rc<Self>,
+        demand: &Demand,
+        place: Option<Ticket>,
+        apart: bool,
+        waker: &Waker,
+    ) -> NotSent {
         let mut line = self.line.borrow_mut();
         if place.is_none() && line.is_full() {
             let (most, servers) = (limits::WAITING_CALLS_MAX, self.servers());
             let why = format!("{most} calls wait for a connection to {servers} already");
             return NotSent::Failed(Status::resource_exhausted(why).not_executed());
         }
-        let (ticket, former) = line.wait(place, waker, demand.deadline);
+        let (ticket, former) = line.wait(place, waker, demand.deadline, apart, demand.now);
         drop(line);
         waiters::discard(former);
         for host in &*self.hosts.borrow() {
@@ -188,16 +211,16 @@ impl Pool {
             return true;
         }
         match place {
-            Some(ticket) => line.is_called(ticket) || line.waiting() == 0,
+            Some(ticket) => line.may_go(ticket) || line.waiting() == 0,
             None => line.waiting() == 0 && self.capacity() > line.called(),
         }
     }
 
     /// The connection for the next call. Hosts without enough connections get them meanwhile.
     #[inline]
-    fn choose(self: &Rc<Self>, demand: &Demand, avoided: &[LinkKey]) -> Option<Rc<Link>> {
+    fn choose(self: &Rc<Self>, demand: &Demand, avoided: &[LinkKey]) -> Choice {
         if self.closed.get() {
-            return None;
+            return Choice::None;
         }
         let hosts = self.hosts.borrow();
         let Some(spread) = self.tally.spread() else {
@@ -206,7 +229,7 @@ impl Pool {
             if best.is_none() {
                 self.fill(host, demand.now);
             }
-            return best;
+            return best.map_or(Choice::None, Choice::Link);
         };
         for host in &*hosts {
             if host.best(&[]).is_none() {
@@ -214,9 +237,17 @@ impl Pool {
             }
         }
         let now = hub::with(|hub| hub.since_origin(demand.now));
-        let reachable = |host: usize| hosts[host].best(avoided).is_some();
-        let host = spread.borrow_mut().pick(now, demand.key, demand.tried, reachable)?;
-        hosts[host].best(avoided)
+        let mut spread = spread.borrow_mut();
+        // The owner of a key is waited for while it is connected to for the first time, or again.
+        let waits = demand.key.is_some() && spread.has_owners();
+        let usable = |host: usize| {
+            let host = &hosts[host];
+            host.best(avoided).is_some() || waits && host.is_coming()
+        };
+        match spread.pick(now, demand.key, demand.tried, usable) {
+            Some(host) => hosts[host].best(avoided).map_or(Choice::OwnerComes, Choice::Link),
+            None => Choice::None,
+        }
     }
 
     /// Opens the connections that a host lacks, if it may be tried now.
@@ -273,14 +304,15 @@ impl Pool {
 
     /// Has `waker` woken at `until`.
     pub(super) fn nap(&self, place: Option<Ticket>, waker: &Waker, until: Instant) -> Ticket {
-        let (place, former) = self.naps.borrow_mut().wait(place, waker, Some(until));
+        let now = runtime::now();
+        let (place, former) = self.naps.borrow_mut().wait(place, waker, Some(until), false, now);
         waiters::discard(former);
         self.stir();
         place
     }
 
     pub(super) fn end_nap(&self, place: Ticket) {
-        let left = self.naps.borrow_mut().leave(place);
+        let left = self.naps.borrow_mut().leave(place, runtime::now());
         waiters::discard(left);
     }
 
@@ -309,7 +341,7 @@ impl Pool {
         let Some(ticket) = place else {
             return;
         };
-        let left = self.line.borrow_mut().leave(ticket);
+        let left = self.line.borrow_mut().leave(ticket, runtime::now());
         waiters::discard(left);
         if self.has_waiting() {
             self.offer();
@@ -325,8 +357,9 @@ impl Pool {
     /// Tells as many waiting calls to go on as there is room for.
     pub(super) fn offer(&self) {
         let mut room = self.capacity().saturating_sub(self.line.borrow().called());
+        let now = runtime::now();
         while room > 0 {
-            let next = self.line.borrow_mut().call_next();
+            let next = self.line.borrow_mut().call_next(now);
             let Some(waker) = next else {
                 return;
             };

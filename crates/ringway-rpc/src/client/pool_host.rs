@@ -98,6 +98,11 @@ impl PoolHost {
         self.connecting.get() > 0 || self.links.borrow().iter().any(|link| link.is_open())
     }
 
+    /// Whether its first connection is being made, as far as is known with success.
+    pub(super) fn is_coming(&self) -> bool {
+        self.connecting.get() > 0 && self.failures.get() == 0 && !self.is_in_use()
+    }
+
     /// Whether it has more connections than it needs when idle.
     pub(super) fn has_spare(&self) -> bool {
         self.open_links() > self.connections_min

@@ -77,20 +77,25 @@ impl Spread {
         self.ids.iter().position(|id| *id == host)
     }
 
-    /// The place of the host for the next call, of those that are `reachable`: if possible not the
-    /// one `tried`. Where all of them are ejected, ejection counts for nothing.
+    /// Whether calls with a key belong to one host each.
+    pub(super) fn has_owners(&self) -> bool {
+        self.balancer.has_owners()
+    }
+
+    /// The place of the host for the next call, of those that are `usable`: if possible not the one
+    /// `tried`. Where all of them are ejected, ejection counts for nothing.
     pub(super) fn pick(
         &mut self,
         now: Duration,
         key: Option<u64>,
         tried: Option<HostId>,
-        reachable: impl Fn(usize) -> bool,
+        usable: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let tried = tried.and_then(|host| self.at(host));
         for ignores_ejection in [false, true] {
             for (host, load) in self.loads.iter_mut().enumerate() {
-                let usable = ignores_ejection || self.health[host].is_available(now);
-                load.available = usable && reachable(host);
+                load.available =
+                    usable(host) && (ignores_ejection || self.health[host].is_available(now));
             }
             let pick = Pick { now, key, tried: tried.as_slice() };
             if let Some(host) = self.balancer.pick(&mut self.loads, pick) {
@@ -100,15 +105,15 @@ impl Spread {
         // All that are left were tried.
         match tried {
             None => None,
-            Some(_) => self.pick(now, key, None, reachable),
+            Some(_) => self.pick(now, key, None, usable),
         }
     }
 
     /// A call was sent to the host.
-    pub(super) fn began(&mut self, host: HostId, now: Duration) {
+    pub(super) fn began(&mut self, host: HostId, now: Duration, is_stream: bool) {
         if let Some(host) = self.at(host) {
             self.loads[host].in_flight += 1;
-            self.health[host].called(now);
+            self.health[host].called(now, is_stream);
         }
     }
 

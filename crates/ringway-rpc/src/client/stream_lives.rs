@@ -53,7 +53,7 @@ impl StreamLives {
         let host = self.host.id();
         self.lives[slot] = Some(Life { method, host, begun: self.now, watcher: None });
         self.tally.call_began(method, bytes);
-        self.tally.host_called(host, self.now);
+        self.tally.host_called(host, self.now, true);
     }
 
     /// Has `watcher` told how the stream of the slot ends.

@@ -143,9 +143,9 @@ impl Tally {
 
     /// A call was sent to the host; it is to be told of once more.
     #[inline]
-    pub(super) fn host_called(&self, host: HostId, now: Duration) {
+    pub(super) fn host_called(&self, host: HostId, now: Duration, is_stream: bool) {
         if let Some(spread) = self.spread.get() {
-            spread.borrow_mut().began(host, now);
+            spread.borrow_mut().began(host, now, is_stream);
         }
     }
 

@@ -339,7 +339,7 @@ impl Unary {
             Ok((cell, link)) => {
                 let host = link.host.id();
                 if pool.tally.learns_of_hosts() {
-                    pool.tally.host_called(host, hub.since_origin(now));
+                    pool.tally.host_called(host, hub.since_origin(now), false);
                 }
                 if let Some(life) = &mut self.life {
                     life.sent(now);

@@ -22,6 +22,9 @@ pub(crate) enum Evidence {
 ///                                     ▲                          │
 ///                                     └──────────(bad)───────────┘  for twice as long
 /// ```
+///
+/// A trial is one call. One that takes long says nothing, and is followed by another; a stream that
+/// has lasted for so long is as good as an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     state: State,
@@ -41,10 +44,19 @@ enum State {
     Ejected {
         until: Duration,
     },
-    /// Its time is up; `called` is when the one call began that decides.
+    /// Its time is up.
     OnTrial {
-        called: Option<Duration>,
+        /// When the first call began that may decide.
+        since: Option<Duration>,
+        /// The one under way.
+        trial: Option<Trial>,
     },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Trial {
+    began: Duration,
+    is_stream: bool,
 }
 
 impl Health {
@@ -62,12 +74,18 @@ impl Health {
     pub(crate) fn is_available(&mut self, now: Duration) -> bool {
         match self.state {
             State::Ejected { until } if now >= until => {
-                self.state = State::OnTrial { called: None };
+                self.state = State::OnTrial { since: None, trial: None };
                 true
             }
             State::Ejected { .. } => false,
-            State::OnTrial { called } => called.is_none(),
-            State::Serving { .. } => true,
+            State::OnTrial { trial: Some(trial), .. } => {
+                let is_long = now.saturating_sub(trial.began) >= limits::TRIAL_MAX;
+                if is_long && trial.is_stream {
+                    self.serve_again(now);
+                }
+                is_long
+            }
+            State::OnTrial { trial: None, .. } | State::Serving { .. } => true,
         }
     }
 
@@ -77,16 +95,17 @@ impl Health {
     }
 
     /// A call goes there.
-    pub(crate) fn called(&mut self, now: Duration) {
-        if let State::OnTrial { called } = &mut self.state {
-            called.get_or_insert(now);
+    pub(crate) fn called(&mut self, now: Duration, is_stream: bool) {
+        if let State::OnTrial { since, trial } = &mut self.state {
+            since.get_or_insert(now);
+            *trial = Some(Trial { began: now, is_stream });
         }
     }
 
     /// A call of that moment ended without telling anything, such as cancelled by its caller.
     pub(crate) fn told_nothing(&mut self, begun: Duration) {
-        if let State::OnTrial { called } = &mut self.state {
-            called.take_if(|called| begun >= *called);
+        if let State::OnTrial { trial, .. } = &mut self.state {
+            trial.take_if(|trial| begun >= trial.began);
         }
     }
 
@@ -100,12 +119,12 @@ impl Health {
         now: Duration,
     ) -> bool {
         let failed = evidence != Evidence::Good;
-        let is_from_before = |called: Option<Duration>| {
-            begun.is_some_and(|begun| called.is_none_or(|called| begun < called))
+        let is_from_before = |since: Option<Duration>| {
+            begun.is_some_and(|begun| since.is_none_or(|since| begun < since))
         };
         match self.state {
             State::Ejected { .. } => return false,
-            State::OnTrial { called } if is_from_before(called) => return false,
+            State::OnTrial { since, .. } if is_from_before(since) => return false,
             State::OnTrial { .. } if failed => {
                 self.eject(now);
                 return false;
@@ -230,18 +249,18 @@ mod tests {
             assert!(!health.is_available(now + time - Duration::from_millis(1)));
             now += time;
             assert!(health.is_available(now));
-            health.called(now);
+            health.called(now, false);
             assert!(!health.is_available(now), "one call at a time");
             health.told_nothing(now);
             assert!(health.is_available(now), "a cancelled call decides nothing");
-            health.called(now);
+            health.called(now, false);
             assert!(!health.learn(Evidence::Bad, Some(now), now));
             assert!(health.is_ejected());
             time = (time * 2).min(limits::EJECTION_MAX);
         }
         now += time;
         assert!(health.is_available(now));
-        health.called(now);
+        health.called(now, false);
         assert!(!health.learn(Evidence::Good, Some(now), now));
         assert!(!health.is_ejected());
     }
@@ -256,7 +275,7 @@ mod tests {
             assert!(!health.learn(evidence, Some(before), now));
             assert!(health.is_available(now) && health.is_ejected(), "before the trial");
         }
-        health.called(now);
+        health.called(now, false);
         health.told_nothing(before);
         for evidence in [Evidence::Good, Evidence::Bad, Evidence::Silent] {
             assert!(!health.learn(evidence, Some(before), now));
@@ -270,6 +289,30 @@ mod tests {
         assert!(health.is_available(now));
         assert!(!health.learn(Evidence::Silent, None, now), "it cannot be connected to");
         assert!(!health.is_available(now));
+    }
+
+    #[test]
+    fn a_trial_that_takes_long_keeps_nobody_from_the_host() {
+        let long = limits::TRIAL_MAX;
+        let on_trial = |is_stream| {
+            let mut health = Health::new(Duration::ZERO);
+            health.eject(Duration::ZERO);
+            assert!(health.is_available(SECOND));
+            health.called(SECOND, is_stream);
+            assert!(!health.is_available(SECOND + long - Duration::from_millis(1)));
+            assert!(health.is_available(SECOND + long));
+            health
+        };
+        let mut call = on_trial(false);
+        assert!(call.is_ejected(), "nothing is known yet");
+        call.called(SECOND + long, false);
+        assert!(!call.is_available(SECOND + long), "another trial");
+        assert!(!call.learn(Evidence::Good, Some(SECOND), SECOND + 2 * long));
+        assert!(!call.is_ejected(), "the first has told something after all");
+
+        let mut stream = on_trial(true);
+        assert!(!stream.is_ejected(), "a stream that lasts is an answer");
+        assert!(stream.is_available(SECOND + long));
     }
 
     #[test]

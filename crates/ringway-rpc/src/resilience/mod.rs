@@ -6,9 +6,11 @@ mod backoff;
 mod budget;
 mod ejection;
 mod hedge;
+mod pace;
 
-pub(crate) use adaptive::AdaptiveLimit;
+pub(crate) use adaptive::{AdaptiveLimit, Answer, Ended};
 pub(crate) use backoff::RetryBackoff;
 pub(crate) use budget::RetryBudget;
 pub(crate) use ejection::{Evidence, Health, may_eject};
 pub(crate) use hedge::HedgeDelay;
+pub(crate) use pace::Pace;

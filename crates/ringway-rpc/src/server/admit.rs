@@ -16,6 +16,8 @@ use super::calls::Call;
 use super::connection::NativeConnection;
 use super::dispatch::{Arrival, kept, takes_one_message};
 use super::entry::Entry;
+use super::queue::Urgency;
+use crate::bridge::{Half, Leaving, StreamAt};
 use crate::codec;
 use crate::status::Status;
 
@@ -28,6 +30,8 @@ pub(super) struct Queued {
     message: Option<Bytes>,
     end: bool,
     at: Duration,
+    /// Where its messages gather meanwhile, if it has a stream of them.
+    opened: Option<OpenedStream>,
 }
 
 impl NativeConnection {
@@ -49,7 +53,8 @@ impl NativeConnection {
             return self.refuse(arrival.stream, "the server has as many calls as it may have");
         }
         // Whoever waits already comes first, or, newest first, is served by the queue's rule.
-        if entry.has_queue() || !entry.enter() {
+        let has_time = !core.is_spent(arrival.at) || !takes_one_message(entry.method().kind);
+        if entry.has_queue() || !entry.enter(has_time) {
             return self.enqueue(place, arrival);
         }
         self.run(place, arrival, Duration::ZERO);
@@ -69,9 +74,14 @@ impl NativeConnection {
 
     #[cold]
     fn enqueue(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
-        let now = arrival.at;
-        let Arrival { stream, head, meta, message, end, at } = arrival;
+        let Arrival { stream, head, meta, message, end, at, .. } = arrival;
+        let core = Rc::clone(self.core());
+        let entry = core.entry(place);
         self.calls.borrow_mut().insert(Call::queued(stream));
+        let opened =
+            entry.method().kind.streams_in().then(|| {
+                OpenedStream(Some(self.open_requests(entry, stream, message.take(), end)))
+            });
         let queued = Queued {
             connection: Rc::clone(self),
             stream,
@@ -80,13 +90,34 @@ impl NativeConnection {
             message: message.take().map(Piece::into_bytes),
             end,
             at,
+            opened,
         };
-        let core = Rc::clone(self.core());
-        let shed = core.entry(place).push(queued, now);
+        let timeout = Duration::from_micros(head.timeout_us.into());
+        let deadline = (!timeout.is_zero()).then(|| at + timeout);
+        let shed = entry.push(queued, Urgency { priority: head.priority, deadline }, at);
         if let Some(shed) = shed {
-            shed.shed(core.entry(place));
+            shed.shed(entry);
         }
         core.keep_queue(place);
+    }
+}
+
+/// A stream of a call that has not begun. Nobody holds its handles yet, and if nobody comes to hold
+/// them they are left here.
+struct OpenedStream(Option<StreamAt>);
+
+impl OpenedStream {
+    fn take(mut self) -> StreamAt {
+        self.0.take().expect("it is taken once")
+    }
+}
+
+impl Drop for OpenedStream {
+    fn drop(&mut self) {
+        if let Some(at) = self.0.take() {
+            at.leave(Half::Reader, Leaving::Dropped);
+            at.leave(Half::Writer, Leaving::Dropped);
+        }
     }
 }
 
@@ -100,16 +131,25 @@ impl Queued {
         }
     }
 
+    /// Answers that its deadline has passed.
+    pub(super) fn expire(self, entry: &Entry) {
+        if self.connection.calls.borrow_mut().remove(self.stream).is_some() {
+            self.connection.expire(entry, self.stream);
+        }
+    }
+
     /// Runs it in the place that it was given, after it has waited for `waited`. False if it has
     /// been cancelled meanwhile, so that the place is still free.
     pub(super) fn run(self, place: usize, waited: Duration) -> bool {
-        let Self { connection, stream, head, meta, message, end, at } = self;
+        let Self { connection, stream, head, meta, message, end, at, opened } = self;
         if connection.calls.borrow_mut().remove(stream).is_none() {
             return false;
         }
         let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);
-        connection.run(place, Arrival { stream, head, meta, message, end, at }, waited);
+        let opened = opened.map(OpenedStream::take);
+        let arrival = Arrival { stream, head, meta, message, end, at, opened };
+        connection.run(place, arrival, waited);
         connection.begin_deferred();
         true
     }

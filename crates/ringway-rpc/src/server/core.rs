@@ -16,7 +16,7 @@ use super::connections::Connections;
 use super::entry::Entry;
 use super::interceptor::Intercept;
 use super::keeper;
-use super::observe::Row;
+use super::observe::{Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
@@ -43,10 +43,23 @@ pub(crate) struct ServerCore {
     /// When the clock was last looked at.
     looked: Cell<Duration>,
     row: Row,
+    turn: Turn,
     /// Until when calls may finish, once the core drains.
     draining: Cell<Option<Duration>>,
     /// Calls that are welcome on each connection, once the core knows.
     lease: Cell<Option<u32>>,
+}
+
+/// A place that a call has taken, for as long as its work goes on.
+struct HeldPlace {
+    core: Rc<ServerCore>,
+    place: usize,
+}
+
+impl Drop for HeldPlace {
+    fn drop(&mut self) {
+        self.core.entry(self.place).leave();
+    }
 }
 
 impl ServerCore {
@@ -72,6 +85,7 @@ impl ServerCore {
             origin: now(),
             looked: Cell::default(),
             row: Row::default(),
+            turn: Turn::default(),
             draining: Cell::new(None),
             lease: Cell::new(None),
         });
@@ -152,6 +166,16 @@ impl ServerCore {
         &self.row
     }
 
+    #[inline]
+    pub(super) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    /// The place of a call of this method, to be given back when what it returns is dropped.
+    pub(super) fn hold(self: &Rc<Self>, place: usize) -> Box<dyn Any> {
+        Box::new(HeldPlace { core: Rc::clone(self), place })
+    }
+
     pub(super) fn instant(&self, time: Duration) -> Instant {
         self.origin + time
     }
@@ -191,8 +215,8 @@ impl ServerCore {
             (0, Some(_)) => self.settings().in_flight_per_connection_max as u32,
             (limit, _) => {
                 let busy = connections.iter().filter(|connection| connection.is_busy()).count();
-                let places = limit.div_ceil(busy.max(1) as u32).max(limits::ADAPTIVE_MIN);
-                places * limits::LEASES_PER_PLACE
+                let welcome = (limit * limits::LEASE_PERCENT).div_ceil(100);
+                welcome.div_ceil(busy.max(1) as u32).max(limits::ADAPTIVE_MIN)
             }
         };
         if self.lease.replace(Some(share)) != Some(share) {

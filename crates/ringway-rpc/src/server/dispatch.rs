@@ -11,6 +11,7 @@ use super::connection::NativeConnection;
 use super::numbers::Meaning;
 use super::request_meta;
 
+use crate::bridge::StreamAt;
 use crate::kept;
 use crate::method::Kind;
 use crate::status::{Code, Status};
@@ -28,6 +29,8 @@ pub(super) struct Arrival<'a, 'i> {
     pub(super) end: bool,
     /// When it came.
     pub(super) at: Duration,
+    /// Its stream, if that was opened before.
+    pub(super) opened: Option<StreamAt>,
 }
 
 impl NativeConnection {
@@ -45,7 +48,8 @@ impl NativeConnection {
         }
         if let ServerEvent::Request { stream, head, meta, message, end } = &mut event {
             let (stream, end) = (*stream, *end);
-            return self.on_request(Arrival { stream, head, meta, message, end, at: now });
+            let opened = None;
+            return self.on_request(Arrival { stream, head, meta, message, end, at: now, opened });
         }
         self.on_other_event(event);
     }
@@ -58,8 +62,8 @@ impl NativeConnection {
         message: Piece<'_>,
         now: Duration,
     ) {
-        let (meta, message) = (&Piece::EMPTY, &mut Some(message));
-        self.on_request(Arrival { stream, head, meta, message, end: true, at: now });
+        let (meta, message, end, at) = (&Piece::EMPTY, &mut Some(message), true, now);
+        self.on_request(Arrival { stream, head, meta, message, end, at, opened: None });
     }
 
     fn on_other_event(self: &Rc<Self>, event: ServerEvent<'_>) {

@@ -9,12 +9,13 @@ use ringway_runtime::PollLabel;
 
 use super::admit::Queued;
 use super::gate::Gate;
-use super::queue::Queue;
+use super::queue::{Overdue, Queue, Urgency};
 use crate::limits;
 use crate::method::Method;
 use crate::metrics::Sheet;
-use crate::resilience::AdaptiveLimit;
+use crate::resilience::{AdaptiveLimit, Answer, Ended};
 use crate::service::{Handler, Registered};
+use crate::status::Code;
 
 /// One of these a method and core.
 pub(crate) struct Entry {
@@ -29,6 +30,8 @@ pub(crate) struct Entry {
     was_reached: Cell<bool>,
     pressed: Cell<Option<Duration>>,
     queue: RefCell<Queue<Queued>>,
+    /// Whether anybody waits in it.
+    is_awaited: Cell<bool>,
     /// The task that looks after the queue, and whether there is one.
     keeper: RefCell<Option<Waker>>,
     kept: Cell<bool>,
@@ -56,6 +59,8 @@ impl Entry {
         sheet: Arc<Sheet>,
     ) -> Self {
         let Registered { method, codec_in, handler, .. } = registered;
+        // Without a limit calls wait only for those before them, and none is shed for that.
+        let room = (!matches!(limit, Limit::None)).then_some(queue_room);
         Self {
             method,
             codec_in,
@@ -64,7 +69,8 @@ impl Entry {
             running: Cell::new(0),
             was_reached: Cell::new(false),
             pressed: Cell::new(None),
-            queue: RefCell::new(Queue::new(queue_room)),
+            queue: RefCell::new(Queue::new(room)),
+            is_awaited: Cell::new(false),
             keeper: RefCell::default(),
             kept: Cell::new(false),
             place_at_gate: Cell::new(None),
@@ -99,13 +105,14 @@ impl Entry {
         &self.label
     }
 
-    /// Counts one more call, if it may run. Give it back with [`leave`](Self::leave).
+    /// Counts one more call, if it may run and the core `has_time` for it in this turn. Give it back
+    /// with [`leave`](Self::leave).
     #[inline]
-    pub(super) fn enter(&self) -> bool {
+    pub(super) fn enter(&self, has_time: bool) -> bool {
         let enters = match &self.limit {
-            Limit::None => return true,
-            Limit::Fixed(gate) => gate.enter(),
-            Limit::Adaptive(limit) => self.running.get() < limit.borrow().limit(),
+            Limit::None => return has_time,
+            Limit::Fixed(gate) => has_time && gate.enter(),
+            Limit::Adaptive(limit) => has_time && self.running.get() < limit.borrow().limit(),
         };
         if !enters {
             self.was_reached.set(true);
@@ -114,17 +121,32 @@ impl Entry {
         enters
     }
 
-    /// A call has ended after so long, with an answer of its handler. Whether the clients may have
-    /// to be told of another limit.
+    /// A call has ended so, after so long. Whether the clients may have to be told of another limit.
     #[inline]
-    pub(super) fn learn(&self, service: Duration, now: Duration) -> bool {
+    pub(super) fn learn(&self, code: Code, service: Duration, now: Duration) -> bool {
         let Limit::Adaptive(limit) = &self.limit else { return false };
-        let ends = limit.borrow_mut().ended(service, now);
+        let (answer, latency) = (Answer::of(code), service);
+        let (running, is_pressed) = (self.running.get() - 1, self.was_reached.get());
+        let ended = Ended { answer, latency, now, running, is_pressed };
+        let ends = limit.borrow_mut().ended(ended);
         if ends {
             let was_reached = self.was_reached.replace(false);
             self.pressed.set(was_reached.then_some(now + limits::PRESSURE_KEPT));
+            let least = limit.borrow().latency_min();
+            self.queue.borrow_mut().set_service(least);
         }
         ends
+    }
+
+    /// More calls have come than the core can carry out at once.
+    pub(super) fn press(&self) {
+        self.was_reached.set(true);
+    }
+
+    /// Whether a call's place belongs to its work, which may go on when the call is over.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.method.offload && !matches!(self.limit, Limit::None)
     }
 
     /// Whether it has to learn of each call by itself.
@@ -159,24 +181,31 @@ impl Entry {
 
     #[inline]
     pub(super) fn has_queue(&self) -> bool {
-        !matches!(self.limit, Limit::None) && !self.queue.borrow().is_empty()
+        self.is_awaited.get()
     }
 
     /// Puts a call into the queue; the answer is the one that has to leave it.
-    pub(super) fn push(&self, queued: Queued, now: Duration) -> Option<Queued> {
-        self.queue.borrow_mut().push(queued, now)
+    pub(super) fn push(&self, queued: Queued, urgency: Urgency, now: Duration) -> Option<Queued> {
+        self.with_queue(|queue| queue.push(queued, urgency, now))
     }
 
     pub(super) fn pop(&self, now: Duration) -> Option<(Duration, Queued)> {
-        self.queue.borrow_mut().pop(now)
+        self.with_queue(|queue| queue.pop(now))
     }
 
-    pub(super) fn pop_expired(&self, now: Duration) -> Option<Queued> {
-        self.queue.borrow_mut().pop_expired(now)
+    pub(super) fn pop_overdue(&self, now: Duration) -> Option<Overdue<Queued>> {
+        self.with_queue(|queue| queue.pop_overdue(now))
     }
 
-    pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
-        self.queue.borrow().next_expiry(now)
+    pub(super) fn next_overdue(&self, now: Duration) -> Option<Duration> {
+        self.queue.borrow().next_overdue(now)
+    }
+
+    fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<Queued>) -> R) -> R {
+        let mut queue = self.queue.borrow_mut();
+        let done = f(&mut queue);
+        self.is_awaited.set(!queue.is_empty());
+        done
     }
 
     /// Whether the queue has had no task to look after it; from now on it has.

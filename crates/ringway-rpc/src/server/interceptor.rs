@@ -1,5 +1,6 @@
 //! Code that runs around handlers.
 
+use std::any::Any;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
@@ -42,6 +43,7 @@ pub struct Next {
     passed: usize,
     message: Option<Bytes>,
     stream: Option<StreamAt>,
+    held: Option<Box<dyn Any>>,
 }
 
 pub(crate) type Intercepting = Pin<Box<dyn Future<Output = Result<Reply, Status>>>>;
@@ -78,7 +80,8 @@ impl Next {
             self.passed += 1;
             return intercept(context, self).await.map_err(Status::maybe_executed);
         }
-        let begin = Begin { context, message: self.message.map(Piece::Owned), stream: self.stream };
+        let message = self.message.map(Piece::Owned);
+        let begin = Begin { context, message, stream: self.stream, held: self.held };
         let mut out = Vec::new();
         let encoded = match core.entry(self.place).handler().start(begin, &mut out) {
             Started::Done(outcome) => outcome,
@@ -103,9 +106,9 @@ pub(super) fn start(
     place: usize,
     begin: Begin<'_>,
 ) -> Pin<Box<dyn Waiting>> {
-    let Begin { context, message, stream } = begin;
+    let Begin { context, message, stream, held } = begin;
     let message = message.map(Piece::into_bytes);
-    let next = Next { core: Rc::clone(core), place, passed: 1, message, stream };
+    let next = Next { core: Rc::clone(core), place, passed: 1, message, stream, held };
     Box::pin(Intercepted(core.interceptors()[0](context, next)))
 }
 

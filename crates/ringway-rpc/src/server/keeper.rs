@@ -9,6 +9,9 @@ use std::time::Duration;
 use ringway_runtime::Sleep;
 
 use super::core::ServerCore;
+use super::entry::Entry;
+use super::queue::Overdue;
+use crate::limits;
 
 /// Runs queued calls as others end, and sheds those that have waited for too long. Ends when the
 /// queue is empty; the next call that has to wait begins it again.
@@ -18,15 +21,16 @@ pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
         let Some(core) = core.upgrade() else { return Poll::Ready(()) };
         let entry = core.entry(place);
         entry.set_keeper(cx.waker());
-        run_queued(&core, place);
         let now = core.now();
-        while let Some(shed) = entry.pop_expired(now) {
-            shed.shed(entry);
+        let has_time = end_overdue(entry, now) && run_queued(&core, place, now);
+        if !has_time {
+            cx.waker().wake_by_ref(); // it goes on in the next turn
         }
-        let Some(due) = entry.next_expiry(now) else {
+        if !entry.has_queue() {
             entry.dismiss_keeper();
             return Poll::Ready(());
-        };
+        }
+        let Some(due) = entry.next_overdue(now) else { return Poll::Pending };
         if !alarm.as_ref().is_some_and(|(at, _)| *at <= due && *at > now) {
             let mut sleep = core.sleep_until(due);
             if Pin::new(&mut sleep).poll(cx).is_ready() {
@@ -39,18 +43,36 @@ pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
     .await;
 }
 
-/// Runs as many as may run.
-fn run_queued(core: &Rc<ServerCore>, place: usize) {
-    let entry = core.entry(place);
-    while entry.has_queue() {
-        if !entry.enter() {
-            return;
+/// Answers those for whom it is too late; false if there are more of them.
+fn end_overdue(entry: &Entry, now: Duration) -> bool {
+    for _ in 0..limits::OVERDUE_PER_TURN {
+        match entry.pop_overdue(now) {
+            Some(Overdue::Shed(queued)) => queued.shed(entry),
+            Some(Overdue::Expired(queued)) => queued.expire(entry),
+            None => return true,
         }
-        let now = core.now();
+    }
+    false
+}
+
+/// Runs as many as may run; false if the core has no time for more of them in this turn. One has
+/// its turn in any case, whatever the others of the core do.
+fn run_queued(core: &Rc<ServerCore>, place: usize, now: Duration) -> bool {
+    let entry = core.entry(place);
+    let mut has_run = false;
+    while entry.has_queue() {
+        if has_run && core.is_spent(now) {
+            return false;
+        }
+        if !entry.enter(true) {
+            return true; // and is woken when a call ends
+        }
         let next = entry.pop(now);
         let runs = next.is_some_and(|(waited, queued)| queued.run(place, waited));
+        has_run |= runs;
         if !runs {
             entry.leave();
         }
     }
+    true
 }

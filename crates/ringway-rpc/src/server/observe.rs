@@ -64,8 +64,9 @@ pub(super) struct Row {
 }
 
 impl ServerCore {
-    /// Counts a call that has ended, and gives back its place.
-    pub(super) fn end(&self, entry: &Entry, measures: Measures, answered: Answered) {
+    /// Counts a call that has ended, and gives back its place unless its work goes on. How long it
+    /// took.
+    pub(super) fn end(&self, entry: &Entry, measures: Measures, answered: Answered) -> Duration {
         let now = self.look_at_clock();
         let service = now.saturating_sub(measures.began);
         entry.sheet().ended(CallEnd {
@@ -74,11 +75,14 @@ impl ServerCore {
             queue: measures.waited,
             service,
         });
-        let has_news = entry.learn(service, now);
-        entry.leave();
+        let has_news = entry.learn(answered.code, service, now);
+        if !entry.is_held() {
+            entry.leave();
+        }
         if has_news {
             self.publish_lease(now);
         }
+        service
     }
 
     /// Does the same for a call that was done at once.
@@ -86,7 +90,8 @@ impl ServerCore {
     pub(super) fn end_in_place(&self, place: usize, measures: Measures, answered: Answered) {
         let (entry, row) = (self.entry(place), self.row());
         if !row.open.get() || entry.is_adaptive() || !measures.waited.is_zero() {
-            return self.end(entry, measures, answered);
+            let took = self.end(entry, measures, answered);
+            return self.spend(took);
         }
         entry.sheet().answered(answered.code, answered.bytes);
         entry.leave();
@@ -120,12 +125,14 @@ impl ServerCore {
         self.row().open.set(false);
     }
 
-    /// The last call to begin waits. How long the calls of the row before it took is not known then
-    /// and taken to be the usual.
-    pub(super) fn interrupt_row(&self) {
+    /// The last call to begin, which has these measures, waits. How long the calls of the row before
+    /// it took is not known then and taken to be the usual.
+    pub(super) fn interrupt_row(&self, last: Measures) {
         let row = self.row();
-        self.entry(row.place.get()).sheet().timed(row.usual.get(), row.calls.take());
-        self.look_at_clock();
+        let calls = row.calls.take();
+        self.entry(row.place.get()).sheet().timed(row.usual.get(), calls);
+        let began = if calls > 0 { row.began.get() } else { last.began };
+        self.spend(self.look_at_clock().saturating_sub(began));
     }
 
     fn end_row(&self) {
@@ -135,10 +142,33 @@ impl ServerCore {
             return;
         }
         let took = self.look_at_clock().saturating_sub(row.began.get());
+        self.spend(took);
         let sheet = self.entry(row.place.get()).sheet();
         for (service, calls) in row.shares(calls, took) {
             sheet.timed(service, calls);
         }
+    }
+}
+
+/// What handlers that never waited have taken of a turn of the core.
+#[derive(Default)]
+pub(super) struct Turn {
+    began: Cell<Duration>,
+    used: Cell<Duration>,
+}
+
+impl ServerCore {
+    fn spend(&self, took: Duration) {
+        let (turn, now) = (self.turn(), self.now());
+        let before = if turn.began.replace(now) == now { turn.used.get() } else { Duration::ZERO };
+        turn.used.set(before + took);
+    }
+
+    /// Whether the turn that began at `now` has no time for more of them.
+    #[inline]
+    pub(super) fn is_spent(&self, now: Duration) -> bool {
+        let turn = self.turn();
+        turn.used.get() >= limits::TURN_WORK && turn.began.get() == now
     }
 }
 

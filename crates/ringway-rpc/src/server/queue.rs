@@ -1,89 +1,176 @@
-//! A short queue that sheds: in order while it empties now and then, newest first when it does not.
+//! Calls that wait for room to run: in order as long as that serves them in time, else newest first.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::limits;
+use crate::resilience::Pace;
 
-/// Calls that wait for room to run. Each has a time by which it must have run, short while the
-/// server is overloaded: whoever waits behind a standing queue gets an answer too late anyway.
+/// Calls that wait for room to run, the more urgent ones first.
+///
+/// Where the method has a limit, a call has a time by which it must have run, short while the server
+/// is overloaded: whoever waits behind a standing queue gets an answer too late anyway. Where it has
+/// none, and calls wait because those before them compute, they wait until their deadlines.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    entries: VecDeque<(Duration, T)>,
-    room: usize,
+    /// By priority, 0 first. Few are ever in use.
+    classes: BTreeMap<u8, VecDeque<Waiting<T>>>,
+    len: usize,
+    /// Places; without a number none is shed.
+    room: Option<usize>,
+    /// How long a call may wait while the queue does not empty.
+    patience: Duration,
     /// When the queue was last seen empty, or began to fill.
     empty_at: Duration,
+    pace: Pace,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    since: Duration,
+    deadline: Option<Duration>,
+    call: T,
+}
+
+/// What is known of a call that comes to wait.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Urgency {
+    /// Higher numbers are shed first.
+    pub(crate) priority: u8,
+    /// When its caller stops waiting.
+    pub(crate) deadline: Option<Duration>,
+}
+
+/// A call that leaves the queue without having run.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Overdue<T> {
+    /// Its deadline has passed.
+    Expired(T),
+    /// It has waited for too long to be worth it.
+    Shed(T),
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new(room: usize) -> Self {
-        Self { entries: VecDeque::new(), room, empty_at: Duration::ZERO }
+    /// A queue of so many places, whose calls are shed after a while. Without a number calls wait until
+    /// their deadlines; whoever fills it bounds it.
+    pub(crate) fn new(room: Option<usize>) -> Self {
+        Self {
+            classes: BTreeMap::new(),
+            len: 0,
+            room,
+            patience: limits::QUEUE_PATIENCE_OVERLOADED,
+            empty_at: Duration::ZERO,
+            pace: Pace::default(),
+        }
+    }
+
+    /// Calls that take long at best may wait longer, also while the queue does not empty.
+    pub(crate) fn set_service(&mut self, least: Duration) {
+        let most = limits::QUEUE_PATIENCE;
+        self.patience = least.clamp(limits::QUEUE_PATIENCE_OVERLOADED, most);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len == 0
     }
 
-    /// Takes in a call. The answer is the one that has to go for it: the oldest, or `entry` itself
-    /// where there is no room at all.
-    pub(crate) fn push(&mut self, entry: T, now: Duration) -> Option<T> {
-        if self.room == 0 {
-            return Some(entry);
+    /// Takes in a call. The answer is the one that has to go for it: the oldest of the least urgent,
+    /// or `call` itself where there is no room at all.
+    pub(crate) fn push(&mut self, call: T, urgency: Urgency, now: Duration) -> Option<T> {
+        if self.room == Some(0) {
+            return Some(call);
         }
-        if self.entries.is_empty() {
+        if self.len == 0 {
             self.empty_at = now;
+            self.pace.begin(now);
         }
-        self.entries.push_back((now, entry));
-        if self.entries.len() <= self.room {
+        let Urgency { priority, deadline } = urgency;
+        let waiting = Waiting { since: now, deadline, call };
+        self.classes.entry(priority).or_default().push_back(waiting);
+        self.len += 1;
+        if self.room.is_none_or(|room| self.len <= room) {
             return None;
         }
-        self.entries.pop_front().map(|(_, oldest)| oldest)
+        let least = *self.classes.last_key_value()?.0;
+        self.take(least, VecDeque::pop_front, now).map(|shed| shed.call)
     }
 
     /// The next to run, and how long it has waited.
     pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
-        let next = match self.is_overloaded(now) {
-            true => self.entries.pop_back(),
-            false => self.entries.pop_front(),
-        };
-        if self.entries.is_empty() {
+        let most = *self.classes.first_key_value()?.0;
+        let next = match self.serves_newest(now) {
+            true => self.take(most, VecDeque::pop_back, now),
+            false => self.take(most, VecDeque::pop_front, now),
+        }?;
+        self.pace.served(now);
+        Some((now.saturating_sub(next.since), next.call))
+    }
+
+    /// One that has waited for too long.
+    pub(crate) fn pop_overdue(&mut self, now: Duration) -> Option<Overdue<T>> {
+        let is_due = |first: &Waiting<T>| self.due(first, now).is_some_and(|due| due <= now);
+        let mut classes = self.classes.iter();
+        let (&class, _) = classes.find(|(_, class)| class.front().is_some_and(is_due))?;
+        let overdue = self.take(class, VecDeque::pop_front, now)?;
+        Some(match overdue.deadline.is_some_and(|deadline| deadline <= now) {
+            true => Overdue::Expired(overdue.call),
+            false => Overdue::Shed(overdue.call),
+        })
+    }
+
+    /// When one will have waited for too long.
+    pub(crate) fn next_overdue(&self, now: Duration) -> Option<Duration> {
+        let firsts = self.classes.values().filter_map(VecDeque::front);
+        firsts.filter_map(|first| self.due(first, now)).min()
+    }
+
+    /// By when a call must have run.
+    fn due(&self, waiting: &Waiting<T>, now: Duration) -> Option<Duration> {
+        let Waiting { since, deadline, .. } = *waiting;
+        let shed_at = self.room.map(|_| {
+            let overloaded_at = self.empty_at + limits::QUEUE_PATIENCE;
+            let tense = overloaded_at.max(since + self.patience);
+            match self.is_standing(now) {
+                true => tense,
+                false => tense.min(since + limits::QUEUE_PATIENCE),
+            }
+        });
+        shed_at.into_iter().chain(deadline).min()
+    }
+
+    /// Whether the queue has not emptied for a while.
+    fn is_standing(&self, now: Duration) -> bool {
+        self.len > 0 && now.saturating_sub(self.empty_at) >= limits::QUEUE_PATIENCE
+    }
+
+    /// Whether those who have waited longest would mostly be served too late.
+    fn serves_newest(&self, now: Duration) -> bool {
+        if self.room.is_some() {
+            return self.is_standing(now);
+        }
+        let newest = self.classes.values().next().and_then(VecDeque::back);
+        let deadline = newest.and_then(|newest| newest.deadline);
+        deadline.is_some_and(|deadline| {
+            self.pace.is_hopeless(self.len, deadline.saturating_sub(now), now)
+        })
+    }
+
+    fn take(
+        &mut self,
+        class: u8,
+        end: impl FnOnce(&mut VecDeque<Waiting<T>>) -> Option<Waiting<T>>,
+        now: Duration,
+    ) -> Option<Waiting<T>> {
+        let waiting = self.classes.get_mut(&class)?;
+        let taken = end(waiting)?;
+        if waiting.is_empty() {
+            self.classes.remove(&class);
+        }
+        self.len -= 1;
+        if self.len == 0 {
             self.empty_at = now;
         }
-        next.map(|(since, entry)| (now.saturating_sub(since), entry))
-    }
-
-    /// The oldest, if it has waited for too long.
-    pub(crate) fn pop_expired(&mut self, now: Duration) -> Option<T> {
-        let patience = self.patience(now);
-        let (since, _) = self.entries.front()?;
-        if now.saturating_sub(*since) < patience {
-            return None;
-        }
-        let (_, entry) = self.entries.pop_front()?;
-        if self.entries.is_empty() {
-            self.empty_at = now;
-        }
-        Some(entry)
-    }
-
-    /// When the oldest will have waited for too long.
-    pub(crate) fn next_expiry(&self, now: Duration) -> Option<Duration> {
-        let (since, _) = self.entries.front()?;
-        let overloaded_at = self.empty_at + limits::QUEUE_PATIENCE;
-        let calm = *since + limits::QUEUE_PATIENCE;
-        let tense = overloaded_at.max(*since + limits::QUEUE_PATIENCE_OVERLOADED);
-        Some(if self.is_overloaded(now) { tense } else { calm.min(tense) })
-    }
-
-    fn is_overloaded(&self, now: Duration) -> bool {
-        !self.entries.is_empty() && now.saturating_sub(self.empty_at) >= limits::QUEUE_PATIENCE
-    }
-
-    fn patience(&self, now: Duration) -> Duration {
-        match self.is_overloaded(now) {
-            true => limits::QUEUE_PATIENCE_OVERLOADED,
-            false => limits::QUEUE_PATIENCE,
-        }
+        Some(taken)
     }
 }
 
@@ -91,15 +178,21 @@ impl<T> Queue<T> {
 mod tests {
     use super::*;
 
+    const MS: Duration = Duration::from_millis(1);
+
     fn ms(count: u64) -> Duration {
         Duration::from_millis(count)
     }
 
+    fn push(queue: &mut Queue<u64>, call: u64, now: Duration) -> Option<u64> {
+        queue.push(call, Urgency::default(), now)
+    }
+
     #[test]
     fn calls_run_in_order_while_the_queue_empties_now_and_then() {
-        let mut queue = Queue::new(8);
+        let mut queue = Queue::new(Some(8));
         for call in 0..3 {
-            assert_eq!(queue.push(call, ms(call)), None);
+            assert_eq!(push(&mut queue, call, ms(call)), None);
         }
         assert_eq!(queue.pop(ms(10)), Some((ms(10), 0)));
         assert_eq!(queue.pop(ms(11)), Some((ms(10), 1)));
@@ -109,40 +202,95 @@ mod tests {
 
     #[test]
     fn a_standing_queue_serves_the_newest_first_and_sheds_the_old() {
-        let mut queue = Queue::new(8);
+        let mut queue = Queue::new(Some(8));
         for call in 0..4 {
-            queue.push(call, ms(call));
+            push(&mut queue, call, ms(call));
         }
         // Kept from emptying for the whole patience of a calm queue.
         queue.pop(ms(50));
-        queue.push(9, ms(120));
+        push(&mut queue, 9, ms(120));
         assert_eq!(queue.pop(ms(121)), Some((ms(1), 9)));
-        let shed: Vec<_> = std::iter::from_fn(|| queue.pop_expired(ms(121))).collect();
-        assert_eq!(shed, [1, 2, 3]);
+        let shed: Vec<_> = std::iter::from_fn(|| queue.pop_overdue(ms(121))).collect();
+        assert_eq!(shed, [1, 2, 3].map(Overdue::Shed));
         assert!(queue.is_empty());
         // Empty once, it is calm again.
-        queue.push(10, ms(122));
-        queue.push(11, ms(123));
+        push(&mut queue, 10, ms(122));
+        push(&mut queue, 11, ms(123));
         assert_eq!(queue.pop(ms(140)), Some((ms(18), 10)));
     }
 
     #[test]
     fn the_oldest_goes_when_there_is_no_room() {
-        let mut queue = Queue::new(2);
-        assert_eq!(queue.push(0, ms(0)), None);
-        assert_eq!(queue.push(1, ms(0)), None);
-        assert_eq!(queue.push(2, ms(0)), Some(0));
-        assert_eq!(queue.entries.len(), 2);
-        assert_eq!(Queue::new(0).push(7, ms(0)), Some(7));
+        let mut queue = Queue::new(Some(2));
+        assert_eq!(push(&mut queue, 0, ms(0)), None);
+        assert_eq!(push(&mut queue, 1, ms(0)), None);
+        assert_eq!(push(&mut queue, 2, ms(0)), Some(0));
+        assert_eq!(queue.len, 2);
+        assert_eq!(push(&mut Queue::new(Some(0)), 7, ms(0)), Some(7));
     }
 
     #[test]
-    fn the_next_expiry_is_when_one_expires() {
-        let mut queue = Queue::new(8);
-        assert_eq!(queue.next_expiry(ms(0)), None);
-        queue.push(0, ms(5));
-        let due = queue.next_expiry(ms(6)).expect("one waits");
-        assert_eq!(queue.pop_expired(due - ms(1)), None);
-        assert_eq!(queue.pop_expired(due), Some(0));
+    fn the_next_overdue_is_when_one_is() {
+        let mut queue = Queue::new(Some(8));
+        assert_eq!(queue.next_overdue(ms(0)), None);
+        push(&mut queue, 0, ms(5));
+        let due = queue.next_overdue(ms(6)).expect("one waits");
+        assert_eq!(queue.pop_overdue(due - MS), None);
+        assert_eq!(queue.pop_overdue(due), Some(Overdue::Shed(0)));
+    }
+
+    #[test]
+    fn higher_numbers_run_last_and_are_shed_first() {
+        let mut queue = Queue::new(Some(4));
+        let mut shed = Vec::new();
+        for (call, priority) in [(0, 9), (1, 0), (2, 9), (3, 0), (4, 7), (5, 0), (6, 255)] {
+            let urgency = Urgency { priority, deadline: None };
+            shed.extend(queue.push(call, urgency, ms(call)));
+        }
+        assert_eq!(shed, [0, 2, 6]);
+        let run: Vec<_> = std::iter::from_fn(|| queue.pop(ms(9))).map(|(_, call)| call).collect();
+        assert_eq!(run, [1, 3, 5, 4]);
+    }
+
+    #[test]
+    fn a_queue_without_room_to_shed_waits_for_deadlines() {
+        let mut queue = Queue::new(None);
+        for call in 0..1_000 {
+            let deadline = (call % 2 == 0).then(|| ms(300));
+            assert_eq!(queue.push(call, Urgency { priority: 0, deadline }, ms(0)), None);
+        }
+        assert_eq!(queue.next_overdue(ms(1)), Some(ms(300)));
+        assert_eq!(queue.pop_overdue(ms(299)), None);
+        assert_eq!(queue.pop_overdue(ms(300)), Some(Overdue::Expired(0)));
+        assert_eq!(queue.pop_overdue(ms(300)), None, "the first has no deadline");
+        assert_eq!(queue.pop(ms(300)), Some((ms(300), 1)));
+    }
+
+    /// A server that takes a millisecond for each call, while so many come in each and have a deadline
+    /// of so long: how many are served with a tenth of that left at least, and the longest wait.
+    fn serve(calls_each_ms: usize, deadline: u64) -> (usize, Duration) {
+        let (mut queue, mut in_time, mut longest) = (Queue::new(None), 0, Duration::ZERO);
+        for now in 0..10_000 {
+            for _ in 0..calls_each_ms {
+                let urgency = Urgency { priority: 0, deadline: Some(ms(now + deadline)) };
+                queue.push((), urgency, ms(now));
+            }
+            while queue.pop_overdue(ms(now)).is_some() {}
+            if let Some((waited, ())) = queue.pop(ms(now)) {
+                in_time += usize::from(waited < ms(deadline * 9 / 10));
+                longest = longest.max(waited);
+            }
+        }
+        (in_time, longest)
+    }
+
+    #[test]
+    fn what_cannot_be_served_in_order_and_in_time_is_served_newest_first() {
+        let (in_time, longest) = serve(1, 1_000);
+        assert!(in_time >= 9_990 && longest <= MS, "{in_time}, {longest:?}");
+        for calls in [2, 4, 10] {
+            let (in_time, _) = serve(calls, 1_000);
+            assert!(in_time >= 9_800, "{in_time} of 10,000 with {calls} calls each");
+        }
     }
 }

@@ -21,6 +21,7 @@ use super::request_meta::RequestMeta;
 use super::waiting::{Admitted, CANCELLED, Measures, Running, spawn_waiting};
 use crate::bridge::StreamAt;
 use crate::context::{Begun, Context};
+use crate::limits;
 use crate::method::Kind;
 use crate::service::{Begin, Encoded, Started};
 use crate::status::{Code, Status};
@@ -33,8 +34,9 @@ impl NativeConnection {
         let core = self.core();
         let entry = core.entry(place);
         let method = entry.method();
-        let Arrival { stream, head, meta, message, end, at } = arrival;
-        let measures = Measures { began: core.begins_at(place, at + waited), waited };
+        let Arrival { stream, head, meta, message, end, at, opened } = arrival;
+        let began = core.begins_at(place, at + waited);
+        let measures = Measures { began, waited };
         let said = match meta.is_empty() {
             true => None,
             false => match RequestMeta::read(meta) {
@@ -44,12 +46,15 @@ impl NativeConnection {
         };
         let timeout_us = u64::from(head.timeout_us);
         let timeout = (timeout_us > 0).then(|| Duration::from_micros(timeout_us));
-        let timeout = said.as_ref().and_then(|said| said.timeout).or(timeout).or(method.timeout);
-        if timeout.is_some_and(|timeout| timeout <= waited) {
-            core.share().count_expired();
-            entry.sheet().expired();
-            let message = "the deadline passed before the handler could run";
-            return self.end_unrun(entry, stream, &Status::deadline_exceeded(message));
+        let timeout = said.as_ref().and_then(|said| said.timeout).or(timeout);
+        // Those before it may have taken long, in the queue and in this turn.
+        let late = began.saturating_sub(at);
+        if timeout.is_some_and(|timeout| timeout <= late) {
+            entry.leave();
+            return self.expire(entry, stream);
+        }
+        if late >= limits::LATE && entry.is_adaptive() {
+            entry.press();
         }
         let deadline = timeout.map(|timeout| core.instant(at + timeout));
         let peer = Rc::clone(self.peer());
@@ -59,26 +64,20 @@ impl NativeConnection {
         }
         let (message, carried) = match method.kind {
             Kind::Unary => (message.take(), None),
-            Kind::ServerStream => {
-                (message.take(), Some(self.open_stream(entry, stream, Handles::Writer)))
-            }
-            Kind::ClientStream => {
-                let carried = self.open_stream(entry, stream, Handles::Reader);
-                self.begin_stream(stream, message.take(), end);
-                (None, Some(carried))
-            }
-            Kind::Bidi => {
-                let carried = self.open_stream(entry, stream, Handles::Both);
-                self.begin_stream(stream, message.take(), end);
+            Kind::ServerStream => (message.take(), Some(self.open_stream(entry, stream))),
+            Kind::ClientStream | Kind::Bidi => {
+                let open = || self.open_requests(entry, stream, message.take(), end);
+                let carried = opened.unwrap_or_else(open);
                 (None, Some(carried))
             }
         };
         entry.sheet().started(message.as_ref().map_or(0, |message| message.len()));
         let admitted = Admitted { place, stream, measures };
         if takes_one_message(method.kind) {
-            self.begin(admitted, Begin { context, message, stream: carried });
+            let held = entry.is_held().then(|| core.hold(place));
+            self.begin(admitted, Begin { context, message, stream: carried, held });
         } else {
-            self.defer(admitted, Begin { context, message: None, stream: carried });
+            self.defer(admitted, Begin { context, message: None, stream: carried, held: None });
         }
     }
 
@@ -135,7 +134,7 @@ impl NativeConnection {
                 context.recycle();
             }
             Started::Waiting(handler) => {
-                self.core().interrupt_row();
+                self.core().interrupt_row(admitted.measures);
                 spawn_waiting(self, admitted, Running { context, handler, span });
             }
         }
@@ -185,15 +184,40 @@ impl NativeConnection {
         self.fail(stream, status);
     }
 
-    fn open_stream(self: &Rc<Self>, entry: &Entry, stream: StreamId, handles: Handles) -> StreamAt {
+    /// Answers a call whose deadline has passed before it could run.
+    #[cold]
+    pub(super) fn expire(&self, entry: &Entry, stream: StreamId) {
+        self.core().share().count_expired();
+        entry.sheet().expired();
+        let message = "the deadline passed before the handler could run";
+        self.fail(stream, &Status::deadline_exceeded(message));
+    }
+
+    /// Takes in the stream of a call, for the handles that its method has.
+    pub(super) fn open_stream(self: &Rc<Self>, entry: &Entry, stream: StreamId) -> StreamAt {
+        let handles = match entry.method().kind {
+            Kind::ClientStream => Handles::Reader,
+            Kind::Unary | Kind::ServerStream => Handles::Writer,
+            Kind::Bidi => Handles::Both,
+        };
         let carrier = self.carrier();
-        let key = self.streams().insert(stream, handles);
-        self.streams().count_on(key, Arc::clone(entry.sheet()));
+        let mut streams = self.streams();
+        let key = streams.insert(stream, handles);
+        streams.count_on(key, Arc::clone(entry.sheet()));
+        drop(streams);
         self.renew_lease();
         StreamAt { carrier, key }
     }
 
-    fn begin_stream(&self, stream: StreamId, message: Option<Piece<'_>>, end: bool) {
+    /// The same for a stream of requests, with what came of it with the call.
+    pub(super) fn open_requests(
+        self: &Rc<Self>,
+        entry: &Entry,
+        stream: StreamId,
+        message: Option<Piece<'_>>,
+        end: bool,
+    ) -> StreamAt {
+        let at = self.open_stream(entry, stream);
         let mut streams = self.streams();
         if let Some(message) = message {
             let _first_finds_room = streams.push(stream, message);
@@ -201,6 +225,7 @@ impl NativeConnection {
         if end {
             streams.end(stream);
         }
+        at
     }
 }
 

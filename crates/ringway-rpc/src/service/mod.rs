@@ -6,6 +6,7 @@ mod provider;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::fmt;
 use std::pin::Pin;
 use std::task;
@@ -78,6 +79,8 @@ pub(crate) struct Begin<'a> {
     pub(crate) message: Option<Piece<'a>>,
     /// The stream, where the method has one; its table knows which handles there will be.
     pub(crate) stream: Option<StreamAt>,
+    /// What belongs to the work, to be dropped when that is done, be it after the call's end.
+    pub(crate) held: Option<Box<dyn Any>>,
 }
 
 /// How far a call came at once.

@@ -1,5 +1,6 @@
 //! Handlers that block or compute for long: they run on the blocking pool, and their core goes on.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::task::{self, Poll, ready};
 
 use bytes::Bytes;
 use ringway_runtime::blocking::BlockingTask;
-use ringway_runtime::spawn_blocking;
+use ringway_runtime::{CoreHandle, drop_contained, spawn_blocking, spawn_named};
 use ringway_wire::native::Piece;
 
 use super::{Begin, Encoded, Handler, Outcome, Started, Waiting, decode_request};
@@ -38,7 +39,7 @@ where
     Fut: Future<Output = Result<Rep, Status>>,
 {
     fn start(&self, begin: Begin<'_>, _: &mut Vec<u8>) -> Started {
-        let Begin { context, message, .. } = begin;
+        let Begin { context, message, held, .. } = begin;
         let (codec_in, codec_out) = (self.codec_in, self.codec_out);
         let handler = Arc::clone(&self.handler);
         let message = message.map(Piece::into_bytes);
@@ -53,7 +54,7 @@ where
             })
         };
         match spawn_blocking(work) {
-            Ok(task) => Started::Waiting(Box::pin(Offload { context, task: Some(task) })),
+            Ok(task) => Started::Waiting(Box::pin(Offload { context, task: Some(task), held })),
             Err(_full) => {
                 Started::Refused("the server has no thread free for a method of this kind")
             }
@@ -73,6 +74,8 @@ struct Offload {
     context: Context,
     /// Present until it is done.
     task: Option<BlockingTask<Answer>>,
+    /// Until the thread is done.
+    held: Option<Box<dyn Any>>,
 }
 
 impl Waiting for Offload {
@@ -84,6 +87,7 @@ impl Waiting for Offload {
         let task = self.task.as_mut().expect("a call that is done is not polled");
         let answer = ready!(Pin::new(task).poll(cx));
         self.task = None;
+        self.held = None;
         let Answer { reply, initial, trailers } = match answer {
             Ok(answer) => answer,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -96,8 +100,17 @@ impl Waiting for Offload {
 impl Drop for Offload {
     /// A thread cannot be stopped, but it can be told.
     fn drop(&mut self) {
-        if self.task.is_some() {
-            self.context.cancel(Code::Cancelled, "the call is over");
+        let Some(task) = self.task.take() else { return };
+        self.context.cancel(Code::Cancelled, "the call is over");
+        if let Some(held) = self.held.take()
+            && CoreHandle::is_here()
+        {
+            spawn_named("offloaded call that was given up", async move {
+                if let Err(panic) = task.await {
+                    drop_contained("an offloaded call that was given up", panic);
+                }
+                drop(held);
+            });
         }
     }
 }
@@ -151,7 +164,7 @@ mod tests {
 
     fn start(handler: &dyn Handler, context: &Context) -> Pin<Box<dyn Waiting>> {
         let message = Some(Piece::Borrowed(b"\"a\""));
-        let begin = Begin { context: context.clone(), message, stream: None };
+        let begin = Begin { context: context.clone(), message, stream: None, held: None };
         match handler.start(begin, &mut Vec::new()) {
             Started::Waiting(waiting) => waiting,
             Started::Done(outcome) => panic!("it ran on the core: {outcome:?}"),

@@ -9,13 +9,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_rpc::{Call, Client, Policy, Status};
+use ringway_rpc::{Call, Client, Codec, Kind, Method, Policy, Sink, Status, Streaming};
 use ringway_runtime::io::{ListenOptions, Listener};
 use ringway_runtime::{now, sleep, spawn};
 use ringway_wire::native::{Config, Reply};
 
 use crate::hand_server::{HandServer, Request};
 use crate::{MS, echo, poll_once, simulate};
+
+static CHAT: Method = Method::new("test.Test/Chat", Kind::Bidi);
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -63,6 +65,19 @@ impl Lab {
             sleep(MS).await;
             if self.seen() > before {
                 return call;
+            }
+        }
+    }
+
+    /// A stream that the moody one keeps.
+    async fn held_stream(&self) -> (Sink<Bytes>, Streaming<Bytes>) {
+        let before = self.seen();
+        loop {
+            let (mut sink, replies) = self.client.bidi(&CHAT, Codec::raw(), Codec::raw());
+            sink.send(Bytes::new()).await.expect("it is open");
+            sleep(MS).await;
+            if self.seen() > before {
+                return (sink, replies);
             }
         }
     }
@@ -238,4 +253,37 @@ fn a_call_from_before_that_is_given_up_makes_no_room_for_a_second_trial() {
         assert_eq!((lab.burst().await, lab.seen()), (0, before));
         Ok(())
     });
+}
+
+#[test]
+fn a_trial_that_lasts_does_not_keep_a_host_out_of_use() {
+    for is_stream in [false, true] {
+        simulate(move || async move {
+            let lab = Lab::start().await?;
+            lab.mood.set(Mood::Fails);
+            lab.until_it_is_left_out().await;
+            sleep(100 * MS).await;
+            lab.mood.set(Mood::Holds);
+            let held = match is_stream {
+                true => Held::Stream(lab.held_stream().await),
+                false => Held::Call(lab.held().await),
+            };
+            lab.mood.set(Mood::Answers);
+            let before = lab.seen();
+            assert_eq!((lab.burst().await, lab.seen() - before), (0, 0), "it is on trial");
+            sleep(SECOND).await;
+            assert_eq!((lab.burst().await, lab.burst().await), (0, 0));
+            let share = lab.seen() - before;
+            assert!(share >= 9, "{share} of 60 calls, {held:?}");
+            Ok(())
+        });
+    }
+}
+
+/// What goes on while a test looks at other calls.
+#[derive(Debug)]
+#[expect(dead_code, reason = "they are held")]
+enum Held {
+    Call(Pin<Box<Call<Bytes>>>),
+    Stream((Sink<Bytes>, Streaming<Bytes>)),
 }

@@ -41,7 +41,7 @@ static METHODS: [Method; 11] = [
     Method::new("echo.Echo/Collect", Kind::ClientStream),
     Method::new("echo.Echo/Repeat", Kind::ServerStream),
     Method::new("echo.Echo/Chat", Kind::Bidi),
-    Method::new("echo.Echo/Soon", Kind::Unary).timeout_ms(30),
+    Method::new("echo.Echo/Soon", Kind::Unary).timeout_ms(10),
 ];
 
 static DESCRIPTOR: ServiceDescriptor =
@@ -114,7 +114,7 @@ impl Echo {
             limited(Arc::clone(&seen), request)
         });
         methods.unary(&METHODS[10], raw, raw, async |_: Context, request: Bytes| {
-            std::future::pending::<()>().await;
+            sleep(millis(&request)).await;
             Ok(request)
         });
     }
