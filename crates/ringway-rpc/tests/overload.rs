@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use support::{LIMIT, end, eventually, socket_addr};
 
 #[service(package = "busy.v1", crate = "ringway_rpc")]
 trait Busy {
-    /// Blocks its core until the test lets it go on.
+    /// Blocks its core until the test lets it go on, and some milliseconds more.
     async fn compute(&self, request: Bytes) -> Result<Bytes, Status>;
     /// Computes for so many milliseconds.
     async fn spin(&self, request: Bytes) -> Result<Bytes, Status>;
@@ -56,15 +56,13 @@ impl Worker {
 impl Busy for Worker {
     async fn compute(&self, request: Bytes) -> Result<Bytes, Status> {
         self.wait();
+        spin(3);
         Ok(request)
     }
 
     async fn spin(&self, request: Bytes) -> Result<Bytes, Status> {
         self.seen.begun.fetch_add(1, Ordering::SeqCst);
-        let until = Instant::now() + Duration::from_millis(request[0].into());
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
+        spin(request[0]);
         Ok(request)
     }
 
@@ -101,6 +99,13 @@ impl Busy for Worker {
         self.wait();
         self.seen.running.fetch_sub(1, Ordering::SeqCst);
         Ok(request)
+    }
+}
+
+fn spin(ms: u8) {
+    let until = Instant::now() + Duration::from_millis(ms.into());
+    while Instant::now() < until {
+        std::hint::spin_loop();
     }
 }
 
@@ -141,18 +146,23 @@ fn calls_that_compute_do_not_hold_up_the_rest_of_their_core() {
     let calls = burst(&mut busy, CALLS, &unary("busy.v1.Busy/Compute", b"?"));
     eventually("the first one computes", || seen.begun.load(Ordering::SeqCst) == 1);
     let said = other.open("busy.v1.Busy/Say", b"in between");
-    let (tell_said, is_said) = mpsc::channel();
-    let listening = std::thread::spawn(move || {
-        assert_eq!(other.answer(said).ok(), "in between");
-        tell_said.send(()).expect("the test waits");
+    let said_so = Arc::new(AtomicBool::new(false));
+    let listening = std::thread::spawn({
+        let said_so = Arc::clone(&said_so);
+        move || {
+            assert_eq!(other.answer(said).ok(), "in between");
+            said_so.store(true, Ordering::SeqCst);
+        }
     });
     let mut let_on = 0;
-    while is_said.try_recv().is_err() {
+    while !said_so.load(Ordering::SeqCst) {
         assert!(let_on < CALLS, "all have computed before anybody else had a turn");
-        // Each takes its time.
-        std::thread::sleep(Duration::from_millis(3));
         let_go.send(()).expect("the server runs");
         let_on += 1;
+        eventually("the next one computes", || {
+            let begun = seen.begun.load(Ordering::SeqCst);
+            begun > let_on || begun == CALLS || said_so.load(Ordering::SeqCst)
+        });
     }
     (let_on..CALLS).for_each(|_| let_go.send(()).expect("the server runs"));
     for stream in calls {
