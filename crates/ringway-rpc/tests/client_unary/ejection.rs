@@ -265,7 +265,7 @@ fn a_trial_that_lasts_does_not_keep_a_host_out_of_use() {
             sleep(100 * MS).await;
             lab.mood.set(Mood::Holds);
             let held = match is_stream {
-                true => Held::Stream(lab.held_stream().await),
+                true => Held::Stream(Box::new(lab.held_stream().await)),
                 false => Held::Call(lab.held().await),
             };
             lab.mood.set(Mood::Answers);
@@ -285,5 +285,5 @@ fn a_trial_that_lasts_does_not_keep_a_host_out_of_use() {
 #[expect(dead_code, reason = "they are held")]
 enum Held {
     Call(Pin<Box<Call<Bytes>>>),
-    Stream((Sink<Bytes>, Streaming<Bytes>)),
+    Stream(Box<(Sink<Bytes>, Streaming<Bytes>)>),
 }
