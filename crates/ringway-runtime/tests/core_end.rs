@@ -281,6 +281,7 @@ impl Drop for SpawnsForever {
 }
 
 fn a_destructor_that_spawns_without_end_ends_with_the_core(backend: Backend) {
+    #[expect(clippy::async_yields_async, reason = "the handle outlives its core")]
     let waiting = block_on(backend, async {
         drop(spawn(async move {
             let _held = SpawnsForever;
@@ -425,7 +426,7 @@ fn a_borrowed_thread_goes_back_to_its_cpus() {
     let inside = builder().block_on(async { CoreSet::available().expect("the kernel answers") });
     assert_eq!(inside.expect("a core"), first);
     assert_eq!(CoreSet::available().expect("the kernel answers"), open);
-    let panics = || builder().block_on(async { panic!("the main task") }).map(|()| ());
+    let panics = || builder().block_on(async { panic!("the main task") });
     assert!(std::panic::catch_unwind(panics).is_err());
     assert_eq!(CoreSet::available().expect("the kernel answers"), open, "after a panic");
 }

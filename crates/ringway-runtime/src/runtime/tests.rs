@@ -100,7 +100,8 @@ fn a_future_that_waits_for_a_failure_is_woken() {
             let main = async move {
                 std::future::poll_fn(|cx| {
                     let polled = [&mut failed, &mut dropped].map(|f| Pin::new(f).poll(cx));
-                    std::task::Poll::Ready(assert!(polled.iter().all(|poll| poll.is_pending())))
+                    assert!(polled.iter().all(|poll| poll.is_pending()));
+                    std::task::Poll::Ready(())
                 })
                 .await;
                 drop(dropped);
