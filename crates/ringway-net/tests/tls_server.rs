@@ -222,7 +222,11 @@ fn what_has_arrived_before_the_end_is_received_although_its_answers_wait() {
 fn receive_to_the_end(scheme: &str, ends_by: End) {
     // More than the kernel takes of an answer that nobody reads.
     const ANSWER: usize = 12 << 20;
-    const BEHIND: usize = 100_000;
+    // Several views, none of which fills its buffer: a stream that changes to larger buffers while
+    // its answers wait reads no more until they have left.
+    const PIECES: u64 = 8;
+    const PIECE: usize = 12_000;
+    const BEHIND: usize = PIECES as usize * PIECE;
     let trust = Trust::new();
     let (tell, told) = mpsc::channel();
     let server = Server::bind(format!("{scheme}://127.0.0.1:0")).expect("a free port");
@@ -250,9 +254,11 @@ fn receive_to_the_end(scheme: &str, ends_by: End) {
         let mut answer = conn.recv().await?.expect("it has begun").to_vec();
         let arrived = || server.stats().cores[0].counters.bytes_received;
         let before = arrived();
-        conn.write(&[2; BEHIND]);
-        conn.flushed().await?;
-        eventually("the rest has arrived", || arrived() - before >= BEHIND as u64);
+        for sent in 1..=PIECES {
+            conn.write(&[2; PIECE]);
+            conn.flushed().await?;
+            eventually("the next piece has arrived", || arrived() - before >= sent * PIECE as u64);
+        }
         match ends_by {
             End::Drain => server.shutdown(),
             End::CloseById => server.sessions().close(told.recv().expect("its id"))?,
