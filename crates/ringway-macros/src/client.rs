@@ -9,12 +9,14 @@ use crate::service::Service;
 /// The type.
 pub(crate) fn type_of(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
-    let name = service.derived_name("Client");
+    let name = &service.client_name;
     let summary = format!("Calls the methods of [`{}`] on a server.", service.item.ident);
+    let deprecated = service.deprecated();
     quote! {
         #[doc = #summary]
         #[doc = ""]
         #[doc = "Clones are the same client, and may be used from any thread."]
+        #deprecated
         #[derive(::core::clone::Clone, ::core::fmt::Debug)]
         #[allow(dead_code)]
         #visibility struct #name {
@@ -26,7 +28,7 @@ pub(crate) fn type_of(service: &Service) -> TokenStream {
 /// Its constructors and methods.
 pub(crate) fn implementation(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
-    let name = service.derived_name("Client");
+    let name = &service.client_name;
     let methods =
         service.methods.iter().enumerate().map(|(place, method)| call(service, place, method));
     quote! {
@@ -53,7 +55,8 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let (input, output) = (&method.shape.input, &method.shape.output);
     let (codec_in, codec_out) = (service.codec_of(input), service.codec_of(output));
-    let (function, docs) = (&method.ident, &method.docs);
+    let (function, docs, deprecated) = (&method.ident, &method.docs, &method.deprecated);
+    let name = &method.shape.input_name;
     let summary = method.docs.is_empty().then(|| {
         let summary = format!("Calls `{}/{}`.", service.wire_name, method.wire_name);
         quote!(#[doc = #summary])
@@ -66,12 +69,13 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     };
     let (parameter, argument) = match method.shape.streams_in {
         true => (None, None),
-        false => (Some(quote!(, request: #input)), Some(quote!(, request))),
+        false => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
     };
     let kind = method.kind_function();
     quote! {
         #(#docs)*
         #summary
+        #deprecated
         #visibility fn #function(&self #parameter) -> #returned {
             self.client.#kind(&__METHODS[#place], #codec_in, #codec_out #argument)
         }

@@ -71,6 +71,9 @@ use proc_macro::TokenStream;
 /// The types say how messages travel: `Bytes` as they are, types with `prost::Message` as protobuf,
 /// types with serde's `Serialize` and `Deserialize` as JSON. `()` stands for no request or reply.
 ///
+/// A message of your own that is called `Context`, `Sink` or `Streaming` is written with its place:
+/// `self::Context`. A method's or trait's `#[deprecated]` warns those who use the client.
+///
 /// Futures of handlers need not be `Send`: a call stays on its core. On the network a method is
 /// called `package.Service/Method`, where `Method` is the function's name in UpperCamelCase.
 ///
@@ -79,7 +82,8 @@ use proc_macro::TokenStream;
 /// - The trait, for the implementation.
 /// - `MarketServer<T>`, to be given to a server: `new(service)` with one implementation for all
 ///   cores, or `per_core(|| service)` with one for each, which may use `Rc` and `Cell`.
-/// - `MarketClient`: `new(client)`, `with(options)`, and a method for each of the trait's.
+/// - `MarketClient`: `new(client)`, `with(options)`, and a method for each of the trait's. So no
+///   method is called `new` or `with`; `name = "New"` gives one that name on the network.
 ///
 /// # Options
 ///
@@ -89,6 +93,7 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `package = "market.v1"` | the package; without it the name stands alone |
 /// | `name = "Market"` | the name on the network, if not the trait's |
+/// | `server = "MarketServer"`, `client = "MarketClient"` | what the generated types are called |
 /// | `descriptors = include_bytes!(…)` | a `FileDescriptorSet` for reflection |
 /// | `crate = "::ringway::rpc"` | where generated code finds the library |
 ///

@@ -11,17 +11,19 @@ use crate::signature::{self, Shape};
 pub(crate) struct Method {
     pub(crate) ident: Ident,
     pub(crate) docs: Vec<Attribute>,
+    pub(crate) deprecated: Option<Attribute>,
     pub(crate) wire_name: String,
     pub(crate) shape: Shape,
     pub(crate) options: MethodOptions,
 }
 
 impl Method {
-    /// Reads a function of the trait, and takes what is ours out of its attributes.
+    /// Reads a function of the trait, and takes what is ours out of its attributes. `library` is where
+    /// the types of arguments come from.
     ///
     /// # Errors
     /// What is wrong with it and what to do instead, at the offending tokens.
-    pub(crate) fn read(function: &mut TraitItemFn) -> Result<Self> {
+    pub(crate) fn read(function: &mut TraitItemFn, library: &Path) -> Result<Self> {
         let options = MethodOptions::take(&mut function.attrs)?;
         options::check_attributes(&function.attrs)?;
         if let Some(body) = &function.default {
@@ -37,7 +39,7 @@ impl Method {
             );
             return Err(Error::new(ident.span(), why));
         }
-        let shape = signature::read(&function.sig)?;
+        let shape = signature::read(&function.sig, library)?;
         if let Some(span) = options.offload
             && (shape.streams_in || shape.streams_out)
         {
@@ -50,7 +52,8 @@ impl Method {
             None => upper_camel_case(&ident.unraw().to_string()),
         };
         let docs = function.attrs.iter().filter(|it| it.path().is_ident("doc")).cloned().collect();
-        Ok(Self { ident, docs, wire_name, shape, options })
+        let deprecated = options::deprecated(&function.attrs).cloned();
+        Ok(Self { ident, docs, deprecated, wire_name, shape, options })
     }
 
     /// The function of the library that adds or calls a method of this kind.

@@ -10,6 +10,9 @@ pub(crate) struct ServiceOptions {
     pub(crate) library: Option<Path>,
     pub(crate) package: Option<String>,
     pub(crate) name: Option<String>,
+    /// What the generated types are called.
+    pub(crate) server: Option<Ident>,
+    pub(crate) client: Option<Ident>,
     pub(crate) descriptors: Option<Expr>,
 }
 
@@ -64,8 +67,13 @@ impl Parse for ServiceOptions {
                 "crate" => options.library = Some(value::<LitStr>(key, input)?.parse()?),
                 "package" => options.package = Some(package(&value(key, input)?)?),
                 "name" => options.name = Some(identifier(&value(key, input)?)?),
+                "server" => options.server = Some(value::<LitStr>(key, input)?.parse()?),
+                "client" => options.client = Some(value::<LitStr>(key, input)?.parse()?),
                 "descriptors" => options.descriptors = Some(value(key, input)?),
-                _ => return Err(unknown(key, "`package`, `name`, `descriptors` and `crate`")),
+                _ => {
+                    let known = "`package`, `name`, `server`, `client`, `descriptors` and `crate`";
+                    return Err(unknown(key, known));
+                }
             }
             Ok(())
         })?;
@@ -161,4 +169,9 @@ pub(crate) fn check_attributes(attributes: &[Attribute]) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// What uses of the item are warned of; what is made from the item says the same.
+pub(crate) fn deprecated(attributes: &[Attribute]) -> Option<&Attribute> {
+    attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))
 }

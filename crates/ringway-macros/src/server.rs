@@ -9,10 +9,12 @@ use crate::service::Service;
 /// The type.
 pub(crate) fn type_of(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
-    let name = service.derived_name("Server");
+    let name = &service.server_name;
     let summary = format!("Serves an implementation of [`{}`].", service.item.ident);
+    let deprecated = service.deprecated();
     quote! {
         #[doc = #summary]
+        #deprecated
         #[allow(dead_code)]
         #visibility struct #name<T> {
             provider: #library::Provider<T>,
@@ -20,14 +22,15 @@ pub(crate) fn type_of(service: &Service) -> TokenStream {
     }
 }
 
-/// Its constructors, and what a server needs of it.
+/// Its constructors, and what a server needs of it. Where the user's types are named, or code has
+/// variables that nobody sees, our names begin with `__`.
 pub(crate) fn implementation(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
-    let name = service.derived_name("Server");
+    let name = &service.server_name;
     let ident = &service.item.ident;
     let in_place = service.methods.iter().any(|method| method.options.offload.is_none());
     let instance =
-        in_place.then(|| quote!(let service = ::std::rc::Rc::new(self.provider.instance());));
+        in_place.then(|| quote!(let __service = ::std::rc::Rc::new(self.provider.instance());));
     let registrations =
         service.methods.iter().enumerate().map(|(place, method)| register(service, place, method));
     quote! {
@@ -52,13 +55,13 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
             }
         }
 
-        impl<T: #ident + 'static> #library::Service for #name<T> {
+        impl<__T: #ident + 'static> #library::Service for #name<__T> {
             fn descriptor(&self) -> &'static #library::ServiceDescriptor {
                 &__SERVICE
             }
 
-            fn register(&self, methods: &mut #library::Methods) {
-                let _ = &methods; // a service may have no method
+            fn register(&self, __methods: &mut #library::Methods) {
+                let _ = &__methods; // a service may have no method
                 #instance
                 #(#registrations)*
             }
@@ -72,30 +75,30 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let codec_in = service.codec_of(&method.shape.input);
     let codec_out = service.codec_of(&method.shape.output);
     let function = &method.ident;
-    let context = method.shape.takes_context.then(|| quote!(context,));
-    let context_name = if method.shape.takes_context { quote!(context) } else { quote!(_) };
-    let sink = method.shape.streams_out.then(|| quote!(replies,));
-    let call = quote!(<T as #ident>::#function(&service, #context request, #sink).await);
+    let context = method.shape.takes_context.then(|| quote!(__context,));
+    let context_name = if method.shape.takes_context { quote!(__context) } else { quote!(_) };
+    let sink = method.shape.streams_out.then(|| quote!(__replies,));
+    let call = quote!(<__T as #ident>::#function(&__service, #context __request, #sink).await);
     let (add, capture, give) = match method.options.offload {
         None => (
             method.kind_function(),
-            quote!(let service = ::std::rc::Rc::clone(&service);),
-            quote!(let service = ::std::rc::Rc::clone(&service);),
+            quote!(let __service = ::std::rc::Rc::clone(&__service);),
+            quote!(let __service = ::std::rc::Rc::clone(&__service);),
         ),
         Some(_) => (
             quote!(unary_offloaded),
-            quote!(let provider = ::core::clone::Clone::clone(&self.provider);),
-            quote!(let service = provider.instance();),
+            quote!(let __provider = ::core::clone::Clone::clone(&self.provider);),
+            quote!(let __service = __provider.instance();),
         ),
     };
     quote! {
-        methods.#add(
+        __methods.#add(
             &__METHODS[#place],
             #codec_in,
             #codec_out,
             {
                 #capture
-                move |#context_name, request, #sink| {
+                move |#context_name, __request, #sink| {
                     #give
                     async move { #call }
                 }

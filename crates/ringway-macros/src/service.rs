@@ -1,12 +1,12 @@
 //! From the trait to everything that is generated.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, Item, ItemTrait, Path, Result, TraitItem, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Item, ItemTrait, Path, Result, TraitItem, Type, parse_quote};
 
 use crate::method::Method;
-use crate::options::{MethodOptions, ServiceOptions};
+use crate::options::{self, MethodOptions, ServiceOptions};
 use crate::{client, server};
 
 pub(crate) struct Service {
@@ -15,6 +15,8 @@ pub(crate) struct Service {
     pub(crate) library: Path,
     /// `package.Service`.
     pub(crate) wire_name: String,
+    pub(crate) server_name: Ident,
+    pub(crate) client_name: Ident,
     pub(crate) descriptors: Option<Expr>,
     pub(crate) methods: Vec<Method>,
 }
@@ -67,10 +69,11 @@ fn strip(item: &mut ItemTrait) {
 impl Service {
     fn read(options: ServiceOptions, item: &mut ItemTrait) -> Result<Self> {
         check_trait(item)?;
+        let library = options.library.unwrap_or_else(|| parse_quote!(::ringway::rpc));
         let mut errors: Option<Error> = None;
         let mut methods = Vec::new();
         for member in &mut item.items {
-            match read_member(member) {
+            match read_member(member, &library) {
                 Ok(method) => methods.push(method),
                 Err(error) => match &mut errors {
                     Some(errors) => errors.combine(error),
@@ -88,14 +91,21 @@ impl Service {
             None | Some("") => name,
             Some(package) => format!("{package}.{name}"),
         };
-        let library = options.library.unwrap_or_else(|| parse_quote!(::ringway::rpc));
-        let descriptors = options.descriptors;
-        Ok(Self { item: item.clone(), library, wire_name, descriptors, methods })
+        let ident = &item.ident;
+        Ok(Self {
+            library,
+            wire_name,
+            server_name: options.server.unwrap_or_else(|| format_ident!("{ident}Server")),
+            client_name: options.client.unwrap_or_else(|| format_ident!("{ident}Client")),
+            descriptors: options.descriptors,
+            methods,
+            item: item.clone(),
+        })
     }
 
-    /// `Market` and `Server` make `MarketServer`.
-    pub(crate) fn derived_name(&self, what: &str) -> Ident {
-        format_ident!("{}{what}", self.item.ident)
+    /// The attribute of that name, where the trait has it.
+    pub(crate) fn deprecated(&self) -> Option<&Attribute> {
+        options::deprecated(&self.item.attrs)
     }
 
     /// The codec of a message. What is wrong with the message is said where its type stands.
@@ -118,6 +128,10 @@ impl Service {
             Some(descriptors) => quote!(::core::option::Option::Some(#descriptors)),
             None => quote!(::core::option::Option::None),
         };
+        let shadows = PARAMETERS.map(|name| {
+            let name = Ident::new(name, Span::call_site());
+            quote!(#[allow(dead_code)] fn #name() {})
+        });
         let server_type = server::type_of(self);
         let client_type = client::type_of(self);
         let server = server::implementation(self);
@@ -127,6 +141,7 @@ impl Service {
             #item
             #server_type
             #client_type
+            #[allow(deprecated)] // whoever calls is warned
             const _: () = {
                 static __METHODS: [#library::Method; #count] = [#(#methods),*];
                 static __SERVICE: #library::ServiceDescriptor = #library::ServiceDescriptor {
@@ -134,12 +149,17 @@ impl Service {
                     methods: &__METHODS,
                     file_descriptor_set: #descriptors,
                 };
+                #(#shadows)*
                 #server
                 #client
             };
         }
     }
 }
+
+/// What the parameters of generated functions are called, for those who read the documentation. A
+/// constant of such a name would make a pattern of the parameter, so a function hides it.
+const PARAMETERS: [&str; 5] = ["service", "make", "client", "options", "request"];
 
 fn check_trait(item: &ItemTrait) -> Result<()> {
     if let Some(token) = &item.unsafety {
@@ -156,9 +176,9 @@ fn check_trait(item: &ItemTrait) -> Result<()> {
     Ok(())
 }
 
-fn read_member(member: &mut TraitItem) -> Result<Method> {
+fn read_member(member: &mut TraitItem, library: &Path) -> Result<Method> {
     match member {
-        TraitItem::Fn(function) => Method::read(function),
+        TraitItem::Fn(function) => Method::read(function, library),
         other => Err(Error::new_spanned(other, "a service consists of methods only")),
     }
 }

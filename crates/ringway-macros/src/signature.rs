@@ -1,14 +1,16 @@
 //! What a method takes and returns, read from its signature.
 
 use syn::{
-    Error, FnArg, GenericArgument, PathArguments, PathSegment, Receiver, Result, ReturnType,
-    Signature, Type,
+    Error, FnArg, GenericArgument, Ident, Pat, Path, PathArguments, PathSegment, Receiver, Result,
+    ReturnType, Signature, Type,
 };
 
 /// What kind of method it is, and of which messages.
 pub(crate) struct Shape {
     pub(crate) takes_context: bool,
     pub(crate) input: Type,
+    /// What the trait calls the request, for the documentation of the client.
+    pub(crate) input_name: Ident,
     pub(crate) streams_in: bool,
     pub(crate) output: Type,
     pub(crate) streams_out: bool,
@@ -22,15 +24,15 @@ enum Argument<'a> {
     Message(&'a Type),
 }
 
-/// Reads a signature.
+/// Reads a signature, in which `Context`, `Sink` and `Streaming` are those of `library`.
 ///
 /// # Errors
 /// What is wrong with it and what to do instead, at the offending tokens.
-pub(crate) fn read(signature: &Signature) -> Result<Shape> {
+pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
     check_form(signature)?;
     let mut arguments = signature.inputs.iter().map(|argument| match argument {
         FnArg::Receiver(receiver) => check_receiver(receiver).map(|()| None),
-        FnArg::Typed(typed) => classify(&typed.ty).map(|kind| Some((kind, &*typed.ty))),
+        FnArg::Typed(typed) => classify(&typed.ty, library).map(|kind| Some((kind, &*typed.ty))),
     });
     match arguments.next() {
         Some(Ok(None)) => {}
@@ -44,7 +46,7 @@ pub(crate) fn read(signature: &Signature) -> Result<Shape> {
         rest => (false, rest),
     };
     let (input, streams_in, sink) = arrange(signature, rest)?;
-    let reply = reply(signature)?;
+    let reply = reply(signature, library)?;
     let (output, streams_out) = match sink {
         Some(_) if !is_unit(reply) => {
             let why = "a method with a `Sink` returns `Result<(), Status>`: its replies go into \
@@ -56,6 +58,7 @@ pub(crate) fn read(signature: &Signature) -> Result<Shape> {
     };
     Ok(Shape {
         takes_context,
+        input_name: name_of(signature, input),
         input: input.clone(),
         streams_in,
         output: output.clone(),
@@ -121,7 +124,9 @@ fn arrange<'a>(
         [_, (Streaming(_), second), ..] => fail(second, "a method has one request or one stream"),
         [_, (Sink(_), _), (_, extra), ..] => fail(extra, "the `Sink` comes last"),
         [(Context, context), ..] | [_, (Context, context), ..] => {
-            fail(context, "the `Context` comes first, once, right after `&self`")
+            let why = "the `Context` comes first, once, right after `&self`; a message of that \
+                       name is written `self::Context`";
+            fail(context, why)
         }
         [_, (Message(_), second), ..] => {
             fail(second, "a method takes one request: put several values into one struct")
@@ -132,7 +137,19 @@ fn arrange<'a>(
 const NO_REQUEST: &str = "a method takes a request after `&self`: a message, or `Streaming<T>` for a \
                           stream of them; take `()` if there is nothing to say";
 
-fn classify(ty: &Type) -> Result<Argument<'_>> {
+/// The name of the argument of this type, unless it says that nobody will use it.
+fn name_of(signature: &Signature, input: &Type) -> Ident {
+    let named = signature.inputs.iter().find_map(|argument| match argument {
+        FnArg::Typed(typed) if std::ptr::eq(&*typed.ty, input) => match &*typed.pat {
+            Pat::Ident(name) if !name.ident.to_string().starts_with('_') => Some(&name.ident),
+            _ => None,
+        },
+        _ => None,
+    });
+    named.cloned().unwrap_or_else(|| Ident::new("request", signature.ident.span()))
+}
+
+fn classify<'a>(ty: &'a Type, library: &Path) -> Result<Argument<'a>> {
     match ty {
         Type::Reference(_) => {
             let why = "messages cross the network: take this by value";
@@ -144,7 +161,7 @@ fn classify(ty: &Type) -> Result<Argument<'_>> {
         }
         _ => {}
     }
-    let Some(segment) = last_segment(ty) else { return Ok(Argument::Message(ty)) };
+    let Some(segment) = library_segment(ty, library) else { return Ok(Argument::Message(ty)) };
     match &*segment.ident.to_string() {
         "Context" if segment.arguments.is_none() => Ok(Argument::Context),
         "Streaming" => Ok(Argument::Streaming(message_of(segment)?)),
@@ -165,7 +182,7 @@ fn message_of(segment: &PathSegment) -> Result<&Type> {
 }
 
 /// `R` of the `Result<R, Status>` that is returned.
-fn reply(signature: &Signature) -> Result<&Type> {
+fn reply<'a>(signature: &'a Signature, library: &Path) -> Result<&'a Type> {
     let ReturnType::Type(_, returned) = &signature.output else {
         return Err(Error::new_spanned(&signature.ident, RETURNS));
     };
@@ -182,7 +199,7 @@ fn reply(signature: &Signature) -> Result<&Type> {
         },
         _ => return wrong(returned),
     };
-    match last_segment(reply) {
+    match library_segment(reply, library) {
         Some(segment) if segment.ident == "Streaming" || segment.ident == "Sink" => {
             let why = "to answer with a stream, take a `Sink<T>` as the last argument and return \
                        `Result<(), Status>`";
@@ -199,13 +216,28 @@ fn reply(signature: &Signature) -> Result<&Type> {
 
 const RETURNS: &str = "a method of a service returns `Result<Reply, Status>`";
 
-fn last_segment(ty: &Type) -> Option<&PathSegment> {
+fn path_of(ty: &Type) -> Option<&Path> {
     match ty {
-        Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
-        Type::Paren(inner) => last_segment(&inner.elem),
-        Type::Group(inner) => last_segment(&inner.elem),
+        Type::Path(path) if path.qself.is_none() => Some(&path.path),
+        Type::Paren(inner) => path_of(&inner.elem),
+        Type::Group(inner) => path_of(&inner.elem),
         _ => None,
     }
+}
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    path_of(ty)?.segments.last()
+}
+
+/// The end of a path that may lead to the library. `self::Context`, `super::Context` and
+/// `::messages::Context` do not, unless the library is there: so a message can have such a name.
+fn library_segment<'a>(ty: &'a Type, library: &Path) -> Option<&'a PathSegment> {
+    let path = path_of(ty)?;
+    let starts_with = |name: &str| path.segments[0].ident == name;
+    let is_absolute = path.leading_colon.is_some() || starts_with("self") || starts_with("super");
+    let place = path.segments.iter().take(path.segments.len() - 1).map(|segment| &segment.ident);
+    let is_there = place.eq(library.segments.iter().map(|segment| &segment.ident));
+    (is_there || !is_absolute).then(|| path.segments.last()).flatten()
 }
 
 fn types_of(segment: &PathSegment) -> Vec<&Type> {
@@ -234,7 +266,8 @@ mod tests {
 
     #[track_caller]
     fn check(function: &TraitItemFn, input: (&str, bool), output: (&str, bool)) {
-        let shape = read(&function.sig).unwrap_or_else(|error| panic!("{error}"));
+        let shape = read(&function.sig, &parse_quote!(::ringway::rpc))
+            .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&*text(&shape.input), shape.streams_in), input);
         assert_eq!((&*text(&shape.output), shape.streams_out), output);
     }
@@ -276,6 +309,32 @@ mod tests {
     }
 
     #[test]
+    fn messages_may_have_the_names_of_ours() {
+        check(
+            &parse_quote!(
+                async fn m(
+                    &self,
+                    context: Context,
+                    request: self::Context,
+                ) -> Result<::messages::Streaming, Status>;
+            ),
+            ("self :: Context", false),
+            (":: messages :: Streaming", false),
+        );
+        check(
+            &parse_quote!(
+                async fn m(
+                    &self,
+                    requests: ::ringway::rpc::Streaming<super::v1::Sink>,
+                    replies: rpc::Sink<self::Streaming>,
+                ) -> Result<(), Status>;
+            ),
+            ("super :: v1 :: Sink", true),
+            ("self :: Streaming", true),
+        );
+    }
+
+    #[test]
     fn streams_are_of_one_message() {
         for (function, expected) in [
             (
@@ -292,7 +351,8 @@ mod tests {
             ),
         ] {
             let function: TraitItemFn = function;
-            let error = read(&function.sig).err().expect("it says not of what");
+            let error =
+                read(&function.sig, &parse_quote!(ringway_rpc)).err().expect("it says not of what");
             assert_eq!(error.to_string(), expected);
         }
     }
