@@ -1,5 +1,8 @@
 //! Peers that break the native protocol: what it costs them, and that it costs us little.
 
+#[allow(dead_code, reason = "made for other tests as well")]
+#[path = "support/by_hand.rs"]
+mod by_hand;
 #[path = "support/pair.rs"]
 mod pair;
 #[path = "support/raw.rs"]
@@ -7,6 +10,7 @@ mod raw;
 
 use std::time::Duration;
 
+use by_hand::{feed, hear};
 use pair::{Asked, Told, drain};
 use raw::{
     ACK, COMPRESSED, CRC, CREDIT, DATA, END, GO_AWAY, LEASE, MORE, NAMED, NOMSG, PING, RAW,
@@ -33,14 +37,6 @@ fn server_with(config: Config) -> Server {
     server
 }
 
-fn feed(server: &mut Server, mut input: &[u8]) -> Result<Vec<Asked>, Violation> {
-    let mut events = Vec::new();
-    while let Some(event) = server.receive(&mut input, NOW)? {
-        events.push(Asked::from(event));
-    }
-    Ok(events)
-}
-
 /// A client that was greeted, with a unary call in slot 0 and an open stream in slot 1.
 fn client() -> Client {
     let mut client = Client::new(Config::default(), NOW);
@@ -51,14 +47,6 @@ fn client() -> Client {
     }
     drain(|out| client.transmit(usize::MAX, out));
     client
-}
-
-fn hear(client: &mut Client, mut input: &[u8]) -> Result<Vec<Told>, Violation> {
-    let mut events = Vec::new();
-    while let Some(event) = client.receive(&mut input, NOW)? {
-        events.push(Told::from(event));
-    }
-    Ok(events)
 }
 
 /// The server ends the connection with `code`, for the last of `input`, and says nothing more.

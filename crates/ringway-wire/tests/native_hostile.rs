@@ -1,5 +1,8 @@
 //! Peers whose settings, order or farewell is unusual: no machine hangs, recurses or loses count.
 
+#[allow(dead_code, reason = "made for other tests as well")]
+#[path = "support/by_hand.rs"]
+mod by_hand;
 #[path = "support/pair.rs"]
 mod pair;
 #[allow(dead_code, reason = "made for other tests as well")]
@@ -9,7 +12,8 @@ mod support;
 
 use std::time::Duration;
 
-use pair::{Asked, Cut, Pair, Told, drain, idle};
+use by_hand::{feed, hear};
+use pair::{Asked, Cut, Pair, drain, idle};
 use raw::{END, GO_AWAY, MORE, NOMSG, RESPONSE, SETTINGS, frame, frames, id, request};
 use ringway_wire::native::{
     Body, Client, Config, FrameKind, GoAway, GoAwayCode, MetaReader, MetaWriter, Open, OpenError,
@@ -32,22 +36,6 @@ fn server_for(client: Settings) -> Server {
     assert_eq!(feed(&mut server, &greeting), Ok(vec![]));
     drain(|out| server.transmit(usize::MAX, out));
     server
-}
-
-fn feed(server: &mut Server, mut input: &[u8]) -> Result<Vec<Asked>, Violation> {
-    let mut events = Vec::new();
-    while let Some(event) = server.receive(&mut input, NOW)? {
-        events.push(Asked::from(event));
-    }
-    Ok(events)
-}
-
-fn hear(client: &mut Client, mut input: &[u8]) -> Result<Vec<Told>, Violation> {
-    let mut events = Vec::new();
-    while let Some(event) = client.receive(&mut input, NOW)? {
-        events.push(Told::from(event));
-    }
-    Ok(events)
 }
 
 #[test]

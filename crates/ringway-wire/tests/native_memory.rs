@@ -1,5 +1,8 @@
 //! What a peer can make a server keep: all of it is counted, bounded, and let go in time.
 
+#[allow(dead_code, reason = "made for other tests as well")]
+#[path = "support/by_hand.rs"]
+mod by_hand;
 #[path = "support/pair.rs"]
 mod pair;
 #[allow(dead_code, reason = "made for other tests as well")]
@@ -8,13 +11,13 @@ mod raw;
 
 use std::time::Duration;
 
+use by_hand::feed_at;
 use pair::{Asked, Cut, Pair, drain, idle};
 use raw::{
     CREDIT, DATA, END, MORE, NOMSG, RST, SETTINGS, frame, frames, greeting, id, request, with_meta,
 };
 use ringway_wire::native::{
     Body, Config, FrameKind, MetaReader, Open, Reply, RequestHead, Server, Side, StreamId, Tag,
-    Violation,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -29,8 +32,8 @@ const UNIMPLEMENTED: u32 = 12;
 /// A server that was greeted, has said what it had to, and knows of its client's ACK.
 fn server() -> Server {
     let mut server = Server::new(Config::default(), NOW);
-    assert_eq!(feed(&mut server, &greeting(), NOW), Ok(vec![]));
-    assert_eq!(feed(&mut server, &frame(SETTINGS, 0x80, 0, 0, &[]), NOW), Ok(vec![]));
+    assert_eq!(feed_at(&mut server, &greeting(), NOW), Ok(vec![]));
+    assert_eq!(feed_at(&mut server, &frame(SETTINGS, 0x80, 0, 0, &[]), NOW), Ok(vec![]));
     drain(|out| server.transmit(usize::MAX, out));
     server
 }
@@ -38,14 +41,6 @@ fn server() -> Server {
 /// Bytes kept in all.
 fn held(server: &Server) -> usize {
     server.kept_len(Side::Unread) + server.kept_len(Side::Unsent)
-}
-
-fn feed(server: &mut Server, mut input: &[u8], now: Duration) -> Result<Vec<Asked>, Violation> {
-    let mut events = Vec::new();
-    while let Some(event) = server.receive(&mut input, now)? {
-        events.push(Asked::from(event));
-    }
-    Ok(events)
 }
 
 /// A REQUEST with a time, in milliseconds, and metadata.
@@ -75,7 +70,7 @@ fn run(server: &mut Server, end: Duration) -> Vec<Duration> {
     while let Some(at) = server.poll_timeout().filter(|&at| at <= end) {
         server.handle_timeout(at).expect("nobody is gone");
         // The peer lives.
-        feed(server, &frame(raw::PING, 0x80, 0, 0, &[]), at).expect("in order");
+        feed_at(server, &frame(raw::PING, 0x80, 0, 0, &[]), at).expect("in order");
         times.push(at);
         assert!(times.len() < 1_000, "no progress at {at:?}");
     }
@@ -102,14 +97,14 @@ fn what_is_not_whole_is_counted_by_its_memory() {
     for slot in 0..1_000 {
         let request = request(MORE, id(slot, 1), 4 << 20, b"1");
         sent += request.len();
-        feed(&mut server, &request, NOW).expect("in order");
+        feed_at(&mut server, &request, NOW).expect("in order");
     }
     let kept = server.incomplete_len();
     assert!(kept <= sent * 8, "{kept} bytes for {sent}");
     // With metadata, of which the client sends as much.
     let mut server = self::server();
     let meta = entry(16_000);
-    feed(&mut server, &timed(MORE, id(0, 1), 0, &meta, b"1"), NOW).expect("in order");
+    feed_at(&mut server, &timed(MORE, id(0, 1), 0, &meta, b"1"), NOW).expect("in order");
     assert!((16_001..17_000).contains(&server.incomplete_len()));
     assert_eq!(held(&server), server.incomplete_len());
     assert_eq!(server.largest_len(Side::Unread), server.incomplete_len());
@@ -123,9 +118,11 @@ fn memory_of_a_message_follows_its_bytes() {
     for (step, announced) in [(1, 0), (1, 4 << 20), (100, 0), (1_000, 300_000), (65_536, 0)] {
         let mut server = server();
         let mut came = step;
-        feed(&mut server, &request(MORE, id(0, 1), announced, &vec![7; step]), NOW).expect("opens");
+        feed_at(&mut server, &request(MORE, id(0, 1), announced, &vec![7; step]), NOW)
+            .expect("opens");
         while came + step < 300_000.min(step * 3_000) {
-            feed(&mut server, &frame(DATA, MORE, id(0, 1), 0, &vec![7; step]), NOW).expect("more");
+            feed_at(&mut server, &frame(DATA, MORE, id(0, 1), 0, &vec![7; step]), NOW)
+                .expect("more");
             came += step;
             let kept = server.incomplete_len();
             assert!((came..=256.max(came * 2)).contains(&kept), "{kept} bytes for {came}");
@@ -141,7 +138,7 @@ fn a_request_that_is_not_whole_has_its_time() {
         ("no end", timed(0, id(0, 1), 50, &[], b"whole")),
     ] {
         let mut server = server();
-        let asked = feed(&mut server, &first, SECOND).expect("in order");
+        let asked = feed_at(&mut server, &first, SECOND).expect("in order");
         give_back(&mut server, &asked);
         assert!(held(&server) > 0, "{name}");
         assert_eq!(server.poll_timeout(), Some(SECOND + 50 * MS), "{name}");
@@ -152,7 +149,7 @@ fn a_request_that_is_not_whole_has_its_time() {
         assert_eq!(text, "the request did not come whole in time", "{name}");
         assert_eq!((server.in_flight(), held(&server)), (0, 0), "{name}");
         let late = frame(DATA, END, id(0, 1), 0, b"late");
-        assert_eq!(feed(&mut server, &late, 2 * SECOND), Ok(vec![]), "{name}");
+        assert_eq!(feed_at(&mut server, &late, 2 * SECOND), Ok(vec![]), "{name}");
     }
 }
 
@@ -164,9 +161,9 @@ fn the_time_of_a_call_counts_from_its_first_byte() {
     ] {
         for (after, left) in [(20, 30_000), (50, 1), (70, 1)] {
             let mut server = server();
-            let asked = feed(&mut server, &first, SECOND).expect("in order");
+            let asked = feed_at(&mut server, &first, SECOND).expect("in order");
             give_back(&mut server, &asked);
-            let asked = feed(&mut server, &rest, SECOND + after * MS).expect("in order");
+            let asked = feed_at(&mut server, &rest, SECOND + after * MS).expect("in order");
             let [Asked::Request { head, message: Some(message), end: true, .. }] = &asked[..]
             else {
                 panic!("{asked:?}")
@@ -188,12 +185,12 @@ fn give_back(server: &mut Server, asked: &[Asked]) {
 #[test]
 fn a_request_without_a_time_may_take_as_long_as_something_comes() {
     let mut server = server();
-    feed(&mut server, &timed(MORE, id(0, 1), 0, &[], b"1"), NOW).expect("in order");
+    feed_at(&mut server, &timed(MORE, id(0, 1), 0, &[], b"1"), NOW).expect("in order");
     let mut now = NOW;
     for _ in 0..3 {
         now += STALL - SECOND;
         run(&mut server, now);
-        feed(&mut server, &frame(DATA, MORE, id(0, 1), 0, b"2"), now).expect("in order");
+        feed_at(&mut server, &frame(DATA, MORE, id(0, 1), 0, b"2"), now).expect("in order");
     }
     assert_eq!(server.in_flight(), 1);
     run(&mut server, now + STALL - MS);
@@ -207,7 +204,8 @@ fn a_reply_that_nobody_takes_has_the_time_of_its_call() {
     for timeout_ms in [700, 0] {
         let mut server = server();
         let call = StreamId::from_raw(id(0, 1));
-        feed(&mut server, &timed(END, id(0, 1), timeout_ms, &[], b"x"), SECOND).expect("in order");
+        feed_at(&mut server, &timed(END, id(0, 1), timeout_ms, &[], b"x"), SECOND)
+            .expect("in order");
         let message = Some(Body::Shared(vec![7; 4 << 20].into()));
         assert!(server.respond(call, Reply { status: OK, meta: &[], message }));
         drain(|out| server.transmit(usize::MAX, out));
@@ -217,7 +215,7 @@ fn a_reply_that_nobody_takes_has_the_time_of_its_call() {
         run(&mut server, end - MS);
         assert_eq!(server.in_flight(), 1);
         let granted = frame(CREDIT, 0, id(0, 1), 100_000, &[]);
-        feed(&mut server, &granted, end - MS).expect("in order");
+        feed_at(&mut server, &granted, end - MS).expect("in order");
         drain(|out| server.transmit(usize::MAX, out));
         run(&mut server, end);
         // What is taken prolongs only a call without a time.
@@ -235,8 +233,8 @@ fn times_of_calls_that_have_ended_do_not_pile_up() {
     let mut stream = StreamId::from_raw(id(0, 1));
     for turn in 0..4_000 {
         let now = Duration::from_millis(turn);
-        feed(&mut server, &timed(MORE, stream.raw(), 1_000_000, &[], b"1"), now).expect("opens");
-        feed(&mut server, &frame(RST, 0, stream.raw(), 1, &[]), now).expect("in order");
+        feed_at(&mut server, &timed(MORE, stream.raw(), 1_000_000, &[], b"1"), now).expect("opens");
+        feed_at(&mut server, &frame(RST, 0, stream.raw(), 1, &[]), now).expect("in order");
         drain(|out| server.transmit(usize::MAX, out));
         stream = stream.next();
     }
@@ -280,10 +278,10 @@ fn a_method_of_one_message_gets_it_whole_or_not_at_all() {
         ("no message", request(NOMSG, stream, 0, &[]), vec![data(END | NOMSG, b"")], None),
     ] {
         let mut server = server();
-        let mut asked = feed(&mut server, &first, NOW).expect("in order");
+        let mut asked = feed_at(&mut server, &first, NOW).expect("in order");
         for frame in &rest {
             give_back(&mut server, &asked);
-            asked = feed(&mut server, frame, NOW).expect("in order");
+            asked = feed_at(&mut server, frame, NOW).expect("in order");
         }
         assert_eq!(asked, whole(expected.map(|message| &message[..])), "{name}");
         assert_eq!(held(&server), 0, "{name}: it is the handler's now");
@@ -294,19 +292,19 @@ fn a_method_of_one_message_gets_it_whole_or_not_at_all() {
     // A second message is one too many, whether the first was there at once or not.
     for first in [request(0, stream, 0, b"1"), request(NOMSG, stream, 0, &[])] {
         let mut server = server();
-        let asked = feed(&mut server, &first, NOW).expect("in order");
+        let asked = feed_at(&mut server, &first, NOW).expect("in order");
         give_back(&mut server, &asked);
         for _ in 0..2 {
-            assert_eq!(feed(&mut server, &data(0, b"2"), NOW), Ok(vec![]));
+            assert_eq!(feed_at(&mut server, &data(0, b"2"), NOW), Ok(vec![]));
         }
         let answers = responses(&mut server);
         assert_eq!((answers[0].1, server.in_flight(), held(&server)), (UNIMPLEMENTED, 0, 0));
     }
     // One that is given up is nobody's.
     let mut server = server();
-    let asked = feed(&mut server, &request(0, stream, 0, b"1"), NOW).expect("in order");
+    let asked = feed_at(&mut server, &request(0, stream, 0, b"1"), NOW).expect("in order");
     give_back(&mut server, &asked);
-    assert_eq!(feed(&mut server, &frame(RST, 0, stream, 1, &[]), NOW), Ok(vec![]));
+    assert_eq!(feed_at(&mut server, &frame(RST, 0, stream, 1, &[]), NOW), Ok(vec![]));
     assert_eq!((server.in_flight(), server.buffered_len()), (0, 0));
 }
 
@@ -315,7 +313,7 @@ fn a_thousand_streams_that_nobody_reads_keep_little_each() {
     let mut server = server();
     let streams: Vec<_> = (0..1_000).map(|slot| StreamId::from_raw(id(slot, 1))).collect();
     for stream in &streams {
-        feed(&mut server, &request(END, stream.raw(), 0, b"x"), NOW).expect("in order");
+        feed_at(&mut server, &request(END, stream.raw(), 0, b"x"), NOW).expect("in order");
     }
     for stream in &streams {
         while server.send(*stream, &[], Body::Copy(&[7; 4_000])).expect("open") {}
@@ -324,11 +322,11 @@ fn a_thousand_streams_that_nobody_reads_keep_little_each() {
     assert!(kept <= (4 << 20) + 1_000 * 5_000 + 100_000, "{kept} bytes");
     // A stream whose messages leave is not held up by those whose messages do not.
     let (reader, granted) = (streams[999], frame(CREDIT, 0, streams[999].raw(), 1 << 20, &[]));
-    feed(&mut server, &granted, NOW).expect("in order");
+    feed_at(&mut server, &granted, NOW).expect("in order");
     let mut rounds = 0;
     for _ in 0..100 {
         drain(|out| server.transmit(usize::MAX, out));
-        let told = feed(&mut server, &[], NOW).expect("in order");
+        let told = feed_at(&mut server, &[], NOW).expect("in order");
         if told.contains(&Asked::Writable(reader)) || server.has_room(reader) {
             server.send(reader, &[], Body::Copy(&[7; 4_000])).expect("open");
             rounds += 1;
@@ -342,24 +340,25 @@ fn the_stream_that_keeps_most_is_found_and_ended() {
     let mut server = server();
     let small = |slot| request(MORE, id(slot, 1), 0, &[7; 900]);
     for slot in 0..900 {
-        feed(&mut server, &small(slot), NOW).expect("in order");
+        feed_at(&mut server, &small(slot), NOW).expect("in order");
     }
     // A reply, messages that are not taken, and a request, in the order of what they keep.
     let call = |slot| StreamId::from_raw(id(slot, 1));
-    feed(&mut server, &request(END, id(1_000, 1), 0, b"x"), NOW).expect("in order");
+    feed_at(&mut server, &request(END, id(1_000, 1), 0, b"x"), NOW).expect("in order");
     let message = Some(Body::Shared(vec![7; 1_000_000].into()));
     assert!(server.respond(call(1_000), Reply { status: OK, meta: &[], message }));
-    feed(&mut server, &request(NOMSG, id(1_001, 1), 0, &[]), NOW).expect("in order");
+    feed_at(&mut server, &request(NOMSG, id(1_001, 1), 0, &[]), NOW).expect("in order");
     for _ in 0..10 {
-        feed(&mut server, &frame(DATA, 0, id(1_001, 1), 0, &[7; 50_000]), NOW).expect("in order");
+        feed_at(&mut server, &frame(DATA, 0, id(1_001, 1), 0, &[7; 50_000]), NOW)
+            .expect("in order");
     }
-    feed(&mut server, &request(MORE, id(1_002, 1), 0, &[7; 60_000]), NOW).expect("in order");
+    feed_at(&mut server, &request(MORE, id(1_002, 1), 0, &[7; 60_000]), NOW).expect("in order");
     let mut ended = Vec::new();
     for side in [Side::Unsent, Side::Unread] {
         while server.largest_len(side) > 10_000 {
             let kept = server.kept_len(side);
             assert!(server.end_largest(side) && server.kept_len(side) < kept);
-            let told = feed(&mut server, &[], NOW).expect("in order");
+            let told = feed_at(&mut server, &[], NOW).expect("in order");
             let answers = responses(&mut server).into_iter();
             ended.extend(answers.map(|(slot, status, _)| (slot, status, told.len())));
         }

@@ -1,5 +1,8 @@
 //! Statements of the specification that say what a number means or where a bound lies, one by one.
 
+#[allow(dead_code, reason = "made for other tests as well")]
+#[path = "support/by_hand.rs"]
+mod by_hand;
 #[path = "support/pair.rs"]
 mod pair;
 #[allow(dead_code, reason = "made for other tests as well")]
@@ -8,6 +11,7 @@ mod raw;
 
 use std::time::Duration;
 
+use by_hand::feed;
 use pair::{Asked, Cut, Pair, Told, drain, idle};
 use raw::{
     CREDIT, DATA, END, MORE, NOMSG, RESPONSE, RST, SETTINGS, frame, frames, greeting, id, named,
@@ -28,14 +32,6 @@ fn server(config: Config) -> Server {
     assert_eq!(feed(&mut server, &frame(SETTINGS, 0x80, 0, 0, &[])), Ok(vec![]));
     drain(|out| server.transmit(usize::MAX, out));
     server
-}
-
-fn feed(server: &mut Server, mut input: &[u8]) -> Result<Vec<Asked>, Violation> {
-    let mut events = Vec::new();
-    while let Some(event) = server.receive(&mut input, NOW)? {
-        events.push(Asked::from(event));
-    }
-    Ok(events)
 }
 
 fn said(server: &mut Server) -> Vec<(Header, Vec<u8>)> {
