@@ -147,6 +147,22 @@ fn a_farewell_that_takes_long_holds_up_neither_the_drain_nor_an_abort() {
 }
 
 #[test]
+fn all_who_want_to_be_told_of_the_shutdown_are_told_in_order() {
+    let (tell, told) = mpsc::channel();
+    let [first, third] = ["first", "third"].map(|name| {
+        let tell = tell.clone();
+        move || tell.send(name).expect("a listener")
+    });
+    let server = server(BACKENDS[0]).on_shutdown(first);
+    let server = server.on_shutdown(|| panic!("as foreign code may")).on_shutdown(third);
+    let handle = server.start(echo).expect("the server starts");
+    drop(tell);
+    handle.shutdown();
+    handle.wait().expect("an end in order");
+    assert_eq!(told.iter().collect::<Vec<_>>(), ["first", "third"]);
+}
+
+#[test]
 fn a_handler_that_keeps_its_core_is_left_behind_with_an_error() {
     let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
     let handle = server(BACKENDS[0]).threads(1).start(held_by(&gate, &tell));

@@ -54,11 +54,11 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<Launched>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings, datagrams, ready, farewell } = server;
+    let Server { bindings, runtime, settings, datagrams, ready, farewells } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
     check(&addresses, &settings, count, datagrams.is_some())?;
-    let shared = ServerShared::new(settings, addresses, count, farewell.is_some());
+    let shared = ServerShared::new(settings, addresses, count, !farewells.is_empty());
     let shared = Arc::new(shared);
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
@@ -69,9 +69,9 @@ where
     }
     let paths = listen(runtime.cores(), bindings.into_list(), &datagrams)?;
     let handle = ServerHandle::new(Arc::clone(&shared));
-    if let Some(farewell) = farewell {
+    if !farewells.is_empty() {
         let shared = Arc::clone(&shared);
-        spawn_thread("ringway-farewell", move || say_when_asked(farewell, &shared))?;
+        spawn_thread("ringway-farewell", move || say_when_asked(farewells, &shared))?;
     }
     spawn_thread("ringway-server", move || supervise(runtime, &shared, &paths))?;
     Ok(Launched { handle, ready })
@@ -288,11 +288,15 @@ fn end(runtime: Runtime) -> Result {
 }
 
 /// Tells the program, on a thread of its own, that the server was asked to stop.
-fn say_when_asked(farewell: Farewell, shared: &ServerShared) {
+fn say_when_asked(farewells: Vec<Farewell>, shared: &ServerShared) {
     let control = &shared.control;
-    let asked = control.wait_for(Phase::Asked) < Phase::Aborting;
-    if asked && catch_unwind(AssertUnwindSafe(farewell)).is_err() {
-        tracing::error!("what was to be told of the shutdown panicked; the server goes on ending");
+    for farewell in farewells {
+        let asked = control.wait_for(Phase::Asked) < Phase::Aborting;
+        if asked && catch_unwind(AssertUnwindSafe(farewell)).is_err() {
+            tracing::error!(
+                "what was to be told of the shutdown panicked; the server goes on ending"
+            );
+        }
     }
     control.farewell_said();
 }

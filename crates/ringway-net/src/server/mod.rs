@@ -70,7 +70,7 @@ pub struct Server {
     settings: Settings,
     datagrams: Option<MakeServeDatagrams>,
     ready: Option<Ready>,
-    farewell: Option<Farewell>,
+    farewells: Vec<Farewell>,
 }
 
 /// What is told that the server listens.
@@ -99,7 +99,7 @@ impl Server {
             settings: Settings::default(),
             datagrams: None,
             ready: None,
-            farewell: None,
+            farewells: Vec::new(),
         };
         server.and_bind(address)
     }
@@ -250,9 +250,9 @@ impl Server {
     /// Calls `farewell` once when a shutdown is asked for, on a thread of its own: the moment to tell
     /// others. The drain begins when it has returned, or after a second at most; the server's end
     /// waits for it no longer than for connections, and an abort not at all. Not called when the
-    /// server is aborted before.
+    /// server is aborted before. Several are called one after another, in the order of declaration.
     pub fn on_shutdown(mut self, farewell: impl FnOnce() + Send + 'static) -> Self {
-        self.farewell = Some(Box::new(farewell));
+        self.farewells.push(Box::new(farewell));
         self
     }
 
@@ -261,6 +261,11 @@ impl Server {
     pub fn drain_deadline(mut self, deadline: Duration) -> Self {
         self.settings.drain_deadline = deadline;
         self
+    }
+
+    /// How long that is, as it was set last.
+    pub fn drains_within(&self) -> Duration {
+        self.settings.drain_deadline
     }
 
     /// Calls `ready` once all cores listen, on the thread that starts the server: the moment to
