@@ -26,8 +26,8 @@ pub enum Serving {
 
 /// What a server says of its health; cheap to clone, usable on any thread.
 ///
-/// The server as a whole is the service without a name. It and all services serve from the start;
-/// a shutdown changes all of them to [`Serving::No`], for good.
+/// The server as a whole is the service without a name. It and all services, those of every server
+/// included, serve from the start; a shutdown changes all of them to [`Serving::No`], for good.
 ///
 /// ```
 /// use ringway_rpc::{Health, Serving};

@@ -12,6 +12,9 @@ pub(crate) const SPARE_CONTEXTS_MAX: usize = 1_024;
 /// accept by default.
 pub(crate) const METADATA_BYTES_MAX: usize = 16 * 1024;
 
+/// Longest message that either side may be set to take: what the protocol can say.
+pub(crate) const MESSAGE_BYTES_MAX: u32 = i32::MAX as u32;
+
 // Balancing.
 
 /// Hosts that the default policy compares for a call: four find a slow host's alternatives far
@@ -39,6 +42,9 @@ pub(crate) const HOST_WEIGHT_MAX: u32 = 100;
 pub(crate) const RETRY_DELAY_FIRST: Duration = Duration::from_millis(20);
 /// Longest wait before any retry: callers are waiting.
 pub(crate) const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+/// Longest wait that a server may ask for before a retry: whoever calls without a deadline is told of a
+/// longer one instead.
+pub(crate) const PUSHBACK_MAX: Duration = Duration::from_secs(60);
 /// Further attempts that a target is worth before its calls have earned more.
 pub(crate) const RETRY_BUDGET: u32 = 10;
 /// Calls after which a percentile of latency means something.
@@ -219,6 +225,10 @@ pub(crate) const HOSTS_MAX: usize = 1_024;
 /// Connections to one host from one core, if nothing else is said: each carries a thousand calls.
 pub(crate) const CONNECTIONS_MAX: usize = 4;
 
+/// Connections to one host from one core that may be asked for: they carry a million calls, and are
+/// all looked at for each.
+pub(crate) const CONNECTIONS_SETTABLE: usize = 1_024;
+
 /// How long a connection beyond the least number is kept without a call.
 pub(crate) const SPARE_CONNECTION_KEPT: Duration = Duration::from_secs(30);
 
@@ -307,6 +317,9 @@ pub(crate) const REPLY_COPY_MAX: usize = 4 * 1024;
 pub(crate) const SERVER_SCRATCH_BYTES_KEPT: usize = 16 * 1024;
 /// Shortest time for which a connection's alarm is set: the precision of timers.
 pub(crate) const ALARM_STEP: Duration = Duration::from_millis(1);
+/// Numbers of methods below this are looked up by index on each connection, in a KiB at most: clients
+/// number from 1 on, and one that names a large number alone is not to cost its server more.
+pub(crate) const SMALL_NUMBERS: u32 = 256;
 /// Services whose health a server keeps: more than any has, and a bound for those who set it by name.
 pub(crate) const HEALTH_SERVICES_MAX: usize = 1_000;
 

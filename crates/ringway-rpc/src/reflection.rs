@@ -107,22 +107,23 @@ impl ReflectionService {
 }
 
 fn describe(descriptor: &'static ServiceDescriptor, registered: &[Registered]) -> Described {
+    // A service that is written by hand may leave methods out.
     let method = |method: &Method| {
-        let entry = registered.iter().find(|entry| entry.method.name() == method.name());
-        MethodDescription {
+        let entry = registered.iter().find(|entry| entry.method.name() == method.name())?;
+        Some(MethodDescription {
             name: method.short_name().to_owned(),
             streams_in: method.kind().streams_in(),
             streams_out: method.kind().streams_out(),
-            codec_in: entry.map_or(0, |entry| entry.codec_in.into()),
-            codec_out: entry.map_or(0, |entry| entry.codec_out.into()),
+            codec_in: entry.codec_in.into(),
+            codec_out: entry.codec_out.into(),
             idempotent: method.is_idempotent(),
-        }
+        })
     };
     let file_descriptor_set = descriptor.file_descriptor_set.unwrap_or_default();
     Described {
         name: descriptor.name,
         response: DescribeResponse {
-            methods: descriptor.methods.iter().map(method).collect(),
+            methods: descriptor.methods.iter().filter_map(method).collect(),
             file_descriptor_set: bytes::Bytes::from_static(file_descriptor_set),
         },
     }

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use ringway_rpc::{Code, ServerHandle};
-use ringway_wire::native::{Flags, FrameKind, Header, PREFACE, StreamId};
+use ringway_wire::native::{Flags, FrameKind, Header, PREFACE, RequestHead, StreamId};
 use support::caller::Caller;
 use support::echo::{Echo, serve};
 use support::{LIMIT, end, eventually, socket_addr};
@@ -234,4 +234,43 @@ fn has_go_away(said: &[u8]) -> bool {
         rest = after;
     }
     last == Some((FrameKind::GoAway, Flags::NONE, StreamId::CONNECTION))
+}
+
+#[test]
+fn a_compression_that_nobody_announced_fails_its_call_alone() {
+    check(|_, address| {
+        let mut socket = TcpStream::connect(address).expect("the server listens");
+        socket.set_read_timeout(Some(LIMIT)).expect("a time above zero");
+        socket.write_all(&greeting()).expect("the server reads");
+        let mut preface = [0; 8];
+        socket.read_exact(&mut preface).expect("the server greets");
+        // How the message is compressed, and, above that, what is accepted in replies.
+        for (slot, compression, code) in [(0, 1, 12), (1, 15, 12), (2, 0x21, 12), (3, 0xF0, 0)] {
+            let head = RequestHead { compression, ..RequestHead::default() };
+            let name = b"\x01\x0decho.Echo/Say";
+            let mut request =
+                frame(0x10, 0x21, slot << 12 | 1, 0, &[&head.encode(), &name[..]].concat());
+            request[6] = name.len() as u8;
+            socket.write_all(&request).expect("the connection goes on");
+            assert_eq!(
+                response(&mut socket),
+                (slot << 12 | 1, code),
+                "compression {compression:#x}"
+            );
+        }
+    });
+}
+
+/// Stream and status of the next response.
+fn response(socket: &mut TcpStream) -> (u32, u32) {
+    loop {
+        let mut header = [0; 16];
+        socket.read_exact(&mut header).expect("the connection goes on");
+        let word =
+            |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        socket.read_exact(&mut vec![0; word(0) as usize]).expect("the connection goes on");
+        if header[4] == 0x11 {
+            return (word(8), word(12));
+        }
+    }
 }

@@ -86,7 +86,9 @@ fn health_is_told_and_watched() {
         ask::<CheckResponse>(caller, "grpc.health.v1.Health/Check", &of(service)).status
     };
     assert_eq!(check(&mut caller, ""), SERVING);
-    assert_eq!(check(&mut caller, "echo.Echo"), SERVING);
+    for service in ["echo.Echo", "grpc.health.v1.Health", "ringway.reflection.v1.Reflection"] {
+        assert_eq!(check(&mut caller, service), SERVING, "{service}");
+    }
     let unknown = of("no.Service").encode_to_vec();
     let open_codec = |open: &mut ringway_wire::native::Open<'_>| open.codec = 1;
     let stream = caller.open_with("grpc.health.v1.Health/Check", Some(&unknown), true, open_codec);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_rpc::{Code, ServerHandle, Side};
+use ringway_wire::native::MetaWriter;
 use support::caller::{Caller, Heard};
 use support::echo::{Echo, serve};
 use support::{end, eventually, socket_addr};
@@ -183,5 +184,21 @@ fn calls_are_counted_by_method() {
     assert_eq!((say.started, say.ended(), say.bytes_in, say.bytes_out), (3, 3, 15, 15));
     let fail = metrics.method(Side::Server, "echo.Echo/Fail").expect("as well");
     assert_eq!(fail.with_code(Code::NotFound), 1);
+    end(handle);
+}
+
+#[test]
+fn a_time_in_the_metadata_counts_before_that_of_the_head() {
+    let (_, handle, mut caller) = connected();
+    let (short, long) = (Duration::from_millis(10), Duration::from_secs(3_600));
+    for (head, meta, ends_in_time) in [(long, short, false), (short, long, true)] {
+        let mut said = Vec::new();
+        MetaWriter::new(&mut said).timeout_us(meta.as_micros() as u64);
+        let stream = caller.open_with("echo.Echo/Late", Some(b"200"), true, |open| {
+            (open.timeout, open.meta) = (Some(head), &said);
+        });
+        let code = if ends_in_time { Code::Ok } else { Code::DeadlineExceeded };
+        assert_eq!(caller.answer(stream).code, code, "{head:?} and {meta:?}");
+    }
     end(handle);
 }

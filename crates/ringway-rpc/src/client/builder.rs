@@ -131,19 +131,19 @@ impl ClientBuilder {
     }
 
     /// Connections that each core keeps to each host it uses, at least one; one if not set. More
-    /// are opened while all are full, up to [`connections_max`](Self::connections_max).
+    /// are opened while all are full, up to [`connections_max`](Self::connections_max). 1,024 at most.
     pub fn connections(mut self, count: usize) -> Self {
         self.connections_min = count.max(1);
         self
     }
 
-    /// Most connections of each core to each host; 4 if not set.
+    /// Most connections of each core to each host; 4 if not set, and 1,024 at most.
     pub fn connections_max(mut self, count: usize) -> Self {
         self.connections_max = count;
         self
     }
 
-    /// Longest reply that is accepted, in bytes; 4 MiB if not set.
+    /// Longest reply that is accepted, in bytes; 4 MiB if not set, and below 2 GiB.
     pub fn max_message(mut self, bytes: u32) -> Self {
         self.config.settings.max_message = bytes;
         self
@@ -203,9 +203,10 @@ impl ClientBuilder {
     /// Makes the client. It connects when calls are made, on each core that makes some.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when there is no address, one is malformed, there are more than 1,024, or a
-    /// weight is not from 1 to 100.
+    /// INVALID_ARGUMENT when there is no address, one is malformed, there are more than 1,024, a weight
+    /// is not from 1 to 100, or another number is out of its range.
     pub fn build(self) -> Result<Client, Status> {
+        self.check()?;
         if let Some(failure) = self.failure {
             return Err(failure);
         }
@@ -220,6 +221,24 @@ impl ClientBuilder {
             metrics: Metrics::new(),
         };
         Ok(Client::new(Arc::new(plan), list, self.options))
+    }
+
+    /// Whether servers would accept the settings, and a core could keep so many connections.
+    fn check(&self) -> Result<(), Status> {
+        let (connections, message) =
+            (limits::CONNECTIONS_SETTABLE, limits::MESSAGE_BYTES_MAX as usize);
+        for (name, value, most) in [
+            ("max_message", self.config.settings.max_message as usize, message),
+            ("connections", self.connections_min, connections),
+            ("connections_max", self.connections_max, connections),
+        ] {
+            if value > most {
+                let why = format!("{name} is {value}, above {most}");
+                return Err(Status::invalid_argument(why));
+            }
+        }
+        debug_assert!(self.config.settings.is_valid(), "nothing else of it can be set");
+        Ok(())
     }
 }
 

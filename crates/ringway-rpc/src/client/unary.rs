@@ -256,7 +256,8 @@ impl Unary {
         None
     }
 
-    /// How long to wait before trying again; `None` if that is not to be done.
+    /// How long to wait before trying again, [`limits::PUSHBACK_MAX`] at most; `None` if that is not to
+    /// be done.
     fn wait_before_retry(&mut self, failure: &Status) -> Option<Duration> {
         let may = self.may_be_repeated();
         let wait = match failure.pushback() {
@@ -264,7 +265,7 @@ impl Unary {
             Some(Pushback::After(wait))
                 if failure.is_unavailable() || failure.is_resource_exhausted() =>
             {
-                Some(wait)
+                Some(wait).filter(|wait| *wait <= limits::PUSHBACK_MAX)
             }
             _ if failure.is_unavailable() => Some(self.backoff.next(&mut fastrand::Rng::new())),
             _ => None,

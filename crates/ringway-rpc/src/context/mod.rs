@@ -108,7 +108,7 @@ impl Context {
         self.0.begun.deadline
     }
 
-    /// How long the caller still waits; zero if it does no more, `None` if it waits for ever.
+    /// How long the caller still waits, right now; zero if it does no more, `None` if it waits for ever.
     pub fn remaining(&self) -> Option<Duration> {
         Some(self.deadline()?.saturating_duration_since(now()))
     }
@@ -126,10 +126,19 @@ impl Context {
 
     /// Whether the caller has given up, the deadline has passed or the connection is lost.
     ///
-    /// A handler that waits is dropped then; this is for blocking work, and for tasks that outlive
-    /// their handler.
+    /// A handler that waits is dropped then; this is for work that blocks or computes, and for tasks that
+    /// outlive their handler. A handler that computes on its core keeps it from receiving, so it sees its
+    /// deadline pass and nothing else; one that is declared `offload` sees all.
     pub fn is_cancelled(&self) -> bool {
+        self.look_at_deadline();
         self.0.end.get().is_some_and(|end| end.is_cancelled())
+    }
+
+    /// Whoever keeps the core keeps it from firing the timer of the deadline as well.
+    fn look_at_deadline(&self) {
+        if self.deadline().is_some_and(|deadline| deadline <= now()) {
+            self.cancel(Code::DeadlineExceeded, "the deadline passed while the handler ran");
+        }
     }
 
     /// Waits until the call is over: `None` when it was answered, the reason when it was cancelled.
@@ -155,6 +164,7 @@ impl Context {
 
     /// Why the call was cancelled, with the caller's words if it used any.
     pub fn cancel_reason(&self) -> Option<Status> {
+        self.look_at_deadline();
         self.0.end.get()?.reason()
     }
 
@@ -354,9 +364,9 @@ pub(crate) fn inherited() -> Option<Inherited> {
     CURRENT.try_with(|current| current.borrow().as_ref().map(of)).ok()?
 }
 
-/// The clock of the core, which may be virtual; elsewhere the system's.
+/// The time right now by the clock of the core, which may be virtual; elsewhere by the system's.
 fn now() -> Instant {
-    if CoreHandle::is_here() { ringway_runtime::now() } else { Instant::now() }
+    if CoreHandle::is_here() { ringway_runtime::now_exact() } else { Instant::now() }
 }
 
 impl fmt::Debug for Context {

@@ -100,9 +100,14 @@ impl Budget {
 }
 
 impl NativeConnection {
-    /// Tells the core what is kept here.
+    /// Tells the core what is kept here, and what was refused.
     #[inline]
     pub(super) fn account(&self) {
+        let refused = self.machine().refused();
+        let before = self.refused.replace(refused);
+        if refused != before {
+            self.core().share().add_refused(refused - before);
+        }
         let kept = match self.is_closed() {
             true => Kept::default(),
             false => {

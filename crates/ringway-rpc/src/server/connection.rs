@@ -47,6 +47,8 @@ pub(crate) struct NativeConnection {
     place: Cell<usize>,
     /// What is kept here, as the core has last heard.
     pub(super) kept: Cell<Kept>,
+    /// Calls that the machine has refused, as the core has last heard.
+    pub(super) refused: Cell<u64>,
     /// The connection is to be closed at once, whoever may have calls on it.
     is_ended: Cell<bool>,
     /// Calls that the client was told to be welcome.
@@ -72,6 +74,7 @@ impl NativeConnection {
             closed: Cell::new(false),
             place: Cell::new(0),
             kept: Cell::default(),
+            refused: Cell::new(0),
             is_ended: Cell::new(false),
             leased: Cell::new(None),
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringway_net::Connection;
-use ringway_runtime::{Sleep, now, panic_message, sleep_until, spawn_named};
+use ringway_runtime::{Deadline, Sleep, now, panic_message, sleep_until, spawn_named};
 use ringway_wire::native::Config;
 
 use super::budget::Budget;
@@ -176,12 +176,14 @@ impl ServerCore {
         Box::new(HeldPlace { core: Rc::clone(self), place })
     }
 
-    pub(super) fn instant(&self, time: Duration) -> Instant {
-        self.origin + time
+    /// `None` of a time that is beyond all clocks.
+    #[inline]
+    pub(super) fn instant(&self, time: Duration) -> Option<Instant> {
+        self.origin.checked_add(time)
     }
 
     pub(super) fn sleep_until(&self, time: Duration) -> Sleep {
-        sleep_until(self.instant(time))
+        sleep_until(Deadline::after(self.origin, time))
     }
 
     /// How long calls may still take, if the core drains.
@@ -193,7 +195,7 @@ impl ServerCore {
     /// finished at the deadline.
     fn drain(&self) {
         let deadline = self.settings().drain_deadline;
-        self.draining.set(Some(self.now() + deadline));
+        self.draining.set(Some(self.now().saturating_add(deadline)));
         for connection in self.connections.all() {
             connection.go_away(deadline);
         }

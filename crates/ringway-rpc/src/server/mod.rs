@@ -33,6 +33,7 @@ mod stats;
 mod streams;
 mod waiting;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,14 +90,13 @@ impl Server {
         A: TryInto<Address>,
         Error: From<A::Error>,
     {
-        let net = ringway_net::Server::bind(address)?.low_water(limits::LOW_WATER);
-        Ok(Self {
-            net,
-            settings: Settings::default(),
-            services: Vec::new(),
-            interceptors: Vec::new(),
-            health: Health::default(),
-        })
+        let (health, settings) = (Health::default(), Settings::default());
+        let shut_down = health.clone();
+        let net = ringway_net::Server::bind(address)?
+            .low_water(limits::LOW_WATER)
+            .drain_deadline(settings.drain_deadline)
+            .on_shutdown(move || shut_down.shut_down());
+        Ok(Self { net, settings, services: Vec::new(), interceptors: Vec::new(), health })
     }
 
     /// Listens on one more address.
@@ -117,7 +117,8 @@ impl Server {
         self.net.addresses()
     }
 
-    /// Serves the methods of a service. Of two that have the same name, the later one is served.
+    /// Serves the methods of a service. Two of one name are an error when the server is started, and so
+    /// is one with the name of a service that each server has.
     pub fn service(mut self, service: impl Service) -> Self {
         self.services.push(Box::new(service));
         self
@@ -172,7 +173,10 @@ impl Server {
         self.net(|net| net.on_ready(ready))
     }
 
-    /// Everything else about cores, connections and sockets.
+    /// Everything else about cores, connections and sockets. What [`on_shutdown`] is given here is called
+    /// when the health of all services is NOT_SERVING already.
+    ///
+    /// [`on_shutdown`]: ringway_net::Server::on_shutdown
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -187,22 +191,22 @@ impl Server {
         self
     }
 
-    /// Bytes of the longest message that is accepted. The default is 4 MiB.
+    /// Bytes of the longest message that is accepted, below 2 GiB. The default is 4 MiB.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.settings.native.settings.max_message = bytes;
         self
     }
 
-    /// Calls that one connection may have unfinished at once; what is more is refused as not
-    /// executed. The default is 1,024.
+    /// Calls that one connection may have unfinished at once, 1 to 524,288; what is more is refused as
+    /// not executed. The default is 1,024.
     pub fn in_flight_per_connection_max(mut self, calls: u32) -> Self {
         self.settings.native.settings.max_streams = calls;
         self.settings.in_flight_per_connection_max = calls as usize;
         self
     }
 
-    /// Calls that may wait at once on all connections together; what is more is refused as not
-    /// executed. The default is 100,000.
+    /// Calls that may wait at once on all connections together, at least one; what is more is refused
+    /// as not executed. The default is 100,000.
     pub fn in_flight_max(mut self, calls: usize) -> Self {
         self.settings.in_flight_max = calls;
         self
@@ -250,11 +254,10 @@ impl Server {
         self.net(|net| net.drain_delay(delay))
     }
 
-    /// How long calls may take to end after that; then they are answered UNAVAILABLE. The default
-    /// is 30 seconds.
-    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
-        self.settings.drain_deadline = deadline;
-        self
+    /// How long calls may take to end after that; then they are answered UNAVAILABLE.
+    /// `Duration::MAX` means for ever. The default is 30 seconds.
+    pub fn drain_deadline(self, deadline: Duration) -> Self {
+        self.net(|net| net.drain_deadline(deadline))
     }
 
     /// What the server says of its health, to be changed at any time from any thread.
@@ -266,33 +269,44 @@ impl Server {
     /// deadline has passed. A second signal cuts them off at once.
     ///
     /// # Errors
-    /// When the cores cannot be started or cannot listen, or a core fails.
+    /// When a setting is out of its range or two services have one name, when the cores cannot be
+    /// started or cannot listen, or a core fails.
     pub fn serve(self) -> Result {
-        let (net, shared) = self.prepare();
+        let (net, shared) = self.prepare()?;
         net.serve(serve_with(shared))
     }
 
     /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
     ///
     /// # Errors
-    /// When the cores cannot be started or cannot listen.
+    /// When a setting is out of its range or two services have one name, and when the cores cannot be
+    /// started or cannot listen.
     pub fn start(self) -> Result<ServerHandle> {
         let health = self.health.clone();
-        let (net, shared) = self.prepare();
+        let (net, shared) = self.prepare()?;
         let handle = net.start(serve_with(Arc::clone(&shared)))?;
         Ok(ServerHandle::new(handle, shared, health))
     }
 
-    fn prepare(self) -> (ringway_net::Server, Arc<ServerShared>) {
-        let Self { net, settings, mut services, interceptors, health } = self;
-        services.push(Box::new(HealthService::new(&health)));
-        services.iter().for_each(|service| health.add(service.descriptor().name));
+    fn prepare(self) -> Result<(ringway_net::Server, Arc<ServerShared>)> {
+        let Self { net, mut settings, mut services, interceptors, health } = self;
+        settings.check().map_err(Error::other)?;
         let reflection = ReflectionService::default();
+        services.push(Box::new(HealthService::new(&health)));
         services.push(Box::new(reflection.clone()));
+        let mut names = HashSet::new();
+        for service in &services {
+            let name = service.descriptor().name;
+            if !names.insert(name) {
+                return Err(Error::other(format!("two services are called {name}")));
+            }
+            health.add(name);
+        }
+        settings.drain_deadline = net.drains_within();
         // The machines end what has not ended in time; the sockets only have to bring the news.
-        let net = net.drain_deadline(settings.drain_deadline + limits::DRAIN_GRACE);
-        let net = net.on_shutdown(move || health.shut_down());
-        (net, Arc::new(ServerShared::new(settings, services, reflection, interceptors)))
+        let net = net.drain_deadline(settings.drain_deadline.saturating_add(limits::DRAIN_GRACE));
+        let shared = ServerShared::new(settings, services, reflection, interceptors);
+        Ok((net, Arc::new(shared)))
     }
 }
 

@@ -1,5 +1,9 @@
 //! The numbers by which one client calls methods.
 
+use std::collections::BTreeMap;
+
+use crate::limits;
+
 /// What a client's number stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
@@ -11,11 +15,13 @@ pub(super) enum Meaning {
     Method(usize),
 }
 
-/// A table by number, as long as the highest number in use.
+/// A table by number: small numbers are looked up by index, others in a map that has those alone that
+/// were said, since one call is enough to say the largest.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// `UNSAID`, `UNKNOWN` or the place plus `METHODS`.
-    meanings: Vec<u32>,
+    /// `UNSAID`, `UNKNOWN` or the place plus `METHODS`; as long as the highest small number in use.
+    small: Vec<u32>,
+    large: BTreeMap<u32, u32>,
     max: u32,
 }
 
@@ -26,16 +32,25 @@ const METHODS: u32 = 2;
 impl Numbers {
     /// A table for numbers up to `max`.
     pub(super) fn new(max: u32) -> Self {
-        Self { meanings: Vec::new(), max }
+        Self { small: Vec::new(), large: BTreeMap::new(), max }
     }
 
     #[inline]
     pub(super) fn meaning(&self, number: u32) -> Meaning {
-        match self.meanings.get(number as usize).copied().unwrap_or(UNSAID) {
+        let meaning = match self.small.get(number as usize) {
+            Some(meaning) => *meaning,
+            None => self.of_large(number),
+        };
+        match meaning {
             UNSAID => Meaning::Unsaid,
             UNKNOWN => Meaning::Unknown,
             method => Meaning::Method((method - METHODS) as usize),
         }
+    }
+
+    #[cold]
+    fn of_large(&self, number: u32) -> u32 {
+        self.large.get(&number).copied().unwrap_or(UNSAID)
     }
 
     /// Keeps what a number stands for. 0 is no number, and those above the bound are not kept: a
@@ -44,11 +59,16 @@ impl Numbers {
         if number == 0 || number > self.max {
             return;
         }
-        let at = number as usize;
-        if self.meanings.len() <= at {
-            self.meanings.resize(at + 1, UNSAID);
+        let meaning = place.map_or(UNKNOWN, |place| place as u32 + METHODS);
+        if number >= limits::SMALL_NUMBERS {
+            self.large.insert(number, meaning);
+            return;
         }
-        self.meanings[at] = place.map_or(UNKNOWN, |place| place as u32 + METHODS);
+        let at = number as usize;
+        if self.small.len() <= at {
+            self.small.resize(at + 1, UNSAID);
+        }
+        self.small[at] = meaning;
     }
 }
 
@@ -58,12 +78,19 @@ mod tests {
 
     #[test]
     fn numbers_mean_what_was_said() {
-        let mut numbers = Numbers::new(8);
-        numbers.learn(3, Some(0));
-        numbers.learn(8, None);
-        assert_eq!(numbers.meaning(3), Meaning::Method(0));
-        assert_eq!(numbers.meaning(8), Meaning::Unknown);
-        assert_eq!(numbers.meaning(2), Meaning::Unsaid);
+        let mut numbers = Numbers::new(4_096);
+        for (number, place) in
+            [(3, Some(0)), (8, None), (255, Some(7)), (256, Some(8)), (4_096, None)]
+        {
+            numbers.learn(number, place);
+            let meaning = place.map_or(Meaning::Unknown, Meaning::Method);
+            assert_eq!(numbers.meaning(number), meaning, "{number}");
+        }
+        for number in [0, 2, 257, 4_095] {
+            assert_eq!(numbers.meaning(number), Meaning::Unsaid, "{number}");
+        }
+        numbers.learn(256, Some(9));
+        assert_eq!(numbers.meaning(256), Meaning::Method(9), "said again");
     }
 
     #[test]
@@ -73,6 +100,17 @@ mod tests {
         numbers.learn(u32::MAX, Some(1));
         assert_eq!(numbers.meaning(0), Meaning::Unsaid);
         assert_eq!(numbers.meaning(u32::MAX), Meaning::Unsaid);
-        assert!(numbers.meanings.is_empty());
+        assert!(numbers.small.is_empty() && numbers.large.is_empty());
+    }
+
+    #[test]
+    fn one_large_number_costs_what_one_number_costs() {
+        let mut numbers = Numbers::new(u32::MAX);
+        for number in [256, 4_096, 1 << 20, u32::MAX] {
+            numbers.learn(number, Some(1));
+        }
+        assert_eq!((numbers.small.len(), numbers.large.len()), (0, 4));
+        numbers.learn(255, Some(1));
+        assert!(numbers.small.capacity() <= limits::SMALL_NUMBERS as usize, "at most a KiB");
     }
 }

@@ -56,7 +56,7 @@ impl NativeConnection {
         if late >= limits::LATE && entry.is_adaptive() {
             entry.press();
         }
-        let deadline = timeout.map(|timeout| core.instant(at + timeout));
+        let deadline = timeout.and_then(|timeout| core.instant(at.saturating_add(timeout)));
         let peer = Rc::clone(self.peer());
         let mut context = Context::begin(Begun { method, peer, deadline, attempt: head.attempt });
         if let Some(RequestMeta { metadata, trace, .. }) = said {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_wire::native::Config;
+use ringway_wire::native::{Config, StreamId};
 
 use crate::limits;
 
@@ -21,7 +21,30 @@ pub(crate) struct Settings {
     pub(crate) queue_room: usize,
     /// Whether methods without a limit of their own find one.
     pub(crate) adaptive: bool,
+    /// How long calls may take to end when the server stops.
     pub(crate) drain_deadline: Duration,
+}
+
+impl Settings {
+    /// Whether clients would accept them, and some call could be made.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let native = &self.native.settings;
+        let (streams, message) = (native.max_streams, native.max_message);
+        let (streams_max, message_max) = (StreamId::SLOTS, limits::MESSAGE_BYTES_MAX);
+        if !(1..=streams_max).contains(&streams) {
+            return Err(format!(
+                "in_flight_per_connection_max is {streams}, not 1 to {streams_max}"
+            ));
+        }
+        if message > message_max {
+            return Err(format!("message_bytes_max is {message}, above {message_max}"));
+        }
+        if self.in_flight_max == 0 {
+            return Err(String::from("in_flight_max is 0: no call could be made"));
+        }
+        debug_assert!(native.is_valid(), "nothing else of it can be set");
+        Ok(())
+    }
 }
 
 impl Default for Settings {

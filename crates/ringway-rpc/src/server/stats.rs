@@ -20,6 +20,11 @@ macro_rules! counters {
                 self.unread_bytes.store(bytes as u64, Ordering::Relaxed);
             }
 
+            /// Counts calls that the machine of a connection has refused.
+            pub(crate) fn add_refused(&self, calls: u64) {
+                add(&self.refused, calls);
+            }
+
             $(
                 #[cold]
                 pub(crate) fn $count(&self) {
@@ -65,7 +70,7 @@ counters! {
     unknown_methods, count_unknown_method,
         "Calls of methods that the server does not have.";
     refused, count_refused,
-        "Calls answered as not executed: over a limit, or while the server drains.";
+        "Calls answered as not executed: over a limit or a lease, or while the server drains.";
     shed, count_shed,
         "Of these: calls that had waited in a queue for too long, or were pushed out of it.";
     expired, count_expired,

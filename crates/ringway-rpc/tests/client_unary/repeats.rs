@@ -1,10 +1,10 @@
 //! Calls that are made again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ringway_rpc::{Client, Code, Policy};
+use ringway_rpc::{Client, Code, Policy, Pushback};
 use ringway_runtime::spawn;
 use ringway_wire::native::{Config, GoAwayCode, MetaWriter, Reply};
 
@@ -123,6 +123,29 @@ fn idempotent_calls_are_retried_and_others_are_not() {
         let status = echo(&client, "1 wait").idempotent().timeout(20 * MS).await;
         assert!(status.expect_err("no time for a retry").is_unavailable());
         assert_eq!(*seen.borrow(), [0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_wait_that_lasts_longer_than_callers_do_is_not_waited_for() {
+    run(async {
+        let attempts = Rc::new(Cell::new(0));
+        let server = HandServer::start(Config::default(), {
+            let attempts = Rc::clone(&attempts);
+            Rc::new(move |connection, request: Request| {
+                attempts.set(attempts.get() + 1);
+                let mut meta = Vec::new();
+                MetaWriter::new(&mut meta).pushback_ms(i64::MAX);
+                connection
+                    .respond(request.stream, Reply { status: 14, meta: &meta, message: None });
+            })
+        });
+        let client = connect(&server);
+        let call = echo(&client, "?").idempotent().no_timeout();
+        let status = call.await.expect_err("it fails");
+        let wait = Pushback::After(Duration::from_millis(i64::MAX as u64));
+        assert_eq!((status.pushback(), attempts.get()), (Some(wait), 1), "the caller is told");
         Ok(())
     });
 }

@@ -88,6 +88,8 @@ pub struct Server {
     pub(super) waits: Deadlines<StreamId>,
     /// Longest payload of a request that needs no closer look.
     pub(super) plain_len_max: usize,
+    /// Requests that were answered as not executed.
+    pub(super) refused: u64,
 }
 
 /// The end of a connection that finishes what it has begun.
@@ -113,6 +115,7 @@ impl Server {
             waits: Deadlines::default(),
             drain: None,
             plain_len_max: 0,
+            refused: 0,
         };
         server.note_window();
         server
@@ -396,6 +399,14 @@ impl Server {
             Side::Unread => self.link.buffered(),
             Side::Unsent => self.link.unsent_len(),
         }
+    }
+
+    /// Requests that this machine has answered as not executed: beyond `max_streams` or a lease, while
+    /// too many are given up, or after a GOAWAY.
+    #[inline]
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.

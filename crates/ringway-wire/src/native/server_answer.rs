@@ -76,6 +76,7 @@ impl Server {
 
     /// Ends a call as not executed.
     pub(super) fn refuse(&mut self, index: usize) -> Result<(), Violation> {
+        self.refused += 1;
         let meta = self.own_meta(|meta| meta.refused());
         self.answer(index, UNAVAILABLE, &meta)
     }
