@@ -301,4 +301,8 @@ pub(crate) trait Driver {
 
     /// One line for logs and environment reports: interface and accepted flags.
     fn describe(&self) -> String;
+
+    /// Has the next turn find that the kernel has dropped completions, where a kernel may.
+    #[cfg(test)]
+    fn lose_completions(&mut self) {}
 }

@@ -13,7 +13,7 @@ mod pool;
 mod ring;
 mod sends;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wait;
 mod waker;
 

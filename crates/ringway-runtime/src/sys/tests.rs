@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{Backend, Builder, CoreHandle, sleep};
 
 /// Has the kernel answer `call` with `errno` on this thread from now on.
-fn refuse(call: i64, errno: i32) {
+pub(crate) fn refuse(call: i64, errno: i32) {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;

@@ -7,6 +7,8 @@ mod handle;
 mod preflight;
 mod receive;
 mod setup;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::collections::VecDeque;
@@ -300,7 +302,15 @@ impl Driver for Uring {
     fn describe(&self) -> String {
         format!("io_uring ({})", self.flags)
     }
+
+    #[cfg(test)]
+    fn lose_completions(&mut self) {
+        self.fault = Some(LOST);
+    }
 }
+
+/// What the kernel drops for want of memory may be the word of any operation.
+const LOST: &str = "completions were lost for want of memory";
 
 impl Drop for Uring {
     /// Cancels what is left and waits for it; what the kernel keeps nevertheless is leaked, never
@@ -324,6 +334,10 @@ impl Drop for Uring {
             let ended = events.drain(..).filter(|event| matches!(event, Event::Sent { .. }));
             batches.extend(ended);
         }
+        // On a ring that is broken nothing was cancelled, and nothing queued will be submitted: no number
+        // is named any more. Closing it ends what the kernel still does.
+        let left = self.handles.iter().filter(|handle| handle.key != Key::NONE);
+        left.for_each(|handle| sockets::close(handle.fd));
         if open(self) {
             tracing::error!("io_uring operations outlive their core; its buffers are leaked");
             self.groups.iter().for_each(|group| group.buffers.leak());

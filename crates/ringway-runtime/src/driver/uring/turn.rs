@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Completion, Uring, kind};
+use super::{Completion, LOST, Uring, kind};
 use crate::driver::{Event, Key};
 
 impl Uring {
@@ -49,7 +49,7 @@ impl Uring {
         }
         // Before sends are settled: what was lost may be the word of one that has failed.
         if self.ring.has_dropped() {
-            self.fault = Some("completions were lost for want of memory");
+            self.fault = Some(LOST);
         }
         if let Some(fault) = self.fault {
             return Err(io::Error::other(format!("io_uring is broken: {fault}")));
