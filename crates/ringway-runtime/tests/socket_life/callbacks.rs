@@ -85,6 +85,11 @@ impl Player {
         match incoming {
             Incoming::Data(view) => {
                 self.end.takes(&view);
+                if self.conduct.shares
+                    && let Some(bytes) = view.share(..)
+                {
+                    self.end.shares(bytes);
+                }
                 if self.is_echo {
                     send_back(stream, &self.end, view);
                 }

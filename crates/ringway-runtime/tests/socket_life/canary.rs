@@ -14,7 +14,8 @@ use crate::ledger::{Network, World};
 /// Opens a pair of descriptors, and looks at it through the next turns of the core.
 pub(crate) async fn watch_for_a_while(world: &Arc<World>) {
     // Under the simulated network descriptors are not the kernel's.
-    if world.network != Network::Kernel || ALIVE.load(SeqCst) >= ALIVE_MAX {
+    let is_of_use = world.network == Network::Kernel && !world.is_scarce;
+    if !is_of_use || ALIVE.load(SeqCst) >= ALIVE_MAX {
         return;
     }
     let canary = Canary::open(world);

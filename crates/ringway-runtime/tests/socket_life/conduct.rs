@@ -15,6 +15,9 @@ pub(crate) struct Conduct {
     pub(crate) ending: Ending,
     pub(crate) manner: Manner,
     pub(crate) is_paced: bool,
+    /// Some of what it receives is kept on another thread.
+    pub(crate) shares: bool,
+    pub(crate) expiry: Option<Expiry>,
     pub(crate) recv_high_water: usize,
     pub(crate) send_high_water: usize,
 }
@@ -65,6 +68,13 @@ pub(crate) enum Ending {
     Abort,
 }
 
+/// When a stream ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expiry {
+    Lifetime(Duration),
+    Idle(Duration),
+}
+
 /// Who receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
@@ -111,6 +121,12 @@ impl Conduct {
             ending,
             manner,
             is_paced: false,
+            shares: random.chance(25),
+            expiry: match random.within(0..=39) {
+                0 => Some(Expiry::Lifetime(pause(random) * 4)),
+                1 => Some(Expiry::Idle(pause(random) * 2)),
+                _ => None,
+            },
             recv_high_water: random.pick(&[1, 1_000, 20_000, 256 * 1024]),
             send_high_water: random.pick(&[1, 10_000, 100_000, 1024 * 1024]),
         }
@@ -121,6 +137,14 @@ impl Conduct {
             recv_high_water: self.recv_high_water,
             send_high_water: self.send_high_water,
             send_low_water: self.send_high_water / 3,
+            lifetime: match self.expiry {
+                Some(Expiry::Lifetime(time)) => Some(time),
+                _ => None,
+            },
+            idle_timeout: match self.expiry {
+                Some(Expiry::Idle(time)) => Some(time),
+                _ => None,
+            },
             ..StreamLimits::default()
         })
     }

@@ -44,6 +44,7 @@ pub(crate) async fn live(
 ) {
     let socket = match DatagramSocket::bind(&bind, ListenOptions::default()) {
         Ok(socket) => socket,
+        Err(_) if world.is_scarce => return,
         Err(error) => {
             return world.complain(format_args!("no datagram socket at {bind:?}: {error}"));
         }

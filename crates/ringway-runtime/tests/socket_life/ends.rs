@@ -18,6 +18,9 @@ use crate::ledger::{Act, Doing, End, World};
 /// Plays `end` until it has nothing more to do.
 pub(crate) async fn live(stream: Stream, end: End, conduct: Conduct) {
     end.behaves(&conduct);
+    if conduct.expiry.is_some() {
+        end.does(Act::Expires);
+    }
     stream.set_limits(conduct.limits());
     stream.set_paced(conduct.is_paced);
     stream.hold_until_closed(Loan::new(&end.world));
@@ -29,7 +32,6 @@ pub(crate) async fn live(stream: Stream, end: End, conduct: Conduct) {
 }
 
 async fn play(stream: Stream, end: &End, conduct: &Conduct) {
-    let is_echo = end.is_echo();
     match conduct.ending {
         Ending::Finish => {
             let send = async {
@@ -37,22 +39,22 @@ async fn play(stream: Stream, end: &End, conduct: &Conduct) {
                 end.does(Act::Finished);
                 stream.shutdown();
             };
-            both(conduct.pace, send, receive(&stream, end, conduct.pace, is_echo)).await;
+            both(conduct.pace, send, receive(&stream, end, conduct)).await;
         }
         Ending::Answer => {
             let send = send_all(&stream, end, conduct);
-            both(conduct.pace, send, receive(&stream, end, conduct.pace, is_echo)).await;
+            both(conduct.pace, send, receive(&stream, end, conduct)).await;
         }
         Ending::Drop | Ending::FinishAndDrop => {
             let send = send_all(&stream, end, conduct);
-            beside(send, receive(&stream, end, conduct.pace, is_echo)).await;
+            beside(send, receive(&stream, end, conduct)).await;
         }
         Ending::FlushAndDrop => {
             let send = async {
                 send_all(&stream, end, conduct).await;
                 wait_for_flush(&stream, end).await;
             };
-            beside(send, receive(&stream, end, conduct.pace, is_echo)).await;
+            beside(send, receive(&stream, end, conduct)).await;
         }
         Ending::EndReceiving => {
             let send = async {
@@ -60,14 +62,14 @@ async fn play(stream: Stream, end: &End, conduct: &Conduct) {
                 end.does(Act::EndedReceiving);
                 stream.end_receiving();
             };
-            both(conduct.pace, send, receive(&stream, end, conduct.pace, is_echo)).await;
+            both(conduct.pace, send, receive(&stream, end, conduct)).await;
         }
         Ending::Abort => {
             let send = send_all(&stream, end, conduct);
-            beside(send, receive(&stream, end, conduct.pace, is_echo)).await;
+            beside(send, receive(&stream, end, conduct)).await;
             end.does(Act::Aborted);
             stream.abort();
-            receive(&stream, end, Pace::Steady, false).await;
+            receive(&stream, end, conduct).await;
         }
     }
     leave(stream, end, conduct.ending).await;
@@ -144,7 +146,8 @@ pub(crate) fn queue(stream: &Stream, end: &End, give: Give) -> Pressure {
 }
 
 /// Takes what comes until the end.
-async fn receive(stream: &Stream, end: &End, pace: Pace, is_echo: bool) {
+async fn receive(stream: &Stream, end: &End, conduct: &Conduct) {
+    let (pace, is_echo) = (conduct.pace, end.is_echo());
     let mut kept: Vec<View> = Vec::new();
     let mut since_pause = 0;
     loop {
@@ -153,6 +156,11 @@ async fn receive(stream: &Stream, end: &End, pace: Pace, is_echo: bool) {
             Ok(Some(view)) => {
                 end.takes(&view);
                 since_pause += view.len();
+                if conduct.shares
+                    && let Some(bytes) = view.share(..)
+                {
+                    end.shares(bytes);
+                }
                 if is_echo {
                     send_back(stream, end, view);
                 } else if pace != Pace::Steady && kept.len() < VIEWS_KEPT {

@@ -40,7 +40,11 @@ pub(crate) fn connects(to: SockAddr, end: End, mut random: Random) -> JoinHandle
     start(move || {
         let habits = Habits::random(&mut random, false);
         let socket = socket_for(&to)?;
-        socket.connect(&to)?;
+        if let Err(error) = socket.connect(&to) {
+            end.sees_error(&error);
+            end.does(Act::Left);
+            return Ok(());
+        }
         converse(&socket, &end, habits)
     })
 }

@@ -10,25 +10,26 @@ mod callbacks;
 mod canary;
 mod conduct;
 mod datagrams;
+mod elsewhere;
 mod ends;
 mod foreign;
 mod ledger;
 mod pattern;
 mod program;
 mod random;
+mod scarcity;
 mod watch;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
-use std::thread;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use common::Driver;
 use common::left::Held;
-use ledger::{Network, World};
-use program::Script;
+use ledger::{Network, Total, World};
+use program::{Finale, Script};
 use random::Random;
 use ringway_runtime::sim::{Faults, SimConfig};
 use ringway_runtime::{Backend, Builder, CoreHandle, Runtime};
@@ -39,17 +40,19 @@ fn every_byte_arrives_where_it_belongs_whatever_becomes_of_the_sockets() {
     let seed = number("RINGWAY_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
     let steps = number("RINGWAY_STEPS").unwrap_or(STEPS);
     println!("RINGWAY_SEED={seed} RINGWAY_STEPS={steps}");
+    let mut total = Total::default();
     if let Some(number) = number("RINGWAY_ROUND") {
-        return Round::random(seed, number).run();
+        Round::random(seed, number).run(&mut total);
+        return println!("{total:?}");
     }
     let (mut done, mut told) = (0, Instant::now());
     for number in 0.. {
         if done >= steps {
-            return;
+            return println!("{done} steps, {number} rounds, {total:?}");
         }
         let round = Round::random(seed, number);
         done += round.steps as u64;
-        round.run();
+        round.run(&mut total);
         if told.elapsed() > TELL_EVERY {
             eprintln!("socket life, seed {seed}: {done} of {steps} steps, {number} rounds");
             told = Instant::now();
@@ -65,10 +68,21 @@ struct Round {
     driver: Driver,
     cores: usize,
     steps: usize,
-    is_cut_short: bool,
+    outcome: Outcome,
     /// The simulated network resets connections.
     is_faulty: bool,
+    /// Where there are few descriptors, how many.
+    descriptors_max: Option<usize>,
     bytes_max: usize,
+}
+
+/// How a round ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Whole,
+    CutShort,
+    /// Its runtime is shut down by another thread after so many steps, in the middle of one.
+    ShutDown(usize),
 }
 
 impl Round {
@@ -80,27 +94,34 @@ impl Round {
             number,
             driver,
             cores: if driver == Driver::Sim { 1 } else { random.within(1..=2) },
-            steps: random.within(10..=120),
-            is_cut_short: random.chance(30),
+            steps: 10 + random.of_any_size(1_500),
+            outcome: match random.within(0..=9) {
+                0..=1 => Outcome::CutShort,
+                2 if driver != Driver::Sim => Outcome::ShutDown(random.within(5..=100)),
+                _ => Outcome::Whole,
+            },
             is_faulty: driver == Driver::Sim && random.chance(30),
-            bytes_max: random.pick(&[200, 20_000, 300_000, 3_000_000]),
+            descriptors_max: random.chance(15).then(|| random.within(8..=40)),
+            bytes_max: random.pick(&[200, 200, 20_000, 20_000, 300_000, 3_000_000]),
         }
     }
 
-    fn run(self) {
+    fn run(self, total: &mut Total) {
         let network = match self.driver {
             Driver::Uring | Driver::Epoll => Network::Kernel,
             Driver::Sim if self.is_faulty => Network::Faulty,
             Driver::Sim => Network::Simulated,
         };
-        let world = World::new(self.number as u32, network);
+        let world = World::new(self.number as u32, network, self.descriptors_max.is_some());
         let before = Held::now();
         let watch = Watch::begin(Arc::clone(&world), format!("{self:?}"));
         let ran = self.run_program(&world);
         drop(watch);
-        if !self.is_cut_short {
+        if self.outcome == Outcome::Whole {
             world.close_the_books();
         }
+        world.is_given_back();
+        world.add_to(total);
         let found = match ran {
             Err(error) => Some(error.to_string()),
             Ok(()) => world.fault().or_else(|| before.is_left().err()),
@@ -111,21 +132,36 @@ impl Round {
     }
 
     fn run_program(self, world: &Arc<World>) -> io::Result<()> {
+        let (tell, is_time) = channel();
         let script = Script {
             world: Arc::clone(world),
             seed: self.seed,
             steps: self.steps,
-            is_cut_short: self.is_cut_short,
+            end: match self.outcome {
+                Outcome::Whole => Finale::WindUp,
+                Outcome::CutShort => Finale::CutShort,
+                Outcome::ShutDown(after) => Finale::Shutdown { after, tell },
+            },
+            descriptors_max: self.descriptors_max,
             bytes_max: self.bytes_max,
         };
-        let threads = match (self.driver, self.cores) {
-            (Driver::Sim, _) => Builder::simulate(self.simulation(), alone(script))?,
-            (Driver::Uring, cores) => on_cores(Backend::Uring, cores, script)?,
-            (Driver::Epoll, cores) => on_cores(Backend::Epoll, cores, script)?,
-        };
-        world.has_ended.store(true, SeqCst);
-        let failed = |_| io::Error::other("a thread with a plain socket has panicked");
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(failed))
+        let is_shut_down = matches!(self.outcome, Outcome::ShutDown(_));
+        match (self.backend(), self.cores) {
+            (None, _) => Builder::simulate(self.simulation(), alone(script))?,
+            (Some(backend), 1) if !is_shut_down => {
+                Runtime::builder().threads(1).backend(backend).block_on(alone(script))?;
+            }
+            (Some(backend), cores) => on_cores(backend, cores, script, &is_time)?,
+        }
+        world.end_threads()
+    }
+
+    fn backend(self) -> Option<Backend> {
+        match self.driver {
+            Driver::Uring => Some(Backend::Uring),
+            Driver::Epoll => Some(Backend::Epoll),
+            Driver::Sim => None,
+        }
     }
 
     fn simulation(self) -> SimConfig {
@@ -135,33 +171,41 @@ impl Round {
             _ => Faults::harsh(),
         };
         let resets = if self.is_faulty { 200 } else { 0 };
+        // A failing accept gives up the streams that are only read on, as a want of descriptors does.
+        let accept_errors = if self.descriptors_max.is_some() { faults.accept_errors } else { 0 };
+        let usual = SimConfig::new(self.seed);
         SimConfig {
-            faults: Faults { resets, lossy_resets: 500, ..faults },
+            faults: Faults { resets, lossy_resets: 500, accept_errors, ..faults },
+            descriptors_max: self.descriptors_max.unwrap_or(usual.descriptors_max),
             socket_buffer_bytes: random.pick(&[1_000, 8_000, 64 * 1024]),
-            ..SimConfig::new(self.seed)
+            ..usual
         }
     }
 }
 
-async fn alone(script: Script) -> Vec<thread::JoinHandle<()>> {
-    program::run(script, vec![CoreHandle::current()]).await
+async fn alone(script: Script) {
+    program::run(script, vec![CoreHandle::current()]).await;
 }
 
+/// Runs a script, and shuts the cores down when it says so or has ended.
 fn on_cores(
     backend: Backend,
     cores: usize,
     script: Script,
-) -> io::Result<Vec<thread::JoinHandle<()>>> {
-    let builder = Runtime::builder().threads(cores).backend(backend);
-    if cores == 1 {
-        return builder.block_on(alone(script));
-    }
-    let runtime = builder.start()?;
+    is_time: &Receiver<()>,
+) -> io::Result<()> {
+    let runtime = Runtime::builder().threads(cores).backend(backend).start()?;
     let handles = runtime.cores().to_vec();
+    let is_shut_down = matches!(script.end, Finale::Shutdown { .. });
     let running = runtime.cores()[0].spawn(async move || program::run(script, handles).await);
-    let threads = running.map_err(io::Error::other)?.wait().map_err(io::Error::other)?;
-    runtime.shutdown()?;
-    Ok(threads)
+    let running = running.map_err(io::Error::other)?;
+    if is_shut_down {
+        // An error: the program has ended before it came so far.
+        _ = is_time.recv();
+        return runtime.shutdown();
+    }
+    running.wait().map_err(io::Error::other)?;
+    runtime.shutdown()
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -170,5 +214,5 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What a run of the gate does: some seconds over each driver.
-const STEPS: u64 = 3_000;
+const STEPS: u64 = 4_000;
 const TELL_EVERY: Duration = Duration::from_secs(5);

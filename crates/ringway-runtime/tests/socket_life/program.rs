@@ -1,12 +1,13 @@
 //! What happens in one run: a random program of steps, each of which begins the life of some socket.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use ringway_runtime::io::{Accepted, ListenOptions, Listener, Stream};
@@ -20,6 +21,7 @@ use crate::ends;
 use crate::foreign;
 use crate::ledger::{Act, Doing, End, Network, World};
 use crate::random::Random;
+use crate::scarcity::Scarcity;
 
 /// What a program is made of.
 #[derive(Clone)]
@@ -27,14 +29,26 @@ pub(crate) struct Script {
     pub(crate) world: Arc<World>,
     pub(crate) seed: u64,
     pub(crate) steps: usize,
-    /// Whether it ends with everything that it has begun still under way.
-    pub(crate) is_cut_short: bool,
+    pub(crate) end: Finale,
+    /// Descriptors that the steps may use, where that is few.
+    pub(crate) descriptors_max: Option<usize>,
     /// Bytes that one end sends at most.
     pub(crate) bytes_max: usize,
 }
 
+/// How a program ends.
+#[derive(Clone)]
+pub(crate) enum Finale {
+    /// Everybody comes to an end.
+    WindUp,
+    /// With everything that it has begun still under way.
+    CutShort,
+    /// Somebody is told after so many steps, who ends the cores meanwhile.
+    Shutdown { after: usize, tell: Sender<()> },
+}
+
 /// Runs the script on the current core, the first of `cores`.
-pub(crate) async fn run(script: Script, cores: Vec<CoreHandle>) -> Vec<thread::JoinHandle<()>> {
+pub(crate) async fn run(script: Script, cores: Vec<CoreHandle>) {
     let held = (script.world.network == Network::Kernel).then(open_descriptors);
     let mut program = Program {
         random: Random::new(script.seed, 0),
@@ -43,22 +57,14 @@ pub(crate) async fn run(script: Script, cores: Vec<CoreHandle>) -> Vec<thread::J
         posts: Vec::new(),
         players: VecDeque::new(),
         directory: Directory::default(),
-        threads: Vec::new(),
         names: 0,
     };
-    for _ in 0..program.script.steps {
-        program.step().await;
-        program.script.world.moves();
-        if program.script.world.fault().is_some() {
-            break;
-        }
+    program.play().await;
+    if matches!(program.script.end, Finale::WindUp) {
+        program.wind_up(held).await;
     }
-    if program.script.is_cut_short {
-        program.script.world.is_ending.store(true, SeqCst);
-        return program.threads;
-    }
-    program.wind_up(held).await;
-    program.threads
+    // Whoever has a stream in hand may lose it from here on.
+    program.script.world.is_ending.store(true, SeqCst);
 }
 
 struct Program {
@@ -69,7 +75,6 @@ struct Program {
     /// Who plays an end or a datagram socket.
     players: VecDeque<Player>,
     directory: Directory,
-    threads: Vec<thread::JoinHandle<()>>,
     /// Unix names given so far.
     names: usize,
 }
@@ -86,14 +91,35 @@ enum Player {
 }
 
 impl Program {
+    async fn play(&mut self) {
+        let is_kernel = self.script.world.network == Network::Kernel;
+        let few = self.script.descriptors_max.filter(|_| is_kernel);
+        let _scarcity = few.map(Scarcity::begin);
+        for step in 0..self.script.steps {
+            if let Finale::Shutdown { after, tell } = &self.script.end
+                && step == *after
+            {
+                self.script.world.is_ending.store(true, SeqCst);
+                // Nobody listens where that has failed, which is told there.
+                _ = tell.send(());
+            }
+            self.step().await;
+            self.script.world.moves();
+            if self.script.world.fault().is_some() {
+                return;
+            }
+        }
+    }
+
     async fn step(&mut self) {
         while self.players.len() >= PLAYERS_MAX {
             self.wait_for_oldest().await;
         }
-        let is_real = self.script.world.network == Network::Kernel;
+        let world = &self.script.world;
+        let has_plain_sockets = world.network == Network::Kernel && !world.is_scarce;
         match self.random.within(0..=19) {
             0..=8 => self.pair().await,
-            9..=11 if is_real => self.foreign_pair().await,
+            9..=11 if has_plain_sockets => self.foreign_pair().await,
             12..=14 => self.datagram_socket(),
             15 => self.rebind().await,
             16 => self.give_up_connecting().await,
@@ -109,15 +135,16 @@ impl Program {
         let is_echo = self.random.chance(30);
         let (one, other) = self.two_conducts(is_echo);
         let [first, second] = self.script.world.connect(self.posts[at].is_unix, is_echo);
-        self.connect(self.posts[at].listener.local_addr().clone(), first, one);
-        if let Some(accepted) = self.accept(at).await {
+        self.connect(self.posts[at].listener.local_addr().clone(), first.clone(), one);
+        if let Some(accepted) = self.accept(at, &first).await {
             self.play_accepted(accepted, second, other);
         }
     }
 
     /// One end of ours and one of a thread with a plain socket.
     async fn foreign_pair(&mut self) {
-        if self.threads.iter().filter(|thread| !thread.is_finished()).count() >= THREADS_MAX {
+        let world = Arc::clone(&self.script.world);
+        if world.threads_at_work() >= THREADS_MAX {
             return;
         }
         let mut random = Random::new(self.random.next(), 1);
@@ -127,8 +154,8 @@ impl Program {
                 let Some(at) = self.any_post() else { return };
                 let [first, second] = self.script.world.connect(self.posts[at].is_unix, false);
                 let address = self.posts[at].listener.local_addr().clone();
-                self.threads.push(foreign::connects(address, first, random));
-                if let Some(accepted) = self.accept(at).await {
+                world.has_thread(foreign::connects(address, first.clone(), random));
+                if let Some(accepted) = self.accept(at, &first).await {
                     self.play_accepted(accepted, second, conduct);
                 }
             }
@@ -138,7 +165,7 @@ impl Program {
                 let [first, second] = self.script.world.connect(is_unix, false);
                 let at = self.free_address(is_unix);
                 let (at, thread) = foreign::accepts(&at, second, random).expect("a free address");
-                self.threads.push(thread);
+                world.has_thread(thread);
                 self.connect(at, first, conduct);
             }
             _ => {
@@ -146,7 +173,7 @@ impl Program {
                 let [first, second] = self.script.world.connect(true, false);
                 let pair = Socket::pair(Domain::UNIX, Type::STREAM, None);
                 let (own, theirs) = pair.expect("a pair of descriptors");
-                self.threads.push(foreign::adopts(theirs, second, random));
+                world.has_thread(foreign::adopts(theirs, second, random));
                 let stream = Stream::adopt(own.into(), &Rc::default()).expect("a connected socket");
                 self.players.push_back(Player::Here(spawn(ends::live(stream, first, conduct))));
             }
@@ -174,15 +201,17 @@ impl Program {
             match Listener::bind(&address, ListenOptions::default()) {
                 Ok(listener) => return self.posts.push(Post { listener, is_unix }),
                 // The kernel closes the former one when it has given up accepting.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                Err(error) if self.may_be_rebound(&error) => {
                     sleep(Duration::from_millis(1)).await;
                 }
-                Err(error) => {
-                    return self.script.world.complain(format_args!("no rebind: {error}"));
-                }
+                Err(error) => return self.complain(format_args!("no rebind: {error}")),
             }
         }
-        self.script.world.complain(format_args!("{address:?} stays in use"));
+        self.complain(format_args!("{address:?} stays in use"));
+    }
+
+    fn may_be_rebound(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::AddrInUse || self.script.world.is_scarce
     }
 
     /// Begins to connect, and drops that after a poll or two.
@@ -202,8 +231,8 @@ impl Program {
         let Some(at) = self.any_post() else { return };
         let (one, _) = self.two_conducts(false);
         let [first, second] = self.script.world.connect(self.posts[at].is_unix, false);
-        self.connect(self.posts[at].listener.local_addr().clone(), first, one);
-        let accepted = self.accept(at).await;
+        self.connect(self.posts[at].listener.local_addr().clone(), first.clone(), one);
+        let accepted = self.accept(at, &first).await;
         // It has given nothing, so its end is clean.
         [Act::Finished, Act::Dropped, Act::Left].iter().for_each(|&act| second.does(act));
         drop(accepted);
@@ -241,7 +270,10 @@ impl Program {
             match Stream::connect(&to).await {
                 Ok(stream) => ends::live(stream, end, conduct).await,
                 Err(error) => {
-                    end.sees_error(&error);
+                    let is_want = error.raw_os_error() == Some(libc::EMFILE);
+                    if !(is_want && end.world.is_scarce) {
+                        end.sees_error(&error);
+                    }
                     end.does(Act::Left);
                 }
             }
@@ -262,24 +294,26 @@ impl Program {
             0 => Player::Here(spawn(async move { play().await })),
             core => match self.cores[core].spawn(play) {
                 Ok(handle) => Player::There(handle),
-                Err(error) => return self.script.world.complain(format_args!("no core: {error}")),
+                Err(error) => return self.complain(format_args!("no core: {error}")),
             },
         });
     }
 
-    async fn accept(&mut self, at: usize) -> Option<Accepted> {
-        for _ in 0..ACCEPTS_MAX {
-            match timeout(ACCEPT_TIME_MAX, self.posts[at].listener.accept()).await {
+    /// The connection that `first` makes, unless it fails to. Whoever waits here for ever hangs, which the
+    /// watch tells.
+    async fn accept(&mut self, at: usize, first: &End) -> Option<Accepted> {
+        loop {
+            match timeout(LOOK_EVERY, self.posts[at].listener.accept()).await {
                 Ok(Ok(accepted)) => return Some(accepted),
-                Ok(Err(_)) if self.script.world.network != Network::Kernel => {}
-                Err(_) if self.script.world.network == Network::Faulty => return None,
-                failed => {
-                    self.script.world.complain(format_args!("nothing accepted: {failed:?}"));
+                Ok(Err(_)) if self.script.world.is_scarce => {}
+                Ok(Err(error)) => {
+                    self.complain(format_args!("nothing accepted: {error}"));
                     return None;
                 }
+                Err(_) if first.has_failed_to_begin() => return None,
+                Err(_) => {}
             }
         }
-        None
     }
 
     fn any_post(&mut self) -> Option<usize> {
@@ -295,10 +329,18 @@ impl Program {
         let address = self.free_address(is_unix);
         match Listener::bind(&address, ListenOptions::default()) {
             Ok(listener) => Some(Post { listener, is_unix }),
+            Err(_) if self.script.world.is_scarce => None,
             Err(error) => {
-                self.script.world.complain(format_args!("no listener at {address:?}: {error}"));
+                self.complain(format_args!("no listener at {address:?}: {error}"));
                 None
             }
+        }
+    }
+
+    /// Notes a violation, unless the cores may be ending: then nobody owes anything to a program.
+    fn complain(&self, what: impl fmt::Display) {
+        if !self.script.world.is_ending() {
+            self.script.world.complain(what);
         }
     }
 
@@ -319,7 +361,7 @@ impl Program {
             Some(Player::There(handle)) => handle.await,
         };
         if let Err(error) = ended {
-            self.script.world.complain(format_args!("a player has ended: {error}"));
+            self.complain(format_args!("a player has ended: {error}"));
         }
     }
 
@@ -329,7 +371,7 @@ impl Program {
             self.wait_for_oldest().await;
         }
         self.posts.clear();
-        while !self.threads.iter().all(thread::JoinHandle::is_finished) {
+        while self.script.world.threads_at_work() > 0 {
             sleep(LOOK_EVERY).await;
         }
         let Some(held) = held else { return };
@@ -350,8 +392,5 @@ const PLAYERS_MAX: usize = 24;
 const POSTS_MAX: usize = 4;
 const THREADS_MAX: usize = 6;
 const REBINDS_MAX: usize = 5_000;
-const ACCEPTS_MAX: usize = 10_000;
-/// A connection that nobody resets is accepted far sooner.
-const ACCEPT_TIME_MAX: Duration = Duration::from_secs(40);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const LOOKS_MAX: usize = 15_000;

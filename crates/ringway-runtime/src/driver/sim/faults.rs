@@ -37,7 +37,9 @@ pub struct Faults {
     pub connects_refused: u16,
     /// A connect whose packets are lost until it times out. Per connect.
     pub connects_lost: u16,
-    /// An accept that ends with `EMFILE` and leaves its connection waiting. Per connection.
+    /// An accept that ends with `EMFILE` and leaves its connection waiting. Per connection. As where
+    /// descriptors really run out, dropped streams that have sent everything are not kept open for
+    /// their peers any longer; a peer that is still sending is reset.
     pub accept_errors: u16,
     /// An inet datagram that never arrives. Per datagram; unix datagrams are never lost.
     pub datagrams_lost: u16,
@@ -80,7 +82,8 @@ impl Faults {
 
     /// Everything that a correct program survives without losing a byte or a connection, often:
     /// pieces, delays, shortages, late cancels, failing accepts. No resets, refusals or lost
-    /// datagrams.
+    /// datagrams. A program that drops a stream while its peer is sending relies on more than
+    /// [`accept_errors`](Self::accept_errors) leaves it; for such a one these are to be zero.
     #[must_use]
     pub const fn harsh() -> Self {
         Self {
