@@ -398,7 +398,7 @@ impl Pool {
             // A host that nobody needs now is connected to by the call that does.
             if !self.closed.get() && (host.is_in_use() || self.has_waiting()) {
                 self.fill(host, now);
-                next = next.into_iter().chain(host.retry_at()).min();
+                next = next.into_iter().chain(host.retry_at(now)).min();
             }
         }
         waiters::wake_all(woken);

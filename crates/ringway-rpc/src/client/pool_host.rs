@@ -116,7 +116,7 @@ impl PoolHost {
     /// Attempts to connect that are wanted now: up to its least number of connections, or one more
     /// than there are while all of those are full.
     pub(super) fn missing(&self, now: Instant) -> usize {
-        if self.retry_at.get().is_some_and(|at| at > now) {
+        if self.retry_at(now).is_some() {
             return 0;
         }
         let (open, connecting) = (self.open_links(), self.connecting.get());
@@ -141,9 +141,9 @@ impl PoolHost {
         self.closed.get()
     }
 
-    /// When it may be tried again after a failure.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at.get()
+    /// When it may be tried again after a failure, if it may not yet.
+    pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
+        self.retry_at.get().filter(|at| *at > now)
     }
 
     pub(super) fn last_failure(&self) -> String {
@@ -205,5 +205,29 @@ mod tests {
             .into();
         assert_eq!(waits, [100, 200, 400, 800, 10_000, 10_000]);
         assert_eq!(reconnect_delay(0, 1.0).as_millis(), 50);
+    }
+
+    #[test]
+    fn a_time_that_has_come_is_not_waited_for() {
+        let address: Address = "tcp://127.0.0.1:1".parse().expect("an address");
+        let now = Instant::now();
+        let host = PoolHost {
+            dial: ringway_net::Client::new(address.clone()).expect("of a server"),
+            address,
+            id: Cell::default(),
+            joined: Duration::ZERO,
+            closed: Cell::new(false),
+            links: RefCell::default(),
+            // One more than is needed failed, so none is wanted when the time has come.
+            connecting: Cell::new(1),
+            failures: Cell::new(1),
+            retry_at: Cell::new(Some(now)),
+            last_failure: RefCell::default(),
+            connections_min: 1,
+            connections_max: 2,
+        };
+        let before = now - Duration::from_millis(1);
+        assert_eq!((host.missing(before), host.retry_at(before)), (0, Some(now)));
+        assert_eq!((host.missing(now), host.retry_at(now)), (0, None));
     }
 }
