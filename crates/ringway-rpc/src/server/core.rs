@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringway_net::Connection;
-use ringway_runtime::{Deadline, Sleep, now, panic_message, sleep_until, spawn_named};
+use ringway_runtime::{Deadline, Sleep, now, now_exact, panic_message, sleep_until, spawn_named};
 use ringway_wire::native::Config;
 
 use super::budget::Budget;
@@ -150,7 +150,7 @@ impl ServerCore {
     /// The time right now.
     #[inline]
     pub(super) fn look_at_clock(&self) -> Duration {
-        let now = Instant::now().saturating_duration_since(self.origin);
+        let now = now_exact().saturating_duration_since(self.origin);
         self.looked.set(now);
         now
     }
@@ -193,7 +193,7 @@ impl ServerCore {
 
     /// Refuses new calls and lets those that run finish. The machines end those that have not
     /// finished at the deadline.
-    fn drain(&self) {
+    pub(super) fn drain(&self) {
         let deadline = self.settings().drain_deadline;
         self.draining.set(Some(self.now().saturating_add(deadline)));
         for connection in self.connections.all() {

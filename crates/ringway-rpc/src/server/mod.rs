@@ -33,6 +33,9 @@ mod stats;
 mod streams;
 mod waiting;
 
+#[cfg(test)]
+mod simulated;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
