@@ -189,15 +189,21 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
     let shared = CoreShared::register(eventfd.clone()).ok_or_else(|| {
         io::Error::other(format!("more than {} cores in one process", limits::LIVE_CORES_MAX))
     })?;
-    let pools = Pools::new(BufferCounts::USUAL, &Arc::downgrade(&eventfd))?;
+    // Each driver has buffers of its own: what was lent to a ring that is not used does not come back.
+    let pools = || Pools::new(BufferCounts::USUAL, &Arc::downgrade(&eventfd));
+    let uring = || {
+        let pools = pools()?;
+        Uring::new(&pools, eventfd.clone()).map_err(|error| refused(&error))
+    };
+    let epoll = || Epoll::new(&pools()?, eventfd.clone());
     let driver: Box<dyn Driver> = match config.backend {
-        Backend::Epoll => Box::new(Epoll::new(&pools, eventfd)?),
-        Backend::Uring => Box::new(Uring::new(&pools, eventfd).map_err(|e| refused(&e))?),
-        Backend::Auto => match Uring::new(&pools, eventfd.clone()) {
+        Backend::Epoll => Box::new(epoll()?),
+        Backend::Uring => Box::new(uring()?),
+        Backend::Auto => match uring() {
             Ok(uring) => Box::new(uring),
             Err(error) => {
-                tracing::warn!("{}; falling back to epoll", refused(&error));
-                Box::new(Epoll::new(&pools, eventfd)?)
+                tracing::warn!("{error}; falling back to epoll");
+                Box::new(epoll()?)
             }
         },
     };

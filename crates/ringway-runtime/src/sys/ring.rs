@@ -26,6 +26,8 @@ pub(crate) struct Ring {
     /// The ring as `io_uring_enter` names it: a registered index, or the descriptor.
     enter_fd: i32,
     enter_flags: EnterFlags,
+    /// An enter may have handed something over.
+    was_entered: bool,
 }
 
 impl Ring {
@@ -37,7 +39,12 @@ impl Ring {
         let number = update_ring_fd(fd, REGISTER_RING_FDS, u32::MAX, fd);
         enter_flags.set(EnterFlags::REGISTERED_RING, number.is_some());
         let (backlog, enter_fd) = (VecDeque::new(), number.unwrap_or(fd));
-        Self { ring, backlog, enter_fd, enter_flags }
+        Self { ring, backlog, enter_fd, enter_flags, was_entered: false }
+    }
+
+    /// Whether the kernel may have taken operations; they are in flight until they complete.
+    pub(crate) fn was_entered(&self) -> bool {
+        self.was_entered
     }
 
     /// What each enter of the ring is told.
@@ -183,15 +190,17 @@ impl Ring {
                 size_of_val(&argument),
             )
         };
-        if answer >= 0 {
-            return Ok(());
-        }
         let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            // EBUSY and EAGAIN: completions must be reaped before more is taken; the caller does.
-            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
-            _ => Err(error),
+        // EBUSY and EAGAIN: completions must be reaped before more is taken; the caller does.
+        let ordinary = matches!(
+            error.raw_os_error(),
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
+        );
+        if answer < 0 && !ordinary {
+            return Err(error);
         }
+        self.was_entered = true;
+        Ok(())
     }
 
     /// Moves the completions that have arrived to the end of `into`.

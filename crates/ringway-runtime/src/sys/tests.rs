@@ -1,7 +1,17 @@
 //! What happens where a seccomp profile refuses calls. Filters are of one thread, and last as long.
 
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
+use socket2::SockAddr;
+
+use crate::buf::{BufferCounts, Pools};
+use crate::core::wake_descriptor;
+use crate::driver::RecvClass;
+use crate::driver::uring::Uring;
+use crate::io::{DatagramSocket, ListenOptions};
 use crate::{Backend, Builder, CoreHandle, sleep};
 
 /// Has the kernel answer `call` with `errno` on this thread from now on.
@@ -52,6 +62,46 @@ fn a_ring_that_may_not_be_entered_is_told_at_the_start() {
         let fallen_back = block_on(Backend::Auto, interface()).expect("epoll is allowed");
         assert!(fallen_back.starts_with("epoll"), "{fallen_back}");
     });
+}
+
+/// The kernel was told of no operation, so it cannot write any of the buffers.
+#[test]
+fn a_ring_that_was_never_entered_keeps_no_buffer() {
+    on_a_thread_of_its_own(|| {
+        refuse(libc::SYS_io_uring_enter, libc::EPERM);
+        let eventfd = wake_descriptor().expect("an eventfd");
+        let pools = Pools::new(BufferCounts::USUAL, &Weak::new()).expect("memory");
+        assert!(Uring::new(&pools, eventfd).is_err(), "io_uring is refused");
+        for class in RecvClass::ALL {
+            assert_eq!(Rc::strong_count(pools.of(class)), 1, "{class:?} buffers are kept");
+        }
+    });
+}
+
+/// What was lent to the ring that is not used would be missing for good.
+#[test]
+fn who_falls_back_to_epoll_has_all_the_buffers() {
+    on_a_thread_of_its_own(|| {
+        let usual = block_on(Backend::Epoll, datagrams_shared()).expect("epoll is allowed");
+        refuse(libc::SYS_io_uring_enter, libc::EPERM);
+        let fallen_back = block_on(Backend::Auto, datagrams_shared()).expect("epoll is allowed");
+        assert_eq!(fallen_back, usual);
+    });
+}
+
+/// How many datagrams can be kept without a copy, which depends on how many buffers are free.
+async fn datagrams_shared() -> usize {
+    let loopback: SockAddr = SocketAddr::from(([127, 0, 0, 1], 0)).into();
+    let socket = DatagramSocket::bind(&loopback, ListenOptions::default()).expect("an address");
+    let mut kept = Vec::new();
+    loop {
+        socket.send_to(vec![0; 40_000], socket.local_addr());
+        let (datagram, _) = socket.recv_from().await.expect("a datagram");
+        match datagram.share(..) {
+            Some(bytes) => kept.push(bytes),
+            None => return kept.len(),
+        }
+    }
 }
 
 #[test]

@@ -326,7 +326,9 @@ impl Drop for Uring {
         // Dropped last: a segment's destructor may panic.
         let mut batches = Vec::new();
         let mut events = Vec::new();
-        let open = |driver: &Self| driver.handles.iter().any(|handle| handle.in_flight > 0);
+        let open = |driver: &Self| {
+            driver.ring.was_entered() && driver.handles.iter().any(|handle| handle.in_flight > 0)
+        };
         while open(self) && Instant::now() < deadline {
             if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
                 break;
