@@ -36,8 +36,13 @@ pub(crate) const SHARED_PORT_TRIES: usize = 32;
 /// used, so that an id never comes again.
 pub(crate) const SLOTS_MAX: usize = 1 << 20;
 
-/// Cores of one server: the other 12 bits, of which one value means that there is no server.
+/// Cores of all servers of a process: the other 12 bits, of which one value means that there is no
+/// server.
 pub(crate) const SERVER_CORES_MAX: usize = (1 << 12) - 1;
+
+/// Reuses of a slot after which the number of its core is not given to another server: one that gets
+/// it can use each of its slots two billion times.
+pub(crate) const CORE_NUMBER_REUSE_MAX: u32 = 1 << 31;
 
 /// Bits of an IPv6 address that are taken for one address: a /64 is one network, and what a single
 /// customer is given at least.

@@ -32,12 +32,14 @@ impl ConnectionId {
     /// One more than any core has: the core of connections that belong to no server.
     const CORE_NONE: u64 = 0xFFF;
 
+    /// The core by the number that it has in this process, which is not the one in its server.
+    ///
     /// # Panics
     /// When the core or the slot is beyond what an id has room for.
-    pub(crate) fn new(core: usize, slot: u32, reuse: u32) -> Self {
-        assert!((core as u64) < Self::CORE_NONE, "an id has no room for core {core}");
+    pub(crate) fn new(core: u16, slot: u32, reuse: u32) -> Self {
+        assert!(u64::from(core) < Self::CORE_NONE, "an id has no room for core {core}");
         assert!(slot < 1 << Self::SLOT_BITS, "an id has no room for slot {slot}");
-        let place = (core as u64) << Self::SLOT_BITS | u64::from(slot);
+        let place = u64::from(core) << Self::SLOT_BITS | u64::from(slot);
         Self(place << Self::REUSE_BITS | u64::from(reuse))
     }
 
@@ -49,10 +51,10 @@ impl ConnectionId {
         Self(Self::CORE_NONE << (Self::SLOT_BITS + Self::REUSE_BITS) | number)
     }
 
-    /// The server's core, unless the connection belongs to no server.
-    pub(crate) fn core(self) -> Option<usize> {
+    /// The process's number of its core, unless the connection belongs to no server.
+    pub(crate) fn core(self) -> Option<u16> {
         let core = self.0 >> (Self::SLOT_BITS + Self::REUSE_BITS);
-        (core != Self::CORE_NONE).then_some(core as usize)
+        (core != Self::CORE_NONE).then_some(core as u16)
     }
 
     pub(crate) fn slot(self) -> usize {

@@ -2,6 +2,7 @@
 
 mod server_support;
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -147,6 +148,40 @@ fn sessions_are_reached_by_their_ids_from_any_thread() {
         end(&handle);
         assert!(sessions.send(ids[0], "x").expect_err("the server has ended").is_closed());
     }
+}
+
+#[test]
+fn no_two_connections_of_a_process_are_called_the_same_whatever_their_servers() {
+    let (tell, told) = mpsc::channel::<ConnectionId>();
+    let start = || {
+        let tell = tell.clone();
+        let handler = async move |conn: Connection| {
+            tell.send(conn.id()).expect("a listener");
+            echo(conn).await
+        };
+        server(BACKENDS[0]).threads(1).start(handler).expect("the server starts")
+    };
+    let mut ids = HashSet::new();
+    let mut connect_to = |handle| {
+        let client = connect(handle);
+        let id = told.recv_timeout(LIMIT).expect("an id");
+        assert!(ids.insert(id), "{id} has come again");
+        (client, id)
+    };
+    let (one, other) = (start(), start());
+    let ((client, own), (_other_client, foreign)) = (connect_to(&one), connect_to(&other));
+    assert!(one.sessions().send(foreign, "for a stranger").is_err(), "it is none of this server's");
+    one.sessions().send(own, "pushed").expect("on its way");
+    let mut text = [0; 6];
+    (&client).read_exact(&mut text).expect("pushed");
+    assert_eq!(&text, b"pushed");
+    drop(client);
+    end(&one);
+    let later = start();
+    let (_client, _id) = connect_to(&later);
+    assert!(later.sessions().send(own, "for a stranger").is_err(), "it was an earlier server's");
+    later.abort();
+    later.wait().expect("an end");
 }
 
 /// Echoes, counts, and says good bye.

@@ -11,6 +11,7 @@ use ringway_runtime::io::StreamLimits;
 use ringway_runtime::now;
 use ringway_runtime::sync::{CancellationToken, Notify};
 
+use super::core_number::CoreNumber;
 use super::handshakes::Handshakes;
 use super::seldom::Seldom;
 use super::shared::{CoreShare, ServerShared};
@@ -64,8 +65,8 @@ pub(crate) struct Place {
 }
 
 /// The connections of a core, found by the slot in their ids.
-#[derive(Default)]
 struct Table {
+    core: CoreNumber,
     slots: Vec<Slot>,
     /// The one that has been free for longest comes first.
     free: VecDeque<u32>,
@@ -79,6 +80,7 @@ struct Slot {
 impl CoreContext {
     pub(crate) fn new(
         number: usize,
+        called: CoreNumber,
         shared: Arc<ServerShared>,
         serve: Box<dyn Fn(Connection)>,
     ) -> Rc<Self> {
@@ -93,7 +95,7 @@ impl CoreContext {
             listeners: Running::default(),
             datagrams: Running::default(),
             lost: Seldom::default(),
-            table: RefCell::default(),
+            table: RefCell::new(Table::new(called)),
             serve,
         })
     }
@@ -125,7 +127,7 @@ impl CoreContext {
 
     /// Registers a connection and hands it to the program.
     pub(crate) fn open(self: &Rc<Self>, transport: Transport) {
-        let Some(id) = self.table.borrow_mut().reserve(self.number) else {
+        let Some(id) = self.table.borrow_mut().reserve() else {
             self.count(|share| &share.refused);
             if let Some(before) = self.lost.says() {
                 let max = limits::SLOTS_MAX;
@@ -205,16 +207,20 @@ impl Place {
 }
 
 impl Table {
-    fn reserve(&mut self, core: usize) -> Option<ConnectionId> {
+    fn new(core: CoreNumber) -> Self {
+        Self { core, slots: Vec::new(), free: VecDeque::new() }
+    }
+
+    fn reserve(&mut self) -> Option<ConnectionId> {
         let slot = match self.free.pop_front() {
             Some(slot) => slot,
             None if self.slots.len() >= limits::SLOTS_MAX => return None,
             None => {
-                self.slots.push(Slot { reuse: 0, link: Weak::new() });
+                self.slots.push(Slot { reuse: self.core.reuse(), link: Weak::new() });
                 self.slots.len() as u32 - 1
             }
         };
-        Some(ConnectionId::new(core, slot, self.slots[slot as usize].reuse))
+        Some(ConnectionId::new(self.core.get(), slot, self.slots[slot as usize].reuse))
     }
 
     /// The link's memory, to be freed outside of the borrow. A slot whose ids are used up is not
@@ -229,23 +235,32 @@ impl Table {
     }
 }
 
+impl Drop for Table {
+    fn drop(&mut self) {
+        let last = self.slots.iter().map(|slot| slot.reuse).max();
+        last.into_iter().for_each(|reuse| self.core.note(reuse));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn ids_of_one_core_take_turns_over_its_slots_and_never_come_again() {
-        let mut table = Table::default();
-        let first: Vec<_> = (0..3).map(|_| table.reserve(0).expect("room")).collect();
+        let called = CoreNumber::take(1).expect("a number").remove(0);
+        let core = called.get();
+        let mut table = Table::new(called);
+        let first: Vec<_> = (0..3).map(|_| table.reserve().expect("room")).collect();
         first.iter().for_each(|&id| drop(table.free(id)));
-        let again: Vec<_> = (0..3).map(|_| table.reserve(0).expect("room")).collect();
+        let again: Vec<_> = (0..3).map(|_| table.reserve().expect("room")).collect();
         assert!(first.iter().zip(&again).all(|(a, b)| a.slot() == b.slot() && a != b));
         assert!(again.iter().all(|id| !first.contains(id)));
 
         table.slots[again[0].slot()].reuse = u32::MAX;
-        let last = ConnectionId::new(0, again[0].slot() as u32, u32::MAX);
+        let last = ConnectionId::new(core, again[0].slot() as u32, u32::MAX);
         drop(table.free(last));
-        let next = table.reserve(0).expect("another slot");
+        let next = table.reserve().expect("another slot");
         assert_ne!(next.slot(), last.slot(), "its ids are used up");
     }
 }

@@ -17,6 +17,7 @@ use super::accept::{Door, Kind};
 use super::bind::{Binding, Held, Reserve};
 use super::context::CoreContext;
 use super::control::Phase;
+use super::core_number::CoreNumber;
 use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
 use super::handle::ServerHandle;
 use super::settings::Settings;
@@ -57,15 +58,16 @@ where
     let Server { bindings, runtime, settings, datagrams, ready, farewells } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
-    check(&addresses, &settings, count, datagrams.is_some())?;
-    let shared = ServerShared::new(settings, addresses, count, !farewells.is_empty());
+    check(&addresses, &settings, datagrams.is_some())?;
+    let called = CoreNumber::take(count)?;
+    let shared = ServerShared::new(settings, addresses, &called, !farewells.is_empty());
     let shared = Arc::new(shared);
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
     // Every core can be given connections before any of them accepts one.
-    for (number, core) in runtime.cores().iter().enumerate() {
+    for ((number, core), called) in runtime.cores().iter().enumerate().zip(called) {
         let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());
-        core.spawn(async move || set_up(number, shared, make_serve()))?.wait()?;
+        core.spawn(async move || set_up(number, called, shared, make_serve()))?.wait()?;
     }
     let paths = listen(runtime.cores(), bindings.into_list(), &datagrams)?;
     let handle = ServerHandle::new(Arc::clone(&shared));
@@ -82,12 +84,8 @@ fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result {
     spawned.map(drop).map_err(|error| Error::io("cannot start the server's thread", error))
 }
 
-/// Whether every address has what serves it, and every connection can have an id.
-fn check(addresses: &[Address], settings: &Settings, cores: usize, has_datagrams: bool) -> Result {
-    if cores > limits::SERVER_CORES_MAX {
-        let what = format!("a server has {} cores at most", limits::SERVER_CORES_MAX);
-        return Err(Error::new(error::Kind::Limit, what));
-    }
+/// Whether every address has what serves it.
+fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Result {
     for address in addresses {
         let missing = match address {
             Address::Tls(_) if settings.tls.is_none() => {
@@ -104,8 +102,8 @@ fn check(addresses: &[Address], settings: &Settings, cores: usize, has_datagrams
 }
 
 /// Makes a core ready for connections, on the core itself.
-fn set_up(number: usize, shared: Arc<ServerShared>, serve: Serve) {
-    let context = CoreContext::new(number, shared, serve);
+fn set_up(number: usize, called: CoreNumber, shared: Arc<ServerShared>, serve: Serve) {
+    let context = CoreContext::new(number, called, shared, serve);
     context.install();
     spawn_named("server's end", drain::follow(context));
 }

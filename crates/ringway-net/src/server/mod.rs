@@ -5,6 +5,7 @@ mod arrival;
 mod bind;
 mod context;
 mod control;
+mod core_number;
 mod datagrams;
 mod drain;
 mod face;

@@ -72,8 +72,7 @@ impl Sessions {
         F: FnOnce(&Peer) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let core = id.core().and_then(|core| self.shared.handles().get(core));
-        let core = core.ok_or_else(|| {
+        let core = self.shared.home(id).ok_or_else(|| {
             Error::new(Kind::Misuse, format!("connection {id} belongs to another server"))
         })?;
         let there = async move || {

@@ -8,16 +8,20 @@ use std::sync::{Arc, OnceLock};
 use ringway_runtime::CoreHandle;
 
 use super::control::Control;
+use super::core_number::CoreNumber;
 use super::per_address::{self, PerAddress};
 use super::settings::Settings;
 use crate::address::Address;
 use crate::limits;
+use crate::session::ConnectionId;
 
 /// One of these a server.
 pub(crate) struct ServerShared {
     pub(crate) settings: Settings,
     pub(crate) addresses: Vec<Address>,
     pub(crate) control: Control,
+    /// What the cores are called in ids, in the order of their numbers.
+    called: Box<[u16]>,
     /// Set once the cores have started, before any of them listens.
     handles: OnceLock<Vec<CoreHandle>>,
     cores: Box<[CoreShare]>,
@@ -69,13 +73,15 @@ impl ServerShared {
     pub(crate) fn new(
         settings: Settings,
         addresses: Vec<Address>,
-        cores: usize,
+        called: &[CoreNumber],
         farewell_pending: bool,
     ) -> Self {
+        let cores = called.len();
         Self {
             settings,
             addresses,
             control: Control::new(cores, farewell_pending),
+            called: called.iter().map(CoreNumber::get).collect(),
             handles: OnceLock::new(),
             cores: (0..cores).map(|_| CoreShare::default()).collect(),
             open: AtomicUsize::new(0),
@@ -90,6 +96,12 @@ impl ServerShared {
 
     pub(crate) fn handles(&self) -> &[CoreHandle] {
         self.handles.get().map_or(&[], |handles| handles)
+    }
+
+    /// The core on which the connection lives, or has lived; `None` if it is none of this server's.
+    pub(crate) fn home(&self, id: ConnectionId) -> Option<&CoreHandle> {
+        let called = id.core()?;
+        self.handles().get(self.called.iter().position(|&core| core == called)?)
     }
 
     pub(crate) fn core(&self, number: usize) -> &CoreShare {
@@ -178,7 +190,8 @@ mod tests {
     use super::*;
 
     fn shared(settings: Settings, cores: usize) -> Arc<ServerShared> {
-        Arc::new(ServerShared::new(settings, Vec::new(), cores, false))
+        let called = CoreNumber::take(cores).expect("numbers");
+        Arc::new(ServerShared::new(settings, Vec::new(), &called, false))
     }
 
     #[test]
