@@ -4,8 +4,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use ringway_runtime::View;
 use ringway_runtime::io::{Incoming, Next};
-use ringway_runtime::{View, drop_contained};
 
 use crate::connection::{Connection, Peer};
 use crate::error::Error;
@@ -62,9 +62,10 @@ pub trait Handler: 'static {
 }
 
 /// Gives a connection to its handler.
-pub(crate) fn serve(connection: Connection, handler: impl Handler) {
+pub(crate) fn serve<H: Handler>(connection: Connection, make: impl FnOnce() -> H) {
     let span = spans::of_connection(&connection);
     let peer = connection.into_peer();
+    let Some(handler) = contain(peer.id(), || span.in_scope(make)) else { return peer.abort() };
     let link = Rc::clone(peer.link());
     let mut serving = Some(Serving { handler, peer, last: None });
     let mut step = move |step: Step| {
@@ -75,13 +76,14 @@ pub(crate) fn serve(connection: Connection, handler: impl Handler) {
             Some(Next::Close) => {}
             None => served.peer.abort(),
         }
-        drop_contained("a connection's handler", serving.take());
+        if let Some(Serving { handler, peer, .. }) = serving.take() {
+            contain(peer.id(), || drop(handler));
+        }
         Next::Close
     };
     if step(Step::Open) == Next::Continue {
         link.stream().set_callback(move |incoming| step(Step::Incoming(incoming)));
     }
-    drop_contained("a connection's items", link);
 }
 
 /// A connection and its handler.
@@ -207,8 +209,7 @@ fn contain<T>(id: ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(value) => Some(value),
         Err(panic) => {
-            report_panic(id, &*panic);
-            drop_contained("a handler's panic", panic);
+            report_panic(id, panic);
             None
         }
     }

@@ -5,6 +5,8 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringway_runtime::drop_each;
+
 /// Names a connection in this process, on whatever core it lives; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId(u64);
@@ -129,6 +131,14 @@ impl Session {
         let at = items.iter().position(|item| item.is::<T>())?;
         let item = items.swap_remove(at).downcast().expect("just found by its type");
         Some(*item)
+    }
+}
+
+impl Drop for Session {
+    /// Each item by itself: one whose destructor panics is nobody else's trouble, and two that are
+    /// dropped together would end the process.
+    fn drop(&mut self) {
+        drop_each("the destructor of a session's item", self.items.get_mut().drain(..));
     }
 }
 

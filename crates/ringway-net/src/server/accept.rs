@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_runtime::io::Listener;
-use ringway_runtime::{sleep, spawn_named, yield_now};
+use ringway_runtime::{contain, sleep, spawn_named, yield_now};
 use socket2::{SockFilter, SockRef, Socket};
 
 use super::arrival::Arrival;
 use super::context::CoreContext;
 use super::handshakes::shake_hands;
+use super::log::log;
 use super::seldom::Seldom;
 use super::shared::{Permit, Refusal};
 use super::unix_path::UnixPath;
@@ -45,7 +46,7 @@ impl Door {
         while let Some(accepted) = until(context.stopping.cancelled(), self.listener.accept()).await
         {
             match accepted {
-                Ok(accepted) => admit(&context, accepted.into(), self.kind),
+                Ok(accepted) => let_in(&context, accepted.into(), self.kind),
                 Err(error) => self.cannot_accept(&context, &error, &troubles),
             }
         }
@@ -59,7 +60,7 @@ impl Door {
         context.count(|share| &share.accept_errors);
         if let Some(before) = troubles.says() {
             let open = context.shared.open();
-            tracing::warn!(%error, open, before, "cannot accept; trying again in a moment");
+            log(|| tracing::warn!(%error, open, before, "cannot accept; trying again in a moment"));
         }
     }
 
@@ -72,20 +73,20 @@ impl Door {
         }
         let kept_out = self.listener.with_socket(|socket| self.kind.keep_others_out(&socket));
         kept_out.unwrap_or_else(|error| {
-            tracing::debug!(%error, "who connects while a listener closes may be reset");
+            log(|| tracing::debug!(%error, "who connects while a listener closes may be reset"));
         });
         if !self.kind.unix {
             // Those who are half in come in, or do not.
             let settled = sleep(limits::LAST_CONNECTS_WAIT);
             self.admit_while(context, settled).await;
         }
-        let let_in = |socket: SockRef<'_>| {
+        let last_look = |socket: SockRef<'_>| {
             socket.set_nonblocking(true)?;
-            take_all(&socket, |taken| admit(context, taken.into(), self.kind));
+            take_all(&socket, |taken| let_in(context, taken.into(), self.kind));
             self.kind.refuse_others(&socket)
         };
-        self.listener.with_socket(let_in).unwrap_or_else(|error| {
-            tracing::debug!(%error, "a listener is closed without a look at who waits there");
+        self.listener.with_socket(last_look).unwrap_or_else(|error| {
+            log(|| tracing::debug!(%error, "a listener is closed without a look at who waits there"));
         });
         // The listener's own accepts may have been faster; what they took comes within a turn.
         for _ in 0..limits::LAST_ACCEPT_TURNS {
@@ -98,7 +99,7 @@ impl Door {
         let mut end = pin!(end);
         while let Some(accepted) = until(end.as_mut(), self.listener.accept()).await {
             match accepted {
-                Ok(accepted) => admit(context, accepted.into(), self.kind),
+                Ok(accepted) => let_in(context, accepted.into(), self.kind),
                 Err(_told_again_by_the_last_look) => return end.await,
             }
         }
@@ -156,6 +157,12 @@ fn take_all(socket: &SockRef<'_>, mut take: impl FnMut(Socket)) {
 
 fn is_of_that_client_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
+}
+
+/// Whoever panics at a new connection, what makes its handler or what listens to the log, costs that
+/// connection and not the listener.
+fn let_in(context: &Rc<CoreContext>, arrival: Arrival, kind: Kind) {
+    contain("what was to serve a connection", || admit(context, arrival, kind));
 }
 
 fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: Kind) {

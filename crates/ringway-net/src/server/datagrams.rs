@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use super::context::CoreContext;
-use super::face::report_datagram_panic;
+use super::face::{report_datagram_error, report_datagram_panic};
+use super::log::log;
 use super::seldom::Seldom;
 use super::until::{at_once, until};
 use crate::error::Result;
@@ -62,7 +63,7 @@ where
         Ok(datagram) => handle(socket, datagram, handler).await,
         Err(error) => {
             if let Some(before) = troubles.says() {
-                tracing::debug!(%error, before, "a datagram socket reported an error");
+                log(|| tracing::debug!(%error, before, "a datagram socket reported an error"));
             }
         }
     }
@@ -77,8 +78,8 @@ where
     // as well.
     match contained(async { handler(datagram, responder).await }).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a datagram's handler ended with an error"),
-        Err(panic) => report_datagram_panic(&*panic),
+        Ok(Err(error)) => report_datagram_error(error),
+        Err(panic) => report_datagram_panic(panic),
     }
 }
 

@@ -6,11 +6,12 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use ringway_runtime::spawn_named;
+use ringway_runtime::{panic_message, spawn_named};
 use tracing::Instrument;
 
 use super::context::CoreContext;
 use super::launch::Serve;
+use super::log::log;
 use super::shared::CoreShare;
 use crate::connection::{Connection, Link, WeakLink};
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ async fn serve(handler: Rc<impl AsyncFn(Connection) -> Result>, connection: Conn
     match (Serving { link: &link, served }).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => report_error(id, &error),
-        Err(panic) => report_panic(id, &*panic),
+        Err(panic) => report_panic(id, panic),
     }
 }
 
@@ -83,28 +84,28 @@ fn only_left(link: Option<Rc<Link>>) -> Option<Rc<Link>> {
 /// Counts and logs that a connection's handler has failed.
 pub(crate) fn report_error(id: ConnectionId, error: &Error) {
     count(|share| &share.handler_errors);
-    tracing::debug!(%id, %error, "a connection's handler ended with an error");
+    log(|| tracing::debug!(%id, %error, "a connection's handler ended with an error"));
 }
 
 /// Counts and logs the panic of a connection's handler.
-pub(crate) fn report_panic(id: ConnectionId, panic: &(dyn Any + Send)) {
+pub(crate) fn report_panic(id: ConnectionId, panic: Box<dyn Any + Send>) {
     count(|share| &share.handler_panics);
-    let panic = panic_text(panic);
-    tracing::error!(%id, panic, "a connection's handler panicked; its connection is closed");
-}
-
-/// The same for a datagram's.
-pub(crate) fn report_datagram_panic(panic: &(dyn Any + Send)) {
-    count(|share| &share.handler_panics);
-    tracing::error!(
-        panic = panic_text(panic),
-        "a datagram's handler panicked; the next one is handled"
+    let panic = panic_message(panic);
+    log(
+        || tracing::error!(%id, panic, "a connection's handler panicked; its connection is closed"),
     );
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("a value that is no text")
+/// The same for a datagram's. The error may be the program's own, and panic when it is told or dropped.
+pub(crate) fn report_datagram_error(error: Error) {
+    count(|share| &share.handler_errors);
+    log(move || tracing::debug!(%error, "a datagram's handler ended with an error"));
+}
+
+pub(crate) fn report_datagram_panic(panic: Box<dyn Any + Send>) {
+    count(|share| &share.handler_panics);
+    let panic = panic_message(panic);
+    log(|| tracing::error!(panic, "a datagram's handler panicked; the next one is handled"));
 }
 
 fn count(which: impl FnOnce(&CoreShare) -> &std::sync::atomic::AtomicU64) {

@@ -9,6 +9,7 @@ use ringway_runtime::sync::CancellationToken;
 use ringway_runtime::{now, sleep_until};
 
 use super::context::CoreContext;
+use super::log::log;
 use super::until::until;
 use crate::limits;
 use crate::tls::{ServerTls, TlsStream};
@@ -68,8 +69,8 @@ pub(crate) async fn shake_hands(context: Rc<CoreContext>, stream: Stream, tls: S
             context.count(|share| &share.handshakes);
             return context.open(Transport::Tls(Box::new(stream)));
         }
-        Some(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        None => tracing::debug!("a TLS handshake was given up"),
+        Some(Err(error)) => log(|| tracing::debug!(%error, "a TLS handshake failed")),
+        None => log(|| tracing::debug!("a TLS handshake was given up")),
     }
     context.count(|share| &share.handshake_errors);
 }

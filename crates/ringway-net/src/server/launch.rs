@@ -1,7 +1,6 @@
 //! From a server's description to cores that listen, and to their end.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -10,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringway_runtime::io::{ListenOptions, Listener};
-use ringway_runtime::{CoreHandle, Deadline, Runtime, spawn_named};
+use ringway_runtime::{CoreHandle, Deadline, Runtime, contain, drop_contained, spawn_named};
 use socket2::{SockAddr, SockRef, Socket};
 
 use super::accept::{Door, Kind};
@@ -20,6 +19,7 @@ use super::control::Phase;
 use super::core_number::CoreNumber;
 use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
 use super::handle::ServerHandle;
+use super::log::log;
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::unix_path::UnixPath;
@@ -245,7 +245,8 @@ fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath
         let began = Instant::now();
         let deadline = after(shared.settings.drain_deadline);
         let drained = control.wait_drained(deadline, || shared.open() == 0);
-        tracing::debug!(drained, open = shared.open(), took = ?began.elapsed(), "the drain is over");
+        let (open, took) = (shared.open(), began.elapsed());
+        log(|| tracing::debug!(drained, open, ?took, "the drain is over"));
     }
     control.advance(Phase::Aborting);
     control.wait_aborted(after(limits::ABORT_WAIT));
@@ -279,7 +280,7 @@ fn end(runtime: Runtime) -> Result {
         Ok(ended) => ended.map_err(|error| Error::io("a core failed", error)),
         Err(_late) => {
             let what = "a handler keeps the thread of its core: the server has not ended wholly";
-            tracing::error!("{what}");
+            log(|| tracing::error!("{what}"));
             Err(Error::new(error::Kind::Timeout, what))
         }
     }
@@ -289,11 +290,9 @@ fn end(runtime: Runtime) -> Result {
 fn say_when_asked(farewells: Vec<Farewell>, shared: &ServerShared) {
     let control = &shared.control;
     for farewell in farewells {
-        let asked = control.wait_for(Phase::Asked) < Phase::Aborting;
-        if asked && catch_unwind(AssertUnwindSafe(farewell)).is_err() {
-            tracing::error!(
-                "what was to be told of the shutdown panicked; the server goes on ending"
-            );
+        match control.wait_for(Phase::Asked) < Phase::Aborting {
+            true => drop(contain("what tells others of the shutdown", farewell)),
+            false => drop_contained("what was to tell others of the shutdown", farewell),
         }
     }
     control.farewell_said();

@@ -12,6 +12,7 @@ mod face;
 mod handle;
 mod handshakes;
 mod launch;
+mod log;
 mod per_address;
 mod seldom;
 mod sessions;
@@ -358,7 +359,7 @@ impl Server {
     {
         launch::launch(self, move || {
             let make = make.clone();
-            Box::new(move |connection| handler::serve(connection, make()))
+            Box::new(move |connection| handler::serve(connection, &make))
         })
     }
 }

@@ -16,6 +16,7 @@ use signal_hook::flag::register_conditional_default;
 use signal_hook::low_level::{pipe, unregister};
 
 use super::handle::ServerHandle;
+use super::log::log;
 use crate::error::{Error, Result};
 
 /// The signals that ask a process to end.
@@ -61,10 +62,11 @@ fn watch(mut caught: UnixStream, handle: &ServerHandle) {
     if !next(&mut caught, &mut byte) {
         return;
     }
-    tracing::info!("asked to end by a signal: draining");
+    log(|| tracing::info!("asked to end by a signal: draining"));
     handle.shutdown();
     if next(&mut caught, &mut byte) {
-        tracing::warn!("asked again: connections are cut off; a third signal ends the process");
+        let what = "asked again: connections are cut off; a third signal ends the process";
+        log(|| tracing::warn!("{what}"));
         process().default_applies.store(true, Ordering::SeqCst);
         handle.abort();
     }

@@ -26,10 +26,11 @@ pub struct ServerStats {
     pub handshakes: u64,
     /// TLS handshakes that failed, took too long or were given up.
     pub handshake_errors: u64,
-    /// Handlers that ended with an error: those that returned one, and [`Handler`](crate::Handler)s
-    /// whose connection failed.
+    /// Handlers that ended with an error: those that returned one, of connections or of datagrams,
+    /// and [`Handler`](crate::Handler)s whose connection failed.
     pub handler_errors: u64,
-    /// Handlers that panicked.
+    /// Handlers that panicked; [`Handler`](crate::Handler)s also when they were made, and when they
+    /// were dropped at the end of their connections.
     pub handler_panics: u64,
     /// Each core, in the order of their numbers.
     pub cores: Vec<CoreStats>,

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::log::log;
 use crate::limits;
 
 /// The file of a listening socket of ours, removed once: when its listener closes, or with the last
@@ -57,7 +58,7 @@ impl UnixPath {
         }
         if let Err(error) = std::fs::remove_file(&self.path) {
             let path = self.path.display();
-            tracing::warn!(%error, %path, "cannot remove the socket's file");
+            log(|| tracing::warn!(%error, %path, "cannot remove the socket's file"));
         }
     }
 }

@@ -1,0 +1,213 @@
+//! The program's own code that panics where one does not look: what makes handlers, destructors of
+//! what connections have, what listens to the log. It costs a connection, or nothing.
+
+mod server_support;
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::panic::panic_any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ringway_net::{Connection, Datagram, Error, Handler, Peer, Responder, Server, View};
+use server_support::{BACKENDS, LIMIT, connect, echo, end, eventually};
+use server_support::{in_a_process, is_child, is_closed, round_trip, server, socket_addr};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Echoes; `!` has it leave two things with the session whose destructors panic, as its own does.
+struct Careless {
+    is_bad: bool,
+}
+
+impl Handler for Careless {
+    fn on_message(&mut self, peer: &Peer, view: View) {
+        if view.first() == Some(&b'!') {
+            self.is_bad = true;
+            leave_bad_items(peer);
+            peer.close();
+            return;
+        }
+        peer.send(view);
+    }
+}
+
+impl Drop for Careless {
+    fn drop(&mut self) {
+        assert!(!self.is_bad, "a bug in a handler's destructor");
+    }
+}
+
+/// Panics when it is dropped; its payload may be another one.
+#[derive(Debug)]
+struct Bad<const KIND: u8>;
+
+impl<const KIND: u8> Drop for Bad<KIND> {
+    fn drop(&mut self) {
+        panic!("a bug in a destructor");
+    }
+}
+
+impl fmt::Display for Bad<0> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an error whose destructor panics")
+    }
+}
+
+impl std::error::Error for Bad<0> {}
+
+fn leave_bad_items(peer: &Peer) {
+    peer.session().insert(Bad::<0>);
+    peer.session().insert(Bad::<1>);
+}
+
+#[test]
+fn a_panic_of_what_makes_handlers_costs_one_connection_and_not_the_listener() {
+    for backend in BACKENDS {
+        let is_bad = Arc::new(AtomicBool::new(true));
+        let make = move || {
+            assert!(!is_bad.swap(false, Ordering::SeqCst), "as the test asked for");
+            Careless { is_bad: false }
+        };
+        let handle = server(backend).threads(1).start_with(make).expect("the server starts");
+        assert!(is_closed(&connect(&handle)));
+        round_trip(connect(&handle), b"served");
+        assert_eq!(handle.stats().handler_panics, 1);
+        end(&handle);
+    }
+}
+
+/// In a process of its own, as it would end by two panics of destructors at once.
+#[test]
+fn any_number_of_destructors_may_panic_at_the_end_of_a_callbacks_connection() {
+    let test = "any_number_of_destructors_may_panic_at_the_end_of_a_callbacks_connection";
+    if !is_child() {
+        return in_a_process(test);
+    }
+    for backend in BACKENDS {
+        let make = || Careless { is_bad: false };
+        let handle = server(backend).threads(1).start_with(make).expect("the server starts");
+        let (mut bad, steady) = (connect(&handle), connect(&handle));
+        bad.write_all(b"!").expect("written");
+        assert!(is_closed(&bad));
+        drop(bad);
+        round_trip(&steady, b"unharmed");
+        eventually("it is closed", || handle.stats().open == 1);
+        assert_eq!(handle.stats().handler_panics, 1);
+        drop(steady);
+        end(&handle);
+    }
+}
+
+/// The same in a task. How its handler has ended is counted all the same.
+#[test]
+fn any_number_of_destructors_may_panic_at_the_end_of_a_tasks_connection() {
+    let test = "any_number_of_destructors_may_panic_at_the_end_of_a_tasks_connection";
+    if !is_child() {
+        return in_a_process(test);
+    }
+    for backend in BACKENDS {
+        let handler = async |mut conn: Connection| {
+            leave_bad_items(&conn);
+            let Some(view) = conn.recv().await? else { return Ok(()) };
+            match &*view {
+                b"panic" => panic!("as the test asked for"),
+                b"error" => Err(Error::other("as the test asked for")),
+                _ => Ok(()),
+            }
+        };
+        let handle = server(backend).threads(1).start(handler).expect("the server starts");
+        for ends_by in ["panic", "error", "nothing"] {
+            let mut client = connect(&handle);
+            client.write_all(ends_by.as_bytes()).expect("written");
+            assert!(is_closed(&client));
+            drop(client);
+            eventually("it is closed", || handle.stats().open == 0);
+        }
+        let stats = handle.stats();
+        assert_eq!((stats.handler_panics, stats.handler_errors), (1, 1));
+        end(&handle);
+    }
+}
+
+#[test]
+fn whatever_becomes_of_one_datagram_the_next_one_is_served_and_it_is_counted() {
+    for backend in BACKENDS {
+        let handler = async |datagram: Datagram, responder: Responder| {
+            match &*datagram {
+                b"fails" => return Err(Error::other("as the test asked for")),
+                b"fails badly" => return Err(Error::other(Bad::<0>)),
+                b"panics badly" => panic_any(Bad::<0>),
+                _ => {}
+            }
+            responder.send(datagram.into_view());
+            Ok(())
+        };
+        let udp = Server::bind("udp://127.0.0.1:0").expect("a free port").backend(backend);
+        let handle = udp.threads(1).on_datagram(handler).start(echo).expect("the server starts");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+        client.connect(socket_addr(&handle.addresses()[0])).expect("an address");
+        for bad in ["fails", "fails badly", "panics badly"] {
+            client.send(bad.as_bytes()).expect("sent");
+            client.send(b"next").expect("sent");
+            assert_eq!(client.recv(&mut [0; 8]).expect("an echo"), 4);
+        }
+        let stats = handle.stats();
+        assert_eq!((stats.handler_errors, stats.handler_panics), (2, 1));
+        end(&handle);
+    }
+}
+
+/// Panics at every event of this library, as a writer does whose pipe has gone.
+struct Broken;
+
+impl Subscriber for Broken {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target().starts_with("ringway_net")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        panic!("a bug in what listens to the log");
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// In a process of its own, since what listens is the whole process's.
+#[test]
+fn a_log_that_panics_stops_neither_a_listener_nor_a_shutdown() {
+    if !is_child() {
+        return in_a_process("a_log_that_panics_stops_neither_a_listener_nor_a_shutdown");
+    }
+    tracing::subscriber::set_global_default(Broken).expect("the only one");
+    for backend in BACKENDS {
+        let server = server(backend).threads(1).connections_max(1);
+        let farewell = || panic!("as the test asked for");
+        let handle = server.on_shutdown(farewell).start(echo).expect("the server starts");
+        let first = connect(&handle);
+        round_trip(&first, b"inside");
+        // Its refusal is told.
+        assert!(is_closed(&connect(&handle)));
+        drop(first);
+        eventually("its place is free", || handle.stats().open == 0);
+        let mut next = connect(&handle);
+        round_trip(&next, b"served");
+        drop(handle.clone());
+        handle.shutdown();
+        assert_eq!(next.read(&mut [0]).expect("an end in order"), 0);
+        drop(next);
+        handle.wait().expect("an end in order");
+    }
+}
