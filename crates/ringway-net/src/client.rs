@@ -20,6 +20,7 @@ use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{Error, Kind, Result};
 use crate::limits;
+use crate::marks;
 use crate::spans;
 use crate::tls::{ClientTls, TlsError};
 use crate::transport::Transport;
@@ -157,10 +158,12 @@ impl Client {
         self
     }
 
-    /// Bounds and timeouts of the connections.
+    /// Bounds and timeouts of the connections. The marks of the send queue are put in order as
+    /// [`Peer::set_send_marks`](crate::Peer::set_send_marks) does.
     #[must_use]
     pub fn stream_limits(mut self, limits: StreamLimits) -> Self {
         self.stream_limits = limits;
+        marks::put_in_order(&mut self.stream_limits);
         self
     }
 

@@ -22,6 +22,7 @@ use self::opening::Opening;
 pub use self::sending::{Drained, Sending};
 use crate::address::Endpoint;
 use crate::error::{Error, Result};
+use crate::marks;
 use crate::server::{Place, Sessions};
 use crate::session::{ConnectionId, Session};
 use crate::slow_reader::SlowReader;
@@ -265,11 +266,13 @@ impl Peer {
         self.link.change_limits(|limits| limits.lifetime = lifetime);
     }
 
-    /// Queued bytes at which [`Pressure::High`] begins, and below which it ends.
+    /// Queued bytes at which [`Pressure::High`] begins, at least 1 KiB, and below which it ends. The
+    /// bound above which the connection is closed is raised to the former where it is lower.
     pub fn set_send_marks(&self, high_water: usize, low_water: usize) {
         self.link.change_limits(|limits| {
             limits.send_high_water = high_water;
-            limits.send_low_water = low_water.min(high_water);
+            limits.send_low_water = low_water;
+            marks::put_in_order(limits);
         });
     }
 

@@ -11,6 +11,7 @@ mod handler;
 mod keepalive;
 mod limits;
 mod look_up;
+mod marks;
 mod requester;
 mod server;
 mod session;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringway_runtime::io::StreamLimits;
 
 use crate::limits;
+use crate::marks;
 use crate::slow_reader::SlowReader;
 use crate::tls::ServerTls;
 
@@ -45,11 +46,10 @@ impl Settings {
     /// The limits that all connections of one core share.
     pub(crate) fn stream_limits(&self) -> Rc<StreamLimits> {
         let mut limits = self.stream.clone();
-        limits.send_low_water = limits.send_low_water.min(limits.send_high_water);
         if self.slow_reader == SlowReader::Close {
             limits.send_queue_max = limits.send_high_water;
         }
-        limits.send_queue_max = limits.send_queue_max.max(limits.send_high_water);
+        marks::put_in_order(&mut limits);
         Rc::new(limits)
     }
 }
