@@ -4,14 +4,16 @@ mod server_support;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, Error, Result};
+use ringway_runtime::sleep;
 use server_support::{
     BACKENDS, LIMIT, connect, connect_from, connect_with_small_buffer, echo, end,
 };
 use server_support::{eventually, is_closed, round_trip, server};
+use socket2::SockRef;
 
 #[test]
 fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
@@ -106,6 +108,68 @@ fn connections_of_one_address_have_a_maximum_of_their_own() {
     }
 }
 
+#[test]
+fn whoever_has_left_again_before_the_accept_is_not_let_in_beside_the_limit_of_its_address() {
+    for backend in BACKENDS {
+        let (tell, kept) = mpsc::channel();
+        let (hold, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        // Keeps the core where it was told to, and its connection for ever.
+        let handler = async move |mut conn: Connection| {
+            if let Some(_told_to) = conn.recv().await? {
+                tell.send(()).expect("a listener");
+                let _no_message_ever_comes = wait.lock().expect("no panic").recv();
+            }
+            sleep(LIMIT * 10).await;
+            Ok(())
+        };
+        let server = server(backend).threads(1).connections_per_address_max(1);
+        let handle = server.start(handler).expect("the server starts");
+        let mut first = connect(&handle);
+        first.write_all(b"x").expect("written");
+        kept.recv_timeout(LIMIT).expect("the core is kept");
+        for _ in 0..8 {
+            let client = connect(&handle);
+            SockRef::from(&client).set_linger(Some(Duration::ZERO)).expect("a socket option");
+            drop(client); // a reset
+        }
+        drop(hold);
+        eventually("all are accepted", || handle.stats().accepted == 9);
+        let stats = handle.stats();
+        assert_eq!((stats.peak, stats.refused), (1, 8), "{stats:?}");
+        handle.abort();
+        handle.wait().expect("an end");
+    }
+}
+
+#[test]
+fn a_mark_of_a_connections_own_raises_its_bound_and_none_is_below_an_empty_queue() {
+    const LONG: usize = 24 << 20;
+    for backend in BACKENDS {
+        let handler = async |mut conn: Connection| {
+            conn.set_send_marks(0, 0);
+            conn.write(b"");
+            while let Some(view) = conn.recv().await? {
+                if &*view == b"much" {
+                    conn.set_send_marks(LONG, LONG / 2);
+                    conn.write(&vec![1; LONG]);
+                    return Ok(());
+                }
+                conn.send(view);
+            }
+            Ok(())
+        };
+        let handle = server(backend).threads(1).start(handler).expect("the server starts");
+        let mut client = connect(&handle);
+        round_trip(&client, b"little");
+        client.write_all(b"much").expect("written");
+        let mut much = Vec::new();
+        client.read_to_end(&mut much).expect("an end in order");
+        assert_eq!(much.len(), LONG);
+        end(&handle);
+    }
+}
+
 /// More than the kernel takes for a peer with a small buffer, and less than a send queue holds.
 const ANSWER: usize = 12 << 20;
 
@@ -171,15 +235,19 @@ fn a_drain_waits_for_what_is_queued_for_connections_without_a_handler() {
 fn an_abort_resets_connections_without_a_handler_too() {
     for backend in BACKENDS {
         let (tell, done) = mpsc::channel();
-        let handle = server(backend).start(answers_at_length(&tell)).expect("the server starts");
-        let mut client = connect_with_small_buffer(&handle);
+        let server = server(backend).threads(1);
+        let handle = server.start(answers_at_length(&tell)).expect("the server starts");
+        let (mut client, idle) = (connect_with_small_buffer(&handle), connect(&handle));
         client.write_all(b"?").expect("written");
         done.recv_timeout(LIMIT).expect("its handler is done");
+        eventually("both are there", || handle.stats().open == 2);
         handle.abort();
-        handle.wait().expect("an end in order");
-        // A part of an answer must not look like a whole one.
+        assert!(is_closed(&idle), "the core aborts");
+        // A part of an answer must not look like a whole one. Were it only left to the end of the
+        // core, the rest would be sent now that it is read.
         let error = client.read_to_end(&mut Vec::new()).expect_err("a reset");
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        handle.wait().expect("an end in order");
     }
 }
 

@@ -170,8 +170,11 @@ fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: Kind) {
     let own = context.number;
     context.count(|share| &share.accepted);
     let address = match shared.settings.connections_per_address_max {
-        Some(_) => arrival.ip(),
-        None => None,
+        Some(_) if !kind.unix => match arrival.ip() {
+            None => return refuse(context, Refusal::Gone, None),
+            known => known,
+        },
+        _ => None,
     };
     let permit = match shared.admit(own, address) {
         Ok(permit) => permit,
@@ -189,6 +192,7 @@ fn refuse(context: &CoreContext, refusal: Refusal, address: Option<IpAddr>) {
     let what = match refusal {
         Refusal::ConnectionsMax => "the server has as many connections as it may",
         Refusal::PerAddressMax => "the address has as many connections as it may",
+        Refusal::Gone => "it has left again, so it cannot be told whose it was",
     };
     tracing::debug!(?address, "{what}: one more is closed at once");
 }

@@ -67,6 +67,8 @@ pub(crate) struct Permit {
 pub(crate) enum Refusal {
     ConnectionsMax,
     PerAddressMax,
+    /// Its peer has gone, and its address with it.
+    Gone,
 }
 
 impl ServerShared {

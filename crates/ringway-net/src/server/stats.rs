@@ -16,7 +16,8 @@ pub struct ServerStats {
     pub peak: usize,
     /// Connections accepted.
     pub accepted: u64,
-    /// Of these: closed at once, since a limit was reached or the server was being aborted.
+    /// Of these: closed at once, since a limit was reached or the server was being aborted; also those
+    /// that had left again where their address was to be counted.
     pub refused: u64,
     /// Of these: given to another core than the one that accepted them.
     pub handed_off: u64,
