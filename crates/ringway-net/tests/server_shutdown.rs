@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringway_net::{Address, Connection, Server, ServerHandle};
+use ringway_net::{Address, Connection, ConnectionId, Server, ServerHandle};
 use server_support::{
     BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server, socket_addr,
 };
@@ -29,16 +29,17 @@ fn wait_at(gate: &Gate) {
     let _no_message_ever_comes = gate.lock().expect("no panic").recv();
 }
 
-/// Echoes, and says "bye" at the end; a message that begins with `!` keeps the core at the gate.
+/// Echoes, and says "bye" at the end; a message that begins with `!` keeps the core at the gate, which
+/// is told.
 fn held_by(
     gate: &Gate,
-    tell: &mpsc::Sender<()>,
+    tell: &mpsc::Sender<ConnectionId>,
 ) -> impl AsyncFn(Connection) -> ringway_net::Result + Clone + Send + 'static {
     let (gate, tell) = (Arc::clone(gate), tell.clone());
     async move |mut conn: Connection| {
         while let Some(view) = conn.recv().await? {
             if view.starts_with(b"!") {
-                tell.send(()).expect("a listener");
+                tell.send(conn.id()).expect("a listener");
                 wait_at(&gate);
             }
             conn.send(view);
@@ -48,10 +49,9 @@ fn held_by(
     }
 }
 
-/// Sends messages to the core of a connection that is no more, until it takes none.
-fn fill_mailbox(handle: &ServerHandle, core: u64) {
-    let nobody = ringway_net::ConnectionId::from(core << 52);
-    let refused = (0..).find_map(|_| handle.sessions().send(nobody, "x").err());
+/// Sends messages to the core of a connection, until it takes none.
+fn fill_mailbox(handle: &ServerHandle, at: ConnectionId) {
+    let refused = (0..).find_map(|_| handle.sessions().with(at, |_| ()).err());
     assert!(refused.expect("some time").is_limit());
 }
 
@@ -64,8 +64,8 @@ fn a_core_that_takes_no_message_any_more_drains_all_the_same() {
         let (mut idle, mut busy) = (connect(&handle), connect(&handle));
         round_trip(&idle, b"open");
         busy.write_all(b"!").expect("written");
-        told.recv_timeout(LIMIT).expect("the core is kept");
-        fill_mailbox(&handle, 0);
+        let kept = told.recv_timeout(LIMIT).expect("the core is kept");
+        fill_mailbox(&handle, kept);
         handle.shutdown();
         drop(hold);
         for (client, expected) in [(&mut idle, "bye"), (&mut busy, "!bye")] {
@@ -89,8 +89,8 @@ fn a_connection_that_another_core_cannot_take_stays_where_it_came() {
     round_trip(&there, b"there");
     assert_eq!(handle.stats().handed_off, 1);
     there.write_all(b"!").expect("written");
-    told.recv_timeout(LIMIT).expect("the other core is kept");
-    fill_mailbox(&handle, 1);
+    let kept = told.recv_timeout(LIMIT).expect("the other core is kept");
+    fill_mailbox(&handle, kept);
     let here: Vec<_> = (0..4).map(|_| UnixStream::connect(&path).expect("connected")).collect();
     for client in &here {
         client.set_read_timeout(Some(LIMIT)).expect("a socket option");

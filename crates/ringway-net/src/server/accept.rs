@@ -213,6 +213,8 @@ fn hand_over(
     let (shared, sent) = (Arc::clone(&context.shared), Arc::clone(&parcel));
     let there = async move || {
         let Some((arrival, permit)) = unpack(&sent) else { return };
+        // Before anybody can see that it has arrived.
+        shared.core(target).handed_off.fetch_add(1, Ordering::Relaxed);
         let Some(context) = CoreContext::current() else {
             // It was aborted in the meantime.
             shared.core(target).refused.fetch_add(1, Ordering::Relaxed);
@@ -221,7 +223,7 @@ fn hand_over(
         arrive(&context, arrival, permit, kind);
     };
     if context.shared.handles()[target].spawn(there).is_ok() {
-        return context.count(|share| &share.handed_off);
+        return;
     }
     if let Some((arrival, mut permit)) = unpack(&parcel) {
         permit.move_to(context.number);
