@@ -1,19 +1,30 @@
 //! Waiting for a future on a thread that may block.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 /// Sleeps until `future` is done.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
+    block_on_until(pin!(future), |_| None)
+}
+
+/// Sleeps until `future` is done, and polls it at the time at which it wants to be polled.
+pub(crate) fn block_on_until<F: Future + Unpin>(
+    mut future: F,
+    wakes_at: impl Fn(&F) -> Option<Instant>,
+) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut cx = Context::from_waker(&waker);
     loop {
-        match future.as_mut().poll(&mut cx) {
+        match Pin::new(&mut future).poll(&mut cx) {
             Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Pending => match wakes_at(&future) {
+                Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
+                None => thread::park(),
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringway_wire::native::Piece;
 
@@ -126,7 +126,18 @@ impl<T> Call<T> {
     /// # Errors
     /// As the call. FAILED_PRECONDITION on a core of Ringway, which must not block: await it there.
     pub fn wait(self) -> Result<T, Status> {
-        super::blocking::wait(self)
+        super::blocking::wait(self, Self::wakes_at)
+    }
+
+    /// When it is to be polled although nothing has woken its caller.
+    fn wakes_at(&self) -> Option<Instant> {
+        let far = match &self.way {
+            Way::Unary(unary) => unary.far(),
+            Way::Hedged(hedged) => hedged.far(),
+            Way::Intercepted(call) => call.far(),
+            Way::Stream(_) => None,
+        };
+        far?.until()
     }
 
     fn with(mut self, change: impl FnOnce(CallOptions) -> CallOptions) -> Self {
@@ -179,7 +190,7 @@ impl<T> FullCall<T> {
     /// # Errors
     /// As there.
     pub fn wait(self) -> Result<Response<T>, Status> {
-        super::blocking::wait(self)
+        super::blocking::wait(self, |this| this.call.wakes_at())
     }
 }
 

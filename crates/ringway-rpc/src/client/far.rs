@@ -4,17 +4,23 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use ringway_runtime::{self as runtime, drop_contained};
 
 use super::outcome::Outcome;
 use crate::desk;
+use crate::limits;
+use crate::method::Method;
 use crate::status::Status;
 use crate::waiters;
 
 /// The awaiting side. Dropping it gives the call up.
 pub(super) struct Far {
     shared: Arc<Mutex<Shared>>,
+    method: &'static Method,
+    /// When the core must have told the outcome, if the deadline is known here.
+    until: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -27,13 +33,19 @@ struct Shared {
 }
 
 impl Far {
-    /// Has a core make the call, or go on with it.
-    pub(super) fn start<C>(core: u32, call: C) -> Self
+    /// Has a core make the call, or go on with it, until a deadline where one is known.
+    pub(super) fn start<C>(
+        core: u32,
+        call: C,
+        method: &'static Method,
+        deadline: Option<Instant>,
+    ) -> Self
     where
         C: Future<Output = Outcome> + Unpin + Send + 'static,
     {
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let far = Self { shared: Arc::clone(&shared) };
+        let until = deadline.and_then(|deadline| deadline.checked_add(limits::FAR_PATIENCE));
+        let far = Self { shared: Arc::clone(&shared), method, until };
         let report = Report(shared);
         desk::place(
             core,
@@ -49,10 +61,19 @@ impl Far {
         if let Some(outcome) = shared.outcome.take() {
             return Poll::Ready(outcome);
         }
+        if self.until.is_some_and(|until| until <= Instant::now()) {
+            let why = "the deadline passed, and the core that makes the call is held up";
+            return Poll::Ready(Err(Status::deadline_exceeded(why).of_call(self.method)));
+        }
         let former = waiters::renew(&mut shared.caller, cx.waker());
         drop(shared);
         waiters::discard(former);
         Poll::Pending
+    }
+
+    /// When it is to be polled if nothing has woken its caller by then.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
     }
 }
 

@@ -79,17 +79,30 @@ impl Hedged {
             if let Some(polled) = self.poll_here(cx) {
                 return polled;
             }
-            let core = match self.core {
-                Some(core) => core,
-                None => registry::background_core()?,
+            let (core, has_begun) = match self.core {
+                Some(core) => (core, true),
+                None => (registry::background_core()?, false),
             };
-            if let Stage::Here(attempts) = std::mem::replace(&mut self.stage, Stage::Over) {
-                self.stage = Stage::Far(Far::start(core, *attempts));
+            if let Stage::Here(mut attempts) = std::mem::replace(&mut self.stage, Stage::Over) {
+                let deadline = attempts.first.as_mut().and_then(|first| match has_begun {
+                    true => first.deadline(),
+                    false => first.begin_elsewhere(),
+                });
+                let method = attempts.method;
+                self.stage = Stage::Far(Far::start(core, *attempts, method, deadline));
             }
         }
         match &self.stage {
             Stage::Far(far) => far.poll(cx),
             _ => panic!("a call was polled after it had ended"),
+        }
+    }
+
+    /// If it is with another thread.
+    pub(super) fn far(&self) -> Option<&Far> {
+        match &self.stage {
+            Stage::Far(far) => Some(far),
+            _ => None,
         }
     }
 

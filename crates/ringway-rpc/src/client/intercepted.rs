@@ -27,6 +27,7 @@ use crate::status::Status;
 /// It is `Send`, as [`Unary`] is.
 pub(super) struct Intercepted {
     stage: Stage,
+    method: &'static Method,
 }
 
 enum Stage {
@@ -43,7 +44,7 @@ enum Stage {
 impl Intercepted {
     /// A call that will begin when it is polled.
     pub(super) fn new(call: Unary) -> Self {
-        Self { stage: Stage::New(Box::new(call)) }
+        Self { method: call.method, stage: Stage::New(Box::new(call)) }
     }
 
     /// Changes the options of a call that has not begun.
@@ -85,14 +86,22 @@ impl Intercepted {
     /// Goes on as a task of the call's core, or of the background core where it has none yet.
     #[cold]
     fn go_far(&mut self) -> Result<(), Status> {
-        let core = match self.stage {
-            Stage::New(_) => registry::background_core()?,
-            Stage::Here { core, .. } => core,
+        let (core, deadline) = match &mut self.stage {
+            Stage::New(call) => (registry::background_core()?, call.begin_elsewhere()),
+            Stage::Here { core, .. } => (*core, None),
             _ => panic!("a call was polled after it had ended"),
         };
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        self.stage = Stage::Far(Far::start(core, Self { stage }));
+        let (method, stage) = (self.method, std::mem::replace(&mut self.stage, Stage::Over));
+        self.stage = Stage::Far(Far::start(core, Self { stage, method }, method, deadline));
         Ok(())
+    }
+
+    /// If it is with another thread.
+    pub(super) fn far(&self) -> Option<&Far> {
+        match &self.stage {
+            Stage::Far(far) => Some(far),
+            _ => None,
+        }
     }
 }
 

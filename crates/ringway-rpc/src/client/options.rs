@@ -195,11 +195,7 @@ impl CallOptions {
 
     #[inline]
     fn span_or(&self, unsaid: Option<Duration>) -> (Instant, Option<Instant>) {
-        let after = match self.timeout {
-            Timeout::Unsaid => unsaid,
-            Timeout::None => None,
-            Timeout::After(after) => Some(after),
-        };
+        let after = self.time_or(unsaid);
         let now = match after.is_some_and(|after| after < limits::TIMEOUT_EXACT_BELOW) {
             true => runtime::now_exact(),
             false => runtime::now(),
@@ -210,6 +206,24 @@ impl CallOptions {
             (own, limit) => own.or(limit),
         };
         (now, deadline)
+    }
+
+    /// Begins the time of a call of one reply message here, though a core makes it that may come to it
+    /// later. When it is to be over.
+    pub(super) fn begin_elsewhere(&mut self, method: &Method) -> Option<Instant> {
+        let after = self.time_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)));
+        let own = after.and_then(|after| Instant::now().checked_add(after));
+        self.limit = own.into_iter().chain(self.limit).min();
+        self.limit
+    }
+
+    #[inline]
+    fn time_or(&self, unsaid: Option<Duration>) -> Option<Duration> {
+        match self.timeout {
+            Timeout::Unsaid => unsaid,
+            Timeout::None => None,
+            Timeout::After(after) => Some(after),
+        }
     }
 
     /// What a request says beside its message, encoded.

@@ -113,6 +113,8 @@ pub(super) fn leave(gone: impl Iterator<Item = ClientId>, core: u32) {
 /// The core that makes calls for threads that are none.
 struct Background {
     core: u32,
+    /// Where its thread is: a fork has it not.
+    process: u32,
     _runtime: Runtime,
 }
 
@@ -125,9 +127,12 @@ static BACKGROUND: Mutex<Option<Background>> = Mutex::new(None);
 /// When it cannot be started: out of threads, descriptors or memory. The next use tries again.
 pub(super) fn background_core() -> Result<u32, Status> {
     let mut background = lock(&BACKGROUND);
-    if let Some(background) = &*background {
+    let process = std::process::id();
+    if let Some(background) = background.as_ref().filter(|known| known.process == process) {
         return Ok(background.core);
     }
+    // To end it would be to wait for a thread that is not here.
+    std::mem::forget(background.take());
     let failed = |why: &dyn std::fmt::Display| {
         Status::unavailable(format!("cannot start a core for calls of this thread: {why}"))
     };
@@ -135,11 +140,26 @@ pub(super) fn background_core() -> Result<u32, Status> {
     let opened = runtime.cores()[0].spawn(async || hub::with(|hub| hub.core()));
     let core = opened.map_err(|error| failed(&error))?.wait().map_err(|error| failed(&error))?;
     let core = core.ok_or_else(|| failed(&"it has ended"))?;
-    *background = Some(Background { core, _runtime: runtime });
+    *background = Some(Background { core, process, _runtime: runtime });
     Ok(core)
 }
 
 /// No foreign code runs under these locks, so a poisoned one guards sound content.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_has_a_core_of_its_own() {
+        let own = background_core().expect("a core");
+        assert_eq!(background_core().expect("the same"), own);
+        lock(&BACKGROUND).as_mut().expect("it has been started").process += 1;
+        let other = background_core().expect("another core");
+        assert_ne!(other, own, "the former is that of another process");
+        assert_eq!(background_core().expect("the same"), other);
+    }
 }

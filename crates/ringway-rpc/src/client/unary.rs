@@ -387,7 +387,11 @@ impl Unary {
     fn go_far(&mut self) -> Result<(), Status> {
         let core = match &self.stage {
             Stage::Waiting(_) | Stage::Napping { .. } | Stage::Flying(_) => self.core,
-            _ => registry::background_core()?,
+            _ => {
+                let core = registry::background_core()?;
+                self.deadline = self.begin_elsewhere();
+                core
+            }
         };
         let call = Unary {
             request: std::mem::take(&mut self.request),
@@ -397,8 +401,26 @@ impl Unary {
             life: self.life.take(),
             ..*self
         };
-        self.stage = Stage::Far(Far::start(core, call));
+        self.stage = Stage::Far(Far::start(core, call, self.method, self.deadline));
         Ok(())
+    }
+
+    /// Begins the call's time on a thread that is not its core. When it is to be over.
+    pub(super) fn begin_elsewhere(&mut self) -> Option<Instant> {
+        self.options.begin_elsewhere(self.method)
+    }
+
+    /// When the call is to be over, once it has begun.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// If it is with another thread.
+    pub(super) fn far(&self) -> Option<&Far> {
+        match &self.stage {
+            Stage::Far(far) => Some(far),
+            _ => None,
+        }
     }
 }
 
