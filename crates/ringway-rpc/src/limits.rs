@@ -188,6 +188,10 @@ pub(crate) const BRIDGE_BYTES_MAX: usize = 256 * 1024;
 /// Time for a unary call whose method and caller name none: a user has left by then.
 pub(crate) const UNARY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long after its deadline a call may be with the core that makes it for another thread: that
+/// tells of it in time unless it is held up, which must not hold up who waits.
+pub(crate) const FAR_PATIENCE: Duration = Duration::from_millis(100);
+
 /// Below this a call's time counts from an exact look at the clock, above it from the beginning of
 /// the core's turn: turns are that much shorter, and most calls are spared the look.
 pub(crate) const TIMEOUT_EXACT_BELOW: Duration = Duration::from_secs(1);
@@ -235,8 +239,9 @@ pub(crate) const SPARE_CONNECTION_KEPT: Duration = Duration::from_secs(30);
 /// The first wait after a failed attempt to connect: a restarting local server often is back.
 pub(crate) const RECONNECT_DELAY_FIRST: Duration = Duration::from_millis(100);
 
-/// The longest wait between attempts to connect.
-pub(crate) const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
+/// The longest wait between attempts to connect: for so long a server may be back and nobody call it,
+/// and an attempt every few seconds costs neither side anything.
+pub(crate) const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(3);
 
 /// Time for one attempt to connect: three SYNs of the kernel (at 0, 1 and 3 s) fit.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -17,11 +17,7 @@ fn bind() -> Server {
 /// The text of the error with which a server does not start.
 #[track_caller]
 fn refused(server: Server) -> String {
-    let error = match server.start() {
-        Err(error) => error.to_string(),
-        Ok(handle) => panic!("it has started: {handle:?}"),
-    };
-    error
+    server.start().expect_err("it does not start").to_string()
 }
 
 #[test]

@@ -188,6 +188,19 @@ fn calls_are_counted_by_method() {
 }
 
 #[test]
+fn a_failure_keeps_its_code_however_long_its_text() {
+    let (_, handle, mut caller) = connected();
+    for len in [10, 16_000, 16_384, 20_000, 1 << 20] {
+        let text = vec![b'x'; len];
+        let answer = caller.call("echo.Echo/Fail", &text);
+        assert_eq!(answer.code, Code::NotFound, "{len}: {}", answer.text.len());
+        assert!(text.starts_with(answer.text.as_bytes()), "as much of it as fits");
+        assert_eq!(answer.text.len() == len, len < 16_300, "{}", answer.text.len());
+    }
+    end(handle);
+}
+
+#[test]
 fn a_time_in_the_metadata_counts_before_that_of_the_head() {
     let (_, handle, mut caller) = connected();
     let (short, long) = (Duration::from_millis(10), Duration::from_secs(3_600));

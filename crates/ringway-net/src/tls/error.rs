@@ -53,8 +53,12 @@ impl TlsError {
     }
 
     fn advice(&self) -> Option<&'static str> {
-        let Self::Protocol(error) = self else {
-            return None;
+        let error = match self {
+            Self::Protocol(error) => error,
+            Self::HandshakeCut { heard: false } => {
+                return Some("if it does not speak TLS, connect to it by a tcp:// address");
+            }
+            _ => return None,
         };
         match error {
             rustls::Error::InvalidCertificate(certificate) => certificate_advice(certificate),

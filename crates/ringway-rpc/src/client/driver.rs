@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use ringway_net::{Address, Connection};
+use ringway_net::{Address, Connection, TlsStream};
 use ringway_runtime::{self as runtime, Sleep};
-use ringway_wire::native::{Outgoing, Violation};
+use ringway_wire::native::{Outgoing, PREFACE, Violation};
 
 use super::hub::{self, Hub};
 use super::link::Link;
@@ -34,6 +34,7 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(connection: Connection, link: Rc<Link>, pool: Rc<Pool>) -> Self {
+        let why = format!("the core of the connection to {} has ended", link.host.address());
         Self {
             connection,
             link,
@@ -43,7 +44,7 @@ impl Driver {
             idle_since: None,
             heard: false,
             woken: Vec::new(),
-            why: String::from("the core of the connection has ended"),
+            why,
         }
     }
 
@@ -86,6 +87,7 @@ impl Driver {
             let view = match self.connection.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(Some(view))) => view,
+                Poll::Ready(Ok(None)) if !self.heard => return self.ends(closed_in_silence),
                 Poll::Ready(Ok(None)) => {
                     let why = self.link.farewell();
                     return self
@@ -96,6 +98,9 @@ impl Driver {
                         .ends(|address| format!("the connection to {address} was lost: {error}"));
                 }
             };
+            if !self.heard && !self.speaks_our_protocol(&view) {
+                return Poll::Ready(());
+            }
             self.heard = true;
             let taken = self.link.take_in(hub, Some(&view), now, &mut self.woken);
             match taken {
@@ -111,6 +116,23 @@ impl Driver {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Whether the first bytes may be those of a server of ours.
+    fn speaks_our_protocol(&mut self, first: &[u8]) -> bool {
+        let common = first.len().min(PREFACE_MARK);
+        let is_ours = first[..common] == PREFACE[..common];
+        if !is_ours {
+            let _ended = match TlsStream::is_alert(first) {
+                true => self.ends(|address| {
+                    format!("{address} expects TLS: connect to it by a tls:// address")
+                }),
+                false => self.ends(|address| {
+                    format!("{address} speaks another protocol than a server of this one")
+                }),
+            };
+        }
+        is_ours
     }
 
     /// Queues the machine's output, a bounded number of bytes ahead of the kernel, so that a small
@@ -182,6 +204,20 @@ impl Driver {
         self.why = why(self.link.host.address());
         Poll::Ready(())
     }
+}
+
+/// Bytes of the preface that do not depend on the version.
+const PREFACE_MARK: usize = 4;
+
+fn closed_in_silence(address: &Address) -> String {
+    let or_tls = match address {
+        Address::Tcp(_) => ", or it expects TLS and a tls:// address",
+        _ => "",
+    };
+    format!(
+        "{address} has closed the connection before it said anything: it is about to stop, or does not \
+         speak the protocol of this client{or_tls}"
+    )
 }
 
 fn not_needed(address: &Address) -> String {

@@ -143,7 +143,8 @@ impl Hub {
         drop_each("a client", pools);
         let mut woken = Vec::new();
         for link in self.links.take().into_iter().filter_map(|place| place.link) {
-            link.fail_all(self, "the core of the call has ended", &mut woken);
+            let why = format!("the core of the connection to {} has ended", link.host.address());
+            link.fail_all(self, &why, &mut woken);
         }
         drop_contained("a caller", self.cells.replace(Cells::new()));
         let intercepted = self.intercepted.replace(Places::new());

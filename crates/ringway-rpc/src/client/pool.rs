@@ -264,7 +264,7 @@ impl Pool {
             return Some(Status::cancelled("the client was dropped before its call was sent"));
         }
         if demand.deadline.is_some_and(|deadline| deadline <= demand.now) {
-            let why = match self.last_failure() {
+            let why = match self.last_failure(demand.now) {
                 Some(failure) => format!("no connection before the deadline: {failure}"),
                 None => {
                     let servers = self.servers();
@@ -276,7 +276,8 @@ impl Pool {
         if demand.waits_for_ready || self.hosts.borrow().iter().any(|host| host.is_hopeful()) {
             return None;
         }
-        let why = self.last_failure().unwrap_or_else(|| String::from("no host"));
+        let why = self.last_failure(demand.now);
+        let why = why.unwrap_or_else(|| format!("no connection to {}", self.servers()));
         Some(Status::unavailable(why).not_executed())
     }
 
@@ -288,11 +289,11 @@ impl Pool {
         }
     }
 
-    fn last_failure(&self) -> Option<String> {
+    fn last_failure(&self, now: Instant) -> Option<String> {
         self.hosts
             .borrow()
             .iter()
-            .map(|host| host.last_failure())
+            .map(|host| host.last_failure(now))
             .find(|failure| !failure.is_empty())
     }
 

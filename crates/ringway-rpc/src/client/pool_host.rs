@@ -146,8 +146,14 @@ impl PoolHost {
         self.retry_at.get().filter(|at| *at > now)
     }
 
-    pub(super) fn last_failure(&self) -> String {
-        self.last_failure.borrow().clone()
+    /// Why it cannot be used, and when it is tried again; empty if it never failed.
+    pub(super) fn last_failure(&self, now: Instant) -> String {
+        let mut why = self.last_failure.borrow().clone();
+        if let Some(at) = self.retry_at.get().filter(|at| *at > now) {
+            let wait = at - now;
+            why.push_str(&format!("; it is tried again in {wait:.1?}"));
+        }
+        why
     }
 
     /// An attempt to connect has begun (1) or ended (-1).
@@ -203,7 +209,7 @@ mod tests {
         let waits: Vec<_> = [0, 1, 2, 3, 20, u32::MAX]
             .map(|failures| reconnect_delay(failures, 0.0).as_millis())
             .into();
-        assert_eq!(waits, [100, 200, 400, 800, 10_000, 10_000]);
+        assert_eq!(waits, [100, 200, 400, 800, 3_000, 3_000]);
         assert_eq!(reconnect_delay(0, 1.0).as_millis(), 50);
     }
 

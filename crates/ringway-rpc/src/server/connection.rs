@@ -281,11 +281,15 @@ impl NativeConnection {
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.account();
+        let why = match self.peer.address() {
+            Some(address) => format!("the connection from {address} was lost"),
+            None => String::from("the connection was lost"),
+        };
         let lost = self.calls.borrow_mut().take_all();
         for call in lost {
-            call.cancel(Code::Cancelled, "the connection was lost");
+            call.cancel(Code::Cancelled, &why);
         }
-        self.streams().finish_all(&Status::unavailable("the connection was lost"));
+        self.streams().finish_all(&Status::unavailable(why));
         self.leave_registry();
         self.core.connections().remove(self);
     }
