@@ -9,7 +9,7 @@ mod deadline;
 
 pub use deadline::Deadline;
 
-use crate::core::{Timer, try_with_current, with_current};
+use crate::core::{CoreNumber, Timer, try_with_current, with_current};
 use crate::timer::wheel::TimerKey;
 
 /// The core's clock: the time at which this turn's events were found; virtual in a simulation.
@@ -40,12 +40,14 @@ pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
     Sleep { until: Until::At(deadline.into()), timer: None }
 }
 
-/// Future of [`sleep`] and [`sleep_until`]; dropping it stops the timer.
+/// Future of [`sleep`] and [`sleep_until`]; dropping it stops the timer. On another core than it was
+/// polled on it begins a timer there; the one that it leaves behind fires at its time, and wakes in vain.
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct Sleep {
     until: Until,
-    timer: Option<TimerKey>,
+    /// Whose wheel it is in: elsewhere the key names a stranger's.
+    timer: Option<(CoreNumber, TimerKey)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +65,12 @@ impl Sleep {
     }
 
     fn stop(&mut self) {
-        if let Some(timer) = self.timer.take() {
-            try_with_current(|core| core.stop_timer(timer));
-        }
+        let Some((owner, timer)) = self.timer.take() else { return };
+        try_with_current(|core| {
+            if core.number() == owner {
+                core.stop_timer(timer);
+            }
+        });
     }
 }
 
@@ -86,7 +91,8 @@ impl Future for Sleep {
             if core.clock() >= instant {
                 return Poll::Ready(());
             }
-            self.timer = Some(core.start_timer(instant, Timer::Wake(cx.waker().clone())));
+            let timer = core.start_timer(instant, Timer::Wake(cx.waker().clone()));
+            self.timer = Some((core.number(), timer));
             Poll::Pending
         })
     }

@@ -4,14 +4,15 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Driver, poll_once};
+use common::{Driver, block_on, ms, poll_once};
 use ringway_runtime::sync::oneshot;
 use ringway_runtime::{
-    Deadline, interval, now, now_exact, sleep, sleep_until, spawn, timeout, yield_now,
+    Backend, Deadline, Sleep, interval, now, now_exact, sleep, sleep_until, spawn, timeout,
+    yield_now,
 };
 
 on_every_driver!(
@@ -27,12 +28,14 @@ on_every_driver!(
     what_is_longer_than_the_clock_never_ends,
 );
 
+mod kernel {
+    use super::*;
+
+    on_every_kernel_driver!(a_sleep_of_another_core_stops_no_timer_of_this_one);
+}
+
 /// The wheel's tick: no timer of an idle core may be later than this.
 const TICK: Duration = Duration::from_millis(1);
-
-const fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
 
 async fn sleepers_wake_in_the_order_of_their_deadlines(_: Driver) {
     let woken = Rc::new(RefCell::new(Vec::new()));
@@ -202,4 +205,31 @@ async fn what_is_longer_than_the_clock_never_ends(_: Driver) {
     let far = Duration::from_secs(u32::MAX.into()) * 4;
     assert!(timeout(far, sleep(ms(1))).await.is_ok());
     assert!(timeout(ms(2), sleep(far)).await.is_err());
+}
+
+/// A sleep may cross threads, and outlive its core; what it knows of its timer is a number.
+fn a_sleep_of_another_core_stops_no_timer_of_this_one(backend: Backend) {
+    let begun = || {
+        let begun = block_on(backend, async {
+            // One of them has the number of the timer that it must not stop.
+            let mut sleeps = [(); 4].map(|()| Box::pin(sleep(ms(3_600_000))));
+            for sleep in &mut sleeps {
+                assert!(poll_once(sleep.as_mut()).await.is_pending());
+            }
+            sleeps
+        });
+        begun.expect("no core failed")
+    };
+    let ends: [fn(Pin<Box<Sleep>>); 2] = [drop, |mut sleep| sleep.reset(Deadline::NEVER)];
+    for end in ends {
+        let foreign = begun();
+        let woken = block_on(backend, async move {
+            let own = spawn(sleep(ms(20)));
+            yield_now().await;
+            foreign.into_iter().for_each(end);
+            timeout(ms(10_000), own).await
+        });
+        let woken = woken.expect("no core failed").expect("the timer of its own core wakes it");
+        woken.expect("no panic");
+    }
 }
