@@ -23,8 +23,8 @@ pub(crate) struct SendTable {
     free: Vec<u32>,
     /// Sends submitted at once whose enter has not been settled.
     unsettled: Vec<u32>,
-    /// Those of them that were longer than one submission takes, on their way again.
-    resubmitted: Vec<u32>,
+    /// Those of them that were longer than one submission takes, and are to go out again.
+    unfinished: Vec<u32>,
 }
 
 /// The slots are boxed where the kernel holds a pointer, so that a growing table moves nothing.
@@ -91,14 +91,17 @@ impl SendTable {
             slot.done += slot.asked;
             let unfinished = slot.done < slot.total;
             if unfinished && slot.key.is_some_and(&wants) {
-                slot.submit(ring, index, How::AtOnce);
-                self.resubmitted.push(index);
+                // Not before the list is empty: where an enter was not settled, it may name a slot twice.
+                self.unfinished.push(index);
                 continue;
             }
             self.free.push(index);
             return Some(slot.vacate(if unfinished { libc::ECANCELED } else { 0 }));
         }
-        std::mem::swap(&mut self.unsettled, &mut self.resubmitted);
+        for index in self.unfinished.drain(..) {
+            self.slots[index as usize].submit(ring, index, How::AtOnce);
+            self.unsettled.push(index);
+        }
         None
     }
 

@@ -1,4 +1,5 @@
-//! What happens where a seccomp profile refuses calls. Filters are of one thread, and last as long.
+//! What happens where a seccomp profile refuses calls, and where the kernel takes a part of what it
+//! was handed. Filters are of one thread, and last as long.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,6 +13,14 @@ use crate::core::wake_descriptor;
 use crate::driver::RecvClass;
 use crate::driver::uring::Uring;
 use crate::io::{DatagramSocket, ListenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::{Ring, SendTable};
+use crate::driver::uring::{Completion, Outcome, kind, tag};
+use crate::driver::{Key, SendBatch};
+use crate::limits::SUBMISSION_BYTES_MAX;
 use crate::{Backend, Builder, CoreHandle, sleep};
 
 /// Has the kernel answer `call` with `errno` on this thread from now on.
@@ -138,4 +147,29 @@ fn check_coarse_waits(errno: i32) {
     });
     let interface = interface.expect("epoll needs no fine waits");
     assert!(interface.contains("whole milliseconds"), "{interface}");
+}
+
+/// A kernel without memory takes a part of the queue, and the sends of that enter are not settled.
+/// One of them fails, its slot is used again, and so stands twice on the list of the next settling.
+#[test]
+fn a_send_in_a_slot_that_is_listed_twice_is_settled_once() {
+    let mut ring = Ring::new(io_uring::IoUring::new(8).expect("a ring"));
+    let (near, _far) = UnixStream::pair().expect("a pair of sockets");
+    let (first, second) = (Key::new(0, 0), Key::new(1, 0));
+    let mut sends = SendTable::default();
+    let send = |sends: &mut SendTable, ring: &mut Ring, key, bytes: usize| {
+        let batch = SendBatch { segments: vec![vec![7; bytes].into()], ..SendBatch::default() };
+        sends.send(ring, key, near.as_raw_fd(), batch);
+    };
+    send(&mut sends, &mut ring, first, 1);
+    let user_data = tag(kind::SEND, Key::new(0, 1).bits());
+    let failed = Completion { user_data, result: -libc::EPIPE, flags: 0 };
+    let told = sends.complete(&mut ring, failed, |_| true);
+    assert!(matches!(told, Some(Outcome::Finished(sent)) if sent.key == first));
+    send(&mut sends, &mut ring, second, 2 * SUBMISSION_BYTES_MAX);
+    assert!(sends.settle(&mut ring, |_| true).is_none(), "half of it has yet to be handed over");
+    assert_eq!(ring.queued(), 3, "two sends, and the second half of one");
+    let sent = sends.settle(&mut ring, |_| true).expect("now all of it is");
+    assert_eq!((sent.key, sent.bytes, sent.errno), (second, 2 * SUBMISSION_BYTES_MAX, 0));
+    assert!(sends.settle(&mut ring, |_| true).is_none() && !sends.is_unsettled());
 }
