@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use super::waiters::{Turn, WaiterKey, WaiterList};
+use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
 use crate::contain::wake;
 
 /// A flag that is set once and wakes everybody who waits for it; cancelling a token cancels its
@@ -141,15 +141,15 @@ impl Node {
         Some(node)
     }
 
-    fn poll(&self, key: &mut Option<WaiterKey>, waker: &Waker) -> (Poll<()>, Option<Waker>) {
+    fn poll(&self, key: &mut Option<WaiterKey>, offer: &mut Offer<'_>) -> Poll<()> {
         let mut line = self.line.borrow_mut();
-        match line.turn(key, waker) {
-            Turn::Waiting(stale) => (Poll::Pending, stale),
+        match line.turn(key, offer) {
+            Turn::Waiting => Poll::Pending,
             Turn::New if !self.cancelled.get() => {
-                *key = Some(line.join(1, waker));
-                (Poll::Pending, None)
+                *key = line.join(1, offer);
+                Poll::Pending
             }
-            Turn::New | Turn::Granted | Turn::Released => (Poll::Ready(()), None),
+            Turn::New | Turn::Granted | Turn::Released => Poll::Ready(()),
         }
     }
 }
@@ -169,9 +169,7 @@ impl Future for Cancelled<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let (turn, stale) = this.node.poll(&mut this.key, cx.waker());
-        drop(stale); // after the borrow: dropping a waker may run foreign code
-        turn
+        poll_by(cx, |offer| this.node.poll(&mut this.key, offer))
     }
 }
 

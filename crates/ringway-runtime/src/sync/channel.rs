@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::waiters::WaiterKey;
+use super::waiters::{WaiterKey, poll_by};
 use crate::contain::wake;
 pub use error::{SendError, TryRecvError, TrySendError};
 use state::State;
@@ -166,10 +166,10 @@ impl<T> Future for Sending<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let mut state = this.sender.state.borrow_mut();
-        let (answer, stale) = state.poll_push(&mut this.key, &mut this.message, cx.waker());
-        drop(state);
-        drop(stale); // after the borrow: dropping a waker may run foreign code
+        let answer = poll_by(cx, |offer| {
+            let mut state = this.sender.state.borrow_mut();
+            state.poll_push(&mut this.key, &mut this.message, offer)
+        });
         if answer.is_ready() {
             settle(&this.sender.state);
         }
@@ -191,10 +191,8 @@ impl<T> Future for Receiving<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let mut state = this.receiver.state.borrow_mut();
-        let (answer, stale) = state.poll_pop(&mut this.key, cx.waker());
-        drop(state);
-        drop(stale);
+        let answer =
+            poll_by(cx, |offer| this.receiver.state.borrow_mut().poll_pop(&mut this.key, offer));
         if answer.is_ready() {
             settle(&this.receiver.state);
         }
@@ -255,8 +253,8 @@ impl<T> Drop for Receiver<T> {
         state.closed = true;
         let unread = std::mem::take(&mut state.queue);
         drop(state);
+        settle(&self.state); // first: the destructor of a message may panic
         drop(unread);
-        settle(&self.state);
     }
 }
 

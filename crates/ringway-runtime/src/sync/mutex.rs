@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::waiters::{Turn, WaiterKey, WaiterList};
+use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
 use crate::contain::wake;
 
 /// A mutual exclusion between tasks of one core, fair in arrival order.
@@ -98,8 +98,7 @@ impl<'a, T: ?Sized> Future for Locking<'a, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let (turn, stale) = this.mutex.lock.borrow_mut().poll(&mut this.key, cx.waker());
-        drop(stale); // after the borrow: dropping a waker may run foreign code
+        let turn = poll_by(cx, |offer| this.mutex.lock.borrow_mut().poll(&mut this.key, offer));
         turn.map(|()| this.mutex.guard())
     }
 }
@@ -116,17 +115,17 @@ impl<T: ?Sized> Drop for Locking<'_, T> {
 }
 
 impl Lock {
-    fn poll(&mut self, key: &mut Option<WaiterKey>, waker: &Waker) -> (Poll<()>, Option<Waker>) {
-        match self.line.turn(key, waker) {
-            Turn::Waiting(stale) => (Poll::Pending, stale),
-            Turn::Granted | Turn::Released => (Poll::Ready(()), None),
+    fn poll(&mut self, key: &mut Option<WaiterKey>, offer: &mut Offer<'_>) -> Poll<()> {
+        match self.line.turn(key, offer) {
+            Turn::Waiting => Poll::Pending,
+            Turn::Granted | Turn::Released => Poll::Ready(()),
             Turn::New if self.locked => {
-                *key = Some(self.line.join(1, waker));
-                (Poll::Pending, None)
+                *key = self.line.join(1, offer);
+                Poll::Pending
             }
             Turn::New => {
                 self.locked = true;
-                (Poll::Ready(()), None)
+                Poll::Ready(())
             }
         }
     }

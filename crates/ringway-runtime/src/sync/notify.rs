@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::waiters::{Turn, WaiterKey, WaiterList};
+use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
 use crate::contain::wake;
 
 /// Wakes tasks that wait for something to have changed.
@@ -92,18 +92,18 @@ impl State {
         &mut self,
         key: &mut Option<WaiterKey>,
         broadcasts_seen: u64,
-        waker: &Waker,
-    ) -> (Poll<()>, Option<Waker>) {
-        match self.line.turn(key, waker) {
-            Turn::Waiting(stale) => return (Poll::Pending, stale),
-            Turn::Granted | Turn::Released => return (Poll::Ready(()), None),
+        offer: &mut Offer<'_>,
+    ) -> Poll<()> {
+        match self.line.turn(key, offer) {
+            Turn::Waiting => return Poll::Pending,
+            Turn::Granted | Turn::Released => return Poll::Ready(()),
             Turn::New => {}
         }
         if broadcasts_seen != self.broadcasts || std::mem::take(&mut self.permit) {
-            return (Poll::Ready(()), None);
+            return Poll::Ready(());
         }
-        *key = Some(self.line.join(1, waker));
-        (Poll::Pending, None)
+        *key = self.line.join(1, offer);
+        Poll::Pending
     }
 }
 
@@ -112,11 +112,9 @@ impl Future for Notified<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let mut state = this.notify.state.borrow_mut();
-        let (turn, stale) = state.poll(&mut this.key, this.broadcasts_seen, cx.waker());
-        drop(state);
-        drop(stale); // after the borrow: dropping a waker may run foreign code
-        turn
+        poll_by(cx, |offer| {
+            this.notify.state.borrow_mut().poll(&mut this.key, this.broadcasts_seen, offer)
+        })
     }
 }
 

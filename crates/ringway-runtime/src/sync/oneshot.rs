@@ -95,10 +95,10 @@ impl<T> Drop for Sender<T> {
         let stale = slot.sender_waker.take();
         let waiting = slot.receiver_waker.take();
         drop(slot);
-        drop(stale);
         if let Some(waker) = waiting {
             wake(waker);
         }
+        drop(stale); // last: the destructor of a foreign waker may panic
     }
 }
 

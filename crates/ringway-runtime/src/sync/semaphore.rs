@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::waiters::{Turn, WaiterKey, WaiterList};
+use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
 use crate::contain::wake;
 
 /// A fixed number of permits, lent in arrival order.
@@ -150,18 +150,18 @@ impl State {
         &mut self,
         key: &mut Option<WaiterKey>,
         units: u32,
-        waker: &Waker,
-    ) -> (Poll<Result<(), AcquireError>>, Option<Waker>) {
-        match self.line.turn(key, waker) {
-            Turn::Waiting(stale) => return (Poll::Pending, stale),
-            Turn::Granted => return (Poll::Ready(Ok(())), None),
+        offer: &mut Offer<'_>,
+    ) -> Poll<Result<(), AcquireError>> {
+        match self.line.turn(key, offer) {
+            Turn::Waiting => return Poll::Pending,
+            Turn::Granted => return Poll::Ready(Ok(())),
             Turn::New | Turn::Released => {}
         }
         let answer = self.take(units);
         if answer.is_pending() {
-            *key = Some(self.line.join(units, waker));
+            *key = self.line.join(units, offer);
         }
-        (answer, None)
+        answer
     }
 
     fn serve_next(&mut self) -> Option<Waker> {
@@ -179,10 +179,9 @@ impl Future for Acquiring<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let mut state = this.semaphore.state.borrow_mut();
-        let (answer, stale) = state.poll(&mut this.key, this.units, cx.waker());
-        drop(state);
-        drop(stale); // after the borrow: dropping a waker may run foreign code
+        let answer = poll_by(cx, |offer| {
+            this.semaphore.state.borrow_mut().poll(&mut this.key, this.units, offer)
+        });
         answer.map_ok(|()| this.semaphore.permit(this.units))
     }
 }

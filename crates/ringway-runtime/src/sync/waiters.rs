@@ -2,10 +2,13 @@
 //!
 //! Waiters stand in slots of a slab, linked in arrival order. A slot belongs to its future until
 //! the future takes its turn or is dropped, so a grant can never reach somebody else. Methods hand
-//! wakers back instead of waking or dropping them: both may run foreign code, which must not find
-//! the primitive borrowed.
+//! wakers back instead of waking or dropping them, and take none but those that were cloned before:
+//! each of these may run foreign code, which must not find the primitive borrowed.
 
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
+
+use crate::contain::drop_contained;
+use crate::sys::is_own;
 
 /// One place in a [`WaiterList`]. It is not `Clone`: the future that holds it is its only owner.
 #[derive(Debug)]
@@ -15,12 +18,62 @@ pub(super) struct WaiterKey(u32);
 pub(super) enum Turn {
     /// It stands in no line.
     New,
-    /// It waits; the stale waker, if any, is the caller's to drop.
-    Waiting(Option<Waker>),
+    /// It waits.
+    Waiting,
     /// It was served and has left the line.
     Granted,
     /// It was woken without being served (close, broadcast, cancellation) and has left the line.
     Released,
+}
+
+/// The waker of a poll, of which a line keeps a clone.
+///
+/// A look at a primitive that has to wait needs that clone. Where cloning is foreign code, the look says so
+/// instead, and is made again when the clone is there.
+pub(super) struct Offer<'a> {
+    waker: &'a Waker,
+    clone: Option<Waker>,
+    wanted: bool,
+    /// Of an earlier poll, to be dropped when nothing is borrowed.
+    stale: Option<Waker>,
+}
+
+/// Polls by `look`, which borrows the primitive for as long as it runs.
+pub(super) fn poll_by<T>(
+    cx: &mut Context<'_>,
+    mut look: impl FnMut(&mut Offer<'_>) -> Poll<T>,
+) -> Poll<T> {
+    let mut offer = Offer { waker: cx.waker(), clone: None, wanted: false, stale: None };
+    let mut polled = look(&mut offer);
+    if offer.wanted {
+        offer.clone = Some(cx.waker().clone());
+        polled = look(&mut offer);
+    }
+    if offer.clone.is_some() || offer.stale.is_some() {
+        drop_contained("the destructor of a waker", (offer.clone, offer.stale));
+    }
+    polled
+}
+
+impl Offer<'_> {
+    fn take(&mut self) -> Option<Waker> {
+        let clone = match self.clone.take() {
+            None if is_own(self.waker) => Some(self.waker.clone()),
+            clone => clone,
+        };
+        self.wanted = clone.is_none();
+        clone
+    }
+
+    /// Puts the waker in place of the stored one, unless that wakes the same task.
+    fn refresh(&mut self, stored: &mut Option<Waker>) {
+        if stored.as_ref().is_some_and(|old| old.will_wake(self.waker)) {
+            return;
+        }
+        if let Some(waker) = self.take() {
+            self.stale = stored.replace(waker);
+        }
+    }
 }
 
 /// Waiters in arrival order. Adding, serving and leaving are O(1).
@@ -62,9 +115,10 @@ impl WaiterList {
         WaiterList { slots: Vec::new(), free_head: NIL, head: NIL, tail: NIL, arrivals: 0 }
     }
 
-    /// Puts a waiter that wants `units` at the end of the line.
-    pub(super) fn join(&mut self, units: u32, waker: &Waker) -> WaiterKey {
-        let waker = Some(waker.clone()); // first: a foreign one may panic
+    /// Puts a waiter that wants `units` at the end of the line; `None` before the clone of its waker is
+    /// there.
+    pub(super) fn join(&mut self, units: u32, offer: &mut Offer<'_>) -> Option<WaiterKey> {
+        let waker = Some(offer.take()?);
         let index = self.free_slot();
         let prev = std::mem::replace(&mut self.tail, index);
         match prev {
@@ -75,18 +129,21 @@ impl WaiterList {
         let arrival = self.arrivals;
         self.arrivals += 1;
         self.slots[index as usize] = Slot { standing, units, arrival, prev, next: NIL, waker };
-        WaiterKey(index)
+        Some(WaiterKey(index))
     }
 
     /// Where the holder of `key` stands; a served or released waiter gives its slot back and `key`
     /// becomes `None`.
-    pub(super) fn turn(&mut self, key: &mut Option<WaiterKey>, waker: &Waker) -> Turn {
+    pub(super) fn turn(&mut self, key: &mut Option<WaiterKey>, offer: &mut Offer<'_>) -> Turn {
         let Some(WaiterKey(index)) = *key else {
             return Turn::New;
         };
         let slot = &mut self.slots[index as usize];
         let turn = match slot.standing {
-            Standing::Waiting => return Turn::Waiting(refresh(&mut slot.waker, waker)),
+            Standing::Waiting => {
+                offer.refresh(&mut slot.waker);
+                return Turn::Waiting;
+            }
             Standing::Granted => Turn::Granted,
             Standing::Released => Turn::Released,
             Standing::Free => unreachable!("a key is dropped together with its slot"),
@@ -180,36 +237,41 @@ impl Slot {
     }
 }
 
-/// Stores `waker` unless the stored one already wakes the same task; answers the one that was
-/// replaced.
-fn refresh(stored: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
-    match stored {
-        Some(old) if old.will_wake(waker) => None,
-        _ => stored.replace(waker.clone()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn join(list: &mut WaiterList, units: u32) -> Option<WaiterKey> {
-        Some(list.join(units, Waker::noop()))
+        let mut key = None;
+        let mut cx = Context::from_waker(Waker::noop());
+        let _waits = poll_by(&mut cx, |offer| {
+            key = list.join(units, offer);
+            Poll::<()>::Pending
+        });
+        key
+    }
+
+    fn turn(list: &mut WaiterList, key: &mut Option<WaiterKey>) -> Turn {
+        let mut cx = Context::from_waker(Waker::noop());
+        match poll_by(&mut cx, |offer| Poll::Ready(list.turn(key, offer))) {
+            Poll::Ready(turn) => turn,
+            Poll::Pending => unreachable!("it always answers"),
+        }
     }
 
     #[test]
     fn serves_in_arrival_order_past_those_who_left() {
         let mut list = WaiterList::new();
         let mut first = join(&mut list, 1);
-        let second = list.join(2, Waker::noop());
+        let second = join(&mut list, 2).expect("a place");
         let mut third = join(&mut list, 3);
         assert!(!list.leave(second).0);
         assert_eq!(list.front_units(), Some(1));
         assert!(list.grant_front().is_some());
         assert_eq!(list.front_units(), Some(3));
-        assert!(matches!(list.turn(&mut first, Waker::noop()), Turn::Granted));
+        assert!(matches!(turn(&mut list, &mut first), Turn::Granted));
         assert!(first.is_none());
-        assert!(matches!(list.turn(&mut third, Waker::noop()), Turn::Waiting(_)));
+        assert!(matches!(turn(&mut list, &mut third), Turn::Waiting));
         assert!(list.grant_front().is_some());
         assert!(list.grant_front().is_none());
         assert!(
@@ -226,8 +288,8 @@ mod tests {
         let mut late = join(&mut list, 0);
         assert!(list.release_front(limit).is_some());
         assert!(list.release_front(limit).is_none());
-        assert!(matches!(list.turn(&mut early, Waker::noop()), Turn::Released));
-        assert!(matches!(list.turn(&mut late, Waker::noop()), Turn::Waiting(_)));
+        assert!(matches!(turn(&mut list, &mut early), Turn::Released));
+        assert!(matches!(turn(&mut list, &mut late), Turn::Waiting));
     }
 
     #[test]
@@ -235,9 +297,9 @@ mod tests {
         let mut list = WaiterList::new();
         for _ in 0..1_000 {
             let mut served = join(&mut list, 1);
-            let left = list.join(1, Waker::noop());
+            let left = join(&mut list, 1).expect("a place");
             list.grant_front();
-            list.turn(&mut served, Waker::noop());
+            turn(&mut list, &mut served);
             list.leave(left);
         }
         assert_eq!(list.slots.len(), 2);

@@ -24,4 +24,4 @@ pub(crate) use pool::{Pool, RecvBuf};
 pub(crate) use ring::Ring;
 pub(crate) use sends::SendTable;
 pub(crate) use wait::epoll_wait_ms;
-pub(crate) use waker::waker_of;
+pub(crate) use waker::{is_own, waker_of};

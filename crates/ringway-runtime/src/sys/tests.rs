@@ -1,26 +1,28 @@
-//! What happens where a seccomp profile refuses calls, and where the kernel takes a part of what it
-//! was handed. Filters are of one thread, and last as long.
+//! What happens where a seccomp profile refuses calls, where the kernel takes a part of what it was
+//! handed, and where a waker is not a plain number. Filters are of one thread, and last as long.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Weak;
+use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
 use socket2::SockAddr;
 
+use super::{Ring, SendTable};
 use crate::buf::{BufferCounts, Pools};
 use crate::core::wake_descriptor;
 use crate::driver::RecvClass;
 use crate::driver::uring::Uring;
-use crate::io::{DatagramSocket, ListenOptions};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-
-use super::{Ring, SendTable};
 use crate::driver::uring::{Completion, Outcome, kind, tag};
 use crate::driver::{Key, SendBatch};
+use crate::io::{DatagramSocket, ListenOptions};
 use crate::limits::SUBMISSION_BYTES_MAX;
+use crate::sync::{CancellationToken, Mutex, Notify, Semaphore, channel};
 use crate::{Backend, Builder, CoreHandle, sleep};
 
 /// Has the kernel answer `call` with `errno` on this thread from now on.
@@ -172,4 +174,63 @@ fn a_send_in_a_slot_that_is_listed_twice_is_settled_once() {
     let sent = sends.settle(&mut ring, |_| true).expect("now all of it is");
     assert_eq!((sent.key, sent.bytes, sent.errno), (second, 2 * SUBMISSION_BYTES_MAX, 0));
     assert!(sends.settle(&mut ring, |_| true).is_none() && !sends.is_unsettled());
+}
+
+thread_local! {
+    static CLONED: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+/// A waker of another executor, whose clone calls back.
+fn calls_back_when_cloned() -> Waker {
+    fn clone(data: *const ()) -> RawWaker {
+        if let Some(call_back) = CLONED.take() {
+            call_back();
+        }
+        RawWaker::new(data, &VTABLE)
+    }
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| (), |_| (), |_| ());
+    // SAFETY: no function of the table looks at the data.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) }
+}
+
+/// Polls a future that has to wait; meanwhile the clone of its waker does `call_back`.
+fn check_clone<F: Future>(future: F, call_back: impl Fn() + 'static) {
+    let waker = calls_back_when_cloned();
+    CLONED.set(Some(Rc::new(call_back)));
+    assert!(pin!(future).poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(CLONED.take().is_none(), "the waker was not cloned");
+}
+
+#[test]
+fn a_waker_may_use_the_primitive_that_clones_it() {
+    let (notify, token) = (Rc::new(Notify::new()), CancellationToken::new());
+    let own = notify.clone();
+    check_clone(notify.notified(), move || drop(own.notified()));
+    let own = token.clone();
+    check_clone(token.cancelled(), move || drop(Box::pin(own.child())));
+    let semaphore = Semaphore::new(1);
+    let (held, own) = (semaphore.try_acquire(1).expect("free"), semaphore.clone());
+    check_clone(semaphore.acquire(1), move || drop(own.try_acquire(1)));
+    drop(held);
+    assert_eq!(semaphore.available(), 1);
+    let mutex = Rc::new(Mutex::new(()));
+    let (held, own) = (mutex.try_lock(), mutex.clone());
+    check_clone(mutex.lock(), move || assert!(own.try_lock().is_none()));
+    drop(held);
+    let (sender, receiver) = channel::bounded(1);
+    let own = receiver.clone();
+    check_clone(receiver.recv(), move || assert!(own.try_recv().is_err()));
+    sender.try_send(1).expect("room");
+    let own = sender.clone();
+    check_clone(sender.send(2), move || assert!(own.try_send(3).is_err()));
+}
+
+/// What the clone of a waker does may be what the poll would have waited for.
+#[test]
+fn what_a_clone_of_a_waker_brings_about_is_seen_by_its_poll() {
+    let notify = Rc::new(Notify::new());
+    let (own, waker) = (notify.clone(), calls_back_when_cloned());
+    CLONED.set(Some(Rc::new(move || own.notify_one())));
+    let mut notified = pin!(notify.notified());
+    assert!(notified.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
 }

@@ -14,6 +14,11 @@ pub(crate) fn waker_of(token: TaskToken) -> Waker {
     unsafe { Waker::from_raw(raw(token.bits() as *const ())) }
 }
 
+/// Whether cloning and dropping this waker runs no foreign code.
+pub(crate) fn is_own(waker: &Waker) -> bool {
+    std::ptr::eq(waker.vtable(), &VTABLE)
+}
+
 fn raw(data: *const ()) -> RawWaker {
     RawWaker::new(data, &VTABLE)
 }

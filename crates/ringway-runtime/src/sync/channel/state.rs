@@ -15,7 +15,7 @@ use std::task::{Poll, Waker};
 
 use super::error::{SendError, TryRecvError, TrySendError};
 use crate::limits::CHANNEL_PREALLOCATED_MAX;
-use crate::sync::waiters::{Turn, WaiterKey, WaiterList};
+use crate::sync::waiters::{Offer, Turn, WaiterKey, WaiterList};
 
 pub(super) struct State<T> {
     pub(super) queue: VecDeque<T>,
@@ -69,45 +69,43 @@ impl<T> State<T> {
         &mut self,
         key: &mut Option<WaiterKey>,
         message: &mut Option<T>,
-        waker: &Waker,
-    ) -> (Poll<Result<(), SendError<T>>>, Option<Waker>) {
-        match self.sender_line.turn(key, waker) {
-            Turn::Waiting(stale) => return (Poll::Pending, stale),
+        offer: &mut Offer<'_>,
+    ) -> Poll<Result<(), SendError<T>>> {
+        match self.sender_line.turn(key, offer) {
+            Turn::Waiting => return Poll::Pending,
             Turn::Granted => self.senders_served -= 1,
             Turn::New | Turn::Released => {}
         }
         let taken = message.take().expect("a send future is not polled after it was ready");
-        let answer = match self.try_push(taken) {
+        match self.try_push(taken) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(TrySendError::Closed(refused)) => Poll::Ready(Err(SendError(refused))),
             Err(TrySendError::Full(refused)) => {
                 *message = Some(refused);
-                *key = Some(self.sender_line.join(1, waker));
+                *key = self.sender_line.join(1, offer);
                 Poll::Pending
             }
-        };
-        (answer, None)
+        }
     }
 
     pub(super) fn poll_pop(
         &mut self,
         key: &mut Option<WaiterKey>,
-        waker: &Waker,
-    ) -> (Poll<Option<T>>, Option<Waker>) {
-        match self.receiver_line.turn(key, waker) {
-            Turn::Waiting(stale) => return (Poll::Pending, stale),
+        offer: &mut Offer<'_>,
+    ) -> Poll<Option<T>> {
+        match self.receiver_line.turn(key, offer) {
+            Turn::Waiting => return Poll::Pending,
             Turn::Granted => self.receivers_served -= 1,
             Turn::New | Turn::Released => {}
         }
-        let answer = match self.try_pop() {
+        match self.try_pop() {
             Ok(message) => Poll::Ready(Some(message)),
             Err(TryRecvError::Closed) => Poll::Ready(None),
             Err(TryRecvError::Empty) => {
-                *key = Some(self.receiver_line.join(1, waker));
+                *key = self.receiver_line.join(1, offer);
                 Poll::Pending
             }
-        };
-        (answer, None)
+        }
     }
 
     pub(super) fn leave_senders(&mut self, key: WaiterKey) -> Option<Waker> {
