@@ -152,6 +152,17 @@ impl SharedCounters {
         }
     }
 
+    /// What [`poll_resumed`](Self::poll_resumed) takes after a poll within this one.
+    pub(crate) fn poll_under_way(&self) -> u64 {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// A poll within another one has ended, which goes on: that of a task which has made a callback be
+    /// called, say.
+    pub(crate) fn poll_resumed(&self, outer: u64) {
+        self.current.store(outer, Ordering::Relaxed);
+    }
+
     pub(crate) fn poll_ended(&self) {
         self.current.store(0, Ordering::Relaxed);
     }

@@ -22,8 +22,12 @@ pub(crate) const MESSAGE_RING_ENTRIES: u16 = 1_024;
 /// Places in the kernel's ring of bulk buffers.
 pub(crate) const BULK_RING_ENTRIES: u16 = 64;
 
-/// A receive buffer for datagrams: one of 128 KiB, twice the longest of UDP, and its sender's address.
-/// Not a multiple of a page, so that the short ones do not all compete for the same cache lines.
+/// The longest datagram that is received: twice the longest of UDP. Unix sockets carry longer ones, of
+/// which the kernel would hand over the beginning as though it were all.
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
+
+/// A receive buffer for datagrams: one of the longest, its sender's address, and room by which one that
+/// is too long is told from it. Not a multiple of a page, so that the short ones do not all compete for the same cache lines.
 pub(crate) const DATAGRAM_BUFFER_BYTES: usize = 129 * 1024;
 
 /// Datagram buffers of a core, 32 MiB of address space.

@@ -1,6 +1,6 @@
 //! Notices polls that hold up a core, and names the task.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -30,12 +30,18 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        *self.stop.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *lock(&self.stop.0) = true;
         self.stop.1.notify_all();
-        if let Some(thread) = self.thread.take() {
+        let own = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|thread| !own(thread)) {
             let _panicked = thread.join();
         }
     }
+}
+
+/// Nothing foreign runs under the lock, so a poisoned one guards a sound flag.
+fn lock(stopped: &Mutex<bool>) -> MutexGuard<'_, bool> {
+    stopped.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A poll seen at an earlier look.
@@ -48,13 +54,14 @@ struct Seen {
 fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
     let fresh = || Seen { poll: None, since: Instant::now(), reported: false };
     let mut seen: Vec<Seen> = cores.iter().map(|_| fresh()).collect();
-    let mut stopped = stop.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut stopped = lock(&stop.0);
     while !*stopped {
         let waited = stop.1.wait_timeout(stopped, threshold / 2);
-        stopped = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        drop(waited); // what listens to the log may end the runtime, and with it this watchdog
         for (core, seen) in cores.iter().zip(&mut seen) {
             contain("what listens to the log", || look_at(core, seen, threshold));
         }
+        stopped = lock(&stop.0);
     }
 }
 

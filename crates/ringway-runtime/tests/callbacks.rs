@@ -35,6 +35,8 @@ on_every_driver!(
     an_owner_of_sent_bytes_may_do_anything_when_it_is_dropped,
     a_waker_may_do_anything_when_it_is_dropped,
     a_waker_that_panics_ends_only_its_stream,
+    a_waker_that_panics_keeps_no_other_waiter_from_the_end,
+    a_callback_set_by_one_that_knows_of_the_end_is_told_too,
 );
 
 const SEGMENT: usize = 64 * 1024;
@@ -472,4 +474,42 @@ async fn a_waker_that_panics_ends_only_its_stream(_: Driver) {
     assert!(poll_once(received.as_mut()).await.is_ready());
     assert!(server.recv().await.is_err());
     exchange(&good, b"untouched").await;
+}
+
+/// Whoever waits to send hears of the end, whatever the waker of one who waits to receive does.
+async fn a_waker_that_panics_keeps_no_other_waiter_from_the_end(_: Driver) {
+    let (_client, server) = narrow_pair(StreamLimits::default()).await;
+    let server = Rc::new(server);
+    while server.write(&[0; SEGMENT]) == Pressure::Low {}
+    let writer = server.clone();
+    let writer = spawn(async move { writer.flushed().await });
+    yield_now().await;
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(server.poll_recv(&mut Context::from_waker(&waker)).is_pending());
+    server.abort();
+    assert!(writer.await.expect("no panic of its own").is_err());
+}
+
+/// The end is told to a callback, not to a stream: one that takes its place hears of it as well.
+async fn a_callback_set_by_one_that_knows_of_the_end_is_told_too(_: Driver) {
+    let (client, server) = pair().await;
+    let told = Told::default();
+    let (server, notes) = (Rc::new(server), told.clone());
+    let owned = server.clone();
+    server.set_callback(move |incoming| {
+        if let Incoming::Eof = incoming {
+            notes.note(&incoming);
+            let (stream, notes) = (owned.clone(), notes.clone());
+            owned.set_callback(move |incoming| {
+                let _owned = &stream;
+                notes.note(&incoming);
+                Next::Close
+            });
+        }
+        Next::Continue
+    });
+    drop(server);
+    client.shutdown();
+    assert!(read_to_end(&client).await.is_empty());
+    assert_eq!(*told.0.borrow(), ["eof", "eof"]);
 }

@@ -5,6 +5,7 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::left::Held;
-use common::{Stay, any_port, block_on, in_child, listen};
-use ringway_runtime::io::{DatagramSocket, ListenOptions, Stream};
+use common::{Stay, any_port, block_on, in_child, listen, poll_once};
+use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure, Stream};
 use ringway_runtime::{
     Backend, Builder, CoreHandle, JoinHandle, RemoteHandle, Runtime, SpawnError, sleep, spawn,
     spawn_blocking, yield_now,
@@ -24,6 +25,7 @@ on_every_kernel_driver!(
     a_main_task_that_ends_among_spawns_answers_each,
     what_was_not_run_is_dropped_and_its_panics_contained,
     a_handle_that_outlives_its_core_is_told,
+    a_socket_that_outlives_its_core_is_told,
     a_handle_of_an_earlier_run_aborts_nothing_of_a_later_one,
     an_abort_outside_of_a_runtime_changes_nothing,
     a_runtime_dropped_on_its_own_core_ends,
@@ -201,6 +203,40 @@ fn a_handle_that_outlives_its_core_is_told(backend: Backend) {
         let error = block_on(backend, handle).expect("it is answered").expect_err("its core ended");
         assert!(error.to_string().contains("ended") && !error.is_aborted(), "{error}");
     }
+}
+
+/// Sockets that somebody holds when their core has ended: nothing of them waits for ever.
+fn a_socket_that_outlives_its_core_is_told(backend: Backend) {
+    let sockets = block_on(backend, async {
+        let listener = listen();
+        let socket = DatagramSocket::bind(&any_port(), ListenOptions::default());
+        let (client, server) = connected().await.expect("loopback");
+        assert!(poll_once(pin!(server.recv())).await.is_pending());
+        let before = server.last_active();
+        client.write(b"last");
+        while server.last_active() == before {
+            yield_now().await;
+        }
+        let ended = connected().await.expect("loopback").0;
+        ended.end_receiving();
+        (listener, socket.expect("loopback"), client, server, ended)
+    });
+    let (listener, socket, client, server, ended) = sockets.expect("no core failed");
+    let waits = block_on(backend, async move {
+        assert_eq!(server.recv().await.expect("it had come").as_deref(), Some(&b"last"[..]));
+        for stream in [&client, &server] {
+            let error = stream.recv().await.expect_err("its core has ended");
+            assert!(error.to_string().contains("core"), "{error}");
+            assert!(stream.failure().is_some() && stream.flushed().await.is_err());
+            assert_eq!(stream.write(b"late"), Pressure::Closed);
+        }
+        assert!(ended.recv().await.expect("an end of its own").is_none());
+        assert!(listener.accept().await.is_err());
+        assert!(socket.recv_from().await.is_err());
+        assert_eq!(socket.send_to(&b"late"[..], &any_port()), Pressure::Closed);
+        socket.drained().await;
+    });
+    waits.expect("each is told");
 }
 
 fn a_handle_of_an_earlier_run_aborts_nothing_of_a_later_one(backend: Backend) {

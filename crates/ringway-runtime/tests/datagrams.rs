@@ -4,11 +4,14 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::rc::Rc;
 
-use common::{Driver, any_port, pattern};
+use common::{Driver, any_port, block_on, pattern};
 use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
-use ringway_runtime::{CoreHandle, spawn, yield_now};
+use ringway_runtime::{Backend, CoreHandle, spawn, yield_now};
+use socket2::SockAddr;
 
 on_every_driver!(
     datagrams_come_back_whole_with_their_sender,
@@ -22,6 +25,12 @@ on_every_driver!(
     a_burst_leaves_in_few_turns,
     a_dropped_socket_reaches_no_descriptor_that_follows_it,
 );
+
+mod kernel {
+    use super::*;
+
+    on_every_kernel_driver!(a_datagram_that_fits_no_buffer_is_told_and_not_cut);
+}
 
 fn socket() -> DatagramSocket {
     DatagramSocket::bind(&any_port(), ListenOptions::default()).expect("loopback has a free port")
@@ -201,3 +210,31 @@ async fn a_dropped_socket_reaches_no_descriptor_that_follows_it(_: Driver) {
         assert_eq!(*far.recv_from().await.expect("a datagram").0, [round]);
     }
 }
+
+/// Unix datagrams may be longer than those of UDP.
+fn a_datagram_that_fits_no_buffer_is_told_and_not_cut(backend: Backend) {
+    let name = format!("ringway-oversized-{}-{backend}", std::process::id());
+    let ran = block_on(backend, async move {
+        let address = SockAddr::unix(format!("\0{name}")).expect("a short name");
+        let socket = DatagramSocket::bind(&address, ListenOptions::default()).expect("bound");
+        let sender = UnixDatagram::unbound().expect("a socket");
+        let receiver = UnixAddr::from_abstract_name(&name).expect("a short name");
+        for len in [LONGEST, LONGEST + 1, 3] {
+            let sent =
+                sender.send_to_addr(&pattern(len, 3), &receiver).expect("the kernel takes it");
+            assert_eq!(sent, len);
+            match socket.recv_from().await {
+                Ok((data, _)) => assert!(len <= LONGEST && *data == *pattern(len, 3), "{len}"),
+                Err(error) => {
+                    assert!(len > LONGEST, "{error}");
+                    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+                }
+            }
+        }
+        assert_eq!(socket.dropped(), 1);
+    });
+    ran.expect("no core failed");
+}
+
+/// What the documentation promises.
+const LONGEST: usize = 128 * 1024;

@@ -1,9 +1,13 @@
 //! The stall watchdog: a task that blocks its core is counted and named.
 
+mod common;
+
 use std::fmt;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
+use common::pair;
+use ringway_runtime::io::Next;
 use ringway_runtime::{Backend, Builder, CoreHandle, PollLabel, Runtime, spawn_named, yield_now};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -13,6 +17,11 @@ use tracing::{Event, Metadata, Subscriber};
 struct Listener {
     events: Mutex<mpsc::Sender<Fields>>,
 }
+
+/// What the log ends when it hears of a stall.
+static ENDED_BY_THE_LOG: Mutex<Option<Runtime>> = Mutex::new(None);
+
+const ENDED: &str = "ended by the log";
 
 #[derive(Default, Debug)]
 struct Fields(Vec<(&'static str, String)>);
@@ -42,7 +51,13 @@ impl Subscriber for Listener {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let _nobody_listens_any_more = self.events.lock().expect("no panic").send(fields);
+        let tell = |fields| self.events.lock().expect("no panic").send(fields);
+        let ends = fields.of("message").is_some_and(|text| text.contains("holds up its core"));
+        let _nobody_listens_any_more = tell(fields);
+        if ends && let Some(runtime) = ENDED_BY_THE_LOG.lock().expect("no panic").take() {
+            drop(runtime);
+            let _nobody_listens_any_more = tell(Fields(vec![("message", ENDED.to_owned())]));
+        }
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -77,7 +92,9 @@ fn a_task_that_blocks_its_core_is_named_and_counted() {
     let events = blocks_a_runtime(Backend::Uring, events);
     let events = blocks_a_runtime(Backend::Epoll, events);
     let events = blocks_its_own_thread(events);
-    names_what_it_works_on(events);
+    let events = names_what_it_works_on(events);
+    let events = is_seen_after_a_callback(events);
+    may_end_the_runtime(&events);
 }
 
 fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
@@ -122,18 +139,52 @@ fn blocks_its_own_thread(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Field
 }
 
 /// A task that works on several things, one of which takes long.
-fn names_what_it_works_on(events: mpsc::Receiver<Fields>) {
+fn names_what_it_works_on(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
     let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
     let main = async move {
         let task = spawn_named("a connection", async move {
             PollLabel::new("the quick call").put();
             PollLabel::new("the slow call").put();
-            await_event(&events, "holds up its core")
+            (await_event(&events, "holds up its core"), events)
         });
         let event = task.await.expect("no panic");
         PollLabel::new("of a task that is over").put();
         event
     };
-    let event = builder.block_on(main).expect("a core");
+    let (event, events) = builder.block_on(main).expect("a core");
     assert_eq!(event.of("task"), Some("the slow call"));
+    events
+}
+
+/// A task whose call of a stream has called that stream's callback, and that then takes long.
+fn is_seen_after_a_callback(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
+    let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
+    let main = async move {
+        let (client, server) = pair().await;
+        client.shutdown();
+        assert!(server.recv().await.expect("a clean end").is_none());
+        let task = spawn_named("calls back", async move {
+            server.on_incoming(|_, _| Next::Close); // told of the end at once
+            (await_event(&events, "holds up its core"), events)
+        });
+        task.await.expect("no panic")
+    };
+    let (event, events) = builder.block_on(main).expect("a core");
+    assert_eq!(event.of("task"), Some("calls back"));
+    events
+}
+
+/// What listens to the log may do anything; here it ends the runtime that it is told of.
+fn may_end_the_runtime(events: &mpsc::Receiver<Fields>) {
+    let runtime = Runtime::builder().threads(1).stall_threshold(Duration::ZERO).start();
+    let runtime = runtime.expect("a runtime");
+    let (failed, core) = (runtime.failed(), runtime.cores()[0].clone());
+    *ENDED_BY_THE_LOG.lock().expect("no panic") = Some(runtime);
+    let (release, gate) = mpsc::channel::<()>();
+    drop(core.spawn(async move || gate.recv().is_err()).expect("room"));
+    drop(await_event(events, "holds up its core"));
+    drop(release);
+    assert!(failed.wait().is_none());
+    let ended = events.recv_timeout(REPORT_TIME_MAX).expect("the watchdog goes on");
+    assert_eq!(ended.of("message"), Some(ENDED));
 }

@@ -40,9 +40,10 @@ impl Core {
     /// another one into its place.
     fn call_once(&self, key: Key, mut callback: Callback, incoming: Incoming) {
         let last = matches!(incoming, Incoming::Failed(_));
+        let within = self.shared.counters.poll_under_way();
         self.shared.counters.poll_started(NameId::of(CALLBACK));
         let next = contain("a connection's handler", || callback(incoming));
-        self.shared.counters.poll_ended();
+        self.shared.counters.poll_resumed(within);
         let goes_on = next == Some(Next::Continue) && !last;
         let mut callback = Some(callback);
         self.with_stream(key, |state| {
@@ -89,7 +90,10 @@ impl Core {
     }
 
     pub(crate) fn set_callback(&self, key: Key, callback: Callback) {
-        let former = self.with_stream(key, |state| state.callback.replace(callback));
+        let former = self.with_stream(key, |state| {
+            state.end_told = false;
+            state.callback.replace(callback)
+        });
         drop_contained("the destructor of a callback", former.flatten());
         self.deliver_held(key);
     }
@@ -98,8 +102,7 @@ impl Core {
     pub(super) fn tell_end(&self, key: Key) {
         let waiting = self.with_stream(key, |state| (state.readers.take(), state.writers.take()));
         let (readers, writers) = waiting.unwrap_or_default();
-        readers.wake();
-        writers.wake();
+        readers.and(writers).wake_contained();
         self.deliver_held(key);
     }
 }

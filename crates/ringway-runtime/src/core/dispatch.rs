@@ -69,6 +69,7 @@ impl Core {
             Event::AcceptEnded { key, errno } => self.on_accept_ended(key, errno),
             Event::Connected { key, errno } => self.on_connected(key, errno),
             Event::Datagram { key, data, from } => self.on_datagram(key, data, from),
+            Event::Oversized { key } => self.on_oversized(key),
             Event::Closed { key } => self.on_closed(key),
         }
     }
@@ -145,8 +146,7 @@ impl Core {
             Some(Socket::Datagram(state)) => {
                 let (writers, readers) = self.on_datagram_sent(key, state, errno);
                 drop(sockets);
-                writers.wake();
-                readers.wake();
+                writers.and(readers).wake();
             }
             _ => {}
         }
@@ -155,8 +155,7 @@ impl Core {
     #[inline]
     fn tell_relief(&self, key: Key, relief: Option<Relief>) {
         let Some(relief) = relief else { return };
-        relief.writers.wake();
-        relief.readers.wake();
+        relief.writers.and(relief.readers).wake();
         if relief.to_callback {
             self.call_back(key, Incoming::Drained);
         }
@@ -223,6 +222,17 @@ impl Core {
             return;
         };
         let readers = state.push(data, from, &self.held);
+        drop(sockets);
+        readers.wake();
+    }
+
+    #[cold]
+    fn on_oversized(&self, key: Key) {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(Socket::Datagram(state)) = sockets.at(key) else {
+            return;
+        };
+        let readers = state.on_oversized();
         drop(sockets);
         readers.wake();
     }

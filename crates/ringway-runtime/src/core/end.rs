@@ -60,6 +60,15 @@ impl Core {
 
     /// Turns until every socket is closed and every answer is in, but not for ever.
     fn run_down(&self) -> io::Result<()> {
+        self.turn_until_closed()?;
+        if self.open.get() > 0 {
+            self.abort_sockets();
+            self.turn_until_closed()?;
+        }
+        Ok(())
+    }
+
+    fn turn_until_closed(&self) -> io::Result<()> {
         let deadline = self.driver.borrow().now() + limits::TEARDOWN_WAIT;
         while self.open.get() > 0 && self.now() < deadline {
             self.turn(Some(limits::RUN_DOWN_TURN), &|| false)?;

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use crate::buf::{Segment, View};
+use crate::limits;
 
 #[cfg(test)]
 mod conformance;
@@ -151,6 +152,8 @@ pub(crate) enum Event {
     Received { key: Key, data: View },
     /// One datagram and its sender (`None` on a connected or unnamed peer).
     Datagram { key: Key, data: View, from: Option<Box<SockAddr>> },
+    /// A datagram was longer than [`limits::DATAGRAM_BYTES_MAX`], and is lost.
+    Oversized { key: Key },
     /// The last event of a receive.
     RecvEnded { key: Key, end: RecvEnd },
     /// The kernel has accepted this many further bytes of a batch, perhaps none; the rest waits for
@@ -173,10 +176,28 @@ impl Event {
             | Event::Connected { key, .. }
             | Event::Received { key, .. }
             | Event::Datagram { key, .. }
+            | Event::Oversized { key }
             | Event::RecvEnded { key, .. }
             | Event::Progress { key, .. }
             | Event::Sent { key, .. }
             | Event::Closed { key } => *key,
+        }
+    }
+
+    /// What is told of a datagram.
+    #[inline]
+    fn of_datagram(key: Key, data: View, from: Option<Box<SockAddr>>) -> Event {
+        if data.len() > limits::DATAGRAM_BYTES_MAX {
+            return Event::Oversized { key };
+        }
+        Event::Datagram { key, data, from }
+    }
+
+    /// The segments of a batch that has ended, to be dropped by whoever needs nothing else of it.
+    fn into_segments(self) -> Vec<Segment> {
+        match self {
+            Event::Sent { segments, .. } => segments,
+            _ => Vec::new(),
         }
     }
 }

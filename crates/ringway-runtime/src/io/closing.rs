@@ -13,11 +13,11 @@
 //! A stream that has failed is closed at once, whoever still holds it: its handle then only repeats
 //! the error. Datagram sockets go the same way without the draining, listeners without the sending.
 
-use std::any::Any;
 use std::os::fd::RawFd;
 
 use super::Socket;
-use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
+use super::stream_state::{End, Guards, Phase, RecvState, Shutdown, StreamState};
+use super::waiters::Waiters;
 use crate::buf::Segment;
 use crate::contain::drop_contained;
 use crate::core::{Core, with_current};
@@ -43,7 +43,7 @@ impl Core {
         state.has_handle = false;
         let inbox = std::mem::take(&mut state.inbox);
         state.count(&self.held);
-        let waiters = (state.readers.take(), state.writers.take());
+        let waiters = state.readers.take().and(state.writers.take());
         let callback = state.callback.take();
         let gone = match state.phase {
             Phase::Open => {
@@ -55,7 +55,7 @@ impl Core {
         };
         drop(sockets);
         drop_contained("the destructor of a callback", callback);
-        drop_contained("the destructor of a waker", waiters);
+        waiters.retire();
         drop(inbox);
         self.retire_socket(gone);
     }
@@ -158,12 +158,13 @@ impl Core {
         let Some(socket) = sockets.at(key) else {
             return;
         };
-        let (has_handle, guard) = socket.note_closed();
+        let Closed { has_handle, guards, waiters } = socket.note_closed();
         let gone = if has_handle { None } else { sockets.remove(key) };
         drop(sockets);
         self.count_open(-1);
         self.retire_socket(gone);
-        drop_contained("the destructor of what was held until a stream was closed", guard);
+        guards.retire();
+        waiters.wake_contained();
     }
 
     /// Drops what is left of a socket whose slot is free, outside of every borrow.
@@ -222,6 +223,18 @@ impl Core {
         }
     }
 
+    /// The core has ended, and its peers have had their time: what is not sent by now is lost.
+    pub(crate) fn abort_sockets(&self) {
+        let keys = self.sockets.borrow().keys();
+        for key in keys {
+            match self.sockets.borrow_mut().at(key) {
+                Some(Socket::Stream(state)) => self.end_stream(key, state, End::CoreEnded),
+                Some(Socket::Datagram(state)) => self.close_datagrams(key, state),
+                Some(Socket::Listener(_)) | None => {}
+            }
+        }
+    }
+
     /// The core ends. What is queued is still sent; nothing else keeps a socket open, not even a
     /// handle that somebody has left behind.
     pub(crate) fn end_sockets(&self) {
@@ -241,16 +254,38 @@ impl Core {
     }
 }
 
+/// What there is to do when a descriptor has been closed.
+pub(super) struct Closed {
+    /// A handle keeps the slot.
+    pub(super) has_handle: bool,
+    pub(super) guards: Guards,
+    /// Whoever waits although the core has ended.
+    pub(super) waiters: Waiters,
+}
+
 impl Socket {
-    /// The descriptor is closed: whether a handle keeps the slot, and what was held until now.
-    fn note_closed(&mut self) -> (bool, Option<Box<dyn Any>>) {
+    fn note_closed(&mut self) -> Closed {
         match self {
-            Socket::Stream(state) => {
-                state.phase = Phase::Closed;
-                (state.has_handle, state.held.take())
-            }
-            Socket::Datagram(state) => (state.note_closed(), None),
-            Socket::Listener(state) => (state.note_closed(), None),
+            Socket::Stream(state) => state.note_closed(),
+            Socket::Datagram(state) => state.note_closed(),
+            Socket::Listener(state) => state.note_closed(),
+        }
+    }
+}
+
+impl StreamState {
+    /// The descriptor is closed. A stream that somebody holds has failed before, unless its core has
+    /// ended: then this is what its handle tells from now on.
+    fn note_closed(&mut self) -> Closed {
+        self.phase = Phase::Closed;
+        self.recv = RecvState::Ended;
+        if self.end.is_none() || !self.outbox.is_idle() {
+            self.fail(End::CoreEnded);
+        }
+        Closed {
+            has_handle: self.has_handle,
+            guards: std::mem::take(&mut self.guards),
+            waiters: self.readers.take().and(self.writers.take()),
         }
     }
 }

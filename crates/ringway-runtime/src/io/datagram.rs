@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
-use super::stream_state::Phase;
+use super::closing::Closed;
+use super::stream_state::{Guards, Phase, core_ended};
 use super::waiters::{Waitable, Waiters, poll_or_wait};
 use super::{ListenOptions, Pressure, Socket};
 use crate::buf::{Segment, View};
-use crate::contain::drop_contained;
 use crate::core::{Core, Held, Timer, with_current};
 use crate::driver::{BindOptions, Key, RecvClass, RecvEnd, SendBatch};
 use crate::limits;
@@ -91,8 +91,8 @@ impl DatagramSocket {
     /// The next datagram and its sender; `None` for a sender without a name (Unix).
     ///
     /// # Errors
-    /// The kernel's, such as an earlier datagram that was refused or could not be sent; the socket goes
-    /// on after it.
+    /// The kernel's, such as an earlier datagram that was refused or could not be sent; `EMSGSIZE` for
+    /// one of more than 128 KiB that came over a Unix socket, and is lost. The socket goes on after it.
     pub async fn recv_from(&self) -> io::Result<(View, Option<SockAddr>)> {
         std::future::poll_fn(|cx| self.poll_recv_from(cx)).await
     }
@@ -116,6 +116,9 @@ impl DatagramSocket {
         if let Some(errno) = state.error.take() {
             return Poll::Ready(Err(io::Error::from_raw_os_error(errno)));
         }
+        if matches!(state.phase, Phase::Closing | Phase::Closed) {
+            return Poll::Ready(Err(core_ended()));
+        }
         if !std::mem::replace(&mut state.receiving, true) {
             self.core.driver.borrow_mut().recv_start(self.key, RecvClass::Datagram);
         }
@@ -124,12 +127,16 @@ impl DatagramSocket {
 
     /// Queues one datagram for `to`. At [`Pressure::High`] the queue is full and the datagram was
     /// dropped, as the kernel would: wait for [`drained`](Self::drained) to avoid that. What is
-    /// queued is sent even when the socket is dropped.
+    /// queued is sent even when the socket is dropped. [`Pressure::Closed`] is told of a socket whose
+    /// core has ended.
     pub fn send_to(&self, segment: impl Into<Segment>, to: &SockAddr) -> Pressure {
         let mut datagram = Some((segment.into(), Box::new(to.clone())));
         // A segment that is refused is dropped here, where nothing is borrowed.
         self.with(|state| {
-            if state.waiting.len() >= limits::DATAGRAMS_QUEUED_MAX || state.phase != Phase::Open {
+            if state.phase != Phase::Open {
+                return Pressure::Closed;
+            }
+            if state.waiting.len() >= limits::DATAGRAMS_QUEUED_MAX {
                 return Pressure::High;
             }
             let Some((segment, to)) = datagram.take() else { return Pressure::High };
@@ -150,7 +157,7 @@ impl DatagramSocket {
         std::future::poll_fn(|cx| poll_or_wait(self, cx, |state| &mut state.writers, room)).await;
     }
 
-    /// Received datagrams that were dropped since nobody took them in time.
+    /// Received datagrams that were dropped since nobody took them in time, or since they were too long.
     pub fn dropped(&self) -> u64 {
         self.with(|state| state.dropped)
     }
@@ -222,6 +229,13 @@ impl DatagramState {
         self.readers.take()
     }
 
+    /// A datagram that was too long has been lost; the readers to wake.
+    pub(crate) fn on_oversized(&mut self) -> Waiters {
+        self.dropped += 1;
+        self.error = Some(libc::EMSGSIZE);
+        self.readers.take()
+    }
+
     pub(crate) fn on_recv_ended(&mut self, end: RecvEnd) -> Waiters {
         self.receiving = false;
         if let RecvEnd::Failed(errno) = end {
@@ -242,10 +256,14 @@ impl DatagramState {
         self.waiting.into_iter().map(|(segment, _)| segment).collect()
     }
 
-    /// The descriptor is closed; whether a handle keeps the slot.
-    pub(super) fn note_closed(&mut self) -> bool {
+    /// The descriptor is closed.
+    pub(super) fn note_closed(&mut self) -> Closed {
         self.phase = Phase::Closed;
-        self.has_handle
+        Closed {
+            has_handle: self.has_handle,
+            guards: Guards::default(),
+            waiters: self.readers.take().and(self.writers.take()),
+        }
     }
 }
 
@@ -258,7 +276,7 @@ impl Core {
         };
         state.has_handle = false;
         let received = std::mem::take(&mut state.received);
-        let waiters = (state.readers.take(), state.writers.take());
+        let waiters = state.readers.take().and(state.writers.take());
         let bytes = received.iter().map(|(view, _)| view.held_bytes()).sum();
         state.count(bytes, 0, &self.held);
         let is_closed = state.phase == Phase::Closed;
@@ -267,7 +285,7 @@ impl Core {
         drop(sockets);
         drop(received);
         self.retire_socket(gone);
-        drop_contained("the destructor of a waker", waiters);
+        waiters.retire();
     }
 
     /// Ends a socket when what is queued was sent, unless that was asked for before.
@@ -342,7 +360,10 @@ impl Core {
         }
     }
 
-    fn close_datagrams(&self, key: Key, state: &mut DatagramState) {
+    pub(super) fn close_datagrams(&self, key: Key, state: &mut DatagramState) {
+        if matches!(state.phase, Phase::Closing | Phase::Closed) {
+            return;
+        }
         state.phase = Phase::Closing;
         if let Some(timer) = state.timer.take() {
             self.stop_timer(timer);

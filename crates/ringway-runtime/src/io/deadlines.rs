@@ -109,7 +109,9 @@ impl StreamState {
 impl Core {
     /// Makes the wheel call for this stream's next deadline, whatever it called for before.
     pub(crate) fn schedule_deadlines(&self, key: Key) {
-        if let Some(Socket::Stream(state)) = self.sockets.borrow_mut().at(key) {
+        if let Some(Socket::Stream(state)) = self.sockets.borrow_mut().at(key)
+            && !matches!(state.phase, Phase::Closing | Phase::Closed)
+        {
             let next = state.next_deadline();
             self.set_timer(key, &mut state.clocks, next);
         }

@@ -9,9 +9,10 @@ use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
+use super::closing::Closed;
+use super::stream_state::{Guards, core_ended};
 use super::waiters::{Waitable, Waiters, poll_or_wait};
 use super::{Socket, Stream, StreamLimits};
-use crate::contain::drop_contained;
 use crate::core::{Core, CoreNumber, Timer, try_with_current, with_current};
 use crate::driver::sockets;
 use crate::driver::{BindOptions, Key};
@@ -179,6 +180,7 @@ impl Listener {
                 Poll::Ready(Ok(accepted))
             }
             (None, Some(errno)) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
+            (None, None) if state.accepting.is_over() => Poll::Ready(Err(core_ended())),
             (None, None) => Poll::Pending,
         }
     }
@@ -208,10 +210,14 @@ impl fmt::Debug for Listener {
 }
 
 impl ListenerState {
-    /// The descriptor is closed; whether a handle keeps the slot.
-    pub(super) fn note_closed(&mut self) -> bool {
+    /// The descriptor is closed.
+    pub(super) fn note_closed(&mut self) -> Closed {
         self.accepting = Accepting::Closed;
-        self.has_handle
+        Closed {
+            has_handle: self.has_handle,
+            guards: Guards::default(),
+            waiters: self.acceptors.take(),
+        }
     }
 }
 
@@ -230,7 +236,7 @@ impl Core {
         drop(sockets);
         drop(ready);
         self.retire_socket(gone);
-        drop_contained("the destructor of a waker", acceptors);
+        acceptors.retire();
     }
 
     /// Closes a listener, unless that was done.
@@ -323,10 +329,7 @@ impl Accepted {
             let origin = core.origin();
             let fd = self.fd.expect("present until taken");
             if origin != self.made_by {
-                if origin.simulated || self.made_by.simulated {
-                    let why = "a simulated connection belongs to its own core";
-                    return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-                }
+                self.ensure_real_for(core)?;
                 core.driver.borrow_mut().adopt(fd)?;
             }
             self.fd = None;
@@ -337,10 +340,26 @@ impl Accepted {
     /// The peer's address, asked of the kernel.
     ///
     /// # Errors
-    /// When the peer is gone already.
+    /// When the peer is gone already, or the connection belongs to another simulation.
     pub fn peer_addr(&self) -> io::Result<SockAddr> {
         let fd = self.fd.expect("present until taken");
-        with_current(|core| core.driver.borrow().peer_addr(fd))
+        with_current(|core| {
+            self.ensure_real_for(core)?;
+            core.driver.borrow().peer_addr(fd)
+        })
+    }
+}
+
+impl Accepted {
+    /// # Errors
+    /// Where its number names nothing, or something else: in another simulation than its own.
+    fn ensure_real_for(&self, core: &Core) -> io::Result<()> {
+        let origin = core.origin();
+        if origin == self.made_by || !(origin.simulated || self.made_by.simulated) {
+            return Ok(());
+        }
+        let why = "a simulated connection belongs to its own core";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 }
 

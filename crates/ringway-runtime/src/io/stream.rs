@@ -297,7 +297,7 @@ impl Stream {
             }
             state.readers.take()
         });
-        readers.wake();
+        readers.wake_contained();
         self.core.deliver_held(self.key);
     }
 
@@ -311,7 +311,7 @@ impl Stream {
             state.paced = paced;
             if state.waits_for_room() { Waiters::default() } else { state.readers.take() }
         });
-        readers.wake();
+        readers.wake_contained();
         self.core.deliver_held(self.key);
     }
 
@@ -319,12 +319,11 @@ impl Stream {
     /// what is queued is sent first. For a permit that counts open connections. It is dropped on
     /// the stream's core, between other things.
     pub fn hold_until_closed(&self, guard: impl Any) {
-        let guard: Box<dyn Any> = Box::new(guard);
+        let mut guard: Option<Box<dyn Any>> = Some(Box::new(guard));
         self.with(|state| {
-            state.held = Some(match state.held.take() {
-                Some(others) => Box::new((others, guard)),
-                None => guard,
-            });
+            if state.phase != Phase::Closed {
+                state.guards.extend(guard.take());
+            }
         });
     }
 
@@ -333,8 +332,8 @@ impl Stream {
         let (former, writers) =
             self.with(|state| (std::mem::replace(&mut state.limits, limits), state.writers.take()));
         drop(former);
-        writers.wake();
         self.core.schedule_deadlines(self.key);
+        writers.wake_contained();
     }
 
     /// When bytes last moved in either direction.

@@ -22,6 +22,7 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::stream::{Incoming, Next, StreamLimits};
 use super::waiters::Waiters;
+use crate::contain::drop_each;
 use crate::core::Held;
 use crate::driver::RecvClass;
 use crate::limits;
@@ -48,8 +49,7 @@ pub(crate) struct StreamState {
     pub(crate) calling: bool,
     /// The callback knows that the stream has ended.
     pub(crate) end_told: bool,
-    /// What is to be dropped when the descriptor has been closed.
-    pub(crate) held: Option<Box<dyn Any>>,
+    pub(crate) guards: Guards,
     pub(crate) connecting: bool,
     /// Bytes were handed over: the peer may have some to lose.
     pub(crate) has_sent: bool,
@@ -93,6 +93,8 @@ pub(crate) enum End {
     SlowReader,
     /// The bound of all that its core holds.
     CoreIsFull,
+    /// The end of its core, while somebody held it.
+    CoreEnded,
 }
 
 /// The sending half.
@@ -116,6 +118,32 @@ pub(crate) enum Phase {
     Closing,
     /// The descriptor is closed. Only a handle keeps the slot.
     Closed,
+}
+
+/// What is to be dropped when the descriptor has been closed. Nearly always one thing or none.
+#[derive(Default)]
+pub(crate) struct Guards {
+    first: Option<Box<dyn Any>>,
+    others: Option<Box<MoreGuards>>,
+}
+
+#[derive(Default)]
+struct MoreGuards(Vec<Box<dyn Any>>);
+
+impl Guards {
+    pub(crate) fn extend(&mut self, guard: Option<Box<dyn Any>>) {
+        match (&self.first, guard) {
+            (None, guard) => self.first = guard,
+            (Some(_), guard) => self.others.get_or_insert_default().0.extend(guard),
+        }
+    }
+
+    /// Drops them. A panic of one keeps no other from being dropped.
+    pub(crate) fn retire(self) {
+        let others = self.others.into_iter().flat_map(|others| others.0);
+        let what = "the destructor of what was held until a stream was closed";
+        drop_each(what, self.first.into_iter().chain(others));
+    }
 }
 
 /// Whoever waited for the queue of a stream to become shorter.
@@ -144,7 +172,7 @@ impl StreamState {
             callback: None,
             calling: false,
             end_told: false,
-            held: None,
+            guards: Guards::default(),
             connecting: false,
             has_sent: false,
             congested: false,
@@ -298,12 +326,18 @@ impl End {
             End::SlowReader => {
                 slow_reader("the peer reads too slowly: its send queue has reached its bound")
             }
+            End::CoreEnded => core_ended(),
             End::CoreIsFull => slow_reader(
                 "the peer reads too slowly: its send queue is long, and its core holds as much as \
                  it may",
             ),
         }
     }
+}
+
+/// What is told of a socket that somebody holds when its core has ended.
+pub(super) fn core_ended() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the core of this socket has ended")
 }
 
 fn timed_out(what: &'static str) -> io::Error {

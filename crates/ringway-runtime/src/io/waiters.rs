@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 
+use crate::contain::{contain, drop_contained, drop_each, wake};
 use crate::limits;
 
 /// A handle whose state lists who waits for it.
@@ -33,7 +34,7 @@ pub(super) fn poll_or_wait<H: Waitable, T>(
     let waker = cx.waker().clone();
     let longest = handle.with(|state| list(state).add(waker));
     if let Some(longest) = longest {
-        longest.wake();
+        wake(longest);
     }
     Poll::Pending
 }
@@ -90,6 +91,31 @@ impl Waiters {
         std::mem::take(self)
     }
 
+    /// Those of both lists, to be woken together.
+    #[inline]
+    #[must_use]
+    pub(crate) fn and(mut self, more: Waiters) -> Waiters {
+        if self.is_empty() {
+            return more;
+        }
+        if !more.is_empty() {
+            let others = &mut self.others.get_or_insert_default().0;
+            others.extend(more.first.into_iter().chain(more.others.into_iter().flat_map(|o| o.0)));
+        }
+        self
+    }
+
+    /// As [`wake`](Self::wake), where something has to follow whatever the wakers do.
+    pub(crate) fn wake_contained(self) {
+        contain("a waker", || self.wake());
+    }
+
+    /// Drops everyone unwoken.
+    pub(crate) fn retire(self) {
+        let others = self.others.into_iter().flat_map(|others| others.0);
+        drop_each("the destructor of a waker", self.first.into_iter().chain(others));
+    }
+
     /// Wakes everyone. A panic of one waker keeps no other from being woken.
     #[inline]
     pub(crate) fn wake(self) {
@@ -98,8 +124,8 @@ impl Waiters {
         };
         let mut panicked = None;
         for waker in self.first.into_iter().chain(others.0) {
-            let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-            panicked = panicked.or(woken.err());
+            let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else { continue };
+            drop_contained("the payload of a panic", panicked.replace(panic));
         }
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic);

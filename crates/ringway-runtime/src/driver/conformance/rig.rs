@@ -139,6 +139,7 @@ impl<F: Fixture> Rig<F> {
                 assert!(record.receiving, "Datagram without a receive");
                 record.datagrams.push((data.to_vec(), from.map(|addr| *addr)));
             }
+            Event::Oversized { .. } => panic!("nobody sends such a datagram"),
             Event::RecvEnded { end, .. } => {
                 assert!(std::mem::take(&mut record.receiving), "{end:?} without a receive");
                 record.recv_ends.push(end);

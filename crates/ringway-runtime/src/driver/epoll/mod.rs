@@ -26,7 +26,7 @@ use super::knocking::Knocking;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
 };
-use crate::buf::Pools;
+use crate::buf::{Pools, Segment};
 use crate::driver::sockets;
 use crate::limits;
 use crate::sys::epoll_wait_ms;
@@ -431,12 +431,15 @@ impl Driver for Epoll {
 
 impl Drop for Epoll {
     fn drop(&mut self) {
-        for handle in &self.handles {
-            if handle.key != Key::NONE {
-                sockets::reset_on_close(handle.fd);
-                sockets::close(handle.fd);
+        for index in 0..self.handles.len() {
+            let key = self.handles[index].key;
+            if key != Key::NONE {
+                self.close(key, true);
             }
         }
+        // Last: destructors of segments are foreign.
+        let ended: Vec<_> = self.early.drain(..).flat_map(Event::into_segments).collect();
+        ended.into_iter().for_each(Segment::retire);
     }
 }
 

@@ -88,7 +88,7 @@ fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<E
     match recvfrom(sockets::borrow(handle.fd), buffer.as_mut_slice(), RecvFlags::empty()) {
         Ok((count, _, from)) => {
             let from = from.and_then(address_of).map(Box::new);
-            events.push(Event::Datagram { key: handle.key, data: buffer.freeze(count), from });
+            events.push(Event::of_datagram(handle.key, buffer.freeze(count), from));
             Attempt::More(count)
         }
         Err(error) => refused(handle, error),

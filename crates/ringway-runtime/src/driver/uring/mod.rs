@@ -28,7 +28,8 @@ use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
     sockets,
 };
-use crate::buf::Pools;
+use crate::buf::{Pools, Segment};
+use crate::contain::contain;
 use crate::limits;
 use crate::sys::{BufRing, Pool, Ring, SendTable};
 
@@ -323,8 +324,7 @@ impl Drop for Uring {
             }
         }
         let deadline = Instant::now() + limits::TEARDOWN_WAIT;
-        // Dropped last: a segment's destructor may panic.
-        let mut batches = Vec::new();
+        let mut segments = Vec::new();
         let mut events = Vec::new();
         let open = |driver: &Self| {
             driver.ring.was_entered() && driver.handles.iter().any(|handle| handle.in_flight > 0)
@@ -333,17 +333,21 @@ impl Drop for Uring {
             if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
                 break;
             }
-            let ended = events.drain(..).filter(|event| matches!(event, Event::Sent { .. }));
-            batches.extend(ended);
+            segments.extend(events.drain(..).flat_map(Event::into_segments));
         }
         // On a ring that is broken nothing was cancelled, and nothing queued will be submitted: no number
         // is named any more. Closing it ends what the kernel still does.
         let left = self.handles.iter().filter(|handle| handle.key != Key::NONE);
         left.for_each(|handle| sockets::close(handle.fd));
+        segments.extend(self.early.drain(..).flat_map(Event::into_segments));
         if open(self) {
-            tracing::error!("io_uring operations outlive their core; its buffers are leaked");
             self.groups.iter().for_each(|group| group.buffers.leak());
             std::mem::forget(std::mem::take(&mut self.sends));
+            contain("what listens to the log", || {
+                tracing::error!("io_uring operations outlive their core; its buffers are leaked");
+            });
         }
+        // Last: their destructors are foreign.
+        segments.into_iter().for_each(Segment::retire);
     }
 }

@@ -139,5 +139,5 @@ fn received(key: Key, class: RecvClass, data: View) -> Event {
         return Event::Received { key, data };
     }
     let (from, start, len) = datagram_parts(&data).unwrap_or((None, 0, 0));
-    Event::Datagram { key, data: data.slice(start..start + len), from }
+    Event::of_datagram(key, data.slice(start..start + len), from)
 }

@@ -148,7 +148,7 @@ impl Scenario {
             }
             Event::Progress { .. } => {}
             Event::Closed { .. } => self.done += 1,
-            Event::Datagram { .. } => panic!("a datagram on a stream"),
+            Event::Datagram { .. } | Event::Oversized { .. } => panic!("a datagram on a stream"),
         }
     }
 
