@@ -27,8 +27,9 @@ fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
         };
         let server = server(backend).idle_timeout(IDLE);
         let handle = server.start(handler).expect("the server starts");
-        let (idle, busy) = (connect(&handle), connect(&handle));
+        // The server counts from when it has accepted, which may be before the client runs on.
         let began = Instant::now();
+        let (idle, busy) = (connect(&handle), connect(&handle));
         while told.try_recv().is_err() {
             round_trip(&busy, b"still here");
         }
@@ -45,8 +46,8 @@ fn a_connection_ends_with_its_lifetime_however_busy() {
     const LIFETIME: Duration = Duration::from_millis(150);
     for backend in BACKENDS {
         let handle = server(backend).lifetime(LIFETIME).start(echo).expect("the server starts");
-        let mut client = connect(&handle);
         let began = Instant::now();
+        let mut client = connect(&handle);
         let mut byte = [0];
         while client.write_all(b"x").is_ok() && client.read(&mut byte).is_ok_and(|count| count == 1)
         {
