@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::frame::cost;
 use super::window::Window;
@@ -12,7 +12,7 @@ use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_LEAST};
 /// A message of which fragments have come.
 #[derive(Debug)]
 struct Assembly {
-    bytes: BytesMut,
+    bytes: Vec<u8>,
     /// Bytes of the whole message, if its sender said so.
     announced: Option<u32>,
     /// Credit that it used up and that was not returned, as another message is in front.
@@ -207,7 +207,7 @@ impl ReceiveSide {
     ) -> Result<Assembled<'i>, Violation> {
         let announced = fragment.announced();
         let assembly = self.assembly.get_or_insert_with(|| Assembly {
-            bytes: BytesMut::new(),
+            bytes: Vec::new(),
             announced,
             unreturned: 0,
         });
@@ -224,7 +224,7 @@ impl ReceiveSide {
             return Ok(Assembled::Partial);
         }
         let unreturned = assembly.unreturned;
-        let bytes = std::mem::take(&mut assembly.bytes).freeze();
+        let bytes = Bytes::from(std::mem::take(&mut assembly.bytes));
         self.assembly = None;
         // The one in front has returned its credit, so this is only what it takes up.
         self.deliver(if self.untaken > 0 { unreturned } else { self::cost(bytes.len()) });
@@ -302,7 +302,8 @@ impl Assembly {
     fn append(&mut self, piece: &[u8]) {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
-            self.bytes.reserve(capacity(needed, self.announced) - self.bytes.len());
+            // Not `reserve`, which may double what is there although the message needs less.
+            self.bytes.reserve_exact(capacity(needed, self.announced) - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
     }
