@@ -56,6 +56,11 @@ pub(crate) const PER_ADDRESS_PARTS: usize = 32;
 /// thousands a second from anywhere, and those that only hold places cost 10 MiB.
 pub(crate) const HANDSHAKES_MAX: usize = 512;
 
+/// Steps of TLS handshakes that a core takes in one turn. Each costs up to a millisecond of computing (a
+/// signature, some certificates), for which all connections of the core wait, so a flood of clients must
+/// not have hundreds in a row. More than one, as a turn has a price of its own.
+pub(crate) const HANDSHAKE_STEPS_PER_TURN: u32 = 4;
+
 /// How long the first bytes of a new connection may be on their way when the server drains: its peer
 /// sends them with or right behind its last segment of the handshake.
 pub(crate) const FIRST_BYTES_WAIT: Duration = Duration::from_millis(500);

@@ -193,8 +193,8 @@ fn nothing_is_delivered_above_the_high_water_mark_nor_said_to_be_drained_above_t
 }
 
 #[test]
-fn a_connection_that_fails_is_not_said_to_be_drained() {
-    Answering::over_both(|_, client, told| {
+fn a_connection_that_fails_is_not_said_to_be_drained_and_is_counted() {
+    Answering::over_both(|handle, client, told| {
         // Nobody reads the answer, so it waits when the connection is reset.
         run(async move {
             let connection = client.open().await?;
@@ -206,6 +206,7 @@ fn a_connection_that_fails_is_not_said_to_be_drained() {
         let told = to_the_end(told);
         assert!(!told.iter().any(|told| matches!(told, Told::Drained { .. })), "{told:?}");
         assert_eq!(told.last(), Some(&Told::Closed { in_order: false }));
+        assert_eq!((handle.stats().handler_errors, handle.stats().handler_panics), (1, 0));
     });
 }
 

@@ -5,7 +5,7 @@ mod server_support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use ringway_net::{
@@ -14,9 +14,12 @@ use ringway_net::{
 use ringway_runtime::io::Stream;
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
 use ringway_wire::Line;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use certificates::NAME;
-use server_support::{LIMIT, connect, echo, end, eventually, is_closed};
+use server_support::{BACKENDS, LIMIT, connect, connect_to, echo, end, eventually};
+use server_support::{is_closed, socket_addr};
 use trust::Trust;
 
 #[path = "support/certificates.rs"]
@@ -81,6 +84,63 @@ fn one_handshake_too_many_ends_the_oldest_and_an_honest_client_is_served() {
     assert!(is_closed(&held.remove(0)), "so did the next one");
     drop(held);
     end(&handle);
+}
+
+/// What a client says first.
+fn hello(trust: &Trust) -> Vec<u8> {
+    let mut roots = rustls::RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(trust.authority_pem.as_bytes()).expect("a root");
+    roots.add(root).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = NAME.try_into().expect("a name");
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).expect("written");
+    hello
+}
+
+#[test]
+fn a_flood_of_handshakes_leaves_turns_to_others() {
+    const CLIENTS: usize = 64;
+    const STEPS_PER_TURN: u64 = 4;
+    for backend in BACKENDS {
+        let trust = Trust::new();
+        let (hold, gate) = mpsc::channel::<()>();
+        let (tell, kept) = mpsc::channel();
+        let gate = Arc::new(Mutex::new(gate));
+        let handler = async move |mut conn: Connection| {
+            if conn.recv().await?.is_some() {
+                tell.send(()).expect("a listener");
+                let _no_message_ever_comes = gate.lock().expect("no panic").recv();
+            }
+            Ok(())
+        };
+        let server = patient_server(&trust).and_bind("tcp://127.0.0.1:0").expect("a free port");
+        let handle = server.backend(backend).start(handler).expect("the server starts");
+        let mut keeper = connect_to(socket_addr(&handle.addresses()[1]));
+        keeper.write_all(b"x").expect("written");
+        kept.recv_timeout(LIMIT).expect("the core is kept");
+        let hello = hello(&trust);
+        let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(&handle)).collect();
+        for mut client in &clients {
+            client.write_all(&hello).expect("written");
+        }
+        let turns = || handle.stats().cores[0].counters.turns;
+        let before = turns();
+        drop(hold);
+        for mut client in &clients {
+            client.read_exact(&mut [0]).expect("the server's hello");
+        }
+        let took = turns() - before;
+        assert!(took >= CLIENTS as u64 / STEPS_PER_TURN, "all in {took} turns");
+        handle.abort();
+        handle.wait().expect("an end");
+    }
 }
 
 #[test]

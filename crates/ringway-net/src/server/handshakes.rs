@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ringway_runtime::io::Stream;
-use ringway_runtime::sync::CancellationToken;
+use ringway_runtime::sync::{CancellationToken, Semaphore};
 use ringway_runtime::{now, sleep_until};
 
 use super::context::CoreContext;
 use super::log::log;
 use super::until::until;
 use crate::limits;
-use crate::tls::{ServerTls, TlsStream};
+use crate::tls::{ServerTls, TlsStream, Watch};
 use crate::transport::Transport;
 
 /// Handshakes under way, bounded: one more ends the oldest. An honest client is done in a few round
@@ -22,6 +22,8 @@ pub(crate) struct Handshakes {
     begun: Cell<u64>,
     /// By the order in which they began; the token is cancelled when the place is needed.
     places: RefCell<BTreeMap<u64, CancellationToken>>,
+    /// What may be computed for them in one turn.
+    steps: Semaphore,
 }
 
 /// A place among them, until it is dropped.
@@ -33,7 +35,8 @@ struct Place<'a> {
 
 impl Handshakes {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max: max.max(1), begun: Cell::new(0), places: RefCell::default() }
+        let steps = Semaphore::new(limits::HANDSHAKE_STEPS_PER_TURN);
+        Self { max: max.max(1), begun: Cell::new(0), places: RefCell::default(), steps }
     }
 
     fn begin(&self) -> Place<'_> {
@@ -60,9 +63,9 @@ impl Drop for Place<'_> {
 /// Opens a connection once its handshake is done.
 pub(crate) async fn shake_hands(context: Rc<CoreContext>, stream: Stream, tls: ServerTls) {
     let place = context.handshakes.begin();
-    let heard = Cell::new(false);
-    let outlived = until(place.needed.cancelled(), patience(&context, &heard));
-    let done = until(outlived, TlsStream::accept_heard(stream, &tls, &heard)).await;
+    let watch = Watch { steps: Some(&context.handshakes.steps), ..Watch::default() };
+    let outlived = until(place.needed.cancelled(), patience(&context, &watch.heard));
+    let done = until(outlived, TlsStream::accept_watched(stream, &tls, &watch)).await;
     drop(place);
     match done {
         Some(Ok(stream)) => {

@@ -2,17 +2,39 @@
 
 use std::cell::Cell;
 use std::io;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ringway_runtime::io::Stream;
-use ringway_runtime::timeout;
+use ringway_runtime::sync::Semaphore;
+use ringway_runtime::{spawn_named, timeout, yield_now};
 use rustls::{ClientConnection, ServerConnection};
 
 use super::session::Session;
 use super::stream::flush;
 use super::{ClientTls, ServerTls, TlsError, TlsStream};
 use crate::error::{Error, Kind, Result};
+
+/// What a server sees of a handshake, and how it holds it back.
+#[derive(Default)]
+pub(crate) struct Watch<'a> {
+    /// Whether the client has said anything.
+    pub(crate) heard: Cell<bool>,
+    /// As many as there may be in one turn.
+    pub(crate) steps: Option<&'a Semaphore>,
+}
+
+impl Watch<'_> {
+    /// The client has said something: waits until it may be computed what that means.
+    async fn step(&self) {
+        self.heard.set(true);
+        let Some(steps) = self.steps else { return };
+        let Ok(step) = steps.acquire(1).await else { return };
+        spawn_named("step of a TLS handshake", async move {
+            yield_now().await;
+            drop(step);
+        });
+    }
+}
 
 impl TlsStream {
     /// The server's side of the handshake. When it fails, the client is told why by an alert and
@@ -24,17 +46,17 @@ impl TlsStream {
     /// shows a certificate that we refuse, and when it refuses us; [`is_closed`](Error::is_closed)
     /// when it closes or resets the connection.
     pub async fn accept(stream: Stream, tls: &ServerTls) -> Result<TlsStream> {
-        Self::accept_heard(stream, tls, &Cell::new(false)).await
+        Self::accept_watched(stream, tls, &Watch::default()).await
     }
 
-    /// As [`accept`](Self::accept), and tells meanwhile whether the client has said anything.
-    pub(crate) async fn accept_heard(
+    /// As [`accept`](Self::accept), watched meanwhile.
+    pub(crate) async fn accept_watched(
         stream: Stream,
         tls: &ServerTls,
-        heard: &Cell<bool>,
+        watch: &Watch<'_>,
     ) -> Result<TlsStream> {
         let connection = ServerConnection::new(tls.config()).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit(), heard).await
+        handshake(stream, Session::new(connection), tls.handshake_limit(), watch).await
     }
 
     /// The client's side of the handshake with the server `host`: a name or an IP address that the
@@ -46,7 +68,7 @@ impl TlsStream {
     pub async fn connect(stream: Stream, tls: &ClientTls, host: &str) -> Result<TlsStream> {
         let (config, name) = tls.prepare(host).await?;
         let connection = ClientConnection::new(config, name).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit(), &Cell::new(false)).await
+        handshake(stream, Session::new(connection), tls.handshake_limit(), &Watch::default()).await
     }
 }
 
@@ -54,10 +76,9 @@ async fn handshake(
     stream: Stream,
     mut session: Session,
     limit: Duration,
-    heard: &Cell<bool>,
+    watch: &Watch<'_>,
 ) -> Result<TlsStream> {
-    let done = std::future::poll_fn(|cx| poll_handshake(&stream, &mut session, heard, cx));
-    let outcome = timeout(limit, done).await;
+    let outcome = timeout(limit, go_through(&stream, &mut session, watch)).await;
     let outcome =
         outcome.map_err(|elapsed| Error::with_source(Kind::Timeout, "TLS handshake", elapsed))?;
     if let Some(error) = session.failure() {
@@ -69,23 +90,18 @@ async fn handshake(
 }
 
 /// Until the handshake is done or has failed.
-fn poll_handshake(
-    stream: &Stream,
-    session: &mut Session,
-    heard: &Cell<bool>,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<()>> {
+async fn go_through(stream: &Stream, session: &mut Session, watch: &Watch<'_>) -> io::Result<()> {
     loop {
         flush(session, stream);
         if session.failure().is_some() || !session.is_handshaking() {
-            return Poll::Ready(Ok(()));
+            return Ok(());
         }
-        match ready!(stream.poll_recv(cx))? {
+        match stream.recv().await? {
             Some(ciphertext) => {
-                heard.set(true);
+                watch.step().await;
                 session.give(ciphertext);
             }
-            None => session.fail(TlsError::HandshakeCut { heard: heard.get() }),
+            None => session.fail(TlsError::HandshakeCut { heard: watch.heard.get() }),
         }
     }
 }

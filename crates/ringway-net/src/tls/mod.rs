@@ -20,6 +20,7 @@ mod unverified;
 
 pub use client::ClientTls;
 pub(crate) use error::TlsError;
+pub(crate) use handshake::Watch;
 pub use server::{ClientAuth, ServerTls};
 pub use stream::TlsStream;
 
