@@ -98,10 +98,11 @@ impl Habits {
     /// The second end may wait for the first one to finish.
     fn random(random: &mut Random, may_wait: bool) -> Self {
         let after = random.of_any_size(100_000);
+        let bytes = random.of_any_size(500_000);
         Self {
-            bytes: random.of_any_size(500_000),
-            write_max: random.of_any_size(100_000).max(1),
-            read_max: random.of_any_size(100_000).max(100),
+            bytes,
+            write_max: random.of_any_size(100_000).max(bytes / CALLS_ABOUT + 1),
+            read_max: random.of_any_size(100_000).max(1_000),
             pause: if random.chance(30) { pause(random) } else { Duration::ZERO },
             leaving: match random.within(0..=6) {
                 0 => Leaving::Vanishes(after),
@@ -268,6 +269,9 @@ fn wait_for(socket: &Socket, wanted: PollFlags) -> io::Result<bool> {
 fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
+
+/// Writes that sending everything takes, or a few more.
+const CALLS_ABOUT: usize = 100;
 
 /// A slow one pauses so often at most, so that a run ends in time.
 const PAUSES_MAX: usize = 40;

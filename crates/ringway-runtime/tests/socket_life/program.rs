@@ -50,8 +50,10 @@ pub(crate) enum Finale {
 /// Runs the script on the current core, the first of `cores`.
 pub(crate) async fn run(script: Script, cores: Vec<CoreHandle>) {
     let held = (script.world.network == Network::Kernel).then(open_descriptors);
+    let mut random = Random::new(script.seed, 0);
     let mut program = Program {
-        random: Random::new(script.seed, 0),
+        players_max: random.pick(&PLAYERS_MAX),
+        random,
         script,
         cores,
         posts: Vec::new(),
@@ -74,6 +76,7 @@ struct Program {
     posts: Vec<Post>,
     /// Who plays an end or a datagram socket.
     players: VecDeque<Player>,
+    players_max: usize,
     directory: Directory,
     /// Unix names given so far.
     names: usize,
@@ -112,7 +115,7 @@ impl Program {
     }
 
     async fn step(&mut self) {
-        while self.players.len() >= PLAYERS_MAX {
+        while self.players.len() >= self.players_max {
             self.wait_for_oldest().await;
         }
         let world = &self.script.world;
@@ -388,7 +391,7 @@ impl Program {
 }
 
 /// Ends and datagram sockets that live at once: enough for descriptors to be used anew all the time.
-const PLAYERS_MAX: usize = 24;
+const PLAYERS_MAX: [usize; 4] = [6, 24, 24, 80];
 const POSTS_MAX: usize = 4;
 const THREADS_MAX: usize = 6;
 const REBINDS_MAX: usize = 5_000;
