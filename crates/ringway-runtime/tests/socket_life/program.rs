@@ -349,7 +349,7 @@ impl Program {
 
     fn free_address(&mut self, is_unix: bool) -> SockAddr {
         if !is_unix {
-            return SocketAddr::from(([127, 0, 0, 1], 0)).into();
+            return SocketAddr::from((own_loopback(), 0)).into();
         }
         self.names += 1;
         let (process, run) = (std::process::id(), self.script.world.run);
@@ -388,6 +388,13 @@ impl Program {
         }
         self.script.world.complain(format_args!("{now} descriptors are open, {held} were before"));
     }
+}
+
+/// A loopback address of this process alone: what is sent to a port after its socket was closed must not
+/// reach whoever else was given that port meanwhile.
+fn own_loopback() -> [u8; 4] {
+    let [.., high, middle, low] = std::process::id().to_be_bytes();
+    [127, 1 + high % 100, middle, low]
 }
 
 /// Ends and datagram sockets that live at once: enough for descriptors to be used anew all the time.
