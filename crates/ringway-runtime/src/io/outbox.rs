@@ -46,6 +46,15 @@ struct InFlight {
     waits: bool,
 }
 
+/// What queued bytes have filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// What was left of a chunk that counts whole already.
+    Place,
+    /// Memory that was not counted before.
+    Memory,
+}
+
 /// What the place of a segment costs.
 const PLACE_BYTES: usize = size_of::<Segment>();
 
@@ -71,7 +80,7 @@ impl Outbox {
     /// Queues a segment, which is not empty. It is not copied, unless it is a view that others had better
     /// not wait for: of buffers that are running out, or of few bytes and not to leave with this turn.
     #[inline]
-    pub(crate) fn push(&mut self, core: &Core, segment: Segment) {
+    pub(crate) fn push(&mut self, core: &Core, segment: Segment) -> Filled {
         if let Some(view) = segment.as_view()
             && (view.is_scarce() || self.is_crowded() && view.is_wasteful())
         {
@@ -87,15 +96,24 @@ impl Outbox {
             (None, _) => bytes,
         };
         self.append(core, segment, bytes, held);
+        Filled::Memory
     }
 
     /// Queues a copy of `bytes`, gathered with what was copied before it.
     #[inline]
-    pub(crate) fn copy(&mut self, core: &Core, mut bytes: &[u8]) {
+    pub(crate) fn copy(&mut self, core: &Core, mut bytes: &[u8]) -> Filled {
         self.bytes += bytes.len();
         if let Some(chunk) = self.last.segments.last_mut().and_then(Segment::as_open_chunk) {
             bytes = &bytes[chunk.append(bytes)..];
         }
+        if bytes.is_empty() {
+            return Filled::Place;
+        }
+        self.copy_rest(core, bytes);
+        Filled::Memory
+    }
+
+    fn copy_rest(&mut self, core: &Core, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let mut chunk = core.chunks.take();
             let taken = chunk.append(bytes);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use super::Socket;
+use super::outbox::Filled;
 use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
 use super::waiters::{Waitable, Waiters, poll_or_wait};
 use crate::buf::{Segment, View};
@@ -173,9 +174,12 @@ impl Stream {
         let mut segment = Some(segment.into());
         // A segment that is refused is dropped here, where nothing is borrowed.
         self.queue(|state, core| match segment.take() {
-            Some(given) if given.as_slice().is_empty() => segment = Some(given),
+            Some(given) if given.as_slice().is_empty() => {
+                segment = Some(given);
+                Filled::Place
+            }
             Some(given) => state.outbox.push(core, given),
-            None => {}
+            None => Filled::Place,
         })
     }
 
@@ -184,19 +188,29 @@ impl Stream {
         self.queue(|state, core| state.outbox.copy(core, bytes))
     }
 
-    fn queue(&self, put: impl FnOnce(&mut StreamState, &Core)) -> Pressure {
+    #[inline]
+    fn queue(&self, put: impl FnOnce(&mut StreamState, &Core) -> Filled) -> Pressure {
         self.with(|state| {
             if state.is_broken() || state.shutdown != Shutdown::Open || state.phase != Phase::Open {
                 return Pressure::Closed;
             }
-            put(state, &self.core);
-            state.count(&self.core.held);
-            let is_high = state.check_queue(&self.core.held);
-            if state.outbox.is_ready() || state.is_broken() {
-                self.core.mark_stream(self.key, state);
+            let filled = put(state, &self.core);
+            // Bytes in a place that was there already cost no memory, and the stream is marked.
+            if filled == Filled::Place && !state.is_high() {
+                return Pressure::Low;
             }
-            if is_high { Pressure::High } else { Pressure::Low }
+            self.queued_more(state)
         })
+    }
+
+    /// Counts what the queue holds now, and has it looked at when the turn ends.
+    fn queued_more(&self, state: &mut StreamState) -> Pressure {
+        state.count(&self.core.held);
+        let is_high = state.check_queue(&self.core.held);
+        if state.outbox.is_ready() || state.is_broken() {
+            self.core.mark_stream(self.key, state);
+        }
+        if is_high { Pressure::High } else { Pressure::Low }
     }
 
     /// Waits until the send queue is below its low-water mark.

@@ -262,13 +262,18 @@ impl StreamState {
         self.inbox.is_full(self.limits.recv_high_water) || held.is_over()
     }
 
+    /// Whether the send queue is at its high-water mark.
+    #[inline]
+    pub(crate) fn is_high(&self) -> bool {
+        self.outbox.queued() >= self.limits.send_high_water
+    }
+
     /// Ends the stream if it has queued more than it may, or more than its share of a core that holds
     /// too much. Otherwise whether there is pressure.
     #[inline]
     pub(crate) fn check_queue(&mut self, held: &Held) -> bool {
-        let queued = self.outbox.queued();
-        let is_high = queued >= self.limits.send_high_water;
-        if queued > self.limits.send_queue_max {
+        let is_high = self.is_high();
+        if self.outbox.queued() > self.limits.send_queue_max {
             self.fail(End::SlowReader);
         } else if is_high && held.is_over() {
             self.fail(End::CoreIsFull);
