@@ -208,7 +208,7 @@ impl Waiters {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::rc::Rc;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -216,8 +216,20 @@ mod tests {
 
     use super::*;
 
+    /// A waker that counts how often it was woken.
     #[derive(Default)]
-    struct Count(AtomicUsize);
+    pub(crate) struct Count(AtomicUsize);
+
+    impl Count {
+        pub(crate) fn waker() -> (Arc<Self>, Waker) {
+            let count = Arc::new(Self::default());
+            (Arc::clone(&count), Waker::from(count))
+        }
+
+        pub(crate) fn woken(&self) -> usize {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
@@ -264,14 +276,14 @@ mod tests {
         }
         assert_eq!(waiters.places(), 2, "nobody leaves anything behind");
         wake_all(waiters.take_all());
-        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert_eq!(count.woken(), 1);
     }
 
     #[test]
     fn panics_of_executors_are_contained() {
         let count = Arc::new(Count::default());
         wake_all([angry(), Waker::from(Arc::clone(&count)), angry()]);
-        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert_eq!(count.woken(), 1);
         discard(Some(angry()));
     }
 

@@ -6,7 +6,9 @@ use prost::Message;
 use ringway_rpc::reflection::{
     DescribeRequest, DescribeResponse, ListRequest, ListResponse, MethodDescription,
 };
-use ringway_rpc::{Code, ServerHandle, Serving};
+use ringway_rpc::{
+    Code, Codec, Context, Kind, Method, Methods, ServerHandle, Service, ServiceDescriptor, Serving,
+};
 use support::caller::Caller;
 use support::echo::{Echo, serve};
 use support::{end, socket_addr};
@@ -52,6 +54,38 @@ fn services_and_methods_are_listed() {
     let name = "ringway.reflection.v1.Reflection/Describe";
     let stream = caller.open_with(name, Some(&unknown), true, |open| open.codec = 1);
     assert_eq!(caller.answer(stream).code, Code::NotFound);
+    end(handle);
+}
+
+/// A service of which one method is left out.
+struct Half;
+
+static HALF: [Method; 2] =
+    [Method::new("half.Half/There", Kind::Unary), Method::new("half.Half/LeftOut", Kind::Unary)];
+
+static HALF_DESCRIPTOR: ServiceDescriptor =
+    ServiceDescriptor { name: "half.Half", methods: &HALF, file_descriptor_set: None };
+
+impl Service for Half {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &HALF_DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let raw = Codec::raw();
+        methods.unary(&HALF[0], raw, raw, async |_: Context, it: bytes::Bytes| Ok(it));
+    }
+}
+
+#[test]
+fn a_method_that_is_not_served_is_not_described() {
+    let handle = serve(&Echo::default(), |server| server.service(Half));
+    let mut caller = Caller::connect(socket_addr(&handle));
+    let request = DescribeRequest { service: "half.Half".to_owned() };
+    let half: DescribeResponse =
+        ask(&mut caller, "ringway.reflection.v1.Reflection/Describe", &request);
+    let names: Vec<_> = half.methods.iter().map(|method| &*method.name).collect();
+    assert_eq!(names, ["There"]);
     end(handle);
 }
 

@@ -62,33 +62,22 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-    use std::task::Wake;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
+    use crate::waiters::tests::Count;
 
     #[test]
     fn only_so_many_enter_and_those_who_wait_are_woken_once() {
         let gate = Gate::new(2);
         assert!(gate.enter() && gate.enter());
         assert!(!gate.enter());
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
+        let (count, waker) = Count::waker();
         let mut place = None;
         gate.wait(&mut place, &waker);
         gate.wait(&mut place, &waker);
         gate.leave();
         gate.leave();
-        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert_eq!(count.woken(), 1);
         assert!(gate.enter() && gate.enter() && !gate.enter());
     }
 
@@ -98,7 +87,7 @@ mod tests {
         assert!(gate.enter());
         let mut place = None;
         for _ in 0..100 {
-            gate.wait(&mut place, &Waker::from(Arc::new(Count::default())));
+            gate.wait(&mut place, &Count::waker().1);
         }
         assert_eq!(gate.line().places(), 1);
     }

@@ -1,7 +1,5 @@
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use ringway_wire::native::{Piece, StreamId};
 
@@ -12,27 +10,13 @@ use crate::carrier::double::raw;
 use crate::metadata::Metadata;
 use crate::status::Status;
 use crate::waiters::HasErrands;
-
-/// Counts how often it was woken.
-#[derive(Default)]
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn counting() -> (Arc<Count>, Waker) {
-    let count = Arc::new(Count::default());
-    (Arc::clone(&count), Waker::from(count))
-}
+use crate::waiters::tests::Count;
 
 impl Count {
     /// Once those are woken who are to be.
     fn after(&self, table: &mut StreamTable) -> usize {
         *table.errands() = std::mem::take(table.errands()).run();
-        self.0.load(Ordering::Relaxed)
+        self.woken()
     }
 }
 
@@ -74,7 +58,7 @@ fn a_reader_is_woken_once_for_all_that_arrives() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(3, 1);
     let key = table.insert(stream, Handles::Both);
-    let (count, waker) = counting();
+    let (count, waker) = Count::waker();
     assert_eq!(look(&mut table, key, &waker), Seen::Nothing);
     for message in [b"a", b"b", b"c"] {
         push(&mut table, stream, message);
@@ -95,8 +79,8 @@ fn the_latest_waker_counts() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(0, 1);
     let key = table.insert(stream, Handles::Both);
-    let (former, former_waker) = counting();
-    let (latest, latest_waker) = counting();
+    let (former, former_waker) = Count::waker();
+    let (latest, latest_waker) = Count::waker();
     look(&mut table, key, &former_waker);
     look(&mut table, key, &latest_waker);
     table.wait_writable(key, &mut Context::from_waker(&former_waker));
@@ -135,7 +119,7 @@ fn a_finished_stream_wakes_both_and_fails_its_writer() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(7, 9);
     let key = table.insert(stream, Handles::Both);
-    let (count, waker) = counting();
+    let (count, waker) = Count::waker();
     look(&mut table, key, &waker);
     table.wait_writable(key, &mut Context::from_waker(&waker));
     assert!(table.failure(key).is_none());
@@ -163,7 +147,7 @@ fn an_end_by_the_peer_stays_an_end() {
 #[test]
 fn initial_metadata_comes_before_messages_or_not_at_all() {
     let mut table = StreamTable::default();
-    let (count, waker) = counting();
+    let (count, waker) = Count::waker();
     let mut cx = Context::from_waker(&waker);
     let mut metadata = Metadata::default();
     metadata.insert("region", "north").expect("a good key");

@@ -158,7 +158,8 @@ async fn recovers(sea: &Sea, client: &Client) -> Result<(), Box<dyn Error>> {
     let mut in_a_row = 0;
     while in_a_row < 100 {
         // What ejected hosts, dead connections and smaller leases have left behind takes its time.
-        let outcome = echo(client, "?").timeout(500 * MS).wait_for_ready(true).await;
+        let call = echo(client, "?").timeout(500 * MS).wait_for_ready(true);
+        let outcome = timeout(Duration::from_secs(60), call).await?;
         in_a_row = if outcome.is_ok() { in_a_row + 1 } else { 0 };
         if now() - begun > Duration::from_secs(60) {
             return Err(format!("{} servers, and still {outcome:?}", sea.servers.len()).into());

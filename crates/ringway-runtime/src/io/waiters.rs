@@ -136,26 +136,17 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::sync::testing::Count;
 
     fn counts(count: usize) -> Vec<Arc<Count>> {
         (0..count).map(|_| Arc::default()).collect()
     }
 
     fn woken(counts: &[Arc<Count>]) -> usize {
-        counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+        counts.iter().map(|count| count.woken()).sum()
     }
 
     #[test]
@@ -170,7 +161,7 @@ mod tests {
         }
         waiters.take().wake();
         assert!(waiters.is_empty());
-        assert!(counts.iter().all(|count| count.0.load(Ordering::Relaxed) == 1));
+        assert!(counts.iter().all(|count| count.woken() == 1));
     }
 
     #[test]

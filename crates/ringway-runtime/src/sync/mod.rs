@@ -29,7 +29,7 @@ mod waiters;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use cancel::{CancellationToken, Cancelled};
 pub use mutex::{Locking, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! What the tests of this module share: a waker that counts, and a seeded generator.
+//! What the tests of this module share, and those of others: a waker that counts, and a seeded generator.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,13 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+/// A waker that counts how often it was woken.
+#[derive(Default)]
+pub(crate) struct Count(AtomicUsize);
+
+impl Count {
+    pub(crate) fn woken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Polls futures by hand and counts how often they asked to be polled again.
 pub(super) struct Probe {
     count: Arc<Count>,
     waker: Waker,
 }
-
-struct Count(AtomicUsize);
 
 impl Wake for Count {
     fn wake(self: Arc<Self>) {
@@ -22,7 +30,7 @@ impl Wake for Count {
 
 impl Probe {
     pub(super) fn new() -> Probe {
-        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let count = Arc::<Count>::default();
         let waker = Waker::from(count.clone());
         Probe { count, waker }
     }
@@ -32,7 +40,7 @@ impl Probe {
     }
 
     pub(super) fn wakes(&self) -> usize {
-        self.count.0.load(Ordering::Relaxed)
+        self.count.woken()
     }
 }
 
