@@ -8,25 +8,42 @@
 //! ```
 //!
 //! ```text
-//! // src/main.rs: one module for each package of the files
+//! // src/main.rs
 //! mod market {
 //!     include!(concat!(env!("OUT_DIR"), "/market.v1.rs"));
 //! }
 //! use market::{Market, MarketClient, MarketServer, Quote};
 //! ```
 //!
-//! The crate needs `ringway` and `prost`, with its feature `derive`. One with all of this is in the
-//! directory `example` beside this crate's `src`.
+//! The crate needs `ringway` and `prost`, with its feature `derive`, and `prost-types` for messages like
+//! `google.protobuf.Timestamp`. One with all of this is in the directory `example` beside this crate's
+//! `src`.
 //!
-//! Each service becomes a trait with `#[ringway::rpc::service]` on it, each message a struct of prost.
-//! A method whose `idempotency_level` is set becomes `#[method(idempotent)]`.
+//! # What is generated
+//!
+//! - A file for each package. One package may be included into any module. Where packages use each other,
+//!   modules have to be nested like the packages: [`Builder::include_file`] writes a file that does so.
+//! - Of each message a struct of prost, with fields of type `bytes` as `Bytes`.
+//! - Of each service a trait with `#[ringway::rpc::service]` on it. A method whose `idempotency_level` is
+//!   set becomes `#[method(idempotent)]`.
+//! - Comments as documentation, and `option deprecated` of services, methods, fields and values as
+//!   `#[deprecated]`; of messages and enums their documentation says so.
+//!
+//! A name that is taken gets an underscore at its end: the methods `new` and `with`, which every client
+//! has, become `new_` and `with_`; the client of a service `Foo` is `FooClient_` where a message is called
+//! `FooClient`. Names on the network are always those of the file.
 
+mod comments;
+mod deprecation;
+mod descriptors;
+mod names;
 mod services;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use prost::Message as _;
+pub use prost_build;
 
 use self::services::Services;
 
@@ -41,16 +58,23 @@ pub fn compile(protos: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Re
 }
 
 /// How to generate, where the defaults of [`compile`] do not fit.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Builder {
     rpc_path: String,
     out_dir: Option<PathBuf>,
+    include_file: Option<PathBuf>,
+    configure: Rc<dyn Fn(&mut prost_build::Config)>,
 }
 
 impl Builder {
     /// The defaults: generated code uses `::ringway::rpc`, and goes to cargo's `OUT_DIR`.
     pub fn new() -> Self {
-        Self { rpc_path: "::ringway::rpc".to_owned(), out_dir: None }
+        Self {
+            rpc_path: "::ringway::rpc".to_owned(),
+            out_dir: None,
+            include_file: None,
+            configure: Rc::new(|_| {}),
+        }
     }
 
     /// Where generated code finds the RPC library, if not at `::ringway::rpc`.
@@ -60,43 +84,124 @@ impl Builder {
         self
     }
 
-    /// Where to write the files, if not to `OUT_DIR`.
+    /// Where to write the files, if not to `OUT_DIR`. The directory is made if it does not exist.
+    ///
+    /// The files find each other wherever they are, so they may be checked in and moved together.
     #[must_use]
     pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.out_dir = Some(directory.into());
         self
     }
 
-    /// Generates a file `package.name.rs` for each package, and one with the descriptors of all,
-    /// which servers show to those who ask what they offer.
+    /// Writes one more file, of this name, with all packages in modules that are nested as they have to
+    /// be where packages use each other. It is included in place of the others.
+    ///
+    /// ```text
+    /// // build.rs
+    /// ringway_build::Builder::new().include_file("protos.rs").compile(&["a.proto", "b.proto"], &["."])
+    ///
+    /// // src/main.rs
+    /// mod protos {
+    ///     include!(concat!(env!("OUT_DIR"), "/protos.rs"));
+    /// }
+    /// use protos::{market::v1::Quote, orders::v1::Order};
+    /// ```
+    #[must_use]
+    pub fn include_file(mut self, name: impl Into<PathBuf>) -> Self {
+        self.include_file = Some(name.into());
+        self
+    }
+
+    /// Sets what prost-build does with messages: attributes, fields that are boxed, types of other
+    /// crates. Its own directory, file of modules and generator of services are not taken.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), ringway_build::Error> {
+    /// ringway_build::Builder::new()
+    ///     .configure(|prost| {
+    ///         prost.btree_map(["."]).type_attribute(".market.v1.Quote", "#[derive(PartialOrd)]");
+    ///     })
+    ///     .compile(&["proto/market.proto"], &["proto"])
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn configure(mut self, configure: impl Fn(&mut prost_build::Config) + 'static) -> Self {
+        self.configure = Rc::new(configure);
+        self
+    }
+
+    /// Generates a file `package.name.rs` for each package, `_.rs` for files without one, and
+    /// `package.name.descriptors.bin` beside it where the package has services: what servers show to
+    /// those who ask what they offer.
+    ///
+    /// It may be called several times, with different packages.
     ///
     /// # Errors
     /// A file that cannot be read or is not valid protobuf, with its line; no `OUT_DIR` because
-    /// this is not a build script; a file that cannot be written.
+    /// this is not a build script; a file that cannot be written, or that an earlier call has made of
+    /// other `.proto` files; an [`rpc_path`](Self::rpc_path) that is no path.
     pub fn compile(
         &self,
         protos: &[impl AsRef<Path>],
         includes: &[impl AsRef<Path>],
     ) -> Result<(), Error> {
+        let directory = self.directory()?;
+        check_path(&self.rpc_path)?;
+        // Only what is for debugging has the file and the line.
+        let mut files =
+            protox::compile(protos, includes).map_err(|error| Error::new(format!("{error:?}")))?;
+        for path in sources(files.file.iter().map(|file| file.name()), includes) {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+        descriptors::write(&files, &directory)?;
+        if let Some(name) = &self.include_file {
+            let packages: Vec<&str> = files.file.iter().map(|file| file.package()).collect();
+            let advice = "give each call's include_file a name of its own";
+            descriptors::claim(directory.join(name), packages.join("\n").into(), advice)?;
+        }
+        comments::tidy(&mut files);
+        deprecation::note(&mut files);
+        let mut config = prost_build::Config::new();
+        config.bytes(["."]);
+        let services =
+            Services { rpc_path: self.rpc_path.clone(), names: names::of_services(&files) };
+        (self.configure)(&mut config);
+        if let Some(name) = &self.include_file {
+            config.include_file(name);
+        }
+        config.out_dir(&directory).service_generator(Box::new(services));
+        let failed = |error| format!("cannot generate into {}: {error}", directory.display());
+        config.compile_fds(files).map_err(|error| Error::new(failed(error)))
+    }
+
+    fn directory(&self) -> Result<PathBuf, Error> {
         let directory = match (&self.out_dir, std::env::var_os("OUT_DIR")) {
             (Some(directory), _) => directory.clone(),
             (None, Some(directory)) => directory.into(),
-            (None, None) => return Err(Error::new("no OUT_DIR: call this from a build script")),
+            (None, None) => {
+                let what = "no OUT_DIR: call this from a build script, or set `Builder::out_dir`";
+                return Err(Error::new(what));
+            }
         };
-        let descriptors = protox::compile(protos, includes).map_err(Error::new)?;
-        for path in sources(descriptors.file.iter().map(|file| file.name()), includes) {
-            println!("cargo::rerun-if-changed={}", path.display());
+        std::fs::create_dir_all(&directory)
+            .map_err(|error| Error::new(format!("cannot make {}: {error}", directory.display())))?;
+        Ok(directory)
+    }
+}
+
+/// Identifiers with `::` between and perhaps before them.
+fn check_path(path: &str) -> Result<(), Error> {
+    let is_identifier = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(|char: char| char.is_ascii_digit())
+            && part.chars().all(|char| char.is_alphanumeric() || char == '_')
+    };
+    match path.strip_prefix("::").unwrap_or(path).split("::").all(is_identifier) {
+        true => Ok(()),
+        false => {
+            let example = "write one like ::ringway::rpc";
+            Err(Error::new(format!("rpc_path is {path:?}, which is no path: {example}")))
         }
-        let file = directory.join(services::DESCRIPTORS_FILE);
-        std::fs::write(&file, descriptors.encode_to_vec())
-            .map_err(|error| Error::new(format!("cannot write {}: {error}", file.display())))?;
-        let mut config = prost_build::Config::new();
-        config
-            .out_dir(&directory)
-            .bytes(["."])
-            .service_generator(Box::new(Services::new(&self.rpc_path)))
-            .compile_fds(descriptors)
-            .map_err(Error::new)
     }
 }
 
@@ -115,6 +220,16 @@ fn sources<'a>(
 impl Default for Builder {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("rpc_path", &self.rpc_path)
+            .field("out_dir", &self.out_dir)
+            .field("include_file", &self.include_file)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,51 +1,64 @@
 //! A trait for each service.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use prost_build::{Method, Service, ServiceGenerator};
 
+use crate::descriptors;
+use crate::names::{self, ServiceNames};
+
 /// Writes services as traits that `#[service]` understands.
 pub(crate) struct Services {
-    rpc_path: String,
+    pub(crate) rpc_path: String,
+    /// By package and name.
+    pub(crate) names: HashMap<(String, String), ServiceNames>,
 }
 
 impl Services {
-    pub(crate) fn new(rpc_path: &str) -> Self {
-        Self { rpc_path: rpc_path.to_owned() }
-    }
-
     fn write_trait(&self, service: &Service, out: &mut String) -> std::fmt::Result {
         let path = &self.rpc_path;
-        write_comments(&service.comments.leading, "", out)?;
+        let key = (service.package.clone(), service.proto_name.clone());
+        let names = self.names.get(&key).expect("every service of the files has names");
+        service.comments.append_with_indent(0, out);
         writeln!(out, "#[{path}::service(")?;
-        writeln!(out, "    crate = \"{path}\",")?;
+        writeln!(out, "    crate = {path:?},")?;
         writeln!(out, "    package = {:?},", service.package)?;
         writeln!(out, "    name = {:?},", service.proto_name)?;
-        let file = format!("concat!(env!(\"OUT_DIR\"), \"/{DESCRIPTORS_FILE}\")");
-        writeln!(out, "    descriptors = include_bytes!({file})")?;
+        let ServiceNames { the_trait, server, client } = names;
+        if *server != format!("{the_trait}Server") || *client != format!("{the_trait}Client") {
+            writeln!(out, "    server = {server:?}, client = {client:?},")?;
+        }
+        // Relative to the file that this is written to, wherever that is.
+        let file = descriptors::file_of(&service.package);
+        writeln!(out, "    descriptors = include_bytes!({file:?})")?;
         writeln!(out, ")]")?;
-        writeln!(out, "pub trait {} {{", service.name)?;
+        write_deprecated(service.options.deprecated(), out)?;
+        writeln!(out, "pub trait {the_trait} {{")?;
+        let mut taken = HashSet::from(OF_EVERY_CLIENT.map(str::to_owned));
         for method in &service.methods {
-            self.write_method(method, out)?;
+            self.write_method(method, &names::unique(method.name.clone(), &mut taken), out)?;
         }
         writeln!(out, "}}")
     }
 
-    fn write_method(&self, method: &Method, out: &mut String) -> std::fmt::Result {
+    fn write_method(&self, method: &Method, name: &str, out: &mut String) -> std::fmt::Result {
         let path = &self.rpc_path;
-        write_comments(&method.comments.leading, "    ", out)?;
+        method.comments.append_with_indent(1, out);
         let idempotent = if is_idempotent(method) { ", idempotent" } else { "" };
         writeln!(out, "    #[method(name = {:?}{idempotent})]", method.proto_name)?;
+        write_deprecated(method.options.deprecated(), out)?;
+        let (input, output) = (placed(&method.input_type), placed(&method.output_type));
         let request = match method.client_streaming {
-            true => format!("requests: {path}::Streaming<{}>", method.input_type),
-            false => format!("request: {}", method.input_type),
+            true => format!("requests: {path}::Streaming<{input}>"),
+            false => format!("request: {input}"),
         };
         let (sink, reply) = match method.server_streaming {
-            true => (format!(", replies: {path}::Sink<{}>", method.output_type), "()"),
-            false => (String::new(), method.output_type.as_str()),
+            true => (format!(", replies: {path}::Sink<{output}>"), "()"),
+            false => (String::new(), &*output),
         };
-        writeln!(out, "    async fn {}(&self, {request}{sink})", method.name)?;
-        writeln!(out, "        -> Result<{reply}, {path}::Status>;")
+        writeln!(out, "    async fn {name}(&self, {request}{sink})")?;
+        writeln!(out, "        -> ::core::result::Result<{reply}, {path}::Status>;")
     }
 }
 
@@ -55,9 +68,24 @@ impl ServiceGenerator for Services {
     }
 }
 
-fn write_comments(lines: &[String], indent: &str, out: &mut String) -> std::fmt::Result {
-    for line in lines.iter().flat_map(|text| text.lines()) {
-        writeln!(out, "{indent}///{line}")?;
+/// A message with its place, so that `#[service]` takes none for a type of its own.
+fn placed(message: &str) -> String {
+    let is_std = message == "()" || STD_TYPES.contains(&message);
+    match is_std || message.starts_with("::") || message.starts_with("super::") {
+        true => message.to_owned(),
+        false => format!("self::{message}"),
+    }
+}
+
+/// What prost-build takes for protobuf's wrappers, beside types that are written with their crate.
+const STD_TYPES: [&str; 7] = ["bool", "u32", "u64", "i32", "i64", "f32", "f64"];
+
+/// The functions of a client that call no method.
+const OF_EVERY_CLIENT: [&str; 2] = ["new", "with"];
+
+fn write_deprecated(is_deprecated: bool, out: &mut String) -> std::fmt::Result {
+    if is_deprecated {
+        writeln!(out, "#[deprecated]")?;
     }
     Ok(())
 }
@@ -70,6 +98,3 @@ fn is_idempotent(method: &Method) -> bool {
 // Values of google.protobuf.MethodOptions.IdempotencyLevel.
 const NO_SIDE_EFFECTS: i32 = 1;
 const IDEMPOTENT: i32 = 2;
-
-/// The descriptors of all files, as a `google.protobuf.FileDescriptorSet`.
-pub(crate) const DESCRIPTORS_FILE: &str = "ringway_descriptors.bin";

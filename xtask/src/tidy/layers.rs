@@ -26,6 +26,7 @@ const LAYERS: &[Layer] = &[
     layer("ringway-mongo", &["ringway-net", "ringway-wire"]),
     layer("ringway", LIBRARIES),
     layer("ringway-build-example", &["ringway", "ringway-build"]),
+    layer("ringway-build-traps", &["ringway", "ringway-build"]),
     layer("ringway-cli", TOOL_MAY_IMPORT),
     layer("ringway-peers", LIBRARIES),
     layer("ringway-fuzz", LIBRARIES),
