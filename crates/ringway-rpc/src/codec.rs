@@ -1,5 +1,6 @@
 //! How a type travels, chosen by the type.
 
+use std::any::TypeId;
 use std::fmt;
 
 use bytes::Bytes;
@@ -36,6 +37,28 @@ impl<T> Codec<T> {
         (self.decode)(message).map_err(unreadable_reply)
     }
 }
+
+impl<T: 'static> Codec<T> {
+    /// The full name of the message that a type of std is in protobuf; empty for all other types.
+    pub(crate) fn well_known(&self) -> &'static str {
+        let known = WELL_KNOWN.iter().find(|(id, _)| *id == TypeId::of::<T>());
+        known.filter(|_| self.id == PROTOBUF).map_or("", |(_, name)| name)
+    }
+}
+
+/// What prost takes the types of std for.
+const WELL_KNOWN: [(TypeId, &str); 10] = [
+    (TypeId::of::<()>(), "google.protobuf.Empty"),
+    (TypeId::of::<bool>(), "google.protobuf.BoolValue"),
+    (TypeId::of::<u32>(), "google.protobuf.UInt32Value"),
+    (TypeId::of::<u64>(), "google.protobuf.UInt64Value"),
+    (TypeId::of::<i32>(), "google.protobuf.Int32Value"),
+    (TypeId::of::<i64>(), "google.protobuf.Int64Value"),
+    (TypeId::of::<f32>(), "google.protobuf.FloatValue"),
+    (TypeId::of::<f64>(), "google.protobuf.DoubleValue"),
+    (TypeId::of::<String>(), "google.protobuf.StringValue"),
+    (TypeId::of::<Vec<u8>>(), "google.protobuf.BytesValue"),
+];
 
 /// A message of a server that cannot be read is INTERNAL, since it is no fault of the caller.
 pub(crate) fn unreadable_reply(status: Status) -> Status {

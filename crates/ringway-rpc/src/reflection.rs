@@ -61,6 +61,13 @@ pub struct MethodDescription {
     /// Carrying it out twice does no harm.
     #[prost(bool, tag = "6")]
     pub idempotent: bool,
+    /// The full name of the well-known protobuf message that a request is, such as
+    /// `google.protobuf.StringValue`; empty for all others.
+    #[prost(string, tag = "7")]
+    pub message_in: String,
+    /// That of a reply.
+    #[prost(string, tag = "8")]
+    pub message_out: String,
 }
 
 static METHODS: [Method; 2] = [
@@ -117,6 +124,8 @@ fn describe(descriptor: &'static ServiceDescriptor, registered: &[Registered]) -
             codec_in: entry.codec_in.into(),
             codec_out: entry.codec_out.into(),
             idempotent: method.is_idempotent(),
+            message_in: entry.message_in.to_owned(),
+            message_out: entry.message_out.to_owned(),
         })
     };
     let file_descriptor_set = descriptor.file_descriptor_set.unwrap_or_default();

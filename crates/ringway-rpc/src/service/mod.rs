@@ -59,6 +59,10 @@ pub(crate) struct Registered {
     pub(crate) codec_in: u8,
     /// Of replies.
     pub(crate) codec_out: u8,
+    /// The well-known message that a request is, or nothing.
+    pub(crate) message_in: &'static str,
+    /// The same of a reply.
+    pub(crate) message_out: &'static str,
     pub(crate) handler: Box<dyn Handler>,
 }
 
@@ -135,7 +139,7 @@ impl Methods {
             let reply = handler(begin.context, request);
             Ok(async move { Replied { reply: reply.await, codec: codec_out } })
         };
-        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+        self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
 
     /// Adds a method with one request and one reply, which runs on the blocking pool.
@@ -152,7 +156,7 @@ impl Methods {
         Fut: Future<Output = Result<Rep, Status>> + 'static,
     {
         let handler = Offloaded::new(codec_in, codec_out, handler);
-        self.add(method, codec_in.id, codec_out.id, Box::new(handler));
+        self.add(method, &codec_in, &codec_out, Box::new(handler));
     }
 
     /// Adds a method with a stream of requests and one reply.
@@ -173,7 +177,7 @@ impl Methods {
             let reply = handler(begin.context, requests);
             Ok(async move { Replied { reply: reply.await, codec: codec_out } })
         };
-        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+        self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
 
     /// Adds a method with one request and a stream of replies.
@@ -195,7 +199,7 @@ impl Methods {
             let end = handler(begin.context, request, replies);
             Ok(async move { End(end.await) })
         };
-        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+        self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
 
     /// Adds a method with a stream each way.
@@ -217,21 +221,28 @@ impl Methods {
             let end = handler(begin.context, requests, replies);
             Ok(async move { End(end.await) })
         };
-        self.add(method, codec_in.id, codec_out.id, InPlace::boxed(start));
+        self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
 
     pub(crate) fn into_entries(self) -> Vec<Registered> {
         self.entries
     }
 
-    fn add(
+    fn add<Req: 'static, Rep: 'static>(
         &mut self,
         method: &'static Method,
-        codec_in: u8,
-        codec_out: u8,
+        codec_in: &Codec<Req>,
+        codec_out: &Codec<Rep>,
         handler: Box<dyn Handler>,
     ) {
-        self.entries.push(Registered { method, codec_in, codec_out, handler });
+        self.entries.push(Registered {
+            method,
+            codec_in: codec_in.id,
+            codec_out: codec_out.id,
+            message_in: codec_in.well_known(),
+            message_out: codec_out.well_known(),
+            handler,
+        });
     }
 }
 
