@@ -100,3 +100,10 @@ pub(crate) const BATCH_BYTES_MAX: u64 = 16 << 20;
 
 /// Descriptors that a side needs beside its connections.
 pub(crate) const DESCRIPTORS_SPARE: u64 = 64;
+
+/// Bytes of one message that `call` reads: sixteen times what a server takes unless it is told otherwise.
+/// One is in memory at a time.
+pub(crate) const CALL_MESSAGE_BYTES_MAX: u64 = 64 << 20;
+
+/// How long `call` waits for what is no stream, where nobody says: a person has given up by then.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -11,6 +11,7 @@ mod control;
 mod cores;
 mod echo_service;
 mod environment;
+mod foreign;
 mod histogram;
 mod limits;
 mod payload;

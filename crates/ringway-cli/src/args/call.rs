@@ -12,7 +12,10 @@ pub(crate) struct CallConfig {
     /// `tcp://`, `unix://` or `tls://`.
     pub(crate) addr: Uri,
     pub(crate) ask: Ask,
-    pub(crate) timeout: Duration,
+    /// Where somebody has said how long it may take.
+    pub(crate) timeout: Option<Duration>,
+    /// Goes with whatever is asked.
+    pub(crate) metadata: Vec<(String, String)>,
     /// Certificate authority to trust, PEM; otherwise the machine's.
     pub(crate) ca: Option<PathBuf>,
 }
@@ -27,27 +30,28 @@ pub(crate) enum Ask {
         method: String,
         /// As it was written; `-` stands for standard input.
         message: String,
-        metadata: Vec<(String, String)>,
+        /// Messages travel as they are read and are written as they travel.
+        is_binary: bool,
     },
 }
 
 /// # Errors
 /// A method's name without a service; an address of datagrams.
 pub(super) fn resolve(raw: CallFlags) -> Result<CallConfig, ValueError> {
-    let CallFlags { addr, method, message, list: _, timeout, metadata, ca } = raw;
+    let CallFlags { addr, method, message, list: _, binary, timeout, metadata, ca } = raw;
     if addr.scheme() == Scheme::Udp {
         return Err(ValueError::new(format!("{addr}: calls need a stream, and udp:// has none")));
     }
     let ask = match method {
         None => Ask::List,
-        Some(method) if has_service(&method) => Ask::Call { method, message, metadata },
+        Some(method) if has_service(&method) => Ask::Call { method, message, is_binary: binary },
         Some(method) => {
             return Err(ValueError::new(format!(
                 "{method} names no service; write Service/Method, as `ringway call {addr} --list` shows it"
             )));
         }
     };
-    Ok(CallConfig { addr, ask, timeout, ca })
+    Ok(CallConfig { addr, ask, timeout, metadata, ca })
 }
 
 fn has_service(method: &str) -> bool {
@@ -69,18 +73,18 @@ mod tests {
     #[test]
     fn a_list() {
         let config = config("call unix:///tmp/rpc --list");
-        assert_eq!((config.ask, config.timeout), (Ask::List, Duration::from_secs(10)));
+        assert_eq!((config.ask, config.timeout), (Ask::List, None));
     }
 
     #[test]
     fn a_call_with_everything() {
         let config = config(
-            "call tls://example.org:9000 a.B/C {} --timeout 500ms -H x=1 --metadata y=2=3 --ca ca.pem",
+            "call tls://example.org:9000 a.B/C {} --timeout 500ms -H x=1 --metadata y=2=3 --ca ca.pem --binary",
         );
         let metadata = [("x", "1"), ("y", "2=3")].map(|(key, value)| (key.into(), value.into()));
-        let ask =
-            Ask::Call { method: "a.B/C".into(), message: "{}".into(), metadata: metadata.into() };
-        assert_eq!((config.ask, config.timeout), (ask, Duration::from_millis(500)));
+        let ask = Ask::Call { method: "a.B/C".into(), message: "{}".into(), is_binary: true };
+        assert_eq!((config.ask, config.timeout), (ask, Some(Duration::from_millis(500))));
+        assert_eq!(config.metadata, metadata);
         assert_eq!(config.ca, Some(PathBuf::from("ca.pem")));
     }
 }

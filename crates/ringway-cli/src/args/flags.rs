@@ -197,17 +197,21 @@ pub(super) struct CallFlags {
     /// What to call, as in ringway.bench.Echo/Say
     #[arg(value_name = "SERVICE/METHOD", required_unless_present = "list")]
     pub(super) method: Option<String>,
-    /// The request: JSON, or plain text for a method that takes raw bytes; - reads standard input.
-    /// A client stream takes one message a line
-    #[arg(value_name = "MESSAGE", default_value = "")]
+    /// The request: JSON, or plain text for a method that takes bytes or a string; - reads standard
+    /// input. A stream of requests takes one message a line, as it comes
+    #[arg(value_name = "MESSAGE", default_value = "", allow_negative_numbers = true)]
     pub(super) message: String,
     /// List the services and their methods instead
     #[arg(long, conflicts_with_all = ["method"])]
     pub(super) list: bool,
-    /// How long the call may take, e.g. 500ms
-    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, default_value = "10s")]
-    pub(super) timeout: Duration,
-    /// Metadata to send, as key=value; repeatable
+    /// Send the request and print replies as they travel, without form or line ends: all of the
+    /// input is one message
+    #[arg(long, requires = "method")]
+    pub(super) binary: bool,
+    /// How long the call may take, e.g. 500ms [default: 10s, for streams no limit]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout)]
+    pub(super) timeout: Option<Duration>,
+    /// Metadata to send, with --list too, as key=value; repeatable
     #[arg(short = 'H', long = "metadata", value_name = "KEY=VALUE", value_parser = values::parse_entry)]
     pub(super) metadata: Vec<(String, String)>,
     /// Certificate authority to trust for tls://, PEM [default: the machine's]

@@ -5,6 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
+use crate::foreign::printable;
 use ringway_rpc::{Code, Status};
 use ringway_runtime::{JoinHandle, sleep, timeout};
 
@@ -120,7 +121,7 @@ impl Score {
             Code::DeadlineExceeded => errors.timed_out += 1,
             _ => errors.other += 1,
         }
-        self.complain(status.to_string());
+        self.complain(printable(&status.to_string()).into_owned());
     }
 
     /// A connection was not made.
@@ -132,7 +133,8 @@ impl Score {
             Code::DeadlineExceeded => errors.timed_out += 1,
             _ => errors.other += 1,
         }
-        self.complain(format!("a connection was not made: {status}"));
+        let why = status.to_string();
+        self.complain(format!("a connection was not made: {}", printable(&why)));
     }
 
     /// Operations that nobody waits for any more.

@@ -1,11 +1,14 @@
 //! What a server says of itself.
 
+use std::error::Error;
 use std::fmt::Write;
 
 use ringway_rpc::reflection::{
     DescribeRequest, DescribeResponse, ListRequest, ListResponse, MethodDescription,
 };
 use ringway_rpc::{Client, Codec, Kind, Method, Status};
+
+use crate::foreign::printable;
 
 static LIST: Method =
     Method::new("ringway.reflection.v1.Reflection/List", Kind::Unary).idempotent();
@@ -29,17 +32,55 @@ impl<'a> Catalogue<'a> {
         Ok(list.await?.services)
     }
 
+    /// The description of a service that is to be called.
+    ///
+    /// # Errors
+    /// The server's; where it does not know the service, with those of the same name in other packages.
+    pub(super) async fn find(&self, service: &str) -> Result<DescribeResponse, Box<dyn Error>> {
+        let status = match self.describe(service).await {
+            Ok(described) => return Ok(described),
+            Err(status) => status,
+        };
+        if status.is_not_found()
+            && let Ok(services) = self.services().await
+        {
+            let name = |full: &str| full.rsplit_once('.').map_or(full, |(_, name)| name).to_owned();
+            let alike = services.into_iter().filter(|other| name(other) == name(service));
+            let alike: Vec<String> = alike.collect();
+            if !alike.is_empty() {
+                return Err(format!("{status}; there is {}", alike.join(" and ")).into());
+            }
+        }
+        Err(status.into())
+    }
+
     pub(super) async fn describe(&self, service: &str) -> Result<DescribeResponse, Status> {
         let request = DescribeRequest { service: service.to_owned() };
         self.client.unary(&DESCRIBE, Codec::protobuf(), Codec::protobuf(), request).await
     }
 }
 
+/// Takes out what is in the list more than once, and returns it.
+pub(super) fn twice(services: &mut Vec<String>) -> Vec<String> {
+    let mut repeated = Vec::new();
+    services.sort();
+    services.dedup_by(|later, earlier| {
+        let is_same = later == earlier;
+        if is_same {
+            repeated.push(std::mem::take(later));
+        }
+        is_same
+    });
+    repeated.dedup();
+    repeated
+}
+
 /// One line a method, in columns.
 pub(super) fn table(methods: &[MethodDescription]) -> String {
-    let width = methods.iter().map(|method| method.name.len()).max().unwrap_or(0);
+    let names: Vec<_> = methods.iter().map(|method| printable(&method.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
-    for method in methods {
+    for (method, name) in methods.iter().zip(names) {
         let side = |streams: bool, codec: u32| {
             let codec = codec_name(codec);
             if streams { format!("stream of {codec}") } else { codec.to_owned() }
@@ -47,7 +88,7 @@ pub(super) fn table(methods: &[MethodDescription]) -> String {
         let sent = side(method.streams_in, method.codec_in);
         let got = side(method.streams_out, method.codec_out);
         let idempotent = if method.idempotent { "  idempotent" } else { "" };
-        let line = format!("  {:width$}  {sent:18} -> {got:18}{idempotent}", method.name);
+        let line = format!("  {name:width$}  {sent:18} -> {got:18}{idempotent}");
         writeln!(out, "{}", line.trim_end()).expect("writing to a string");
     }
     out
@@ -75,11 +116,19 @@ mod tests {
             codec_in,
             codec_out: 0,
             idempotent,
+            ..MethodDescription::default()
         };
         let methods = [method("Say", false, 0, true), method("Collect", true, 2, false)];
         insta::assert_snapshot!(table(&methods), @r"
           Say      bytes              -> bytes               idempotent
           Collect  stream of JSON     -> bytes
         ");
+    }
+
+    #[test]
+    fn each_service_stands_once() {
+        let mut services = ["b", "a", "b", "c", "b"].map(str::to_owned).to_vec();
+        assert_eq!(twice(&mut services), ["b"]);
+        assert_eq!(services, ["a", "b", "c"]);
     }
 }

@@ -27,8 +27,12 @@ pub(crate) struct Ended {
 
 impl Ringway {
     pub(crate) fn start(words: &str) -> Self {
+        Self::start_with(words.split_whitespace())
+    }
+
+    pub(crate) fn start_with<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
-            .args(words.split_whitespace())
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -68,7 +72,7 @@ impl Ringway {
             .expect("the child of this process can be signalled");
     }
 
-    /// Waits for the end of its output, and then for its own.
+    /// Waits for the end of its output, and then for its own. Its input is open until then.
     pub(crate) fn wait(mut self) -> Ended {
         let deadline = Instant::now() + LIMIT;
         let mut out = String::new();
