@@ -124,6 +124,23 @@ fn a_caller_who_is_impatient_comes_no_earlier() {
 }
 
 #[test]
+fn a_caller_who_asks_again_after_every_error_comes_no_earlier() {
+    simulate(SimConfig::new(8), async {
+        let client = Client::new(server_address())?.attempts_max(1);
+        let mut connections = client.backoff(Backoff::new(SECOND, 60 * SECOND)).reconnecting();
+        let began = now();
+        for _ in 0..9 {
+            let error = connections.next().await.expect_err("nobody listens");
+            assert!(error.to_string().contains("(1 attempt)"), "{error}");
+        }
+        // 8 waits of a second, as each series is new, each shortened by up to a half.
+        let took = now() - began;
+        assert!(took >= 4 * SECOND && took < 9 * SECOND, "{took:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_connection_that_lasted_begins_a_new_series() {
     simulate(SimConfig::new(6), async {
         let server = spawn(async {

@@ -95,6 +95,12 @@ impl Series {
         *self = Self::new(self.backoff);
     }
 
+    /// Begins anew after the last failure, but for the wait that is due: who asks again at once
+    /// comes no earlier than the series would have.
+    pub(super) fn gave_up(&mut self) {
+        *self = Self { pause: self.pause, ..Self::new(self.backoff) };
+    }
+
     fn delay(&self) -> Duration {
         self.backoff.delay(self.failures, self.seed.hash_one(self.failures))
     }

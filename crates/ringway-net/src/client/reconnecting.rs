@@ -46,7 +46,7 @@ impl Reconnecting {
     /// that is under way; the next call keeps the same distance from it.
     ///
     /// # Errors
-    /// As [`Client::open`]; the next call begins a new series of attempts.
+    /// As [`Client::open`]; the next call begins a new series of attempts, after the wait that is due.
     pub async fn next(&mut self) -> Result<Connection> {
         let attempts_max = self.client.attempts_max_or(crate::limits::RECONNECT_ATTEMPTS_MAX);
         if let Some(opened) = self.opened.take() {
@@ -58,7 +58,7 @@ impl Reconnecting {
         let outcome = self.client.attempt(&mut self.series, attempts_max).await;
         match &outcome {
             Ok(_) => self.opened = Some(now()),
-            Err(_) => self.series.succeeded(),
+            Err(_) => self.series.gave_up(),
         }
         outcome
     }
