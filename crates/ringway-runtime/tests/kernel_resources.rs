@@ -6,9 +6,10 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::rc::Rc;
 
-use common::{Stay, block_on, in_child, listen};
-use ringway_runtime::{Backend, CoreHandle, spawn_blocking};
-use socket2::SockRef;
+use common::{Stay, block_on, busy_turns, in_child, listen};
+use ringway_runtime::io::Stream;
+use ringway_runtime::{Backend, CoreHandle, spawn, spawn_blocking};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 /// Peers that read slowly, and what each is sent: enough for hundreds of waits for room.
 const SLOW_READERS: usize = 4;
@@ -61,6 +62,39 @@ fn read_slowly(mut clients: Vec<TcpStream>) -> usize {
         }
     }
     most
+}
+
+/// Connects that wait at one full backlog.
+const WAITING: usize = 6;
+
+#[test]
+fn connects_at_a_full_backlog_need_no_thread_of_the_kernel() {
+    if !in_child("connects_at_a_full_backlog_need_no_thread_of_the_kernel") {
+        return;
+    }
+    let workers = block_on(Backend::Uring, async {
+        let name = format!("\0ringway-full-backlog-{}", std::process::id());
+        let address = SockAddr::unix(name).expect("a short name");
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+        listener.bind(&address).expect("a free name");
+        listener.listen(1).expect("it listens");
+        let connect = |_| {
+            let address = address.clone();
+            spawn(async move { Stream::connect(&address).await.map(drop) })
+        };
+        // A backlog of one holds two.
+        let connects: Vec<_> = (0..WAITING + 2).map(connect).collect();
+        busy_turns().await;
+        let workers = kernel_workers();
+        assert!(connects.iter().filter(|task| task.is_finished()).count() <= 2, "it has room");
+        let accept_all = move || (0..WAITING + 2).for_each(|_| drop(listener.accept()));
+        spawn_blocking(accept_all).expect("room").await.expect("no panic");
+        for connect in connects {
+            connect.await.expect("no panic").expect("accepted in the end");
+        }
+        workers
+    });
+    assert_eq!(workers.expect("a core"), 0, "threads of io-wq");
 }
 
 fn kernel_workers() -> usize {

@@ -50,7 +50,7 @@ impl Knocking {
         self.ask(key, fd, Ask::Send(batch), counters)
     }
 
-    /// Connects to a Unix address whose backlog was full when it was tried; `None` where it still is.
+    /// Connects to a Unix address; `None` where its backlog is full.
     pub(super) fn connect(
         &mut self,
         key: Key,
@@ -147,7 +147,9 @@ impl Ask {
         let socket = sockets::borrow(fd);
         let answer = match &self {
             Ask::Send(batch) => send(&SockRef::from(&socket), batch),
-            Ask::Connect(to) => SockRef::from(&socket).connect(to).map(|()| 0),
+            Ask::Connect(to) => {
+                sockets::at_once(fd, || SockRef::from(&socket).connect(to)).map(|()| 0)
+            }
         };
         let (bytes, errno) = match answer {
             Ok(bytes) => (bytes, 0),

@@ -69,6 +69,18 @@ pub(crate) fn set_mode(fd: RawFd, mode: Mode) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes `call` on a socket that does not wait meanwhile, whatever it does otherwise.
+pub(crate) fn at_once<T>(fd: RawFd, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let flags = fcntl_getfl(borrow(fd))?;
+    if flags.contains(OFlags::NONBLOCK) {
+        return call();
+    }
+    fcntl_setfl(borrow(fd), flags | OFlags::NONBLOCK)?;
+    let answer = call();
+    fcntl_setfl(borrow(fd), flags)?;
+    answer
+}
+
 pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
     Ok(shutdown(borrow(fd), Shutdown::Write)?)
 }

@@ -174,8 +174,13 @@ impl Driver for Uring {
 
     fn connect(&mut self, key: Key, addr: &SockAddr) {
         let Some(handle) = self.live(key) else { return };
-        handle.in_flight += 1;
         let fd = handle.fd;
+        if addr.is_unix() {
+            // As an operation of the ring it would keep a thread of the kernel while a backlog is full.
+            let told = self.knocking.connect(key, fd, addr, &mut self.counters);
+            return self.early.extend(told);
+        }
+        handle.in_flight += 1;
         self.sends.connect(&mut self.ring, key, fd, addr);
     }
 
