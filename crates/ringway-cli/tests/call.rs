@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Ringway, run, run_with_input};
 use ringway_rpc::{
-    Kind, Method, Methods, Server, ServerHandle, Service, ServiceDescriptor, Sink, Status,
-    Streaming, service,
+    Codec, Context, Kind, Method, Methods, Server, ServerHandle, Service, ServiceDescriptor, Sink,
+    Status, Streaming, service,
 };
 
 fn serve() -> (Ringway, String) {
@@ -284,13 +284,13 @@ fn services_written_by_hand_can_be_called() {
 fn metadata_goes_with_every_question() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a port").threads(1);
     let server = server.service(PlainServer::new(ByHand));
-    let server =
-        server.intercept(async |context: ringway_rpc::Context, next: ringway_rpc::Next| {
-            match context.metadata().get("authorization") {
-                Some("sesame") => next.run(context).await,
-                _ => Err(Status::unauthenticated("a token is needed")),
-            }
-        });
+    let server = server.intercept(async |context: Context, next: ringway_rpc::Next| match context
+        .metadata()
+        .get("authorization")
+    {
+        Some("sesame") => next.run(context).await,
+        _ => Err(Status::unauthenticated("a token is needed")),
+    });
     let server = server.start().expect("it starts");
     let address = server.addresses()[0].to_string();
     for (words, part) in [("--list", "  Greet "), ("plain.v1.Plain/Greet Ada", "Hello, Ada!")] {
@@ -340,7 +340,10 @@ impl Service for Names {
         &NAMES
     }
 
-    fn register(&self, _: &mut Methods) {}
+    fn register(&self, methods: &mut Methods) {
+        let same = |_: Context, request: Bytes| async move { Ok(request) };
+        methods.unary(&METHODS[0], Codec::raw(), Codec::raw(), same);
+    }
 }
 
 fn serve_evil() -> (ServerHandle, String) {
