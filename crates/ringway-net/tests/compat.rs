@@ -37,6 +37,8 @@ fn tokio_reads_what_came_and_then_the_end() {
 #[test]
 fn tokio_writes_no_further_ahead_than_the_high_water_mark() {
     const LENGTH: usize = 24 << 20;
+    // Made before anybody waits: in a slow build this takes as long as the peer has patience.
+    let bytes: Vec<u8> = (0..LENGTH).map(|n| (n % 251) as u8).collect();
     let (start_reading, may_read) = mpsc::channel();
     let (received, queued_max) = with_peer(
         move |socket| {
@@ -45,7 +47,6 @@ fn tokio_writes_no_further_ahead_than_the_high_water_mark() {
         },
         async move |connection| {
             let high_water = connection.limits().send_high_water;
-            let bytes: Vec<u8> = (0..LENGTH).map(|n| (n % 251) as u8).collect();
             let mut stream = connection.into_io();
             let mut written = 0;
             let mut start_reading = Some(start_reading);
