@@ -146,7 +146,7 @@ impl Core {
             Some(Socket::Datagram(state)) => {
                 let (writers, readers) = self.on_datagram_sent(key, state, errno);
                 drop(sockets);
-                writers.and(readers).wake();
+                writers.wake_both(readers);
             }
             _ => {}
         }
@@ -155,7 +155,7 @@ impl Core {
     #[inline]
     fn tell_relief(&self, key: Key, relief: Option<Relief>) {
         let Some(relief) = relief else { return };
-        relief.writers.and(relief.readers).wake();
+        relief.writers.wake_both(relief.readers);
         if relief.to_callback {
             self.call_back(key, Incoming::Drained);
         }

@@ -91,8 +91,20 @@ impl Waiters {
         std::mem::take(self)
     }
 
-    /// Those of both lists, to be woken together.
+    /// Wakes those of both lists.
     #[inline]
+    pub(crate) fn wake_both(self, more: Waiters) {
+        if self.is_empty() {
+            return more.wake();
+        }
+        if more.is_empty() {
+            return self.wake();
+        }
+        self.and(more).wake_several();
+    }
+
+    /// Those of both lists, to be woken together.
+    #[cold]
     #[must_use]
     pub(crate) fn and(mut self, more: Waiters) -> Waiters {
         if self.is_empty() {
@@ -119,11 +131,17 @@ impl Waiters {
     /// Wakes everyone. A panic of one waker keeps no other from being woken.
     #[inline]
     pub(crate) fn wake(self) {
-        let Some(others) = self.others else {
-            return self.first.into_iter().for_each(Waker::wake);
-        };
+        if self.others.is_some() {
+            return self.wake_several();
+        }
+        self.first.into_iter().for_each(Waker::wake);
+    }
+
+    #[cold]
+    fn wake_several(self) {
+        let others = self.others.into_iter().flat_map(|others| others.0);
         let mut panicked = None;
-        for waker in self.first.into_iter().chain(others.0) {
+        for waker in self.first.into_iter().chain(others) {
             let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else { continue };
             drop_contained("the payload of a panic", panicked.replace(panic));
         }
