@@ -3,9 +3,11 @@
 mod common;
 
 use std::cell::Cell;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use common::{
     Driver, Verifier, busy_turns, narrow_pair, pair, pattern, poll_once, read, read_to_end,
@@ -13,7 +15,8 @@ use common::{
 };
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::Notify;
-use ringway_runtime::{spawn, yield_now};
+use ringway_runtime::{Backend, Builder, spawn, timeout, yield_now};
+use socket2::SockRef;
 
 on_every_driver!(
     a_peer_that_does_not_read_brings_pressure,
@@ -26,7 +29,38 @@ on_every_driver!(
     a_reader_who_is_behind_pauses_the_peer,
 );
 
+mod outside {
+    use super::*;
+
+    on_every_kernel_driver!(a_batch_of_several_submissions_leaves_before_its_core_sleeps);
+}
+
 const SEGMENT: usize = 64 * 1024;
+
+/// Longer than any of this takes on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A batch that is accepted at once in all its parts, while nothing else wakes its core.
+fn a_batch_of_several_submissions_leaves_before_its_core_sleeps(backend: Backend) {
+    // A submission has 512 KiB; the socket takes all of them.
+    const BATCH: usize = 3 * 512 * 1024 + 8;
+    let (own, mut others) = UnixStream::pair().expect("two sockets");
+    SockRef::from(&own).set_send_buffer_size(2 * BATCH).expect("a socket option");
+    others.set_read_timeout(Some(LIMIT)).expect("a socket option");
+    let peer = std::thread::spawn(move || {
+        others.read_exact(&mut vec![0; BATCH])?;
+        others.write_all(b"all")
+    });
+    let core = Builder::default().threads(1).backend(backend).spin(Duration::ZERO);
+    let answer = core.block_on(async {
+        let limits = StreamLimits { send_high_water: 2 * BATCH, ..StreamLimits::default() };
+        let stream = Stream::adopt(own.into(), &Rc::new(limits)).expect("a connected socket");
+        assert_eq!(stream.send(vec![1; BATCH]), Pressure::Low);
+        timeout(2 * LIMIT, read(&stream, 3)).await.expect("an answer")
+    });
+    peer.join().expect("no panic").expect("the whole batch");
+    assert_eq!(answer.expect("a core"), b"all");
+}
 
 /// Sends whole segments of a pattern until there is pressure; how many.
 fn fill(stream: &Stream, seed: usize) -> usize {

@@ -64,8 +64,9 @@ enum How {
 const POLL_FIRST: u16 = 1;
 
 impl SendTable {
-    /// Starts a send.
-    pub(crate) fn send(&mut self, ring: &mut Ring, key: Key, fd: RawFd, batch: SendBatch) {
+    /// Starts a send. Whether one submission takes all of it: otherwise the next enter must not
+    /// sleep, since nothing tells that it is time for the rest.
+    pub(crate) fn send(&mut self, ring: &mut Ring, key: Key, fd: RawFd, batch: SendBatch) -> bool {
         debug_assert!(!batch.segments.is_empty());
         let index = self.take_slot();
         let slot = &mut self.slots[index as usize];
@@ -77,6 +78,7 @@ impl SendTable {
         slot.batch = batch;
         slot.submit(ring, index, How::AtOnce);
         self.unsettled.push(index);
+        slot.asked == slot.total
     }
 
     /// Ends the sends that were submitted at once and of which no completion came, one a call; what

@@ -233,7 +233,8 @@ impl Driver for Uring {
         handle.in_flight += 1;
         handle.sends += 1;
         self.urgent |= batch.urgent;
-        self.sends.send(&mut self.ring, key, fd, batch);
+        let is_whole = self.sends.send(&mut self.ring, key, fd, batch);
+        self.urgent |= !is_whole;
     }
 
     fn shutdown_write(&mut self, key: Key) -> io::Result<()> {
