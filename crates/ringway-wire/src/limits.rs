@@ -189,8 +189,8 @@ pub const UNSENT_MARK: usize = 64 << 10;
 /// and a peer that reads nothing may have a thousand.
 pub(crate) const NATIVE_QUEUED_MARK: usize = 4 << 20;
 
-/// Bytes that a stream keeps from which on it is counted among those that may keep most. Below, each
-/// message of a reader that keeps up would be counted in and out.
+/// Bytes that a stream keeps from which on it is counted among those that may keep most, and by which it is
+/// ranked anew. Otherwise each message of a reader that keeps up would be counted in and out.
 pub(crate) const NATIVE_RANKED_MIN: usize = 4 << 10;
 
 /// Bytes of its queue by which a stream is ranked anew: a quarter of what makes its writer wait.

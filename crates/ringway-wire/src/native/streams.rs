@@ -179,10 +179,11 @@ impl Streams {
         let stream = &mut self.places[index as usize];
         let is_taken = stream.receive.whole(cost);
         if is_taken {
+            let before = stream.kept.unread();
             stream.kept.untaken += cost as usize;
             self.kept.untaken += cost as usize;
             let now = stream.kept.unread();
-            if now >= NATIVE_RANKED_MIN {
+            if changes_rank(before, now) {
                 self.unread.note(index, now);
             }
         }
@@ -197,8 +198,9 @@ impl Streams {
         let before = stream.kept.unread();
         stream.kept.untaken -= gone;
         self.kept.untaken -= gone;
-        if before >= NATIVE_RANKED_MIN {
-            self.unread.note(index, ranked(before - gone));
+        let now = before - gone;
+        if changes_rank(before, now) {
+            self.unread.note(index, ranked(now));
         }
     }
 
@@ -251,7 +253,8 @@ impl Streams {
         self.kept.queued
     }
 
-    /// A stream for which most bytes are kept, up to a quarter, and how many; `None` if none are.
+    /// A stream for which most bytes are kept, up to a quarter and a step, and how many; `None` if none
+    /// are.
     pub(super) fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
         if self.kept.of(side) == 0 {
             return None;
@@ -322,6 +325,13 @@ impl Streams {
         }
         !was_released
     }
+}
+
+/// Whether a stream that keeps `now` instead of `before` is ranked anew: by steps, since messages of a
+/// reader that keeps up are many, and each is counted in and out.
+#[inline]
+fn changes_rank(before: usize, now: usize) -> bool {
+    before / NATIVE_RANKED_MIN != now / NATIVE_RANKED_MIN
 }
 
 /// What counts for a rank: of little, nothing.
