@@ -10,8 +10,8 @@ use ringway_runtime::io::Pressure;
 use super::Link;
 use crate::error::{Error, Kind, Result};
 
-/// The answer of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write): the bytes are queued already. Awaiting it
-/// waits until the send queue is below its marks.
+/// The answer of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write): the bytes
+/// are queued already. Awaiting it waits until the send queue is below its marks.
 pub struct Sending<'a> {
     pub(super) link: &'a Link,
     pub(super) pressure: Pressure,

@@ -16,7 +16,8 @@ use crate::tls::{ServerTls, TlsStream, Watch};
 use crate::transport::Transport;
 
 /// Handshakes under way, bounded: one more ends the oldest. An honest client is done in a few round
-/// trips, so it is those who hold places who lose them.
+/// trips and turns, so it is mostly those who hold places who lose them; when more come than the steps of
+/// a turn can serve, others lose theirs as well.
 pub(crate) struct Handshakes {
     max: usize,
     begun: Cell<u64>,

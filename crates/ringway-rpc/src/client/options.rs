@@ -66,8 +66,8 @@ enum Timeout {
 }
 
 impl CallOptions {
-    /// The defaults: a deadline after 10 seconds for calls with one reply message unless the method
-    /// names another, none for streams of replies.
+    /// The defaults: a deadline after 10 seconds for unary calls unless the method names another, none
+    /// for streams of requests or replies.
     pub fn new() -> Self {
         Self::default()
     }
@@ -188,7 +188,7 @@ impl CallOptions {
         self.span_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)))
     }
 
-    /// The same of a stream of replies.
+    /// The same of a stream.
     pub(super) fn stream_span(&self, method: &Method) -> (Instant, Option<Instant>) {
         self.span_or(method.timeout())
     }

@@ -208,8 +208,9 @@ impl Server {
         self
     }
 
-    /// Calls that may wait at once on all connections together, at least one; what is more is refused
-    /// as not executed. The default is 100,000.
+    /// Calls whose handlers may wait at once on all connections together, at least one; what is more is
+    /// refused as not executed. Calls that have not begun, in the queue of their method, are not among
+    /// them. The default is 100,000.
     pub fn in_flight_max(mut self, calls: usize) -> Self {
         self.settings.in_flight_max = calls;
         self
@@ -222,6 +223,8 @@ impl Server {
     ///
     /// Four times as many may be answers that clients have not taken. Above that, the streams with most
     /// of those fail in the same way. What no stream is to blame for ends the connection that keeps most.
+    ///
+    /// Requests that are whole and wait in the queue of their method are not among these bytes.
     ///
     /// It should be several times the longest message.
     pub fn unread_bytes_max(mut self, bytes: usize) -> Self {
