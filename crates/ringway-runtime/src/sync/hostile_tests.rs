@@ -10,6 +10,7 @@ use std::task::{Context, Wake, Waker};
 
 use super::testing::Probe;
 use super::*;
+use crate::contain::contain;
 
 thread_local! {
     /// What the hostile waker does to the primitive when it is woken and when it is dropped.
@@ -97,6 +98,29 @@ fn a_hostile_waker_keeps_permits_from_nobody() {
         Box::pin(async move { semaphore.acquire(1).await.is_ok() })
     };
     check(wait, || drop(both), move || drop(own.try_acquire(1)));
+}
+
+/// Whoever gives up in front may be all that kept a smaller request waiting.
+#[test]
+fn a_waker_that_panics_when_it_is_dropped_keeps_permits_from_nobody() {
+    struct PanicsWhenDropped;
+    impl Wake for PanicsWhenDropped {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("a hostile waker");
+        }
+    }
+    let semaphore = Semaphore::new(2);
+    let _held = semaphore.try_acquire(1).expect("nobody has any");
+    let (mut hostile, mut fair, probe) = (semaphore.acquire(2), semaphore.acquire(1), Probe::new());
+    let waker = Waker::from(Arc::new(PanicsWhenDropped));
+    assert!(Pin::new(&mut hostile).poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(probe.poll(&mut fair).is_pending());
+    contain("the one of the caller", || drop(waker));
+    contain("the one in the line", || drop(hostile));
+    assert!(probe.poll(&mut fair).is_ready());
 }
 
 #[test]
