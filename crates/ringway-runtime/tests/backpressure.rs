@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::{
-    Driver, Verifier, busy_turns, narrow_pair, pair, pattern, poll_once, read, read_to_end,
-    send_all,
+    Driver, Verifier, busy_turns, narrow_pair, pair, pair_with, pattern, poll_once, read,
+    read_to_end, send_all,
 };
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::Notify;
@@ -21,6 +21,7 @@ use socket2::SockRef;
 on_every_driver!(
     a_peer_that_does_not_read_brings_pressure,
     a_queue_over_its_bound_resets_the_stream,
+    small_pieces_over_a_bound_below_the_marks_reset_the_stream,
     reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested,
     pacing_that_ends_wakes_the_reader,
     two_ends_that_both_send_wait_for_neither,
@@ -134,6 +135,16 @@ async fn a_queue_over_its_bound_resets_the_stream(_: Driver) {
         }
     };
     assert!(end.is_err(), "an incomplete stream must not look finished");
+}
+
+async fn small_pieces_over_a_bound_below_the_marks_reset_the_stream(_: Driver) {
+    let limits = StreamLimits { send_queue_max: 4_096, ..StreamLimits::default() };
+    let (_client, server) = pair_with(limits).await;
+    let lengths = (1..=5).map(|_| (server.write(&[0; 1_024]), server.queued_bytes()));
+    let told: Vec<_> = lengths.collect();
+    assert_eq!(told.last(), Some(&(Pressure::Low, 5_120)));
+    assert_eq!(server.write(b"more"), Pressure::Closed);
+    assert!(server.failure().is_some_and(|error| error.kind() == ErrorKind::OutOfMemory));
 }
 
 async fn reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested(_: Driver) {

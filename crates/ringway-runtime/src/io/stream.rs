@@ -196,7 +196,7 @@ impl Stream {
             }
             let filled = put(state, &self.core);
             // Bytes in a place that was there already cost no memory, and the stream is marked.
-            if filled == Filled::Place && !state.is_high() {
+            if filled == Filled::Place && !state.is_long() {
                 return Pressure::Low;
             }
             self.queued_more(state)

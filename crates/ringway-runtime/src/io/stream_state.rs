@@ -268,6 +268,12 @@ impl StreamState {
         self.outbox.queued() >= self.limits.send_high_water
     }
 
+    /// Whether the send queue is at one of its bounds.
+    #[inline]
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_high() || self.outbox.queued() > self.limits.send_queue_max
+    }
+
     /// Ends the stream if it has queued more than it may, or more than its share of a core that holds
     /// too much. Otherwise whether there is pressure.
     #[inline]
