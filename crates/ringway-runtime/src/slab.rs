@@ -49,8 +49,14 @@ impl<T> Slab<T> {
 
     /// The keys in use.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.value.is_some());
-        used.map(|(index, slot)| Key::new(index as u32, slot.generation)).collect()
+        self.keys_of(|_| true)
+    }
+
+    /// The keys of the values that `is_one`.
+    pub(crate) fn keys_of(&self, is_one: impl Fn(&T) -> bool) -> Vec<Key> {
+        let slots = self.slots.iter().enumerate();
+        let found = slots.filter(|(_, slot)| slot.value.as_ref().is_some_and(&is_one));
+        found.map(|(index, slot)| Key::new(index as u32, slot.generation)).collect()
     }
 }
 

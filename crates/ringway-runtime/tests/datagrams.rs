@@ -29,7 +29,10 @@ on_every_driver!(
 mod kernel {
     use super::*;
 
-    on_every_kernel_driver!(a_datagram_that_fits_no_buffer_is_told_and_not_cut);
+    on_every_kernel_driver!(
+        a_datagram_that_fits_no_buffer_is_told_and_not_cut,
+        a_datagram_that_fits_no_buffer_hides_no_other_error,
+    );
 }
 
 fn socket() -> DatagramSocket {
@@ -232,6 +235,29 @@ fn a_datagram_that_fits_no_buffer_is_told_and_not_cut(backend: Backend) {
             }
         }
         assert_eq!(socket.dropped(), 1);
+    });
+    ran.expect("no core failed");
+}
+
+/// That one was too long is told by `dropped` as well, so it takes no other error's place.
+fn a_datagram_that_fits_no_buffer_hides_no_other_error(backend: Backend) {
+    let name = format!("ringway-hides-{}-{backend}", std::process::id());
+    let ran = block_on(backend, async move {
+        let [address, nobody] = ["", "-nobody"]
+            .map(|end| SockAddr::unix(format!("\0{name}{end}")).expect("a short name"));
+        let socket = DatagramSocket::bind(&address, ListenOptions::default()).expect("bound");
+        socket.send_to("lost", &nobody);
+        while socket.unsent() == 0 {
+            yield_now().await;
+        }
+        let sender = UnixDatagram::unbound().expect("a socket");
+        let receiver = UnixAddr::from_abstract_name(&name).expect("a short name");
+        sender.send_to_addr(&vec![3; LONGEST + 1], &receiver).expect("the kernel takes it");
+        while socket.dropped() == 0 {
+            yield_now().await;
+        }
+        let error = socket.recv_from().await.expect_err("nobody was there");
+        assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
     });
     ran.expect("no core failed");
 }

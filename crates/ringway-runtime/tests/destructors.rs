@@ -127,3 +127,32 @@ fn owners_of_bytes_that_are_never_sent() {
         drop(ran.expect("no core failed"));
     });
 }
+
+struct PanicsWhenWoken;
+
+impl Wake for PanicsWhenWoken {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker");
+    }
+}
+
+/// Whoever waits for the end of a send is woken when the bytes are dropped.
+#[test]
+fn owners_of_bytes_whose_end_wakes_a_waker_that_panics() {
+    if !in_child("owners_of_bytes_whose_end_wakes_a_waker_that_panics") {
+        return;
+    }
+    on_each(|backend| {
+        let ran = block_on(backend, async {
+            let (client, server) = pair().await;
+            server.send(Bytes::from_owner(Panics));
+            let waker = Waker::from(Arc::new(PanicsWhenWoken));
+            assert!(server.poll_flushed(&mut Context::from_waker(&waker)).is_pending());
+            while server.failure().is_none() {
+                yield_now().await;
+            }
+            drop(client);
+        });
+        ran.expect("a panic of a waker costs its stream alone");
+    });
+}

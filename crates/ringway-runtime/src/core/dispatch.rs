@@ -51,8 +51,10 @@ impl Core {
             })
         };
         while run_rest().is_none() {
-            let end = End::Errno(libc::ECONNABORTED);
-            self.with_stream(current.get(), |state| self.end_stream(current.get(), state, end));
+            let (key, end) = (current.get(), End::Errno(libc::ECONNABORTED));
+            contain("the end of a stream", || {
+                self.with_stream(key, |state| self.end_stream(key, state, end));
+            });
         }
     }
 
@@ -61,8 +63,9 @@ impl Core {
             Event::Received { key, data } => self.on_received(key, data),
             Event::Progress { key, bytes } => self.on_progress(key, bytes),
             Event::Sent { key, bytes, errno, segments } => {
-                self.on_sent(key, bytes, errno);
+                // First: a waker that panics must not leave destructors to its unwinding.
                 self.retire(segments);
+                self.on_sent(key, bytes, errno);
             }
             Event::RecvEnded { key, end } => self.on_recv_ended(key, end),
             Event::Accepted { key, fd } => self.on_accepted(key, fd),

@@ -5,7 +5,10 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Core, registry};
+use crate::buf::Segment;
 use crate::contain::{contain, drop_contained, drop_each};
+use crate::driver::Event;
+use crate::driver::ended::Ended;
 use crate::io::Socket;
 use crate::limits;
 use crate::timer::wheel::Wheel;
@@ -29,6 +32,7 @@ impl Core {
             }
         });
         step(&|| self.drop_timers());
+        step(&|| self.abandon_sockets());
         step(&|| registry::forget(&self.shared));
     }
 
@@ -74,6 +78,34 @@ impl Core {
             self.turn(Some(limits::RUN_DOWN_TURN), &|| false)?;
         }
         Ok(())
+    }
+
+    /// The driver of a core that has failed, or whose kernel does not answer, closes what is open all
+    /// at once, and whoever holds a socket is told. What destructors open meanwhile ends likewise.
+    fn abandon_sockets(&self) {
+        for _ in 0..limits::CLEAR_ROUNDS_MAX {
+            if self.open.get() == 0 {
+                return;
+            }
+            self.drop_events();
+            let former = self.driver.replace(Box::new(Ended::default()));
+            drop_contained("the driver of a core that has failed", former);
+            let open = self.sockets.borrow().keys_of(|socket| !socket.is_closed());
+            self.open.set(open.len());
+            for key in open {
+                contain("the end of a socket", || self.on_closed(key));
+            }
+        }
+    }
+
+    /// Drops what a turn that panicked has left, and what no turn has taken in.
+    fn drop_events(&self) {
+        for event in self.events.take() {
+            match event {
+                Event::Accepted { fd, .. } => self.driver.borrow_mut().close_unregistered(fd),
+                event => event.into_segments().into_iter().for_each(Segment::retire),
+            }
+        }
     }
 
     fn drop_timers(&self) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Core, Timer};
 use crate::contain::{contain, wake};
-use crate::driver::Wait;
+use crate::driver::{Driver, Event, Wait};
 use crate::limits;
 use crate::task::TaskToken;
 
@@ -24,17 +24,22 @@ impl Core {
     pub(super) fn turn(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
         self.poll_tasks();
         self.serve_dirty();
-        let mut events = self.events.take();
-        let waited = match ended() {
-            true => self.driver.borrow_mut().turn(Wait::Poll, &mut events),
-            false => self.wait(limit, &mut events),
-        };
-        self.now.set(self.driver.borrow().now());
-        self.dispatch(&mut events);
-        self.events.set(events);
+        let waited = self.take_events(limit, ended);
         self.take_mail();
         self.fire_timers();
         self.shared.counters.publish_turn(self.driver.borrow().counters(), self.held.bytes());
+        waited
+    }
+
+    /// Takes in what the driver tells. What a panic leaves of it is the next turn's.
+    fn take_events(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
+        let mut taken = Taken { core: self, events: self.events.take() };
+        let waited = match ended() {
+            true => self.driver.borrow_mut().turn(Wait::Poll, &mut taken.events),
+            false => self.wait(limit, &mut taken.events),
+        };
+        self.now.set(self.driver.borrow().now());
+        self.dispatch(&mut taken.events);
         waited
     }
 
@@ -50,11 +55,7 @@ impl Core {
         self.shared.counters.poll_ended();
     }
 
-    fn wait(
-        &self,
-        limit: Option<Duration>,
-        events: &mut Vec<crate::driver::Event>,
-    ) -> io::Result<()> {
+    fn wait(&self, limit: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let mut driver = self.driver.borrow_mut();
         if self.tasks.runnable() > 0 || self.has_mail() {
             return driver.turn(Wait::Poll, events);
@@ -86,7 +87,7 @@ impl Core {
     }
 
     /// Whether something happened within `budget`.
-    fn spin_for(&self, budget: Duration, driver: &mut dyn crate::driver::Driver) -> bool {
+    fn spin_for(&self, budget: Duration, driver: &mut dyn Driver) -> bool {
         let end = driver.now() + budget;
         loop {
             for _ in 0..limits::SPINS_PER_CLOCK {
@@ -106,8 +107,8 @@ impl Core {
     fn sleep(
         &self,
         until: Option<Duration>,
-        driver: &mut dyn crate::driver::Driver,
-        events: &mut Vec<crate::driver::Event>,
+        driver: &mut dyn Driver,
+        events: &mut Vec<Event>,
     ) -> io::Result<()> {
         if !self.shared.mailbox.prepare_park() {
             return driver.turn(Wait::Poll, events);
@@ -158,5 +159,17 @@ impl Core {
             }
         }
         self.fired.set(fired);
+    }
+}
+
+/// The events of a turn, and their list, which goes back to the core.
+struct Taken<'a> {
+    core: &'a Core,
+    events: Vec<Event>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.core.events.set(std::mem::take(&mut self.events));
     }
 }

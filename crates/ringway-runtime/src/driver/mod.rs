@@ -35,6 +35,7 @@ use crate::limits;
 
 #[cfg(test)]
 mod conformance;
+pub(crate) mod ended;
 pub(crate) mod epoll;
 mod gather;
 mod knocking;
@@ -194,7 +195,7 @@ impl Event {
     }
 
     /// The segments of a batch that has ended, to be dropped by whoever needs nothing else of it.
-    fn into_segments(self) -> Vec<Segment> {
+    pub(crate) fn into_segments(self) -> Vec<Segment> {
         match self {
             Event::Sent { segments, .. } => segments,
             _ => Vec::new(),
@@ -234,7 +235,8 @@ pub(crate) struct BindOptions {
     pub(crate) only_v6: bool,
 }
 
-/// One operating-system interface of one core. Three implementors: io_uring, epoll, sim.
+/// One operating-system interface of one core. Three implementors: io_uring, epoll, sim; and one that
+/// takes their place when a core has failed.
 pub(crate) trait Driver {
     /// The clock that deadlines of this core are measured by; virtual under sim.
     fn now(&self) -> Instant;

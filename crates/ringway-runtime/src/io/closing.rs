@@ -264,6 +264,15 @@ pub(super) struct Closed {
 }
 
 impl Socket {
+    /// Whether only a handle keeps the slot.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Socket::Stream(state) => state.phase == Phase::Closed,
+            Socket::Datagram(state) => state.is_closed(),
+            Socket::Listener(state) => state.is_closed(),
+        }
+    }
+
     fn note_closed(&mut self) -> Closed {
         match self {
             Socket::Stream(state) => state.note_closed(),

@@ -148,10 +148,11 @@ impl DatagramSocket {
         })
     }
 
-    /// Waits until there is room for another datagram.
+    /// Waits until there is room for another datagram. Of a socket whose core has ended there is none
+    /// to wait for: sending tells [`Pressure::Closed`].
     pub async fn drained(&self) {
         let room = |state: &mut DatagramState| match state.waiting.len() {
-            limits::DATAGRAMS_QUEUED_MAX.. => Poll::Pending,
+            limits::DATAGRAMS_QUEUED_MAX.. if state.phase == Phase::Open => Poll::Pending,
             _ => Poll::Ready(()),
         };
         std::future::poll_fn(|cx| poll_or_wait(self, cx, |state| &mut state.writers, room)).await;
@@ -229,10 +230,11 @@ impl DatagramState {
         self.readers.take()
     }
 
-    /// A datagram that was too long has been lost; the readers to wake.
+    /// A datagram that was too long has been lost; the readers to wake. It is counted, so an error that
+    /// nobody has heard of goes before it.
     pub(crate) fn on_oversized(&mut self) -> Waiters {
         self.dropped += 1;
-        self.error = Some(libc::EMSGSIZE);
+        self.error = self.error.or(Some(libc::EMSGSIZE));
         self.readers.take()
     }
 
@@ -254,6 +256,10 @@ impl DatagramState {
     pub(super) fn into_waiting(self, held: &Held) -> Vec<Segment> {
         held.change(self.held, 0);
         self.waiting.into_iter().map(|(segment, _)| segment).collect()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
     }
 
     /// The descriptor is closed.
@@ -279,7 +285,7 @@ impl Core {
         let waiters = state.readers.take().and(state.writers.take());
         let bytes = received.iter().map(|(view, _)| view.held_bytes()).sum();
         state.count(bytes, 0, &self.held);
-        let is_closed = state.phase == Phase::Closed;
+        let is_closed = state.is_closed();
         self.end_datagrams(key, state);
         let gone = if is_closed { sockets.remove(key) } else { None };
         drop(sockets);

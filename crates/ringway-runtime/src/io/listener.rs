@@ -210,6 +210,10 @@ impl fmt::Debug for Listener {
 }
 
 impl ListenerState {
+    pub(super) fn is_closed(&self) -> bool {
+        self.accepting == Accepting::Closed
+    }
+
     /// The descriptor is closed.
     pub(super) fn note_closed(&mut self) -> Closed {
         self.accepting = Accepting::Closed;
@@ -230,7 +234,7 @@ impl Core {
         state.has_handle = false;
         let acceptors = state.acceptors.take();
         let ready = std::mem::take(&mut state.ready);
-        let is_closed = state.accepting == Accepting::Closed;
+        let is_closed = state.is_closed();
         self.end_listener(key, state);
         let gone = if is_closed { sockets.remove(key) } else { None };
         drop(sockets);

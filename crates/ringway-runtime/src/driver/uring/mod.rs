@@ -336,10 +336,11 @@ impl Drop for Uring {
             driver.ring.was_entered() && driver.handles.iter().any(|handle| handle.in_flight > 0)
         };
         while open(self) && Instant::now() < deadline {
-            if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events).is_err() {
+            let turned = self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events);
+            segments.extend(events.drain(..).flat_map(Event::into_segments));
+            if turned.is_err() {
                 break;
             }
-            segments.extend(events.drain(..).flat_map(Event::into_segments));
         }
         // On a ring that is broken nothing was cancelled, and nothing queued will be submitted: no number
         // is named any more. Closing it ends what the kernel still does.

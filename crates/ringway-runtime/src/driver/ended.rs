@@ -1,0 +1,96 @@
+//! What stands in for the driver of a core that has failed: it opens nothing and knows no key.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+use socket2::SockAddr;
+
+use super::{
+    BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open, sockets,
+};
+use crate::buf::Segment;
+
+/// The driver of a core that has no other any more.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// Registered too late to be used; nobody else gets their numbers while somebody may name them.
+    late: Vec<RawFd>,
+    /// Answers to sends.
+    refused: Vec<Event>,
+}
+
+impl Driver for Ended {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn listen(&mut self, _: &SockAddr, _: BindOptions) -> io::Result<(RawFd, SockAddr)> {
+        Err(not_open())
+    }
+
+    fn bind_datagram(&mut self, _: &SockAddr, _: BindOptions) -> io::Result<(RawFd, SockAddr)> {
+        Err(not_open())
+    }
+
+    fn open_stream(&mut self, _: &SockAddr) -> io::Result<RawFd> {
+        Err(not_open())
+    }
+
+    fn adopt(&mut self, _: RawFd) -> io::Result<()> {
+        Err(not_open())
+    }
+
+    fn register(&mut self, _: Key, fd: RawFd) {
+        self.late.push(fd);
+    }
+
+    fn connect(&mut self, _: Key, _: &SockAddr) {}
+
+    fn accept_start(&mut self, _: Key) {}
+
+    fn accept_stop(&mut self, _: Key) {}
+
+    fn recv_start(&mut self, _: Key, _: RecvClass) {}
+
+    fn recv_stop(&mut self, _: Key) {}
+
+    fn send(&mut self, key: Key, batch: SendBatch) {
+        self.refused.push(batch.refused(key));
+    }
+
+    fn shutdown_write(&mut self, _: Key) -> io::Result<()> {
+        Err(not_open())
+    }
+
+    fn close(&mut self, _: Key, _: bool) {}
+
+    fn close_unregistered(&mut self, fd: RawFd) {
+        sockets::close(fd);
+    }
+
+    fn peek(&mut self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    fn turn(&mut self, _: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        events.append(&mut self.refused);
+        Ok(())
+    }
+
+    fn counters(&self) -> DriverCounters {
+        DriverCounters::default()
+    }
+
+    fn describe(&self) -> String {
+        "none: the core has failed".to_owned()
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.late.drain(..).for_each(sockets::close);
+        let refused = self.refused.drain(..).flat_map(Event::into_segments);
+        refused.for_each(Segment::retire);
+    }
+}
