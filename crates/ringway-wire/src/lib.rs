@@ -11,6 +11,7 @@
 //! | feed received slices to any of them, or to a [`Codec`] of your own | [`Framer`] |
 //! | tell a connection's protocol by its first bytes | [`detect`] |
 //! | speak the native RPC protocol | [`native`] |
+//! | speak HTTP/2 | [`http2`] |
 //! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
 //!
 //! Frames are borrowed from the received bytes; one that straddles two slices is copied once.
@@ -69,6 +70,7 @@ mod width;
 
 #[doc(hidden)]
 pub mod fuzz;
+pub mod http2;
 pub mod native;
 
 pub use codec::{Codec, Decoded};

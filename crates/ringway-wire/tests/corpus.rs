@@ -20,6 +20,11 @@ fn fixed_size() {
 }
 
 #[test]
+fn http2_hpack() {
+    replay("http2_hpack", fuzz::http2_hpack);
+}
+
+#[test]
 fn length_field() {
     replay("length_field", fuzz::length_field);
 }

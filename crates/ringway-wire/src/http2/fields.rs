@@ -1,0 +1,154 @@
+//! The fields of one message: what they mean together, and the texts of those that are kept.
+
+use super::Violation;
+use super::field_check;
+use super::hpack::ENTRY_OVERHEAD;
+use super::meaning::{KEPT, KEYED, KEYS, Key, MALFORMED, Meaning, PSEUDO};
+
+/// What the fields of a message say that an endpoint cares for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Head {
+    values: [u64; KEYS],
+    /// One bit for each key that is there.
+    present: u16,
+}
+
+impl Head {
+    /// The value of `key`, if the message has the field.
+    #[inline]
+    #[must_use]
+    pub fn value(&self, key: Key) -> Option<u64> {
+        self.has(key).then(|| self.values[usize::from(key.0)])
+    }
+
+    /// Whether the message has the field.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, key: Key) -> bool {
+        self.present & 1 << key.0 != 0
+    }
+
+    #[inline]
+    fn set(&mut self, key: Key, value: u64) {
+        self.values[usize::from(key.0) % KEYS] = value;
+        self.present |= 1 << key.0;
+    }
+}
+
+/// The fields of one message, in memory that is used again for the next.
+#[derive(Debug, Default)]
+pub struct Fields {
+    pub(super) head: Head,
+    texts: Vec<u8>,
+    lens: Vec<(u32, u32)>,
+    size: usize,
+    size_max: usize,
+    /// Fields were left out since there were too many of them.
+    is_cut: bool,
+    has_regular: bool,
+    fault: Option<Violation>,
+}
+
+impl Fields {
+    /// For fields of so many bytes, counted as the setting does: with 32 for each field.
+    #[must_use]
+    pub fn new(size_max: usize) -> Self {
+        Self { size_max, ..Self::default() }
+    }
+
+    /// What the fields mean that an endpoint cares for.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The other fields, in the order of the message.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &self.texts[..];
+        self.lens.iter().map(move |&(name, value)| {
+            let (text, behind) = rest.split_at((name + value) as usize);
+            rest = behind;
+            text.split_at(name as usize)
+        })
+    }
+
+    /// Whether there is no other field.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lens.is_empty()
+    }
+
+    /// Whether the fields had more bytes than they may have; those beyond are missing.
+    #[inline]
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What was wrong with a field, or with the order of the fields.
+    #[inline]
+    #[must_use]
+    pub fn fault(&self) -> Option<Violation> {
+        self.fault
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.head.present = 0;
+        self.texts.clear();
+        self.lens.clear();
+        (self.size, self.is_cut, self.has_regular, self.fault) = (0, false, false, None);
+    }
+
+    /// Takes a field of `size` bytes by its meaning. `true`: its text is to be [kept](Self::keep).
+    #[inline]
+    pub(super) fn add(&mut self, meaning: Meaning, size: usize) -> bool {
+        self.size += size;
+        if self.size > self.size_max {
+            self.is_cut = true;
+            return false;
+        }
+        if meaning.flags == KEYED {
+            self.has_regular = true;
+            self.head.set(meaning.key, meaning.value);
+            return false;
+        }
+        self.add_other(meaning)
+    }
+
+    #[inline]
+    fn add_other(&mut self, meaning: Meaning) -> bool {
+        let flags = meaning.flags;
+        if flags & MALFORMED != 0 {
+            self.blame(field_check::fault(meaning.value));
+            return true;
+        }
+        if flags & PSEUDO == 0 {
+            self.has_regular = true;
+        } else if self.has_regular || self.head.has(meaning.key) {
+            self.blame(Violation::BadPseudoField);
+        }
+        if flags & KEYED != 0 {
+            self.head.set(meaning.key, meaning.value);
+        }
+        flags & KEPT != 0
+    }
+
+    fn blame(&mut self, violation: Violation) {
+        self.fault.get_or_insert(violation);
+    }
+
+    pub(super) fn keep(&mut self, name: &[u8], value: &[u8]) {
+        self.texts.extend_from_slice(name);
+        self.texts.extend_from_slice(value);
+        self.lens.push((name.len() as u32, value.len() as u32));
+    }
+}
+
+/// Bytes of a field, as tables and limits count them.
+#[inline]
+pub(super) fn field_size(name: usize, value: usize) -> usize {
+    name + value + ENTRY_OVERHEAD
+}

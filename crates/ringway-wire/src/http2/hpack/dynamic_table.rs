@@ -1,0 +1,134 @@
+//! Fields that one end has sent and both remember (RFC 7541, sections 2.3.2 and 4).
+
+use std::collections::VecDeque;
+
+use crate::http2::fields::field_size;
+use crate::http2::meaning::Meaning;
+
+/// An entry without its text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) meaning: Meaning,
+    /// Position of its name among all bytes that were ever put into the table, modulo 2^32; the
+    /// value stands behind.
+    start: u32,
+    name_len: u32,
+    value_len: u32,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn size(&self) -> usize {
+        field_size(self.name_len as usize, self.value_len as usize)
+    }
+}
+
+/// The table of a decoder: the newest entry is the first.
+#[derive(Debug)]
+pub(super) struct DynamicTable {
+    entries: VecDeque<Entry>,
+    /// Texts of the entries, in order, and in front of them some of entries that have gone.
+    texts: Vec<u8>,
+    /// Position of the first byte of `texts`.
+    base: u32,
+    size: usize,
+    size_max: usize,
+}
+
+impl DynamicTable {
+    pub(super) fn new(size_max: usize) -> Self {
+        Self { entries: VecDeque::new(), texts: Vec::new(), base: 0, size: 0, size_max }
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> Option<&Entry> {
+        self.entries.get(at)
+    }
+
+    /// Name and value of an entry.
+    pub(super) fn text(&self, entry: &Entry) -> (&[u8], &[u8]) {
+        let start = entry.start.wrapping_sub(self.base) as usize;
+        let (name_len, value_len) = (entry.name_len as usize, entry.value_len as usize);
+        self.texts[start..start + name_len + value_len].split_at(name_len)
+    }
+
+    pub(super) fn size_max(&self) -> usize {
+        self.size_max
+    }
+
+    /// Changes the size that the entries may have together, and lets go those beyond it.
+    pub(super) fn resize(&mut self, size_max: usize) {
+        self.size_max = size_max;
+        self.evict(0);
+    }
+
+    /// Puts an entry in front. One that is larger than the table only empties it.
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], meaning: Meaning) {
+        let size = field_size(name.len(), value.len());
+        self.evict(size);
+        if size > self.size_max {
+            return;
+        }
+        self.make_room(name.len() + value.len());
+        let start = self.base.wrapping_add(self.texts.len() as u32);
+        self.texts.extend_from_slice(name);
+        self.texts.extend_from_slice(value);
+        let (name_len, value_len) = (name.len() as u32, value.len() as u32);
+        self.entries.push_front(Entry { meaning, start, name_len, value_len });
+        self.size += size;
+    }
+
+    /// Lets the oldest entries go until `size` more bytes fit.
+    fn evict(&mut self, size: usize) {
+        while self.size + size > self.size_max
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.size -= oldest.size();
+        }
+    }
+
+    /// Moves the texts to the front when as much in front of them is unused as a table may hold:
+    /// each byte is moved once for each byte that came.
+    fn make_room(&mut self, len: usize) {
+        if self.texts.len() + len <= 2 * self.size_max {
+            return;
+        }
+        let live = self
+            .entries
+            .back()
+            .map_or(self.texts.len(), |oldest| oldest.start.wrapping_sub(self.base) as usize);
+        self.texts.drain(..live);
+        self.base = self.base.wrapping_add(live as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http2::meaning::Key;
+
+    const MEANING: Meaning = Meaning { value: 0, key: Key::NONE, flags: 0 };
+
+    #[test]
+    fn texts_stay_right_and_their_memory_bounded_while_entries_come_and_go() {
+        let mut table = DynamicTable::new(200);
+        for number in 0..10_000_u32 {
+            let name = number.to_string();
+            let value = "v".repeat(number as usize % 60);
+            table.insert(name.as_bytes(), value.as_bytes(), MEANING);
+            assert!(table.texts.capacity() <= 800 && table.size <= 200);
+            let held = table.entries.len();
+            assert!(held >= 1, "the newest fits");
+            for back in 0..held {
+                let entry = *table.entry(back).expect("held");
+                let number = number - back as u32;
+                let value = "v".repeat(number as usize % 60);
+                let expected = (number.to_string().into_bytes(), value.into_bytes());
+                let (name, value) = table.text(&entry);
+                assert_eq!((name.to_vec(), value.to_vec()), expected);
+            }
+        }
+        table.insert(b"large", &[0; 200], MEANING);
+        assert_eq!((table.entries.len(), table.size), (0, 0));
+    }
+}

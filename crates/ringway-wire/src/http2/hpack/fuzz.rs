@@ -1,0 +1,79 @@
+//! Any bytes as field blocks, and any fields through both ends of a connection.
+
+use super::{Decoder, Encoder, Line};
+use crate::http2::{Fields, Known, Resolver, Violation, Vocabulary};
+
+/// Knows no field, so that each is kept as it is.
+#[derive(Debug)]
+struct Keeper;
+
+impl Resolver for Keeper {
+    fn resolve(&self, name: &[u8], _: &[u8]) -> Option<Known> {
+        let key = crate::http2::Key::PATH;
+        name.starts_with(b":").then_some(Known { key, value: 0, keep: true })
+    }
+}
+
+type Texts = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Blocks of up to 255 bytes, each with its length in front; the first byte chooses the limits.
+pub fn fuzz(data: &[u8]) {
+    let Some((&form, mut rest)) = data.split_first() else {
+        return;
+    };
+    let vocabulary = Vocabulary::new(Keeper);
+    let mut fields = Fields::new(if form & 1 == 0 { 1 << 20 } else { 200 });
+    let mut decoder = Decoder::default();
+    if form & 2 != 0 {
+        decoder.set_limit(u32::from(form));
+    }
+    let mut path = Path { vocabulary, encoder: Encoder::default(), decoder: Decoder::default() };
+    while let Some((&len, behind)) = rest.split_first() {
+        let (block, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        rest = behind;
+        let result = decoder.decode(block, &path.vocabulary, &mut fields);
+        if result.is_err() {
+            return;
+        }
+        let texts: Texts = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+        if form & 4 != 0 {
+            path.encoder.set_limit(u32::from(len) * 16);
+        }
+        path.check(&texts);
+    }
+}
+
+/// An encoder of ours and a decoder of ours behind it.
+struct Path {
+    vocabulary: Vocabulary,
+    encoder: Encoder,
+    decoder: Decoder,
+}
+
+impl Path {
+    /// What was decoded is encoded in every way, and decoded again.
+    fn check(&mut self, texts: &Texts) {
+        let mut block = Vec::new();
+        self.encoder.begin(&mut block);
+        for (at, (name, value)) in texts.iter().enumerate() {
+            // An id stands for one name and one value.
+            let id = 0;
+            let line = match at % 4 {
+                0 if name == b"x" && value == b"y" => Line::Fixed { id, name, value },
+                1 if name == b"z" => Line::Named { id: 1, name, value },
+                2 => Line::Secret { name, value },
+                _ => Line::Once { name, value },
+            };
+            match at % 3 {
+                0 => Encoder::put_apart(&line, &mut block),
+                _ => self.encoder.put(&line, &mut block),
+            }
+        }
+        let mut again = Fields::new(1 << 20);
+        let decoded: Result<(), Violation> =
+            self.decoder.decode(&block, &self.vocabulary, &mut again);
+        assert_eq!(decoded, Ok(()), "our own blocks are well-formed");
+        let again: Texts = again.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+        assert_eq!(again, *texts);
+    }
+}
