@@ -65,6 +65,31 @@ impl StreamAt {
     }
 }
 
+/// A stream of a call whose handler has not got its handles yet. Where nobody comes to take hold of
+/// them, both are left when this is dropped: nothing of its connection may be borrowed then.
+pub(crate) struct OpenedStream(StreamAt);
+
+impl OpenedStream {
+    /// Takes charge of a stream that has just been opened.
+    pub(crate) fn new(at: StreamAt) -> Self {
+        Self(at)
+    }
+
+    /// For handles, which leave by themselves from now on.
+    pub(crate) fn take(self) -> StreamAt {
+        let Self(at) = self;
+        std::mem::forget(self);
+        at
+    }
+}
+
+impl Drop for OpenedStream {
+    fn drop(&mut self) {
+        self.0.leave(Half::Reader, Leaving::Dropped);
+        self.0.leave(Half::Writer, Leaving::Dropped);
+    }
+}
+
 fn part(carrier: &dyn Carrier, key: StreamKey, half: Half, how: &Leaving) {
     match how {
         Leaving::Finished => carrier.finish(key),

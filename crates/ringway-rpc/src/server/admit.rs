@@ -17,7 +17,7 @@ use super::connection::NativeConnection;
 use super::dispatch::{Arrival, kept, takes_one_message};
 use super::entry::Entry;
 use super::queue::Urgency;
-use crate::bridge::{Half, Leaving, StreamAt};
+use crate::bridge::OpenedStream;
 use crate::codec;
 use crate::status::Status;
 
@@ -78,10 +78,8 @@ impl NativeConnection {
         let core = Rc::clone(self.core());
         let entry = core.entry(place);
         self.calls.borrow_mut().insert(Call::queued(stream));
-        let opened =
-            entry.method().kind.streams_in().then(|| {
-                OpenedStream(Some(self.open_requests(entry, stream, message.take(), end)))
-            });
+        let takes_stream = entry.method().kind.streams_in();
+        let opened = takes_stream.then(|| self.open_requests(entry, stream, message.take(), end));
         let queued = Queued {
             connection: Rc::clone(self),
             stream,
@@ -99,25 +97,6 @@ impl NativeConnection {
             shed.shed(entry);
         }
         core.keep_queue(place);
-    }
-}
-
-/// A stream of a call that has not begun. Nobody holds its handles yet, and if nobody comes to hold
-/// them they are left here.
-struct OpenedStream(Option<StreamAt>);
-
-impl OpenedStream {
-    fn take(mut self) -> StreamAt {
-        self.0.take().expect("it is taken once")
-    }
-}
-
-impl Drop for OpenedStream {
-    fn drop(&mut self) {
-        if let Some(at) = self.0.take() {
-            at.leave(Half::Reader, Leaving::Dropped);
-            at.leave(Half::Writer, Leaving::Dropped);
-        }
     }
 }
 
@@ -147,7 +126,6 @@ impl Queued {
         }
         let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);
-        let opened = opened.map(OpenedStream::take);
         let arrival = Arrival { stream, head, meta, message, end, at, opened };
         connection.run(place, arrival, waited);
         connection.begin_deferred();

@@ -11,7 +11,7 @@ use super::connection::NativeConnection;
 use super::numbers::Meaning;
 use super::request_meta;
 
-use crate::bridge::StreamAt;
+use crate::bridge::OpenedStream;
 use crate::kept;
 use crate::method::Kind;
 use crate::status::{Code, Status};
@@ -30,7 +30,7 @@ pub(super) struct Arrival<'a, 'i> {
     /// When it came.
     pub(super) at: Duration,
     /// Its stream, if that was opened before.
-    pub(super) opened: Option<StreamAt>,
+    pub(super) opened: Option<OpenedStream>,
 }
 
 impl NativeConnection {

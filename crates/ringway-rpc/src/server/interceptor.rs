@@ -9,7 +9,7 @@ use bytes::Bytes;
 use ringway_wire::native::Piece;
 
 use super::core::ServerCore;
-use crate::bridge::StreamAt;
+use crate::bridge::OpenedStream;
 use crate::context::Context;
 use crate::service::{Begin, Encoded, Started, Waiting};
 use crate::status::Status;
@@ -42,7 +42,7 @@ pub struct Next {
     /// Interceptors that the call has passed.
     passed: usize,
     message: Option<Bytes>,
-    stream: Option<StreamAt>,
+    stream: Option<OpenedStream>,
     held: Option<Box<dyn Any>>,
 }
 

@@ -19,7 +19,7 @@ use super::interceptor;
 use super::observe::{close_span, span_of};
 use super::request_meta::RequestMeta;
 use super::waiting::{Admitted, CANCELLED, Measures, Running, spawn_waiting};
-use crate::bridge::StreamAt;
+use crate::bridge::{OpenedStream, StreamAt};
 use crate::context::{Begun, Context};
 use crate::limits;
 use crate::method::Kind;
@@ -194,7 +194,7 @@ impl NativeConnection {
     }
 
     /// Takes in the stream of a call, for the handles that its method has.
-    pub(super) fn open_stream(self: &Rc<Self>, entry: &Entry, stream: StreamId) -> StreamAt {
+    fn open_stream(self: &Rc<Self>, entry: &Entry, stream: StreamId) -> OpenedStream {
         let handles = match entry.method().kind {
             Kind::ClientStream => Handles::Reader,
             Kind::Unary | Kind::ServerStream => Handles::Writer,
@@ -206,7 +206,7 @@ impl NativeConnection {
         streams.count_on(key, Arc::clone(entry.sheet()));
         drop(streams);
         self.renew_lease();
-        StreamAt { carrier, key }
+        OpenedStream::new(StreamAt { carrier, key })
     }
 
     /// The same for a stream of requests, with what came of it with the call.
@@ -216,8 +216,8 @@ impl NativeConnection {
         stream: StreamId,
         message: Option<Piece<'_>>,
         end: bool,
-    ) -> StreamAt {
-        let at = self.open_stream(entry, stream);
+    ) -> OpenedStream {
+        let opened = self.open_stream(entry, stream);
         let mut streams = self.streams();
         if let Some(message) = message {
             let _first_finds_room = streams.push(stream, message);
@@ -225,7 +225,7 @@ impl NativeConnection {
         if end {
             streams.end(stream);
         }
-        at
+        opened
     }
 }
 

@@ -5,6 +5,7 @@
 //! want to be served, which are peers that play clients, or a relay that clients connect to.
 
 mod executed;
+mod left_over;
 mod mutation;
 mod relay;
 
@@ -18,6 +19,7 @@ use ringway_runtime::io::{ListenOptions, Listener, Stream};
 use ringway_runtime::{JoinHandle, spawn};
 
 use super::core::ServerCore;
+use super::interceptor::MakeIntercept;
 use super::serve_with;
 use super::settings::Settings;
 use super::shared::ServerShared;
@@ -32,8 +34,17 @@ pub(super) struct SimServer {
 
 impl SimServer {
     pub(super) fn new(settings: Settings, service: impl Service) -> Rc<Self> {
+        Self::intercepted(settings, service, vec![])
+    }
+
+    pub(super) fn intercepted(
+        settings: Settings,
+        service: impl Service,
+        interceptors: Vec<MakeIntercept>,
+    ) -> Rc<Self> {
         let services: Vec<Box<dyn Service>> = vec![Box::new(service)];
-        let shared = ServerShared::new(settings, services, ReflectionService::default(), vec![]);
+        let reflection = ReflectionService::default();
+        let shared = ServerShared::new(settings, services, reflection, interceptors);
         Rc::new(Self { shared: Arc::new(shared), core: Cell::new(None) })
     }
 

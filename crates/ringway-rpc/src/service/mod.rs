@@ -16,7 +16,7 @@ use ringway_wire::native::Piece;
 
 use self::in_place::{End, InPlace, Replied};
 use self::offload::Offloaded;
-use crate::bridge::StreamAt;
+use crate::bridge::{OpenedStream, StreamAt};
 use crate::codec::Codec;
 use crate::context::Context;
 use crate::method::Method;
@@ -82,7 +82,7 @@ pub(crate) struct Begin<'a> {
     /// The request, where the method takes one that is no stream.
     pub(crate) message: Option<Piece<'a>>,
     /// The stream, where the method has one; its table knows which handles there will be.
-    pub(crate) stream: Option<StreamAt>,
+    pub(crate) stream: Option<OpenedStream>,
     /// What belongs to the work, to be dropped when that is done, be it after the call's end.
     pub(crate) held: Option<Box<dyn Any>>,
 }
@@ -254,8 +254,10 @@ fn decode_request<T>(codec: &Codec<T>, message: Option<Piece<'_>>) -> Result<T, 
     }
 }
 
-fn stream_of(stream: Option<StreamAt>) -> StreamAt {
-    stream.expect("the server opens a stream for each call of a method that has one")
+/// Where the handles of a call's stream are to be made.
+fn stream_of(stream: Option<OpenedStream>) -> StreamAt {
+    let opened = stream.expect("the server opens a stream for each call of a method that has one");
+    opened.take()
 }
 
 impl fmt::Debug for Methods {

@@ -1,0 +1,239 @@
+//! Nothing of a call is left over, however it ends before its handler has taken hold of it.
+
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_runtime::io::Stream;
+use ringway_runtime::sim::SimConfig;
+use ringway_runtime::{Builder, JoinHandle, sleep, timeout, yield_now};
+use ringway_wire::native::{Body, Client, ClientEvent, Config, Open, Outgoing, StreamId};
+
+use super::{SimServer, accept, listen};
+use crate::codec::Codec;
+use crate::context::Context;
+use crate::method::{Kind, Method};
+use crate::server::connection::NativeConnection;
+use crate::server::core::ServerCore;
+use crate::server::interceptor::{MakeIntercept, Next, make};
+use crate::server::settings::Settings;
+use crate::service::{Methods, Service, ServiceDescriptor};
+use crate::status::{Code, Status};
+use crate::streaming::Streaming;
+
+/// Virtual time in which whatever is waited for has happened.
+const LIMIT: Duration = Duration::from_secs(60);
+
+static METHODS: [Method; 3] = [
+    Method::new("left.Over/Say", Kind::Unary),
+    Method::new("left.Over/Collect", Kind::ClientStream),
+    Method::new("left.Over/Alone", Kind::ClientStream).concurrency(1),
+];
+
+static DESCRIPTOR: ServiceDescriptor =
+    ServiceDescriptor { name: "left.Over", methods: &METHODS, file_descriptor_set: None };
+
+struct Plain;
+
+impl Service for Plain {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let raw = Codec::raw();
+        methods.unary(&METHODS[0], raw, raw, async |_: Context, word: Bytes| Ok(word));
+        methods.client_stream(&METHODS[1], raw, raw, collect);
+        methods.client_stream(&METHODS[2], raw, raw, collect);
+    }
+}
+
+async fn collect(_: Context, mut parts: Streaming<Bytes>) -> Result<Bytes, Status> {
+    let mut all = Vec::new();
+    while let Some(part) = parts.next().await? {
+        all.extend_from_slice(&part);
+    }
+    Ok(all.into())
+}
+
+/// A client by hand, and the server that it has.
+struct Peer {
+    machine: Client,
+    stream: Stream,
+    answers: Vec<(StreamId, Code)>,
+    server: Rc<SimServer>,
+    serving: JoinHandle<()>,
+}
+
+impl Peer {
+    async fn meet(interceptors: Vec<MakeIntercept>) -> Self {
+        let server = SimServer::intercepted(Settings::default(), Plain, interceptors);
+        let (listener, address) = listen();
+        let serving = server.serve(address);
+        let stream = accept(&listener).await;
+        let machine = Client::new(Config::default(), Duration::ZERO);
+        let mut peer = Self { machine, stream, answers: Vec::new(), server, serving };
+        peer.flush();
+        peer
+    }
+
+    /// To be [flushed](Self::flush).
+    fn open(&mut self, name: &str, message: &[u8], end: bool, meta: &[u8]) -> StreamId {
+        let message = Some(Body::Copy(message));
+        self.machine.open(Open { name, message, end, meta, ..Open::default() }).expect("room")
+    }
+
+    /// What was written since the last time goes together.
+    fn flush(&mut self) {
+        let mut out = Vec::new();
+        self.machine.transmit(usize::MAX, &mut |outgoing| match outgoing {
+            Outgoing::Copy(bytes) => out.extend_from_slice(bytes),
+            Outgoing::Shared(bytes) => out.extend_from_slice(&bytes),
+        });
+        let _pressure = self.stream.write(&out);
+    }
+
+    async fn answer(&mut self, stream: StreamId) -> Code {
+        self.flush();
+        loop {
+            if let Some(at) = self.answers.iter().position(|(of, _)| *of == stream) {
+                return self.answers.swap_remove(at).1;
+            }
+            let view = timeout(LIMIT, self.stream.recv()).await.expect("in time");
+            let view = view.expect("a connection").expect("the server stays");
+            let mut input = &view[..];
+            while let Some(event) = self.machine.receive(&mut input, Duration::ZERO).expect("good")
+            {
+                if let ClientEvent::Response { stream, status, .. } = event {
+                    self.answers.push((stream, Code::from_wire(status)));
+                }
+            }
+        }
+    }
+
+    /// Whatever was sent before has been served when this returns.
+    async fn say(&mut self) {
+        let stream = self.open("left.Over/Say", b"all of it has come", true, &[]);
+        assert_eq!(self.answer(stream).await, Code::Ok);
+    }
+
+    fn core(&self) -> Rc<ServerCore> {
+        self.server.core().expect("it serves")
+    }
+
+    fn connection(&self) -> Weak<NativeConnection> {
+        Rc::downgrade(&self.core().connections().all()[0])
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let so = timeout(LIMIT, async {
+            while !is_so() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        so.await.unwrap_or_else(|_| panic!("not in time: {what}"));
+    }
+
+    /// The connection ends, and nothing of it is left.
+    async fn leave(self) {
+        let connection = self.connection();
+        let streams = || connection.upgrade().map_or(0, |it| it.known_streams().len());
+        self.until("no stream is left", || streams() == 0).await;
+        self.until("no call is left", || self.server.shared.stats().in_flight == 0).await;
+        drop(self.stream);
+        timeout(LIMIT, self.serving).await.expect("it ends").expect("no panic");
+        assert!(connection.upgrade().is_none(), "nobody holds the connection any more");
+    }
+}
+
+fn run(test: impl AsyncFnOnce() + 'static) {
+    Builder::simulate(SimConfig::new(1), test()).expect("it is never stuck");
+}
+
+/// Many streams of requests that an interceptor does not let through.
+#[track_caller]
+fn check_kept_off(interceptor: MakeIntercept, expected: Code) {
+    run(async move || {
+        let mut peer = Peer::meet(vec![interceptor]).await;
+        for _ in 0..100 {
+            let stream = peer.open("left.Over/Collect", &[7; 1_000], false, &[]);
+            assert_eq!(peer.answer(stream).await, expected);
+        }
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn a_stream_that_an_interceptor_answers_is_gone() {
+    let no = async |_, next: Next| {
+        drop(next);
+        Err(Status::unauthenticated("no"))
+    };
+    check_kept_off(make(no), Code::Unauthenticated);
+    let later = async |_, _next| {
+        yield_now().await;
+        Err(Status::unauthenticated("no"))
+    };
+    check_kept_off(make(later), Code::Unauthenticated);
+}
+
+#[test]
+fn a_stream_whose_interceptor_panics_is_gone() {
+    check_kept_off(make(async |_, _next| panic!("as interceptors may")), Code::Internal);
+}
+
+#[test]
+fn a_stream_whose_interceptor_waits_is_gone_when_its_client_cancels() {
+    run(async || {
+        let mut peer = Peer::meet(vec![make(async |context: Context, next: Next| {
+            match context.method().kind() {
+                Kind::Unary => next.run(context).await,
+                _ => std::future::pending().await,
+            }
+        })])
+        .await;
+        for _ in 0..100 {
+            let stream = peer.open("left.Over/Collect", b"one", false, &[]);
+            peer.say().await;
+            peer.machine.cancel(stream, Code::Cancelled as u8, "");
+            peer.say().await;
+        }
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn a_stream_that_is_cancelled_with_what_has_opened_it_is_gone() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        peer.say().await;
+        for name in ["left.Over/Collect", "left.Over/Alone"] {
+            let stream = peer.open(name, b"one", false, &[]);
+            peer.machine.send(stream, Body::Copy(b"two"), false).expect("it is open");
+            peer.machine.cancel(stream, Code::Cancelled as u8, "");
+            peer.say().await;
+        }
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn a_stream_that_may_not_run_when_its_turn_comes_is_gone() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        let first = peer.open("left.Over/Alone", b"one", false, &[]);
+        peer.say().await;
+        let strange = peer.open("left.Over/Alone", b"one", false, &[0x70, 1, 0]);
+        // The queue looks at the time in the header alone.
+        let mut meta = Vec::new();
+        ringway_wire::native::MetaWriter::new(&mut meta).timeout_us(1);
+        let late = peer.open("left.Over/Alone", b"one", true, &meta);
+        peer.say().await;
+        sleep(Duration::from_millis(1)).await;
+        peer.machine.finish(first);
+        assert_eq!(peer.answer(first).await, Code::Ok);
+        assert_eq!(peer.answer(strange).await, Code::Unimplemented);
+        assert_eq!(peer.answer(late).await, Code::DeadlineExceeded);
+        peer.leave().await;
+    });
+}
