@@ -51,6 +51,7 @@ pub(crate) struct StreamTable {
     /// By the machine's slot: the entry of the stream that holds it now.
     by_slot: Vec<Option<u32>>,
     occupied: usize,
+    open: usize,
     /// Handles that are to be woken when the table is not borrowed any more.
     errands: Errands,
 }
@@ -136,6 +137,7 @@ impl StreamTable {
         let former = self.by_slot[slot].replace(index);
         debug_assert!(former.is_none(), "the stream before this one has been finished");
         self.occupied += 1;
+        self.open += 1;
         key
     }
 
@@ -146,9 +148,9 @@ impl StreamTable {
         }
     }
 
-    /// Streams that are open or still have handles.
-    pub(crate) fn len(&self) -> usize {
-        self.occupied
+    /// Streams that the machine knows.
+    pub(crate) fn open(&self) -> usize {
+        self.open
     }
 
     /// Whether no stream is open and no handle is left.
@@ -247,6 +249,7 @@ impl StreamTable {
         self.by_slot[stream.slot() as usize] = None;
         let entry = &mut self.entries[key.index as usize];
         entry.stream = None;
+        self.open -= 1;
         entry.over = Some(over);
         entry.end(&mut self.errands, end);
         self.errands.wake(&mut entry.writing);

@@ -286,7 +286,7 @@ fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
             assert!(status.is_deadline_exceeded() || status.is_unavailable(), "{status:?}");
         }
     }
-    eventually("two have begun", || seen.running.load(Ordering::SeqCst) == 2);
+    eventually("two have begun", || seen.begun.load(Ordering::SeqCst) == 2);
     // Those that were given up before they began leave without having run.
     let waits = client.block(Bytes::from_static(b"waits"));
     let waits = std::thread::spawn(move || waits.timeout(LIMIT).wait());

@@ -113,7 +113,8 @@ impl NativeConnection {
             false => {
                 let machine = self.machine();
                 let (unread, unsent) = (Side::Unread, Side::Unsent);
-                Kept { unread: machine.kept_len(unread), unsent: machine.kept_len(unsent) }
+                let queued = self.calls.borrow().queued_len();
+                Kept { unread: machine.kept_len(unread) + queued, unsent: machine.kept_len(unsent) }
             }
         };
         let before = self.kept.replace(kept);
@@ -126,8 +127,17 @@ impl NativeConnection {
         }
     }
 
+    /// Bytes of the call that keeps most of them, be it in a queue.
+    fn largest_len(&self, side: Side) -> usize {
+        let running = self.machine().largest_len(side);
+        let queued = || self.calls.borrow().largest_queued().map_or(0, |(len, _)| len);
+        if side == Side::Unread { running.max(queued()) } else { running }
+    }
+
     fn end_largest(&self, side: Side) -> bool {
-        let has_ended = self.machine().end_largest(side);
+        let largest = self.machine().largest_len(side);
+        let has_shed = side == Side::Unread && self.shed_largest(largest);
+        let has_ended = has_shed || self.machine().end_largest(side);
         self.account(); // its task drops the handler, and what waits for it
         has_ended
     }
@@ -193,14 +203,14 @@ impl ServerCore {
         let kept = |&(_, at): &(usize, usize)| connections[at].kept.get().of(side) > 0;
         let places = (0..connections.len()).map(|at| (0, at)).filter(kept);
         let mut largest: BinaryHeap<(usize, usize)> =
-            places.map(|(_, at)| (connections[at].machine().largest_len(side), at)).collect();
+            places.map(|(_, at)| (connections[at].largest_len(side), at)).collect();
         while account.kept.get() > enough
             && let Some((_, at)) = largest.pop()
         {
             let connection = &connections[at];
             if connection.end_largest(side) {
                 self.share().count_exhausted();
-                largest.push((connection.machine().largest_len(side), at));
+                largest.push((connection.largest_len(side), at));
             }
         }
         if account.is_over() {

@@ -1,8 +1,11 @@
 //! The calls of a connection that have not been answered yet, by the slots of their streams.
 
+use std::collections::BTreeSet;
+
 use ringway_runtime::JoinHandle;
 use ringway_wire::native::StreamId;
 
+use super::queued::Queued;
 use crate::context::Context;
 use crate::status::Code;
 
@@ -11,6 +14,11 @@ use crate::status::Code;
 pub(super) struct Calls {
     by_slot: Vec<Option<Call>>,
     count: usize,
+    /// Those that are queued, by the bytes that they keep.
+    queued: BTreeSet<(usize, StreamId)>,
+    queued_len: usize,
+    /// Of the last one that was queued.
+    number: u64,
 }
 
 /// A call that waits.
@@ -20,8 +28,8 @@ pub(super) struct Call {
 }
 
 enum State {
-    /// In a queue, for room to run.
-    Queued,
+    /// In a queue, for room to run. Numbers tell apart what streams of one id have brought.
+    Queued { number: u64, request: Box<Queued> },
     /// For its handler.
     Running { context: Context, task: Option<JoinHandle<()>> },
 }
@@ -33,12 +41,34 @@ impl Calls {
             self.by_slot.resize_with(slot + 1, || None);
         }
         let former = self.by_slot[slot].replace(call);
+        debug_assert!(former.is_none(), "the call before this one has been removed");
         self.count += usize::from(former.is_none());
+    }
+
+    /// Takes in a request that is to wait. Its number is for [`take_queued`](Self::take_queued).
+    pub(super) fn enqueue(&mut self, stream: StreamId, request: Box<Queued>) -> u64 {
+        self.number += 1;
+        let (number, len) = (self.number, request.len());
+        self.queued.insert((len, stream));
+        self.queued_len += len;
+        self.insert(Call { stream, state: State::Queued { number, request } });
+        number
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count
+    }
+
+    /// Bytes of the requests that are queued.
+    #[inline]
+    pub(super) fn queued_len(&self) -> usize {
+        self.queued_len
+    }
+
+    /// The queued request that keeps most, and how much.
+    pub(super) fn largest_queued(&self) -> Option<(usize, StreamId)> {
+        self.queued.last().copied()
     }
 
     fn find(&mut self, stream: StreamId) -> Option<&mut Call> {
@@ -48,7 +78,24 @@ impl Calls {
     pub(super) fn remove(&mut self, stream: StreamId) -> Option<Call> {
         self.find(stream)?;
         self.count -= 1;
-        self.by_slot[stream.slot() as usize].take()
+        let call = self.by_slot[stream.slot() as usize].take()?;
+        if let State::Queued { request, .. } = &call.state {
+            self.queued.remove(&(request.len(), stream));
+            self.queued_len -= request.len();
+        }
+        Some(call)
+    }
+
+    /// The request of this number, unless it has ended meanwhile.
+    pub(super) fn take_queued(&mut self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
+        match &self.find(stream)?.state {
+            State::Queued { number: found, .. } if *found == number => {}
+            _ => return None,
+        }
+        match self.remove(stream)?.state {
+            State::Queued { request, .. } => Some(request),
+            State::Running { .. } => None,
+        }
     }
 
     /// The task that runs a call is known only after it has been made.
@@ -62,23 +109,33 @@ impl Calls {
     pub(super) fn context(&mut self, stream: StreamId) -> Option<Context> {
         match &self.find(stream)?.state {
             State::Running { context, .. } => Some(context.clone()),
-            State::Queued => None,
+            State::Queued { .. } => None,
         }
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Call> {
         self.count = 0;
+        self.queued.clear();
+        self.queued_len = 0;
         self.by_slot.iter_mut().filter_map(Option::take).collect()
     }
 }
 
 impl Call {
-    pub(super) fn queued(stream: StreamId) -> Self {
-        Self { stream, state: State::Queued }
-    }
-
     pub(super) fn running(stream: StreamId, context: Context) -> Self {
         Self { stream, state: State::Running { context, task: None } }
+    }
+
+    /// Its request, if it has not run.
+    pub(super) fn into_queued(self) -> Option<Box<Queued>> {
+        match self.state {
+            State::Queued { request, .. } => Some(request),
+            State::Running { .. } => None,
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
     }
 
     /// Tells whoever looks at the call's context, then drops its handler where it waits. Nothing of

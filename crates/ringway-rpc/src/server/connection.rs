@@ -1,6 +1,7 @@
 //! What the calls of one native connection share: the machine, its streams, who runs.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -12,12 +13,11 @@ use super::budget::Kept;
 use super::calls::Calls;
 use super::core::ServerCore;
 use super::numbers::Numbers;
-use super::waiting::Admitted;
+use super::run::Deferred;
 use crate::carrier::{self, CarrierId};
 use crate::context::Peer;
 use crate::kept;
 use crate::limits;
-use crate::service::Begin;
 use crate::status::{Code, Status};
 use crate::stream_table::StreamTable;
 use crate::waiters::Borrowed;
@@ -33,7 +33,7 @@ pub(crate) struct NativeConnection {
     streams: RefCell<StreamTable>,
     pub(super) calls: RefCell<Calls>,
     /// Calls whose handlers start when all that was received is taken in.
-    pub(super) deferred: RefCell<Vec<(Admitted, Begin<'static>)>>,
+    pub(super) deferred: RefCell<VecDeque<Deferred>>,
     pub(super) numbers: RefCell<Numbers>,
     /// Where the handles of its streams find it; registered with the first of them.
     carrier: Cell<Option<CarrierId>>,
@@ -150,7 +150,9 @@ impl NativeConnection {
     /// Takes in received bytes, where there are some, and serves what is asked for.
     pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
         let taken = self.take_events(view);
-        self.begin_deferred();
+        if self.core.has_time() {
+            self.begin_deferred();
+        }
         self.settle();
         taken
     }
@@ -258,7 +260,7 @@ impl NativeConnection {
     /// what the core copes with, beside its streams, which no limit counts.
     pub(super) fn renew_lease(&self) {
         let Some(share) = self.core.lease() else { return };
-        let permits = share.saturating_add(self.known_streams().len() as u32);
+        let permits = share.saturating_add(self.known_streams().open() as u32);
         if self.leased.replace(Some(permits)) != Some(permits) {
             self.machine.borrow_mut().lease(permits);
             self.wake();
@@ -289,6 +291,7 @@ impl NativeConnection {
         for call in lost {
             call.cancel(Code::Cancelled, &why);
         }
+        self.drop_deferred();
         self.streams().finish_all(&Status::unavailable(why));
         self.leave_registry();
         self.core.connections().remove(self);

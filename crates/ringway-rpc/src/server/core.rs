@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringway_net::Connection;
@@ -59,6 +60,15 @@ struct HeldPlace {
 impl Drop for HeldPlace {
     fn drop(&mut self) {
         self.core.entry(self.place).leave();
+    }
+}
+
+/// A call that is in flight until this is dropped.
+pub(super) struct InFlight(Rc<ServerCore>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -174,6 +184,12 @@ impl ServerCore {
     /// The place of a call of this method, to be given back when what it returns is dropped.
     pub(super) fn hold(self: &Rc<Self>, place: usize) -> Box<dyn Any> {
         Box::new(HeldPlace { core: Rc::clone(self), place })
+    }
+
+    /// Counts one more call in flight.
+    pub(super) fn take_off(self: &Rc<Self>) -> InFlight {
+        self.shared.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Rc::clone(self))
     }
 
     /// `None` of a time that is beyond all clocks.

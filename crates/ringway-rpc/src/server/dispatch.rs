@@ -7,6 +7,7 @@ use bytes::Bytes;
 use ringway_net::View;
 use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
+use super::calls::Call;
 use super::connection::NativeConnection;
 use super::numbers::Meaning;
 use super::request_meta;
@@ -75,8 +76,10 @@ impl NativeConnection {
             }
             ServerEvent::End { stream } => self.on_end(stream),
             ServerEvent::Cancelled { stream, code, reason } => {
-                self.core().share().count_cancelled();
-                self.on_gone(stream, Code::from_wire(code), &String::from_utf8_lossy(&reason));
+                let reason = String::from_utf8_lossy(&reason);
+                if self.on_gone(stream, Code::from_wire(code), &reason) {
+                    self.core().share().count_cancelled();
+                }
             }
             ServerEvent::Failed { stream, code } => self.on_failed(stream, Code::from_wire(code)),
             ServerEvent::Writable { stream } => self.streams().writable(stream),
@@ -158,7 +161,7 @@ impl NativeConnection {
         match self.core().draining().is_some() {
             true => {
                 self.core().share().count_cut_off();
-                self.on_gone(stream, code, "the server has shut down before the call was done");
+                self.on_gone(stream, code, "the server has shut down before the call was done")
             }
             false => {
                 self.streams().discard(stream);
@@ -166,18 +169,21 @@ impl NativeConnection {
                     stream,
                     code,
                     "the call broke a limit of the client's or of the server's",
-                );
+                )
             }
-        }
+        };
     }
 
-    /// A call is over at the client's side and in the machine: its handler is dropped.
-    fn on_gone(&self, stream: StreamId, code: Code, reason: &str) {
+    /// A call is over at the client's side and in the machine: its handler is dropped. Whether it had
+    /// one.
+    fn on_gone(&self, stream: StreamId, code: Code, reason: &str) -> bool {
         let call = self.calls.borrow_mut().remove(stream);
         self.streams().finish(stream, Err(Status::new(code, reason.to_owned())));
+        let ran = call.as_ref().is_some_and(Call::is_running);
         if let Some(call) = call {
             call.cancel(code, reason);
         }
+        ran
     }
 
     /// Ends a call that runs, from here.

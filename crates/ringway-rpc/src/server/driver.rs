@@ -69,6 +69,7 @@ impl Driver {
         let this = &mut *self;
         let native = Rc::clone(&this.native);
         let _polling = native.begin_poll(cx.waker());
+        native.begin_deferred();
         for _ in 0..limits::ROUNDS_PER_TURN {
             let received_all = match this.receive(cx)? {
                 Received::All => true,
@@ -94,6 +95,9 @@ impl Driver {
             }
             if this.native.has_output() && this.connection.poll_drained(cx)?.is_ready() {
                 continue;
+            }
+            if native.has_deferred() {
+                break;
             }
             if received_all || this.leaving || this.native.is_full() {
                 return Poll::Pending;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use ringway_runtime::PollLabel;
 
-use super::admit::Queued;
 use super::gate::Gate;
 use super::queue::{Overdue, Queue, Urgency};
+use super::queued::Ticket;
 use crate::limits;
 use crate::method::Method;
 use crate::metrics::Sheet;
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     /// when that is to be remembered.
     was_reached: Cell<bool>,
     pressed: Cell<Option<Duration>>,
-    queue: RefCell<Queue<Queued>>,
+    queue: RefCell<Queue<Ticket>>,
     /// Whether anybody waits in it.
     is_awaited: Cell<bool>,
     /// The task that looks after the queue, and whether there is one.
@@ -185,15 +185,15 @@ impl Entry {
     }
 
     /// Puts a call into the queue; the answer is the one that has to leave it.
-    pub(super) fn push(&self, queued: Queued, urgency: Urgency, now: Duration) -> Option<Queued> {
-        self.with_queue(|queue| queue.push(queued, urgency, now))
+    pub(super) fn push(&self, ticket: Ticket, urgency: Urgency, now: Duration) -> Option<Ticket> {
+        self.with_queue(|queue| queue.push(ticket, urgency, now))
     }
 
-    pub(super) fn pop(&self, now: Duration) -> Option<(Duration, Queued)> {
+    pub(super) fn pop(&self, now: Duration) -> Option<(Duration, Ticket)> {
         self.with_queue(|queue| queue.pop(now))
     }
 
-    pub(super) fn pop_overdue(&self, now: Duration) -> Option<Overdue<Queued>> {
+    pub(super) fn pop_overdue(&self, now: Duration) -> Option<Overdue<Ticket>> {
         self.with_queue(|queue| queue.pop_overdue(now))
     }
 
@@ -201,7 +201,7 @@ impl Entry {
         self.queue.borrow().next_overdue(now)
     }
 
-    fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<Queued>) -> R) -> R {
+    fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<Ticket>) -> R) -> R {
         let mut queue = self.queue.borrow_mut();
         let done = f(&mut queue);
         self.is_awaited.set(!queue.is_empty());

@@ -47,8 +47,8 @@ pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
 fn end_overdue(entry: &Entry, now: Duration) -> bool {
     for _ in 0..limits::OVERDUE_PER_TURN {
         match entry.pop_overdue(now) {
-            Some(Overdue::Shed(queued)) => queued.shed(entry),
-            Some(Overdue::Expired(queued)) => queued.expire(entry),
+            Some(Overdue::Shed(ticket)) => ticket.shed(entry),
+            Some(Overdue::Expired(ticket)) => ticket.expire(entry),
             None => return true,
         }
     }
@@ -68,7 +68,7 @@ fn run_queued(core: &Rc<ServerCore>, place: usize, now: Duration) -> bool {
             return true; // and is woken when a call ends
         }
         let next = entry.pop(now);
-        let runs = next.is_some_and(|(waited, queued)| queued.run(place, waited));
+        let runs = next.is_some_and(|(waited, ticket)| ticket.run(waited));
         has_run |= runs;
         if !runs {
             entry.leave();

@@ -24,6 +24,7 @@ mod keeper;
 mod numbers;
 mod observe;
 mod queue;
+mod queued;
 mod race;
 mod request_meta;
 mod run;

@@ -164,6 +164,11 @@ impl ServerCore {
         turn.used.set(before + took);
     }
 
+    /// Whether this turn has time for more of them.
+    pub(super) fn has_time(&self) -> bool {
+        !self.is_spent(self.now())
+    }
+
     /// Whether the turn that began at `now` has no time for more of them.
     #[inline]
     pub(super) fn is_spent(&self, now: Duration) -> bool {

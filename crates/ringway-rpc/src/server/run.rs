@@ -4,7 +4,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
@@ -13,12 +12,13 @@ use ringway_wire::native::{Piece, StreamId};
 use super::answer::Answered;
 use super::calls::Call;
 use super::connection::NativeConnection;
+use super::core::InFlight;
 use super::dispatch::{Arrival, takes_one_message};
 use super::entry::Entry;
 use super::interceptor;
 use super::observe::{close_span, span_of};
 use super::request_meta::RequestMeta;
-use super::waiting::{Admitted, CANCELLED, Measures, Running, spawn_waiting};
+use super::waiting::{Admitted, Measures, Running, drop_waiting, given_up, spawn_waiting};
 use crate::bridge::{OpenedStream, StreamAt};
 use crate::context::{Begun, Context};
 use crate::limits;
@@ -26,6 +26,13 @@ use crate::method::Kind;
 use crate::service::{Begin, Encoded, Started};
 use crate::status::{Code, Status};
 use crate::stream_table::Handles;
+
+/// A call whose handler starts when all that was received is taken in.
+pub(super) struct Deferred {
+    admitted: Admitted,
+    begin: Begin<'static>,
+    in_flight: InFlight,
+}
 
 impl NativeConnection {
     /// Runs a call that has been admitted, after it has waited for `waited` in a queue.
@@ -86,30 +93,47 @@ impl NativeConnection {
     fn defer(&self, admitted: Admitted, begin: Begin<'static>) {
         let call = Call::running(admitted.stream, begin.context.clone());
         self.calls.borrow_mut().insert(call);
-        self.core().shared().in_flight.fetch_add(1, Ordering::Relaxed);
-        self.deferred.borrow_mut().push((admitted, begin));
+        let in_flight = self.core().take_off();
+        self.deferred.borrow_mut().push_back(Deferred { admitted, begin, in_flight });
     }
 
-    /// Starts the handlers that were put off.
+    /// Whether handlers are still put off.
+    pub(super) fn has_deferred(&self) -> bool {
+        !self.deferred.borrow().is_empty()
+    }
+
+    fn next_deferred(&self) -> Option<Deferred> {
+        self.deferred.borrow_mut().pop_front()
+    }
+
+    /// Starts the handlers that were put off, as many as the core has time for in this turn and at
+    /// least one. The connection's task begins the others.
     pub(super) fn begin_deferred(self: &Rc<Self>) {
-        if self.deferred.borrow().is_empty() {
-            return;
-        }
-        let mut deferred = self.deferred.take();
-        for (admitted, begin) in deferred.drain(..) {
-            self.core().shared().in_flight.fetch_sub(1, Ordering::Relaxed);
+        while let Some(Deferred { admitted, begin, in_flight }) = self.next_deferred() {
+            drop(in_flight); // a handler that does not wait is not among them
             // It is gone if the client has cancelled it meanwhile. Nothing but the handler is to hold
             // the context, or its memory is not used again.
             let call = self.calls.borrow_mut().remove(admitted.stream);
             match call.map(drop) {
                 Some(()) => self.begin(admitted, begin),
-                None => {
-                    let core = self.core();
-                    core.end(core.entry(admitted.place), admitted.measures, CANCELLED);
-                }
+                None => self.end_deferred(&admitted, &begin.context),
+            }
+            if !self.core().has_time() && self.has_deferred() {
+                return self.wake();
             }
         }
-        self.deferred.replace(deferred); // its memory; handlers cannot have added to it
+    }
+
+    /// The connection has ended before their turn came.
+    pub(super) fn drop_deferred(&self) {
+        while let Some(Deferred { admitted, begin, .. }) = self.next_deferred() {
+            self.end_deferred(&admitted, &begin.context);
+        }
+    }
+
+    fn end_deferred(&self, admitted: &Admitted, context: &Context) {
+        let core = self.core();
+        core.end(core.entry(admitted.place), admitted.measures, given_up(context));
     }
 
     #[inline]
@@ -135,7 +159,11 @@ impl NativeConnection {
             }
             Started::Waiting(handler) => {
                 self.core().interrupt_row(admitted.measures);
-                spawn_waiting(self, admitted, Running { context, handler, span });
+                let running = Running { context, handler, span };
+                match self.is_over(&admitted) {
+                    true => drop_waiting(self, &admitted, running),
+                    false => spawn_waiting(self, admitted, running),
+                }
             }
         }
         self.keep_scratch(scratch);
@@ -160,7 +188,15 @@ impl NativeConnection {
         started.unwrap_or_else(|panic| Started::Done(Err(core.on_panic(entry, panic))))
     }
 
-    /// Tells the client how a call ended.
+    /// Whether a handler has ended its call before its return, as those of streams can.
+    #[inline]
+    fn is_over(&self, admitted: &Admitted) -> bool {
+        let Admitted { place, stream, .. } = *admitted;
+        let is_unary = self.core().entry(place).method().kind == Kind::Unary;
+        !is_unary && self.known_streams().key(stream).is_none()
+    }
+
+    /// Tells the client how a call ended, unless its handler has ended it.
     #[inline]
     pub(super) fn finish(
         &self,
@@ -169,10 +205,12 @@ impl NativeConnection {
         outcome: Result<Encoded, Status>,
         scratch: &mut Vec<u8>,
     ) -> Answered {
+        if self.is_over(admitted) {
+            return given_up(context);
+        }
         let Admitted { place, stream, .. } = *admitted;
-        let entry = self.core().entry(place);
         let answered = self.answer(stream, outcome, scratch, context);
-        if entry.method().kind != Kind::Unary {
+        if self.core().entry(place).method().kind != Kind::Unary {
             self.streams().finish_served(stream);
             self.renew_lease();
         }

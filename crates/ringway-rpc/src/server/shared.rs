@@ -23,7 +23,7 @@ pub(crate) struct ServerShared {
     services: Vec<Box<dyn Service>>,
     reflection: ReflectionService,
     pub(crate) metrics: Metrics,
-    /// Calls on all cores that have not been answered and are not in place.
+    /// Calls on all cores that wait, be it to begin.
     pub(super) in_flight: AtomicUsize,
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
     shares: Mutex<Vec<Arc<CoreShare>>>,
@@ -89,6 +89,12 @@ impl ServerShared {
         let share = Arc::new(CoreShare::default());
         lock(&self.shares).push(Arc::clone(&share));
         share
+    }
+
+    /// Whether as many calls are in flight as may be.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) >= self.settings.in_flight_max
     }
 
     pub(crate) fn stats(&self) -> ServerStats {

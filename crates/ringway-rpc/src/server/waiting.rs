@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tracing::Span;
 use super::answer::Answered;
 use super::calls::Call;
 use super::connection::NativeConnection;
+use super::core::InFlight;
 use super::observe::close_span;
 use super::run::attempt;
 use crate::context::Context;
@@ -44,11 +44,11 @@ pub(super) fn spawn_waiting(
     running: Running,
 ) {
     let core = connection.core();
-    core.shared().in_flight.fetch_add(1, Ordering::Relaxed);
     connection.calls.borrow_mut().insert(Call::running(admitted.stream, running.context.clone()));
     let name = core.entry(admitted.place).method().name;
-    let (connection_of, running) = (Rc::clone(connection), Some(running));
-    let call = WaitingCall { connection: connection_of, admitted, running, alarm: None };
+    let in_flight = Some(core.take_off());
+    let (of, running) = (Rc::clone(connection), Some(running));
+    let call = WaitingCall { connection: of, admitted, running, in_flight, alarm: None };
     let task = spawn_named(name, call);
     connection.calls.borrow_mut().set_task(admitted.stream, task);
 }
@@ -58,6 +58,7 @@ struct WaitingCall {
     admitted: Admitted,
     /// Present until the call has ended.
     running: Option<Running>,
+    in_flight: Option<InFlight>,
     alarm: Option<Sleep>,
 }
 
@@ -93,6 +94,7 @@ impl Future for WaitingCall {
             },
         };
         if let Some(running) = this.running.take() {
+            this.in_flight = None;
             this.end(running, outcome, &mut scratch);
         }
         this.connection.keep_scratch(scratch);
@@ -126,7 +128,6 @@ impl WaitingCall {
         let Running { context, handler, span } = running;
         let (connection, core) = (&self.connection, self.connection.core());
         let entry = core.entry(self.admitted.place);
-        core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
         let call = connection.calls.borrow_mut().remove(self.admitted.stream);
         // What it holds of the context goes, so that its memory is used again.
         let answered = match call.map(drop) {
@@ -135,7 +136,7 @@ impl WaitingCall {
                 close_span(&span, answered.code);
                 answered
             }
-            None => CANCELLED,
+            None => given_up(&context),
         };
         core.end(entry, self.admitted.measures, answered);
         // Destructors of the handler are code of a user, and may use streams of this connection.
@@ -144,8 +145,29 @@ impl WaitingCall {
     }
 }
 
-/// How a call counts whose handler was dropped.
-pub(super) const CANCELLED: Answered = Answered::none(Code::Cancelled);
+/// A call is over of which nothing but the handler is left, which waits: it is told, and dropped.
+#[cold]
+pub(super) fn drop_waiting(connection: &NativeConnection, admitted: &Admitted, running: Running) {
+    let Running { context, handler, span } = running;
+    let core = connection.core();
+    let entry = core.entry(admitted.place);
+    context.cancel(Code::Cancelled, "the handler has ended the call");
+    let answered = given_up(&context);
+    close_span(&span, answered.code);
+    core.end(entry, admitted.measures, answered);
+    contain(entry.method().name, || context.enter(|| drop(handler)));
+    context.recycle();
+}
+
+/// How a call counts that is over while its handler is not: as what has ended it, of what says nothing
+/// of the handler. Clients may give any code.
+pub(super) fn given_up(context: &Context) -> Answered {
+    let reason = context.cancel_reason().map(|reason| reason.code());
+    Answered::none(match reason {
+        Some(code @ (Code::DeadlineExceeded | Code::ResourceExhausted | Code::Unavailable)) => code,
+        _ => Code::Cancelled,
+    })
+}
 
 impl Drop for WaitingCall {
     /// Dropped before it had an answer: the client has given up, or the connection is gone.
@@ -154,8 +176,9 @@ impl Drop for WaitingCall {
             return;
         };
         running.context.cancel(Code::Cancelled, "the handler was dropped");
+        self.in_flight = None;
         let core = self.connection.core();
-        core.shared().in_flight.fetch_sub(1, Ordering::Relaxed);
-        core.end(core.entry(self.admitted.place), self.admitted.measures, CANCELLED);
+        let answered = given_up(&running.context);
+        core.end(core.entry(self.admitted.place), self.admitted.measures, answered);
     }
 }

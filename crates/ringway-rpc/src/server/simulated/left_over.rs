@@ -1,5 +1,6 @@
 //! Nothing of a call is left over, however it ends before its handler has taken hold of it.
 
+use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -13,22 +14,43 @@ use super::{SimServer, accept, listen};
 use crate::codec::Codec;
 use crate::context::Context;
 use crate::method::{Kind, Method};
+use crate::metrics::Side;
 use crate::server::connection::NativeConnection;
 use crate::server::core::ServerCore;
 use crate::server::interceptor::{MakeIntercept, Next, make};
 use crate::server::settings::Settings;
+use crate::server::stats::ServerStats;
 use crate::service::{Methods, Service, ServiceDescriptor};
+use crate::sink::Sink;
 use crate::status::{Code, Status};
 use crate::streaming::Streaming;
 
 /// Virtual time in which whatever is waited for has happened.
 const LIMIT: Duration = Duration::from_secs(60);
 
-static METHODS: [Method; 3] = [
+static METHODS: [Method; 6] = [
     Method::new("left.Over/Say", Kind::Unary),
     Method::new("left.Over/Collect", Kind::ClientStream),
     Method::new("left.Over/Alone", Kind::ClientStream).concurrency(1),
+    Method::new("left.Over/Wait", Kind::Unary).concurrency(1),
+    Method::new("left.Over/Leave", Kind::Bidi).concurrency(1),
+    Method::new("left.Over/Stay", Kind::Bidi),
 ];
+
+thread_local! {
+    /// What handlers that were dropped had been told.
+    static TOLD: RefCell<Vec<Code>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Looks at what its handler is told, when that is dropped.
+struct Listens(Context);
+
+impl Drop for Listens {
+    fn drop(&mut self) {
+        let code = self.0.cancel_reason().map_or(Code::Ok, |reason| reason.code());
+        TOLD.with_borrow_mut(|told| told.push(code));
+    }
+}
 
 static DESCRIPTOR: ServiceDescriptor =
     ServiceDescriptor { name: "left.Over", methods: &METHODS, file_descriptor_set: None };
@@ -45,6 +67,11 @@ impl Service for Plain {
         methods.unary(&METHODS[0], raw, raw, async |_: Context, word: Bytes| Ok(word));
         methods.client_stream(&METHODS[1], raw, raw, collect);
         methods.client_stream(&METHODS[2], raw, raw, collect);
+        methods.unary(&METHODS[3], raw, raw, async |_: Context, _: Bytes| {
+            std::future::pending::<Result<Bytes, Status>>().await
+        });
+        methods.bidi(&METHODS[4], raw, raw, leave);
+        methods.bidi(&METHODS[5], raw, raw, stay);
     }
 }
 
@@ -54,6 +81,18 @@ async fn collect(_: Context, mut parts: Streaming<Bytes>) -> Result<Bytes, Statu
         all.extend_from_slice(&part);
     }
     Ok(all.into())
+}
+
+/// Ends its call before it waits.
+async fn leave(context: Context, _: Streaming<Bytes>, back: Sink<Bytes>) -> Result<(), Status> {
+    let _listens = Listens(context);
+    back.cancel("enough of this");
+    std::future::pending().await
+}
+
+async fn stay(context: Context, _in: Streaming<Bytes>, _out: Sink<Bytes>) -> Result<(), Status> {
+    let _listens = Listens(context);
+    std::future::pending().await
 }
 
 /// A client by hand, and the server that it has.
@@ -67,7 +106,10 @@ struct Peer {
 
 impl Peer {
     async fn meet(interceptors: Vec<MakeIntercept>) -> Self {
-        let server = SimServer::intercepted(Settings::default(), Plain, interceptors);
+        Self::of(SimServer::intercepted(Settings::default(), Plain, interceptors)).await
+    }
+
+    async fn of(server: Rc<SimServer>) -> Self {
         let (listener, address) = listen();
         let serving = server.serve(address);
         let stream = accept(&listener).await;
@@ -117,6 +159,10 @@ impl Peer {
         assert_eq!(self.answer(stream).await, Code::Ok);
     }
 
+    fn stats(&self) -> ServerStats {
+        self.server.shared.stats()
+    }
+
     fn core(&self) -> Rc<ServerCore> {
         self.server.core().expect("it serves")
     }
@@ -134,15 +180,23 @@ impl Peer {
         so.await.unwrap_or_else(|_| panic!("not in time: {what}"));
     }
 
-    /// The connection ends, and nothing of it is left.
+    /// All calls are over; the connection ends, and nothing of it is left.
     async fn leave(self) {
         let connection = self.connection();
-        let streams = || connection.upgrade().map_or(0, |it| it.known_streams().len());
-        self.until("no stream is left", || streams() == 0).await;
-        self.until("no call is left", || self.server.shared.stats().in_flight == 0).await;
+        let has_streams = || connection.upgrade().is_some_and(|it| !it.known_streams().is_empty());
+        self.until("no stream is left", || !has_streams()).await;
+        self.until("no call is left", || self.stats().in_flight == 0).await;
+        self.leave_calls().await;
+    }
+
+    /// The connection ends with all its calls.
+    async fn leave_calls(self) {
+        let connection = self.connection();
         drop(self.stream);
         timeout(LIMIT, self.serving).await.expect("it ends").expect("no panic");
         assert!(connection.upgrade().is_none(), "nobody holds the connection any more");
+        let stats = self.server.shared.stats();
+        assert_eq!((stats.in_flight, stats.unread_bytes), (0, 0));
     }
 }
 
@@ -235,5 +289,108 @@ fn a_stream_that_may_not_run_when_its_turn_comes_is_gone() {
         assert_eq!(peer.answer(strange).await, Code::Unimplemented);
         assert_eq!(peer.answer(late).await, Code::DeadlineExceeded);
         peer.leave().await;
+    });
+}
+
+#[test]
+fn a_handler_that_ends_its_call_before_it_waits_is_told_and_dropped() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        for round in 1..=3 {
+            let stream = peer.open("left.Over/Leave", b"one", false, &[]);
+            assert_eq!(peer.answer(stream).await, Code::Cancelled);
+            assert_eq!(TOLD.with_borrow(Vec::clone), vec![Code::Cancelled; round]);
+        }
+        let snapshot = peer.server.shared.metrics.snapshot();
+        let counted = snapshot.method(Side::Server, "left.Over/Leave").expect("it was called");
+        assert_eq!((counted.with_code(Code::Cancelled), counted.in_flight()), (3, 0));
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn a_handler_whose_client_breaks_a_limit_is_told_so() {
+    run(async || {
+        let mut settings = Settings::default();
+        settings.native.settings.max_message = 1_000;
+        let mut peer = Peer::of(SimServer::new(settings, Plain)).await;
+        let stream = peer.open("left.Over/Stay", b"one", false, &[]);
+        peer.flush();
+        peer.until("it runs", || peer.stats().in_flight == 1).await;
+        let long = [7; 2_000];
+        peer.machine.send(stream, Body::Copy(&long), false).expect("it does not know the limit");
+        assert_eq!(peer.answer(stream).await, Code::ResourceExhausted);
+        assert_eq!(TOLD.with_borrow(Vec::clone), [Code::ResourceExhausted]);
+        let snapshot = peer.server.shared.metrics.snapshot();
+        let counted = snapshot.method(Side::Server, "left.Over/Stay").expect("it was called");
+        assert_eq!(counted.with_code(Code::ResourceExhausted), 1);
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn requests_that_wait_are_counted_until_their_clients_cancel() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        peer.say().await;
+        let running = peer.open("left.Over/Wait", b"", true, &[]);
+        let queued = [(); 4].map(|()| peer.open("left.Over/Wait", &[7; 100_000], true, &[]));
+        peer.flush();
+        // Their method is named by the metadata.
+        let is_all = |unread| (400_000..401_000).contains(&unread);
+        let counted = || peer.stats().in_flight == 5 && is_all(peer.stats().unread_bytes);
+        peer.until("they are counted", counted).await;
+        for stream in queued {
+            peer.machine.cancel(stream, Code::Cancelled as u8, "");
+        }
+        peer.say().await;
+        let stats = peer.stats();
+        assert_eq!((stats.in_flight, stats.unread_bytes, stats.cancelled), (1, 0, 0));
+        peer.machine.cancel(running, Code::Cancelled as u8, "");
+        peer.say().await;
+        assert_eq!((peer.stats().cancelled, peer.stats().refused), (1, 0));
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn requests_that_wait_stay_within_the_bound_of_unread_bytes() {
+    const MAX: usize = 4 << 20;
+    /// What one turn may bring before the core looks at what it keeps.
+    const AT_ONCE: u64 = 1 << 20;
+    run(async || {
+        let settings = Settings { unread_bytes_max: MAX, queue_room: 1_000, ..Settings::default() };
+        let mut peer = Peer::of(SimServer::new(settings, Plain)).await;
+        peer.say().await;
+        for _ in 0..50 {
+            for _ in 0..10 {
+                peer.open("left.Over/Wait", &[7; 60_000], true, &[]);
+            }
+            peer.say().await;
+            let unread = peer.stats().unread_bytes;
+            assert!(unread <= MAX as u64 + AT_ONCE, "{unread} bytes are kept");
+        }
+        let came = || peer.stats().in_flight as u64 + peer.stats().refused == 500;
+        peer.until("they have come", came).await;
+        let stats = peer.stats();
+        assert_eq!(stats.unread_bytes / 60_000, stats.in_flight as u64 - 1);
+        assert!(stats.exhausted > 0, "{stats:?}");
+        peer.leave_calls().await;
+    });
+}
+
+#[test]
+fn requests_that_wait_are_among_the_calls_in_flight() {
+    run(async || {
+        let settings = Settings { in_flight_max: 50, queue_room: 1_000, ..Settings::default() };
+        let mut peer = Peer::of(SimServer::new(settings, Plain)).await;
+        peer.say().await;
+        for _ in 0..500 {
+            peer.open("left.Over/Wait", b"one", true, &[]);
+        }
+        peer.flush();
+        peer.until("they have come", || peer.stats().refused >= 450).await;
+        assert_eq!((peer.stats().in_flight, peer.stats().refused), (50, 450));
+        peer.leave_calls().await;
     });
 }
