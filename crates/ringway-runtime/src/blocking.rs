@@ -73,7 +73,7 @@ struct State {
     /// Threads that wait for a job or are starting: each takes one job off the queue.
     idle: usize,
     stopping: bool,
-    /// Of live threads, and of some that have ended.
+    /// Of live threads, and of those that end since the pool stops, for `shutdown` to join.
     handles: Vec<JoinHandle<()>>,
 }
 
@@ -177,7 +177,6 @@ impl BlockingPool {
     }
 
     fn start_thread(&self, state: &mut State) -> Result<(), SubmitError> {
-        state.handles.retain(|handle| !handle.is_finished());
         let shared = self.shared.clone();
         let builder = thread::Builder::new().name("ringway-blocking".to_owned());
         match builder.spawn(move || shared.run_thread()) {
@@ -242,13 +241,18 @@ impl Shared {
     }
 }
 
-/// Takes a thread off the count however it ends.
+/// Takes a thread off the count however it ends, and lets its handle go: until then the system keeps its
+/// stack. One that a shutdown may wait for is left to be joined.
 struct Leaving<'a>(&'a Shared);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.threads -= 1;
+        if !state.stopping {
+            let own = thread::current().id();
+            state.handles.retain(|handle| handle.thread().id() != own);
+        }
         if state.threads == 0 {
             self.0.ended.notify_all();
         }

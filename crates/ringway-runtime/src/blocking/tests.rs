@@ -90,6 +90,7 @@ fn idle_threads_exit_and_new_ones_start() {
         block_on(pool.spawn(|| ()).expect("room")).expect("no panic");
         assert_eq!(pool.shared.wait_for_threads(LONG), 0);
         assert_eq!(pool.shared.lock().idle, 0);
+        assert_eq!(pool.shared.lock().handles.len(), 0, "a thread that has ended is let go");
     }
 }
 
