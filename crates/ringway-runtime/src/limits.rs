@@ -269,6 +269,14 @@ pub(crate) const GATHER_MAX: u32 = 24;
 /// The longest that a message waits for others: the price of about one wake-up.
 pub(crate) const GATHER_WAIT: Duration = Duration::from_micros(50);
 
+/// How long a core rests at a time while the kernel has no memory to take its operations: short beside what
+/// such a kernel makes everybody wait, and long beside the call that asks again.
+pub(crate) const REFUSED_REST: Duration = Duration::from_millis(1);
+
+/// Callbacks of one stream that are told of its end: each may set another one, which is told in turn. Four
+/// layers of a protocol, each with a hand-over of its own, need half of them.
+pub(crate) const ENDS_TOLD_MAX: u8 = 8;
+
 /// Rounds of dropping tasks at a core's end: each takes what destructors of the one before have
 /// spawned; one that always spawns another must not keep the core.
 pub(crate) const CLEAR_ROUNDS_MAX: usize = 64;

@@ -37,6 +37,7 @@ on_every_driver!(
     a_waker_that_panics_ends_only_its_stream,
     a_waker_that_panics_keeps_no_other_waiter_from_the_end,
     a_callback_set_by_one_that_knows_of_the_end_is_told_too,
+    callbacks_that_replace_each_other_at_the_end_do_so_a_few_times,
 );
 
 const SEGMENT: usize = 64 * 1024;
@@ -512,4 +513,29 @@ async fn a_callback_set_by_one_that_knows_of_the_end_is_told_too(_: Driver) {
     client.shutdown();
     assert!(read_to_end(&client).await.is_empty());
     assert_eq!(*told.0.borrow(), ["eof", "eof"]);
+}
+
+/// Has each callback that hears of the end set another one, as long as there are not absurdly many.
+fn set_at_the_end(stream: Rc<Stream>, told: Rc<Cell<usize>>) {
+    let own = Rc::clone(&stream);
+    stream.set_callback(move |incoming| {
+        if let Incoming::Eof | Incoming::Failed(_) = incoming {
+            told.set(told.get() + 1);
+            if told.get() < 1_000 {
+                set_at_the_end(Rc::clone(&own), Rc::clone(&told));
+            }
+        }
+        Next::Continue
+    });
+}
+
+async fn callbacks_that_replace_each_other_at_the_end_do_so_a_few_times(_: Driver) {
+    let (client, server) = pair().await;
+    let (server, told) = (Rc::new(server), Rc::new(Cell::new(0)));
+    let (guard, closed) = gone();
+    server.hold_until_closed(guard);
+    set_at_the_end(server, Rc::clone(&told));
+    client.shutdown();
+    closed.await.expect("sent by the guard");
+    assert!((2..100).contains(&told.get()), "{} were told", told.get());
 }

@@ -2,9 +2,10 @@
 //! borrowed, and a panic costs the stream that was being served.
 
 use super::Core;
-use crate::contain::{contain, drop_contained};
+use crate::contain::{contain, drop_contained, drop_each};
 use crate::driver::Key;
 use crate::io::{Callback, End, Incoming, Next, Socket, StreamState};
+use crate::limits;
 use crate::names::NameId;
 
 impl Core {
@@ -82,19 +83,29 @@ impl Core {
             }
             match state.end_of_data()? {
                 _ if std::mem::replace(&mut state.end_told, true) => None,
-                End::Eof => Some(Incoming::Eof),
-                end => Some(Incoming::Failed(end.to_error())),
+                end => {
+                    state.ends_told = state.ends_told.saturating_add(1);
+                    Some(match end {
+                        End::Eof => Incoming::Eof,
+                        end => Incoming::Failed(end.to_error()),
+                    })
+                }
             }
         });
         next.flatten()
     }
 
     pub(crate) fn set_callback(&self, key: Key, callback: Callback) {
+        let mut callback = Some(callback);
         let former = self.with_stream(key, |state| {
+            if state.ends_told >= limits::ENDS_TOLD_MAX {
+                self.end_stream(key, state, End::Errno(libc::ECONNABORTED));
+                return None;
+            }
             state.end_told = false;
-            state.callback.replace(callback)
+            state.callback.replace(callback.take()?)
         });
-        drop_contained("the destructor of a callback", former.flatten());
+        drop_each("the destructor of a callback", [former.flatten(), callback]);
         self.deliver_held(key);
     }
 

@@ -81,6 +81,23 @@ pub(crate) fn at_once<T>(fd: RawFd, call: impl FnOnce() -> io::Result<T>) -> io:
     answer
 }
 
+/// Whether accepting goes on after this result, a descriptor or an error number below zero: `accept` may
+/// fail for one connection that is gone by now, not for the listener.
+pub(crate) fn accepting_goes_on(result: i32) -> bool {
+    result >= 0
+        || matches!(
+            -result,
+            libc::EINTR
+                | libc::ECONNABORTED
+                | libc::EPROTO
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENONET
+        )
+}
+
 pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
     Ok(shutdown(borrow(fd), Shutdown::Write)?)
 }

@@ -400,6 +400,9 @@ impl Stream {
 
     /// As [`on_incoming`](Self::on_incoming), for a stream that others reach too: `call` has to own
     /// what owns the stream, and drops it when it has asked to close.
+    ///
+    /// The end is told to a callback that is set after it, too, but not without end: the ninth is dropped
+    /// untold, and the stream is aborted.
     pub fn set_callback(&self, call: impl FnMut(Incoming) -> Next + 'static) {
         self.core.set_callback(self.key, Box::new(call));
     }

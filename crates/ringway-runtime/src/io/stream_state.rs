@@ -49,6 +49,8 @@ pub(crate) struct StreamState {
     pub(crate) calling: bool,
     /// The callback knows that the stream has ended.
     pub(crate) end_told: bool,
+    /// How many callbacks were told so.
+    pub(crate) ends_told: u8,
     pub(crate) guards: Guards,
     pub(crate) connecting: bool,
     /// Bytes were handed over: the peer may have some to lose.
@@ -172,6 +174,7 @@ impl StreamState {
             callback: None,
             calling: false,
             end_told: false,
+            ends_told: 0,
             guards: Guards::default(),
             connecting: false,
             has_sent: false,

@@ -23,7 +23,7 @@ impl Epoll {
                     handle.readable = false;
                     return;
                 }
-                Err(error) if is_fault_of_connection(error) => {}
+                Err(error) if sockets::accepting_goes_on(-error.raw_os_error()) => {}
                 Err(error) => {
                     handle.accepting = false;
                     events.push(Event::AcceptEnded { key, errno: error.raw_os_error() });
@@ -57,19 +57,4 @@ impl Epoll {
         };
         events.push(Event::Connected { key, errno });
     }
-}
-
-/// Whether `accept` failed for one connection that is gone by now, not for the listener.
-fn is_fault_of_connection(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::INTR
-            | Errno::CONNABORTED
-            | Errno::PROTO
-            | Errno::NETDOWN
-            | Errno::NETUNREACH
-            | Errno::HOSTDOWN
-            | Errno::HOSTUNREACH
-            | Errno::NONET
-    )
 }

@@ -58,7 +58,7 @@ impl Uring {
         handle.accepting = false;
         if handle.closing {
             self.close_if_idle(key, events);
-        } else if wanted && completion.result >= 0 {
+        } else if wanted && sockets::accepting_goes_on(completion.result) {
             self.counters.rearms += 1;
             self.accept_start(key);
         } else {

@@ -48,6 +48,8 @@ pub(crate) struct Uring {
     receives_queued: usize,
     /// Somebody waits to hear of a send of the next enter.
     urgent: bool,
+    /// The last enter did not do all that it was asked to: the kernel had no memory.
+    refused: bool,
     knocking: Knocking,
     gather: Gather,
     /// Receives since the last wait.
@@ -102,6 +104,7 @@ impl Uring {
             handles: Vec::new(),
             receives_queued: 0,
             urgent: false,
+            refused: false,
             knocking: Knocking::new(),
             gather: Gather::new(),
             receives: 0,

@@ -1,19 +1,27 @@
 //! What this driver does when the kernel ends what it had asked it to go on with.
 
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::IntoRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::*;
 use crate::buf::BufferCounts;
 use crate::core::wake_descriptor;
+use crate::sys::tests::refuse;
+
+fn driver() -> (Uring, Arc<OwnedFd>) {
+    let eventfd = wake_descriptor().expect("a descriptor is free");
+    let counts = BufferCounts { message: 16, bulk: 16, datagram: 16 };
+    let pools = Pools::new(counts, &Arc::downgrade(&eventfd)).expect("address space");
+    (Uring::new(&pools, Arc::clone(&eventfd)).expect("this kernel has io_uring"), eventfd)
+}
 
 /// The kernel ends a multishot poll when it has no room for a completion, among others.
 #[test]
 fn a_core_is_still_woken_after_the_poll_of_its_eventfd_has_ended() {
-    let eventfd = wake_descriptor().expect("a descriptor is free");
-    let counts = BufferCounts { message: 16, bulk: 16, datagram: 16 };
-    let pools = Pools::new(counts, &Arc::downgrade(&eventfd)).expect("address space");
-    let mut driver = Uring::new(&pools, Arc::clone(&eventfd)).expect("this kernel has io_uring");
+    let (mut driver, eventfd) = driver();
     let mut events = Vec::new();
     for _ in 0..3 {
         driver.ring.cancel(tag(kind::EVENTFD, 0), tag(kind::CANCEL, 0));
@@ -31,4 +39,56 @@ fn a_core_is_still_woken_after_the_poll_of_its_eventfd_has_ended() {
         let mut count = [0; 8];
         rustix::io::read(&*eventfd, &mut count).expect("it was written to");
     }
+}
+
+/// The fault of one connection that was gone before it could be accepted is not the listener's.
+#[test]
+fn accepting_goes_on_after_a_connection_that_was_aborted() {
+    let (mut driver, _eventfd) = driver();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let bound: SocketAddr = listener.local_addr().expect("bound");
+    driver.register(Key::FIRST, listener.into_raw_fd());
+    for errno in [libc::ECONNABORTED, libc::EPROTO, libc::ENETUNREACH] {
+        // As though one had been armed, and the kernel had ended it.
+        let handle = &mut driver.handles[Key::FIRST.index()];
+        (handle.accepting, handle.in_flight) = (true, handle.in_flight + 1);
+        let user_data = tag(kind::ACCEPT, Key::FIRST.bits());
+        let mut events = Vec::new();
+        let failed = Completion { user_data, result: -errno, flags: 0 };
+        driver.on_accept(Key::FIRST, failed, &mut events);
+        assert!(events.is_empty(), "{events:?}");
+        let _client = TcpStream::connect(bound).expect("it listens");
+        while events.is_empty() {
+            driver.turn(Wait::AtMost(Duration::from_secs(1)), &mut events).expect("the ring works");
+        }
+        let [Event::Accepted { fd, .. }] = events[..] else { panic!("{events:?}") };
+        driver.close_unregistered(fd);
+        driver.accept_stop(Key::FIRST);
+        let mut events = Vec::new();
+        while events.is_empty() {
+            driver.turn(Wait::AtMost(Duration::from_secs(1)), &mut events).expect("the ring works");
+        }
+        assert!(matches!(events[..], [Event::AcceptEnded { errno: libc::ECANCELED, .. }]));
+    }
+}
+
+/// A kernel that has no memory takes nothing, and tells nobody when it has some.
+#[test]
+fn a_kernel_without_memory_keeps_no_core_in_its_wait() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut driver, _eventfd) = driver();
+        let (near, _far) = UnixStream::pair().expect("two sockets");
+        driver.register(Key::FIRST, near.into_raw_fd());
+        driver.turn(Wait::Poll, &mut Vec::new()).expect("the ring works");
+        refuse(libc::SYS_io_uring_enter, libc::EAGAIN);
+        let segments = vec![b"urgent".as_slice().into()];
+        driver.send(Key::FIRST, SendBatch { segments, to: None, urgent: true });
+        let before = driver.counters().syscalls;
+        let mut events = Vec::new();
+        driver.turn(Wait::Forever, &mut events).expect("this passes");
+        tell.send((events.len(), driver.counters().syscalls - before)).expect("the test waits");
+    });
+    let told = told.recv_timeout(Duration::from_secs(30)).expect("the wait ends");
+    assert_eq!(told, (0, 1), "events, and calls");
 }

@@ -5,17 +5,29 @@ use std::time::Duration;
 
 use super::{Completion, LOST, Uring, kind};
 use crate::driver::{Event, Key};
+use crate::limits;
 
 impl Uring {
-    /// Sleeps until a share of the active connections has received.
+    /// Sleeps until there is something to tell. A kernel without memory takes nothing and lets nobody
+    /// sleep, nor tells when it has some: then the core rests before it asks again.
     pub(super) fn wait(
         &mut self,
         limit: Option<Duration>,
         events: &mut Vec<Event>,
     ) -> io::Result<()> {
+        self.sleep(limit, events)?;
+        if self.refused && events.is_empty() {
+            std::thread::sleep(limit.unwrap_or(limits::REFUSED_REST).min(limits::REFUSED_REST));
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a share of the active connections has received, once those have an answer that wait
+    /// for one.
+    fn sleep(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         while self.urgent {
             self.enter(0, None, events)?;
-            if !events.is_empty() {
+            if !events.is_empty() || self.refused {
                 return Ok(());
             }
         }
@@ -40,12 +52,16 @@ impl Uring {
         self.ring.enter(want, limit)?;
         // Told before completions are taken in: these may queue the rest of a send that was cut
         // short, which says nothing of the sends before it.
-        let taken = self.ring.queued() == 0;
-        self.reap(events);
+        self.refused = self.ring.queued() > 0;
+        let mut found = self.reap(events);
         while self.ring.has_overflowed() {
+            if !found {
+                self.refused = true; // it keeps completions to itself
+                break;
+            }
             self.counters.syscalls += 1;
             self.ring.enter(0, None)?;
-            self.reap(events);
+            found = self.reap(events);
         }
         // Before sends are settled: what was lost may be the word of one that has failed.
         if self.ring.has_dropped() {
@@ -54,20 +70,23 @@ impl Uring {
         if let Some(fault) = self.fault {
             return Err(io::Error::other(format!("io_uring is broken: {fault}")));
         }
-        if taken && self.sends.is_unsettled() {
+        if !self.refused && self.sends.is_unsettled() {
             self.settle(events);
         }
         self.urgent |= self.sends.is_unsettled();
         Ok(())
     }
 
-    pub(super) fn reap(&mut self, events: &mut Vec<Event>) {
+    /// Takes completions in; whether there were any.
+    pub(super) fn reap(&mut self, events: &mut Vec<Event>) -> bool {
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.reap(&mut completions);
+        let found = !completions.is_empty();
         for completion in completions.drain(..) {
             self.dispatch(completion, events);
         }
         self.completions = completions;
+        found
     }
 
     /// Every send of the last enter of which no completion came was taken whole.
