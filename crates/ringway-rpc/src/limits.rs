@@ -196,6 +196,10 @@ pub(crate) const FAR_PATIENCE: Duration = Duration::from_millis(100);
 /// the core's turn: turns are that much shorter, and most calls are spared the look.
 pub(crate) const TIMEOUT_EXACT_BELOW: Duration = Duration::from_secs(1);
 
+/// How long a call that waits for room and is told to go on has for that, before others are told: its
+/// task mostly runs in the same turn of the core, and turns are shorter.
+pub(crate) const TURN_KEPT: Duration = Duration::from_millis(10);
+
 /// Calls of one pool that wait for room. Each costs about 100 bytes, and waits longer than any
 /// deadline should be where so many are before it.
 pub(crate) const WAITING_CALLS_MAX: usize = 65_536;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_rpc::{Call, Client, Codec, Kind, Method, MethodSnapshot, Policy, Side, Status};
-use ringway_runtime::timeout;
+use ringway_runtime::sim::SimConfig;
+use ringway_runtime::{Builder, sleep, timeout};
 use ringway_wire::native::Config;
 
 use hand_server::{HandServer, Request};
@@ -162,4 +163,22 @@ fn run(test: impl Future<Output = Result<(), Status>> + 'static) {
     let limit = Duration::from_secs(20);
     let outcome = ringway_runtime::block_on(async move { timeout(limit, test).await });
     outcome.expect("a core").expect("in time").expect("success");
+}
+
+#[test]
+fn the_same_server_gets_no_second_attempt_where_there_are_others() {
+    let ended = Builder::simulate(SimConfig::new(1), async {
+        let two = Two::start()?;
+        two.warm_up(&QUOTE).await?;
+        two.holds.set(true);
+        two.other.kill();
+        sleep(Duration::from_millis(10)).await;
+        let (before, hedges) = (two.slow.requests(), two.counts(&QUOTE).hedges);
+        let limit = Duration::from_millis(100);
+        two.call(&QUOTE).hedge().timeout(limit).await.expect_err("it is held");
+        assert_eq!(two.slow.requests() - before, 1, "one attempt");
+        assert_eq!(two.counts(&QUOTE).hedges, hedges);
+        Ok::<_, Status>(())
+    });
+    ended.expect("a simulation").expect("success");
 }

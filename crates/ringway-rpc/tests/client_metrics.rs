@@ -116,6 +116,43 @@ fn streams_are_counted() {
     });
 }
 
+#[test]
+fn streams_that_are_never_open_are_counted() {
+    run(async {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        // It accepts connections and says nothing.
+        let silent = Client::connect(&*format!("tcp://{address}"))?;
+        let watch = |client: &Client| {
+            client.server_stream(&WATCH, Codec::<Bytes>::raw(), Codec::raw(), Bytes::from("12345"))
+        };
+        let options = ringway_rpc::CallOptions::new().timeout(Duration::from_millis(5));
+        let late = watch(&silent.with(options)).next().await.expect_err("it waits in vain");
+        assert!(late.is_deadline_exceeded() && late.is_not_executed(), "{late:?}");
+        let mut given_up = watch(&silent);
+        timeout(Duration::from_millis(5), given_up.next()).await.expect_err("it waits in vain");
+        let waiting = counts(&silent, &WATCH);
+        assert_eq!((waiting.started, waiting.in_flight()), (2, 1));
+        drop(given_up);
+        while counts(&silent, &WATCH).in_flight() > 0 {
+            ringway_runtime::yield_now().await;
+        }
+        let ended = counts(&silent, &WATCH);
+        assert_eq!(
+            [Code::DeadlineExceeded, Code::Cancelled].map(|code| ended.with_code(code)),
+            [1, 1]
+        );
+        assert_eq!((ended.started, ended.bytes_in), (2, 10));
+
+        drop(listener);
+        let nowhere = Client::connect(&*format!("tcp://{address}"))?;
+        watch(&nowhere).next().await.expect_err("nobody listens");
+        let failed = counts(&nowhere, &WATCH);
+        assert_eq!((failed.started, failed.with_code(Code::Unavailable)), (1, 1));
+        Ok(())
+    });
+}
+
 fn counts(client: &Client, method: &'static Method) -> MethodSnapshot {
     client.metrics().method(Side::Client, method.name()).expect("it was called").clone()
 }

@@ -43,6 +43,13 @@ impl PeakEwma {
         self.stamp = now;
     }
 
+    /// A call has taken so long, and has no answer.
+    pub(crate) fn observe_at_least(&mut self, latency: Duration, now: Duration) {
+        if latency.as_secs_f64() * 1e6 > self.micros(now) {
+            self.observe(latency, now);
+        }
+    }
+
     /// Microseconds, as they are to be believed now; never 0, so that calls in flight count.
     pub(crate) fn micros(&self, now: Duration) -> f64 {
         (self.micros * self.kept(now)).max(1.0)
@@ -71,6 +78,16 @@ mod tests {
         assert!(soon > 49_000.0, "one good reply does not forgive: {soon}");
         let later = latency.micros(20 * MS + limits::LATENCY_MEMORY);
         assert!((later / soon - (-1.0_f64).exp()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_call_without_an_answer_makes_no_host_look_faster() {
+        let mut latency = PeakEwma::new(10 * MS, Duration::ZERO);
+        latency.observe_at_least(5 * MS, MS);
+        latency.observe_at_least(Duration::ZERO, 2 * MS);
+        assert_eq!(latency.micros(Duration::ZERO), 10_000.0);
+        latency.observe_at_least(20 * MS, 2 * MS);
+        assert_eq!(latency.micros(2 * MS), 20_000.0);
     }
 
     #[test]

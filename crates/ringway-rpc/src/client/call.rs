@@ -21,7 +21,8 @@ use crate::status::Status;
 ///
 /// It may be awaited on any thread: on a core of Ringway it goes straight to the core's own
 /// connections, elsewhere (in a task of tokio, on a plain thread with [`wait`](Self::wait)) over a
-/// core in the background. Dropping it cancels the call on the server.
+/// core in the background. Dropping it cancels the call on the server. Its options are named before it
+/// is polled: one that comes later gives the call up, which fails with FAILED_PRECONDITION then.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -46,6 +47,8 @@ enum Way {
     Intercepted(Intercepted),
     /// The one message of a stream of replies; its request is a stream.
     Stream(OneReply),
+    /// It was given up.
+    Refused(Status),
 }
 
 /// A reply with what the server said beside it.
@@ -135,19 +138,33 @@ impl<T> Call<T> {
             Way::Unary(unary) => unary.far(),
             Way::Hedged(hedged) => hedged.far(),
             Way::Intercepted(call) => call.far(),
-            Way::Stream(_) => None,
+            Way::Stream(_) | Way::Refused(_) => None,
         };
         far?.until()
     }
 
     fn with(mut self, change: impl FnOnce(CallOptions) -> CallOptions) -> Self {
+        if self.has_begun() {
+            let why = "options were named for a call that had begun: it was given up";
+            self.way = Way::Refused(Status::failed_precondition(why));
+        }
         match &mut self.way {
             Way::Unary(unary) => unary.change_options(change),
             Way::Hedged(hedged) => hedged.change_options(change),
             Way::Intercepted(call) => call.change_options(change),
             Way::Stream(reply) => reply.refuse_options(),
+            Way::Refused(_) => {}
         }
         self
+    }
+
+    fn has_begun(&self) -> bool {
+        match &self.way {
+            Way::Unary(unary) => unary.has_begun(),
+            Way::Hedged(hedged) => hedged.has_begun(),
+            Way::Intercepted(call) => call.has_begun(),
+            Way::Stream(_) | Way::Refused(_) => false,
+        }
     }
 
     #[inline]
@@ -157,6 +174,7 @@ impl<T> Call<T> {
             Way::Hedged(hedged) => hedged.poll(cx),
             Way::Intercepted(call) => Pin::new(call).poll(cx),
             Way::Stream(reply) => reply.poll(cx),
+            Way::Refused(status) => Poll::Ready(Err(status.clone())),
         }
     }
 }

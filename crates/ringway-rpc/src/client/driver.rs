@@ -73,6 +73,9 @@ impl Driver {
         }
         waiters::wake_all(self.woken.drain(..));
         if self.pool.has_waiting() {
+            if !self.link.is_open() {
+                self.pool.stir(); // they need another connection
+            }
             self.pool.offer();
         }
         if ended.is_pending() {
@@ -247,8 +250,10 @@ impl Drop for Driver {
             hub.remove_link(self.link.key);
         });
         self.link.forget_if_unused();
-        self.link.host.lost(&self.link, self.heard || !needed, &self.why);
+        if self.link.host.lost(&self.link, self.heard || !needed, &self.why) {
+            self.pool.unreachable(&self.link.host);
+        }
         waiters::wake_all(self.woken.drain(..));
-        self.pool.reconsider();
+        self.pool.changed(Some(self.link.host.id()));
     }
 }

@@ -98,6 +98,11 @@ impl Hedged {
         }
     }
 
+    /// Whether it was polled.
+    pub(super) fn has_begun(&self) -> bool {
+        self.core.is_some() || !matches!(self.stage, Stage::Here(_))
+    }
+
     /// If it is with another thread.
     pub(super) fn far(&self) -> Option<&Far> {
         match &self.stage {
@@ -168,7 +173,8 @@ impl Attempts {
         let Some(first) = self.first.as_mut() else {
             return false;
         };
-        let (Some((begun, host)), Some(pool)) = (first.under_way(), hub.known_pool(self.client))
+        let (Some((begun, host, link)), Some(pool)) =
+            (first.under_way(), hub.known_pool(self.client))
         else {
             return false;
         };
@@ -180,13 +186,16 @@ impl Attempts {
             self.nap = Some(pool.nap(self.nap, cx.waker(), at));
             return false;
         }
-        self.decided = true;
         if let Some(place) = self.nap.take() {
             pool.end_nap(place);
         }
+        let Some(avoid) = pool.beside(host, link) else {
+            return false;
+        };
+        self.decided = true;
         if pool.affords(self.method) {
             pool.tally.hedged(self.method);
-            let (second, life) = first.hedge(host);
+            let (second, life) = first.hedge(host, avoid);
             self.second = Some(second);
             self.life = life;
         }

@@ -200,7 +200,8 @@ impl Hub {
     fn make_pool(&self, client: ClientId) -> Result<Rc<Pool>, Status> {
         let core = self.core.get().expect("pools are made on cores");
         let Some(Recipe { plan, hosts }) = registry::join(client, core) else {
-            return Err(Status::cancelled("the client was dropped before its call began"));
+            let why = "the client was dropped before its call began";
+            return Err(Status::cancelled(why).not_executed());
         };
         let pool = Pool::start(plan, &hosts);
         let mut pools = self.pools.borrow_mut();
@@ -294,8 +295,8 @@ impl Hub {
         polled
     }
 
-    /// Gives a call up, and tells its server.
-    pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) {
+    /// Gives a call up, and tells its server. Whether it had no outcome yet.
+    pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) -> bool {
         let cell = self.cells.borrow_mut().abandon(key);
         let flight = cell.as_ref().and_then(|cell| cell.flight);
         if let Some(flight) = flight
@@ -304,6 +305,7 @@ impl Hub {
             link.end_call(flight.stream, code, reason);
         }
         drop_contained("a caller", cell);
+        flight.is_some()
     }
 }
 

@@ -54,6 +54,11 @@ impl Intercepted {
         }
     }
 
+    /// Whether it was polled.
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.stage, Stage::New(_))
+    }
+
     /// `None` on another thread than the call's core.
     fn poll_here(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Option<Poll<Outcome>> {
         let here = hub.core()?;

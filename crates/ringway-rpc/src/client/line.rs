@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::spread::HostId;
 use crate::limits;
 use crate::resilience::Pace;
 
@@ -11,20 +12,39 @@ use crate::resilience::Pace;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Ticket(u64);
 
+/// What a place is entered or taken up again with.
+#[derive(Clone, Copy)]
+pub(super) struct Wait<'a> {
+    pub(super) waker: &'a Waker,
+    /// When it is woken whatever happens.
+    pub(super) until: Option<Instant>,
+    /// Not for room: for this host, which is being connected to.
+    pub(super) owner: Option<HostId>,
+    /// It stays although nobody can say whether there will ever be room.
+    pub(super) is_patient: bool,
+}
+
 struct Place {
     ticket: Ticket,
     waker: Waker,
-    /// It has been told to go on, and has not done so yet.
-    called: bool,
-    /// It waits for something else than room, and is not in anybody's way.
-    apart: bool,
+    standing: Standing,
+    is_patient: bool,
     wake_at: Option<Instant>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It waits for room.
+    Waiting,
+    /// It was told at that moment to go on, and has not done so yet.
+    Called(Instant),
+    /// It is in nobody's way: it waits for a host, or did not come when it was told to.
+    Apart(Option<HostId>),
+}
+
 impl Place {
-    /// For room, and it was not told to go on.
     fn is_waiting(&self) -> bool {
-        !self.called && !self.apart
+        self.standing == Standing::Waiting
     }
 }
 
@@ -38,6 +58,11 @@ pub(super) struct Line {
     next: u64,
     called: usize,
     apart: usize,
+    /// Those who wait for room and are not patient.
+    impatient: usize,
+    /// Who was called and when, for as long as they have time to come: as many as there was room for
+    /// in that time.
+    calls: VecDeque<(Ticket, Instant)>,
     /// No `wake_at` is before this one.
     earliest: Option<Instant>,
     /// How fast those who were called go on, in time since this.
@@ -62,33 +87,31 @@ impl Line {
         self.places.len() >= limits::WAITING_CALLS_MAX
     }
 
-    /// Whether the place was called, or waits for nobody's room.
+    /// Whether the place was called, or stands apart.
     pub(super) fn may_go(&self, ticket: Ticket) -> bool {
-        self.find(ticket).is_some_and(|at| self.places[at].called || self.places[at].apart)
+        self.find(ticket).is_some_and(|at| !self.places[at].is_waiting())
     }
 
     /// Enters the line, or takes up the same place again; with what is to be dropped when the line is
-    /// no longer borrowed. Whoever waits `apart` is not called, and is woken with everybody.
+    /// no longer borrowed.
     pub(super) fn wait(
         &mut self,
         ticket: Option<Ticket>,
-        waker: &Waker,
-        wake_at: Option<Instant>,
-        apart: bool,
+        wait: Wait<'_>,
         now: Instant,
     ) -> (Ticket, Option<Waker>) {
-        self.earliest = match (self.earliest, wake_at) {
-            (Some(earliest), Some(at)) => Some(earliest.min(at)),
-            (earliest, at) => earliest.or(at),
+        let Wait { waker, until, owner, is_patient } = wait;
+        self.earliest = self.earliest.into_iter().chain(until).min();
+        let standing = match owner {
+            Some(_) => Standing::Apart(owner),
+            None => Standing::Waiting,
         };
         if let Some((ticket, at)) = ticket.and_then(|ticket| Some((ticket, self.find(ticket)?))) {
+            self.stand(at, standing);
             let place = &mut self.places[at];
             let is_new = !place.waker.will_wake(waker);
             let former = is_new.then(|| std::mem::replace(&mut place.waker, waker.clone()));
-            place.wake_at = wake_at;
-            self.called -= usize::from(std::mem::take(&mut place.called));
-            self.apart += usize::from(apart);
-            self.apart -= usize::from(std::mem::replace(&mut place.apart, apart));
+            place.wake_at = until;
             return (ticket, former);
         }
         let ticket = Ticket(self.next);
@@ -97,9 +120,9 @@ impl Line {
             let now = self.since_origin(now);
             self.pace.begin(now);
         }
-        self.apart += usize::from(apart);
+        self.count(standing, is_patient, 1);
         let waker = waker.clone();
-        self.places.push_back(Place { ticket, waker, called: false, apart, wake_at });
+        self.places.push_back(Place { ticket, waker, standing, is_patient, wake_at: until });
         (ticket, None)
     }
 
@@ -107,26 +130,79 @@ impl Line {
     pub(super) fn leave(&mut self, ticket: Ticket, now: Instant) -> Option<Waker> {
         let at = self.find(ticket)?;
         let place = self.places.remove(at)?;
-        self.apart -= usize::from(place.apart);
-        if place.called {
-            self.called -= 1;
+        self.count(place.standing, place.is_patient, -1);
+        if let Standing::Called(_) = place.standing {
             let now = self.since_origin(now);
             self.pace.served(now);
         }
         Some(place.waker)
     }
 
+    fn stand(&mut self, at: usize, standing: Standing) {
+        let place = &mut self.places[at];
+        let (former, is_patient) =
+            (std::mem::replace(&mut place.standing, standing), place.is_patient);
+        self.count(former, is_patient, -1);
+        self.count(standing, is_patient, 1);
+    }
+
+    fn count(&mut self, standing: Standing, is_patient: bool, change: isize) {
+        let count = match standing {
+            Standing::Called(_) => &mut self.called,
+            Standing::Apart(_) => &mut self.apart,
+            Standing::Waiting if is_patient => return,
+            Standing::Waiting => &mut self.impatient,
+        };
+        *count = count.checked_add_signed(change).expect("each is counted once");
+    }
+
     /// Tells the first who waits to go on, or the latest.
     pub(super) fn call_next(&mut self, now: Instant) -> Option<Waker> {
+        if self.waiting() == 0 {
+            return None;
+        }
         let latest = self.places.iter().rposition(Place::is_waiting)?;
         let at = match self.serves_latest(latest, now) {
             true => latest,
             false => self.first_in_time(latest, now),
         };
-        let place = &mut self.places[at];
-        place.called = true;
-        self.called += 1;
+        self.stand(at, Standing::Called(now));
+        let place = &self.places[at];
+        self.calls.push_back((place.ticket, now));
         Some(place.waker.clone())
+    }
+
+    /// Sets those apart who were called a while ago and have not come: whoever awaits them does
+    /// something else. When they come after all, they go on if there is room, or wait again.
+    pub(super) fn pass_over(&mut self, now: Instant) {
+        while let Some(&(ticket, called)) = self.calls.front() {
+            let at = self.find(ticket);
+            let at = at.filter(|at| self.places[*at].standing == Standing::Called(called));
+            if at.is_some() && now < called + limits::TURN_KEPT {
+                return;
+            }
+            self.calls.pop_front();
+            at.into_iter().for_each(|at| self.stand(at, Standing::Apart(None)));
+        }
+    }
+
+    /// When somebody may have to be [passed over](Self::pass_over).
+    pub(super) fn overdue(&self) -> Option<Instant> {
+        self.calls.front().map(|(_, called)| *called + limits::TURN_KEPT)
+    }
+
+    /// Wakes all who wait for room that may never be, but for the patient. They stand apart until they
+    /// have come.
+    pub(super) fn dismiss(&mut self, woken: &mut Vec<Waker>) {
+        if self.impatient == 0 {
+            return;
+        }
+        for at in 0..self.places.len() {
+            if self.places[at].is_waiting() && !self.places[at].is_patient {
+                self.stand(at, Standing::Apart(None));
+                woken.push(self.places[at].waker.clone());
+            }
+        }
     }
 
     /// The first who has a fair part left of the time that the latest has: for those with less it is
@@ -163,35 +239,45 @@ impl Line {
         self.earliest
     }
 
-    /// Wakes whose time has come; they keep their places until they leave them.
+    /// Wakes whose time has come. They stand apart then, and keep their places until they leave them.
     pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) {
         if self.earliest.is_none_or(|earliest| earliest > now) {
             return;
         }
         let mut earliest: Option<Instant> = None;
-        for place in &mut self.places {
-            match place.wake_at {
-                Some(at) if at <= now => {
+        for at in 0..self.places.len() {
+            match self.places[at].wake_at {
+                Some(until) if until <= now => {
+                    self.stand(at, Standing::Apart(None));
+                    let place = &mut self.places[at];
                     place.wake_at = None;
                     woken.push(place.waker.clone());
                 }
-                Some(at) => earliest = Some(earliest.map_or(at, |earliest| earliest.min(at))),
-                None => {}
+                until => earliest = earliest.into_iter().chain(until).min(),
             }
         }
         self.earliest = earliest;
     }
 
-    /// Everybody, to be woken because things have changed for all.
-    pub(super) fn everybody(&self, woken: &mut Vec<Waker>) {
-        woken.extend(self.places.iter().map(|place| place.waker.clone()));
+    /// Wakes those who wait for the host, or for any.
+    pub(super) fn tell_owned(&self, host: Option<HostId>, woken: &mut Vec<Waker>) {
+        if self.apart == 0 {
+            return;
+        }
+        let waits = |place: &&Place| match place.standing {
+            Standing::Apart(Some(owner)) => host.is_none_or(|host| host == owner),
+            _ => false,
+        };
+        woken.extend(self.places.iter().filter(waits).map(|place| place.waker.clone()));
     }
 
     /// Sends everybody away, to be woken: there is nothing to wait for any more. Their tickets name
     /// nothing then.
     pub(super) fn dissolve(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.places.drain(..).map(|place| place.waker));
-        (self.called, self.apart, self.earliest) = (0, 0, None);
+        (self.called, self.apart, self.impatient) = (0, 0, 0);
+        self.calls.clear();
+        self.earliest = None;
     }
 
     fn find(&self, ticket: Ticket) -> Option<usize> {
@@ -205,14 +291,26 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn until(until: Option<Instant>) -> Wait<'static> {
+        Wait { waker: Waker::noop(), until, owner: None, is_patient: false }
+    }
+
+    fn for_room() -> Wait<'static> {
+        until(None)
+    }
+
+    fn for_host(host: HostId) -> Wait<'static> {
+        Wait { owner: Some(host), ..for_room() }
+    }
+
     #[test]
     fn places_are_served_in_order_and_kept_by_those_who_come_back() {
         let now = Instant::now();
         let mut line = Line::default();
-        let [a, b, c] = std::array::from_fn(|_| line.wait(None, Waker::noop(), None, false, now).0);
+        let [a, b, c] = std::array::from_fn(|_| line.wait(None, for_room(), now).0);
         assert!(line.call_next(now).is_some() && line.may_go(a) && !line.may_go(b));
         assert_eq!((line.waiting(), line.called()), (2, 1));
-        let again = line.wait(Some(a), Waker::noop(), None, false, now).0;
+        let again = line.wait(Some(a), for_room(), now).0;
         assert_eq!(again, a, "it found no room after all");
         assert_eq!((line.waiting(), line.called()), (3, 0));
         line.leave(a, now);
@@ -225,33 +323,38 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_apart_is_in_nobodys_way() {
+    fn whoever_waits_for_a_host_is_in_nobodys_way() {
         let now = Instant::now();
         let mut line = Line::default();
-        let apart = line.wait(None, Waker::noop(), None, true, now).0;
+        let (host, other) = (HostId::numbered(1), HostId::numbered(2));
+        let apart = line.wait(None, for_host(host), now).0;
         assert_eq!(line.waiting(), 0);
         assert!(line.may_go(apart) && line.call_next(now).is_none());
-        let behind = line.wait(None, Waker::noop(), None, false, now).0;
+        let behind = line.wait(None, for_room(), now).0;
         assert!(line.call_next(now).is_some() && line.may_go(behind));
-        // It waits for room after all, and for something else again.
-        assert_eq!(line.wait(Some(apart), Waker::noop(), None, false, now).0, apart);
+        // It waits for room after all, and for a host again.
+        assert_eq!(line.wait(Some(apart), for_room(), now).0, apart);
         assert_eq!((line.waiting(), line.may_go(apart)), (1, false));
-        line.wait(Some(apart), Waker::noop(), None, true, now);
-        let mut woken = Vec::new();
-        line.everybody(&mut woken);
-        assert_eq!((woken.len(), line.waiting()), (2, 0));
+        line.wait(Some(apart), for_host(host), now);
+        let told = [Some(host), Some(other), None].map(|host| {
+            let mut woken = Vec::new();
+            line.tell_owned(host, &mut woken);
+            woken.len()
+        });
+        assert_eq!((told, line.waiting()), ([1, 0, 1], 0));
         line.leave(apart, now);
         line.leave(behind, now);
         assert_eq!((line.waiting(), line.called()), (0, 0));
     }
 
     #[test]
-    fn time_wakes_each_once() {
+    fn time_wakes_each_once_and_nobody_waits_behind_them() {
         let start = Instant::now();
         let mut line = Line::default();
         for wait in [Some(3), None, Some(1), Some(2)] {
-            line.wait(None, Waker::noop(), wait.map(|wait| start + wait * MS), false, start);
+            line.wait(None, until(wait.map(|wait| start + wait * MS)), start);
         }
+        assert!(line.call_next(start).is_some(), "one of them is called before");
         let mut woken = Vec::new();
         let mut told = Vec::new();
         while let Some(at) = line.earliest() {
@@ -259,7 +362,50 @@ mod tests {
             told.push(((at - start).as_millis(), woken.len()));
         }
         assert_eq!(told, [(1, 1), (2, 2), (3, 3)]);
-        assert_eq!(line.waiting(), 4, "places are left by their holders");
+        assert_eq!((line.waiting(), line.called(), line.apart), (1, 0, 3));
+        assert!(line.call_next(start + 3 * MS).is_some(), "whoever has time");
+        assert_eq!((line.waiting(), line.called(), line.apart), (0, 1, 3));
+    }
+
+    #[test]
+    fn whoever_does_not_come_when_called_is_passed_over() {
+        let start = Instant::now();
+        let mut line = Line::default();
+        let [a, b, c] = std::array::from_fn(|_| line.wait(None, for_room(), start).0);
+        assert!(line.call_next(start).is_some() && line.call_next(start).is_some());
+        line.wait(Some(b), for_room(), start);
+        assert!(line.call_next(start + MS).is_some(), "b again, a little later");
+        let soon = start + limits::TURN_KEPT;
+        assert_eq!(line.overdue(), Some(soon));
+        line.pass_over(soon);
+        assert_eq!((line.waiting(), line.called(), line.apart), (1, 1, 1));
+        assert_eq!(line.overdue(), Some(soon + MS));
+        line.leave(b, soon);
+        line.pass_over(soon);
+        assert_eq!(line.overdue(), None, "nobody is called");
+        assert!(line.may_go(a) && !line.may_go(c));
+        line.wait(Some(a), for_room(), soon);
+        assert!(line.call_next(soon).is_some() && line.may_go(a), "it is the first again");
+        assert_eq!((line.waiting(), line.called(), line.apart), (1, 1, 0));
+    }
+
+    #[test]
+    fn the_patient_stay_when_there_is_no_hope() {
+        let now = Instant::now();
+        let mut line = Line::default();
+        let patient = line.wait(None, Wait { is_patient: true, ..for_room() }, now).0;
+        let other = line.wait(None, for_room(), now).0;
+        let mut woken = Vec::new();
+        line.dismiss(&mut woken);
+        line.dismiss(&mut woken);
+        assert_eq!((woken.len(), line.waiting(), line.impatient), (1, 1, 0), "told once");
+        assert!(line.may_go(other) && !line.may_go(patient));
+        line.wait(Some(other), for_room(), now);
+        line.dismiss(&mut woken);
+        assert_eq!(woken.len(), 2, "there was hope meanwhile");
+        line.leave(other, now);
+        line.leave(patient, now);
+        assert_eq!((line.waiting(), line.apart, line.impatient), (0, 0, 0));
     }
 
     /// A server that takes one call in each millisecond, while so many come and wait for as long as
@@ -272,7 +418,7 @@ mod tests {
             let now = start + ms * MS;
             for _ in 0..calls_each_ms {
                 let until = patience.map(|patience| now + patience * MS);
-                waiting.push_back((line.wait(None, Waker::noop(), until, false, now).0, now));
+                waiting.push_back((line.wait(None, self::until(until), now).0, now));
             }
             while let (Some(patience), Some((ticket, since))) = (patience, waiting.front().copied())
                 && since + patience * MS <= now

@@ -196,7 +196,7 @@ impl Link {
         Ok(cell)
     }
 
-    /// Opens a call with streams.
+    /// Opens a call with streams, which has waited for so long.
     ///
     /// # Errors
     /// When there is no room.
@@ -207,13 +207,13 @@ impl Link {
         deadline: Duration,
         handles: Handles,
         now: Duration,
+        waited: Duration,
     ) -> Result<StreamKey, OpenError> {
         let mut state = self.state.borrow_mut();
-        let bytes = open.message.as_ref().map_or(0, Body::len);
         let stream = state.machine.open(open)?;
         state.enter(stream, Kind::Stream, deadline);
         state.lives.tell_time(now);
-        state.lives.began(stream.slot(), method, bytes);
+        state.lives.began(stream.slot(), method, waited);
         let key = state.streams.insert(stream, handles);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);

@@ -182,13 +182,13 @@ impl CallOptions {
         self.rare.as_ref()?.key
     }
 
-    /// When a call of one reply message begins that is made now, and when it is to be over.
+    /// When a unary call begins that is made now, and when it is to be over.
     #[inline]
     pub(super) fn span(&self, method: &Method) -> (Instant, Option<Instant>) {
         self.span_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)))
     }
 
-    /// The same of a stream.
+    /// The same of a call with streams: only its user knows how long those go on.
     pub(super) fn stream_span(&self, method: &Method) -> (Instant, Option<Instant>) {
         self.span_or(method.timeout())
     }
@@ -208,7 +208,7 @@ impl CallOptions {
         (now, deadline)
     }
 
-    /// Begins the time of a call of one reply message here, though a core makes it that may come to it
+    /// Begins the time of a unary call here, though a core makes it that may come to it
     /// later. When it is to be over.
     pub(super) fn begin_elsewhere(&mut self, method: &Method) -> Option<Instant> {
         let after = self.time_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)));

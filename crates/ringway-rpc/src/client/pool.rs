@@ -18,7 +18,7 @@ use super::driver::Driver;
 use super::hosts::{HostList, Listed};
 use super::hub::{self, LinkKey};
 use super::interceptor::Intercept;
-use super::line::{Line, Ticket};
+use super::line::{Line, Ticket, Wait};
 use super::link::Link;
 use super::pool_host::PoolHost;
 use super::spread::HostId;
@@ -59,11 +59,17 @@ pub(super) struct Demand {
     pub(super) tried: Option<HostId>,
 }
 
+impl Demand {
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= self.now)
+    }
+}
+
 /// Where the next call is to go.
 enum Choice {
     Link(Rc<Link>),
     /// To a host that is being connected to.
-    OwnerComes,
+    OwnerComes(HostId),
     None,
 }
 
@@ -112,7 +118,7 @@ impl Pool {
         if self.has_waiting() {
             self.hosts.borrow().iter().for_each(|host| self.fill(host, at));
         }
-        self.reconsider();
+        self.changed(None);
     }
 
     /// No more calls: what is under way is finished, what waits fails.
@@ -137,15 +143,17 @@ impl Pool {
         waker: &Waker,
         mut open: impl FnMut(&Rc<Link>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
-        let mut owner_comes = false;
-        if self.is_ones_turn(place) {
+        let mut owner = None;
+        // Whoever comes to its turn too late is not sent any more.
+        let is_late = place.is_some() && demand.is_late();
+        if self.is_ones_turn(place) && !is_late {
             // No connection is asked twice, whatever it says of its room.
             let mut avoided = Vec::from_iter(demand.avoid);
             loop {
                 let link = match self.choose(demand, &avoided) {
                     Choice::Link(link) => link,
-                    Choice::OwnerComes => {
-                        owner_comes = true;
+                    Choice::OwnerComes(host) => {
+                        owner = Some(host);
                         break;
                     }
                     Choice::None => break,
@@ -160,7 +168,8 @@ impl Pool {
                         self.leave(place);
                         let address = link.host.address();
                         let why = format!("the metadata is longer than {address} takes");
-                        return Err(NotSent::Failed(Status::resource_exhausted(why)));
+                        let status = Status::resource_exhausted(why).not_executed();
+                        return Err(NotSent::Failed(status));
                     }
                     Err(_) => {
                         avoided.push(link.key);
@@ -174,7 +183,7 @@ impl Pool {
                 self.leave(place);
                 Err(NotSent::Failed(status))
             }
-            None => Err(self.wait(demand, place, owner_comes, waker)),
+            None => Err(self.wait(demand, place, owner, waker)),
         }
     }
 
@@ -182,7 +191,7 @@ impl Pool {
         self: &Rc<Self>,
         demand: &Demand,
         place: Option<Ticket>,
-        apart: bool,
+        owner: Option<HostId>,
         waker: &Waker,
     ) -> NotSent {
         let mut line = self.line.borrow_mut();
@@ -191,7 +200,8 @@ impl Pool {
             let why = format!("{most} calls wait for a connection to {servers} already");
             return NotSent::Failed(Status::resource_exhausted(why).not_executed());
         }
-        let (ticket, former) = line.wait(place, waker, demand.deadline, apart, demand.now);
+        let Demand { now, deadline: until, waits_for_ready: is_patient, .. } = *demand;
+        let (ticket, former) = line.wait(place, Wait { waker, until, owner, is_patient }, now);
         drop(line);
         waiters::discard(former);
         for host in &*self.hosts.borrow() {
@@ -245,7 +255,10 @@ impl Pool {
             host.best(avoided).is_some() || waits && host.is_coming()
         };
         match spread.pick(now, demand.key, demand.tried, usable) {
-            Some(host) => hosts[host].best(avoided).map_or(Choice::OwnerComes, Choice::Link),
+            Some(host) => {
+                let host = &hosts[host];
+                host.best(avoided).map_or(Choice::OwnerComes(host.id()), Choice::Link)
+            }
             None => Choice::None,
         }
     }
@@ -261,9 +274,10 @@ impl Pool {
     /// Why a call has nothing to wait for, if so.
     fn why_not(&self, demand: &Demand) -> Option<Status> {
         if self.closed.get() {
-            return Some(Status::cancelled("the client was dropped before its call was sent"));
+            let why = "the client was dropped before its call was sent";
+            return Some(Status::cancelled(why).not_executed());
         }
-        if demand.deadline.is_some_and(|deadline| deadline <= demand.now) {
+        if demand.is_late() {
             let why = match self.last_failure(demand.now) {
                 Some(failure) => format!("no connection before the deadline: {failure}"),
                 None => {
@@ -273,12 +287,17 @@ impl Pool {
             };
             return Some(Status::deadline_exceeded(why).not_executed());
         }
-        if demand.waits_for_ready || self.hosts.borrow().iter().any(|host| host.is_hopeful()) {
+        if demand.waits_for_ready || self.is_hopeful() {
             return None;
         }
         let why = self.last_failure(demand.now);
         let why = why.unwrap_or_else(|| format!("no connection to {}", self.servers()));
         Some(Status::unavailable(why).not_executed())
+    }
+
+    /// Whether there is a connection, or may be one soon.
+    fn is_hopeful(&self) -> bool {
+        self.hosts.borrow().iter().any(|host| host.is_hopeful())
     }
 
     /// Where calls go, for people.
@@ -293,6 +312,7 @@ impl Pool {
         self.hosts
             .borrow()
             .iter()
+            .filter(|host| !host.is_in_use())
             .map(|host| host.last_failure(now))
             .find(|failure| !failure.is_empty())
     }
@@ -303,10 +323,24 @@ impl Pool {
             || self.hosts.borrow().iter().any(|host| host.best(&[key]).is_some())
     }
 
+    /// Whether a second attempt may be made beside one that is under way, and which connection it is not
+    /// to go over: it goes to another host where there are several, and must find one now.
+    pub(super) fn beside(&self, host: HostId, link: LinkKey) -> Option<Option<LinkKey>> {
+        match &**self.hosts.borrow() {
+            [only] => Some(only.best(&[link]).map(|_| link)),
+            several => {
+                let is_other = |other: &&Rc<PoolHost>| other.id() != host;
+                let found = several.iter().filter(is_other).any(|other| other.capacity() > 0);
+                found.then_some(None)
+            }
+        }
+    }
+
     /// Has `waker` woken at `until`.
     pub(super) fn nap(&self, place: Option<Ticket>, waker: &Waker, until: Instant) -> Ticket {
         let now = runtime::now();
-        let (place, former) = self.naps.borrow_mut().wait(place, waker, Some(until), false, now);
+        let wait = Wait { waker, until: Some(until), owner: None, is_patient: true };
+        let (place, former) = self.naps.borrow_mut().wait(place, wait, now);
         waiters::discard(former);
         self.stir();
         place
@@ -357,7 +391,14 @@ impl Pool {
 
     /// Tells as many waiting calls to go on as there is room for.
     pub(super) fn offer(&self) {
-        let mut room = self.capacity().saturating_sub(self.line.borrow().called());
+        let (called, overdue) = {
+            let line = self.line.borrow();
+            (line.called(), line.overdue())
+        };
+        let mut room = self.capacity().saturating_sub(called);
+        if room > 0 && overdue.is_none() {
+            self.stir(); // to see whether they go on
+        }
         let now = runtime::now();
         while room > 0 {
             let next = self.line.borrow_mut().call_next(now);
@@ -369,32 +410,41 @@ impl Pool {
         }
     }
 
-    /// Things have changed for all who wait: a host failed, a connection was lost.
-    pub(super) fn reconsider(&self) {
+    /// An attempt to connect to the host is over, or a connection; without a host, the list of them has
+    /// changed. Whoever waits and can go on now is woken.
+    pub(super) fn changed(&self, host: Option<HostId>) {
         let mut woken = Vec::new();
-        self.line.borrow().everybody(&mut woken);
+        self.line.borrow().tell_owned(host, &mut woken);
         waiters::wake_all(woken);
+        if self.has_waiting() {
+            self.offer();
+        }
         self.stir();
+    }
+
+    /// Connecting to the host has failed.
+    pub(super) fn unreachable(&self, host: &PoolHost) {
+        let now = hub::try_with(|hub| hub.since_origin(runtime::now()));
+        self.tally.host_unreachable(host.id(), now.unwrap_or_default());
     }
 
     fn capacity(&self) -> usize {
         self.hosts.borrow().iter().map(|host| host.capacity()).sum()
     }
 
-    /// Has the keeper look at the time again.
-    fn stir(&self) {
+    /// Has the keeper look at the time again, and at what is missing.
+    pub(super) fn stir(&self) {
         self.keeper.borrow().wake_by_ref();
     }
 
     /// Wakes those whose time has come, and connects to hosts whose time has; when to do so again.
     fn on_time(self: &Rc<Self>, now: Instant) -> Option<Instant> {
         let mut woken = Vec::new();
-        let mut next: Option<Instant> = None;
         for line in [&self.line, &self.naps] {
-            let mut line = line.borrow_mut();
-            line.expire(now, &mut woken);
-            next = next.into_iter().chain(line.earliest()).min();
+            line.borrow_mut().expire(now, &mut woken);
         }
+        self.line.borrow_mut().pass_over(now);
+        let mut next: Option<Instant> = None;
         for host in &*self.hosts.borrow() {
             // A host that nobody needs now is connected to by the call that does.
             if !self.closed.get() && (host.is_in_use() || self.has_waiting()) {
@@ -402,8 +452,15 @@ impl Pool {
                 next = next.into_iter().chain(host.retry_at(now)).min();
             }
         }
+        if self.has_waiting() && !self.is_hopeful() {
+            self.line.borrow_mut().dismiss(&mut woken);
+        }
         waiters::wake_all(woken);
-        next
+        if self.has_waiting() {
+            self.offer();
+        }
+        let (line, naps) = (self.line.borrow(), self.naps.borrow());
+        next.into_iter().chain(line.earliest()).chain(line.overdue()).chain(naps.earliest()).min()
     }
 }
 
@@ -436,16 +493,14 @@ async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
     let attempt = Attempt { pool, host };
     let opened = attempt.host.dial().open().await;
     let Attempt { pool, host } = &attempt;
-    let tell_unreachable = || {
-        let now = hub::with(|hub| hub.since_origin(runtime::now()));
-        pool.tally.host_unreachable(host.id(), now);
-    };
     let connection = match opened {
         Ok(connection) if !host.is_closed() => connection,
         Ok(_not_needed_any_more) => return,
         Err(error) => {
-            host.failed(error.to_string());
-            return tell_unreachable();
+            if host.failed(error.to_string()) {
+                pool.unreachable(host);
+            }
+            return;
         }
     };
     let link = hub::with(|hub| {
@@ -456,7 +511,7 @@ async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
     let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
     let Some(driver) = greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
     else {
-        return tell_unreachable();
+        return;
     };
     if host.is_closed() {
         link.close();
@@ -492,7 +547,6 @@ struct Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         self.host.connecting(-1);
-        self.pool.reconsider();
-        self.pool.offer();
+        self.pool.changed(Some(self.host.id()));
     }
 }

@@ -27,7 +27,8 @@ pub(super) struct PoolHost {
     links: RefCell<Vec<Rc<Link>>>,
     /// Attempts to connect that are under way.
     connecting: Cell<usize>,
-    /// Failures since the last connection on which anything was heard.
+    /// Failures since the last connection on which anything was heard. Attempts that fail together are
+    /// one.
     failures: Cell<u32>,
     retry_at: Cell<Option<Instant>>,
     last_failure: RefCell<String>,
@@ -166,18 +167,28 @@ impl PoolHost {
 
     pub(super) fn connected(&self, link: Rc<Link>) {
         self.links.borrow_mut().push(link);
+        self.last_failure.take();
     }
 
-    /// An attempt to connect has failed.
-    pub(super) fn failed(&self, why: String) {
+    /// An attempt to connect has failed. Whether that is to be counted: of those that were made at the
+    /// same time one is.
+    #[must_use]
+    pub(super) fn failed(&self, why: String) -> bool {
+        self.last_failure.replace(why);
+        let now = runtime::now();
+        if self.retry_at(now).is_some() {
+            return false;
+        }
         let failures = self.failures.get();
         self.failures.set(failures.saturating_add(1));
-        self.retry_at.set(Some(runtime::now() + reconnect_delay(failures, fastrand::f64())));
-        self.last_failure.replace(why);
+        self.retry_at.set(Some(now + reconnect_delay(failures, fastrand::f64())));
+        true
     }
 
-    /// A connection has ended; `worked` if its peer had said anything, or we closed it.
-    pub(super) fn lost(&self, link: &Link, worked: bool, why: &str) {
+    /// A connection has ended; `worked` if its peer had said anything, or we closed it. Otherwise
+    /// whether it is to be counted as a [failure](Self::failed).
+    #[must_use]
+    pub(super) fn lost(&self, link: &Link, worked: bool, why: &str) -> bool {
         let mut links = self.links.borrow_mut();
         let at = links.iter().position(|other| other.key == link.key);
         let removed = at.map(|at| links.swap_remove(at));
@@ -186,8 +197,9 @@ impl PoolHost {
         if worked {
             self.failures.set(0);
             self.last_failure.replace(why.to_owned());
+            false
         } else {
-            self.failed(why.to_owned());
+            self.failed(why.to_owned())
         }
     }
 }

@@ -14,6 +14,13 @@ use crate::status::{Code, Origin, Status};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct HostId(u32);
 
+impl HostId {
+    #[cfg(test)]
+    pub(super) fn numbered(number: u32) -> Self {
+        Self(number)
+    }
+}
+
 pub(super) struct Spread {
     balancer: Balancer,
     /// Of each host, in the order of the pool's.
@@ -117,11 +124,26 @@ impl Spread {
         }
     }
 
-    /// A call of that moment was given up by its caller, which says nothing of the host.
-    pub(super) fn given_up(&mut self, host: HostId, begun: Duration) {
-        if let Some(host) = self.at(host) {
-            self.loads[host].in_flight -= 1;
-            self.health[host].told_nothing(begun);
+    /// A call of that moment was given up by its caller. If that was a call which had no answer until
+    /// `unanswered`, the host takes as long at least; otherwise it says nothing of the host.
+    pub(super) fn given_up(&mut self, host: HostId, begun: Duration, unanswered: Option<Duration>) {
+        let Some(host) = self.at(host) else {
+            return;
+        };
+        self.loads[host].in_flight -= 1;
+        let Some(now) = unanswered else {
+            return self.health[host].told_nothing(begun);
+        };
+        let waited = now.saturating_sub(begun);
+        self.loads[host].latency.observe_at_least(waited, now);
+        let health = &mut self.health[host];
+        if health.is_on_trial() {
+            let others = self.loads.iter().enumerate().filter(|(other, _)| *other != host);
+            let usual = PeakEwma::mean(others.map(|(_, load)| &load.latency), now);
+            match waited.as_secs_f64() * 1e6 >= usual.micros(now) {
+                true => health.left_unanswered(begun, now),
+                false => health.told_nothing(begun),
+            }
         }
     }
 
@@ -134,8 +156,13 @@ impl Spread {
         let load = &mut self.loads[host];
         load.in_flight -= 1;
         let evidence = failure.map_or(Evidence::Good, evidence_of);
-        if has_latency && evidence == Evidence::Good {
-            load.latency.observe(now.saturating_sub(begun), now);
+        let latency = now.saturating_sub(begun);
+        match evidence {
+            Evidence::Good if has_latency => load.latency.observe(latency, now),
+            Evidence::Bad | Evidence::Silent if has_latency => {
+                load.latency.observe_at_least(latency, now);
+            }
+            _ => {}
         }
         self.learn(host, evidence, Some(begun), now);
     }

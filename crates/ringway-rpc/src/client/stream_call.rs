@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -23,7 +23,7 @@ use super::outcome::{Reply, ReplyMeta};
 use super::pool::{Demand, NotSent};
 use super::registry::{self, ClientId};
 use super::stream_lives::Watcher;
-use super::unary;
+use super::tally::{Ended, Tally};
 use crate::bridge::StreamAt;
 use crate::codec::Codec;
 use crate::desk;
@@ -32,7 +32,7 @@ use crate::metadata::Metadata;
 use crate::method::Method;
 use crate::opening::Opener;
 use crate::sink::Sink;
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::stream_table::Handles;
 use crate::streaming::Streaming;
 
@@ -157,15 +157,23 @@ async fn fulfil(
 pub(super) struct Opening {
     call: StreamCall,
     place: Option<Ticket>,
-    /// Known from its first poll on.
-    deadline: Option<Option<Instant>>,
+    /// From its first poll on.
+    span: Option<Span>,
     /// Whose line the place is in.
     core: u32,
 }
 
+#[derive(Clone, Copy)]
+struct Span {
+    begun: Instant,
+    deadline: Option<Instant>,
+    /// It was counted as begun, and neither opened nor counted as ended.
+    is_counted: bool,
+}
+
 impl Opening {
     pub(super) fn new(call: StreamCall) -> Self {
-        Self { call, deadline: None, place: None, core: 0 }
+        Self { call, span: None, place: None, core: 0 }
     }
 
     /// On a core, always the same. Once it is open, the watcher is taken and told how it ends.
@@ -190,11 +198,16 @@ impl Opening {
         }
         self.core = hub.core().unwrap_or_default();
         let pool = hub.pool(call.client)?;
-        let (now, deadline) = match self.deadline {
-            Some(deadline) => (runtime::now(), deadline),
-            None => call.options.stream_span(call.method),
+        let (now, mut span) = match self.span {
+            Some(span) => (runtime::now(), span),
+            None => {
+                let bytes = call.request.as_ref().map_or(0, Bytes::len);
+                pool.tally.call_began(call.method, bytes);
+                let (begun, deadline) = call.options.stream_span(call.method);
+                (begun, Span { begun, deadline, is_counted: true })
+            }
         };
-        self.deadline = Some(deadline);
+        let (deadline, waited) = (span.deadline, now.saturating_duration_since(span.begun));
         let waits_for_ready = call.options.waits_for_ready;
         let key = call.options.key();
         let demand = Demand { now, deadline, waits_for_ready, avoid: None, key, tried: None };
@@ -214,17 +227,23 @@ impl Opening {
                 message: call.request.as_ref().map(link::body),
                 end: call.request.is_some(),
             };
+            let since_origin = hub.since_origin(now);
             let opened =
-                link.open_stream(call.method, open, until, call.handles, hub.since_origin(now))?;
+                link.open_stream(call.method, open, until, call.handles, since_origin, waited)?;
             if let Some(watcher) = watcher.take() {
                 link.watch_stream(opened, watcher);
             }
             Ok(stream_at(link, opened))
         });
         hub.return_scratch(meta);
+        span.is_counted = matches!(sent, Err(NotSent::Waits(_)));
+        self.span = Some(span);
         match sent {
             Ok(at) => Poll::Ready(Ok(at)),
-            Err(NotSent::Failed(status)) => Poll::Ready(Err(status)),
+            Err(NotSent::Failed(status)) => {
+                count_unopened(&pool.tally, call.method, status.code(), waited);
+                Poll::Ready(Err(status))
+            }
             Err(NotSent::Waits(place)) => {
                 self.place = Some(place);
                 Poll::Pending
@@ -233,11 +252,24 @@ impl Opening {
     }
 }
 
+/// Counts a call as ended whose stream was never open.
+fn count_unopened(tally: &Tally, method: &'static Method, code: Code, waited: Duration) {
+    tally.call_ended(method, Ended { code, bytes: 0, waited, service: None });
+}
+
 impl Drop for Opening {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            unary::leave_line(self.core, self.call.client, place);
-        }
+        let Some(span) = self.span.filter(|span| span.is_counted) else {
+            return;
+        };
+        let (client, method, place) = (self.call.client, self.call.method, self.place.take());
+        hub::on_core(self.core, move |hub| {
+            if let Some(pool) = hub.known_pool(client) {
+                pool.leave(place);
+                let waited = runtime::now().saturating_duration_since(span.begun);
+                count_unopened(&pool.tally, method, Code::Cancelled, waited);
+            }
+        });
     }
 }
 

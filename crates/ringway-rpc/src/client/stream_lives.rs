@@ -26,6 +26,7 @@ struct Life {
     method: &'static Method,
     /// Who is counted to have it.
     host: HostId,
+    waited: Duration,
     begun: Duration,
     watcher: Option<Watcher>,
 }
@@ -44,15 +45,14 @@ impl StreamLives {
         self.now = self.now.max(now);
     }
 
-    /// A stream is opened in a slot, with so many bytes of request.
-    pub(super) fn began(&mut self, slot: u32, method: &'static Method, bytes: usize) {
+    /// A stream is opened in a slot, after it has waited for so long. It is counted as begun already.
+    pub(super) fn began(&mut self, slot: u32, method: &'static Method, waited: Duration) {
         let slot = slot as usize;
         if self.lives.len() <= slot {
             self.lives.resize_with(slot + 1, || None);
         }
         let host = self.host.id();
-        self.lives[slot] = Some(Life { method, host, begun: self.now, watcher: None });
-        self.tally.call_began(method, bytes);
+        self.lives[slot] = Some(Life { method, host, waited, begun: self.now, watcher: None });
         self.tally.host_called(host, self.now, true);
     }
 
@@ -78,7 +78,7 @@ impl StreamLives {
     /// stream are left as they are.
     pub(super) fn given_up(&mut self, slot: u32, code: Code, errands: &mut Errands) {
         if let Some(Life { host, begun, watcher, .. }) = self.end(slot, code) {
-            self.tally.host_left(host, begun);
+            self.tally.host_left(host, begun, None);
             tell(watcher, errands, || {
                 Err(Status::new(code, "the stream was ended from this side"))
             });
@@ -97,7 +97,7 @@ impl StreamLives {
     fn end(&mut self, slot: u32, code: Code) -> Option<Life> {
         let life = self.lives.get_mut(slot as usize)?.take()?;
         let service = Some(self.now.saturating_sub(life.begun));
-        let ended = Ended { code, bytes: 0, waited: Duration::ZERO, service };
+        let ended = Ended { code, bytes: 0, waited: life.waited, service };
         self.tally.call_ended(life.method, ended);
         Some(life)
     }

@@ -149,10 +149,11 @@ impl Tally {
         }
     }
 
-    /// Such a call was given up by its caller.
-    pub(super) fn host_left(&self, host: HostId, begun: Duration) {
+    /// Such a call was given up by its caller; until `unanswered` without an answer, if it is known that
+    /// there was none.
+    pub(super) fn host_left(&self, host: HostId, begun: Duration, unanswered: Option<Duration>) {
         if let Some(spread) = self.spread.get() {
-            spread.borrow_mut().given_up(host, begun);
+            spread.borrow_mut().given_up(host, begun, unanswered);
         }
     }
 

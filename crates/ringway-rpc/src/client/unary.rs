@@ -122,28 +122,34 @@ impl Unary {
 
     /// Changes the options of a call that has not begun.
     pub(super) fn change_options(&mut self, change: impl FnOnce(CallOptions) -> CallOptions) {
-        debug_assert!(matches!(self.stage, Stage::New { .. } | Stage::Failed(_)));
+        debug_assert!(!self.has_begun());
         self.options = change(std::mem::take(&mut self.options));
         if let Some(failure) = self.options.take_failure() {
             self.stage = Stage::Failed(failure);
         }
     }
 
-    /// Since when and on which host an attempt is under way.
-    pub(super) fn under_way(&self) -> Option<(Instant, HostId)> {
+    /// Whether it was polled.
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.stage, Stage::New { .. } | Stage::Failed(_))
+    }
+
+    /// Since when and where an attempt is under way.
+    pub(super) fn under_way(&self) -> Option<(Instant, HostId, LinkKey)> {
         match &self.stage {
-            Stage::Flying(flying) => Some((flying.begun, flying.host)),
+            Stage::Flying(flying) => Some((flying.begun, flying.host, flying.link)),
             _ => None,
         }
     }
 
-    /// A second attempt beside the one on `host`, and what the call is counted by from now on.
-    pub(super) fn hedge(&mut self, host: HostId) -> (Self, Option<Life>) {
+    /// A second attempt beside the one on `host`, not over the connection to avoid, and what the call is
+    /// counted by from now on.
+    pub(super) fn hedge(&mut self, host: HostId, avoid: Option<LinkKey>) -> (Self, Option<Life>) {
         self.is_hedged = true;
         let second = Self {
             request: self.request.clone(),
             options: self.options.clone(),
-            stage: Stage::New { avoid: None },
+            stage: Stage::New { avoid },
             backoff: RetryBackoff::default(),
             life: None,
             tried: Some(host),
@@ -465,15 +471,17 @@ impl Drop for Unary {
             return; // not begun, another's, or over
         }
         hub::on_core(core, move |hub| {
-            if let Stage::Flying(Flying { cell, .. }) = stage {
-                hub.abandon(cell, Code::Cancelled, "");
-            }
+            let is_unanswered = match stage {
+                Stage::Flying(Flying { cell, .. }) => hub.abandon(cell, Code::Cancelled, ""),
+                _ => false,
+            };
             let Some(pool) = hub.known_pool(client) else {
                 return;
             };
             match stage {
                 Stage::Flying(Flying { host, begun, .. }) => {
-                    pool.tally.host_left(host, hub.since_origin(begun));
+                    let until = is_unanswered.then(|| hub.since_origin(runtime::now()));
+                    pool.tally.host_left(host, hub.since_origin(begun), until);
                 }
                 Stage::Waiting(place) => pool.leave(Some(place)),
                 Stage::Napping { place, .. } => pool.end_nap(place),
@@ -484,13 +492,4 @@ impl Drop for Unary {
             }
         });
     }
-}
-
-/// Gives up a place in the line of a pool, on whatever thread.
-pub(super) fn leave_line(core: u32, client: ClientId, place: Ticket) {
-    hub::on_core(core, move |hub| {
-        if let Some(pool) = hub.known_pool(client) {
-            pool.leave(Some(place));
-        }
-    });
 }

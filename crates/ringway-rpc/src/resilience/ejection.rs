@@ -24,7 +24,8 @@ pub(crate) enum Evidence {
 /// ```
 ///
 /// A trial is one call. One that takes long says nothing, and is followed by another; a stream that
-/// has lasted for so long is as good as an answer.
+/// has lasted for so long is as good as an answer. A few in a row that callers did not wait for any
+/// longer are as bad as a failure.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     state: State,
@@ -50,6 +51,8 @@ enum State {
         since: Option<Duration>,
         /// The one under way.
         trial: Option<Trial>,
+        /// Calls that were given up since, without an answer.
+        unanswered: u32,
     },
 }
 
@@ -74,7 +77,7 @@ impl Health {
     pub(crate) fn is_available(&mut self, now: Duration) -> bool {
         match self.state {
             State::Ejected { until } if now >= until => {
-                self.state = State::OnTrial { since: None, trial: None };
+                self.state = State::OnTrial { since: None, trial: None, unanswered: 0 };
                 true
             }
             State::Ejected { .. } => false,
@@ -96,7 +99,7 @@ impl Health {
 
     /// A call goes there.
     pub(crate) fn called(&mut self, now: Duration, is_stream: bool) {
-        if let State::OnTrial { since, trial } = &mut self.state {
+        if let State::OnTrial { since, trial, .. } = &mut self.state {
             since.get_or_insert(now);
             *trial = Some(Trial { began: now, is_stream });
         }
@@ -106,6 +109,24 @@ impl Health {
     pub(crate) fn told_nothing(&mut self, begun: Duration) {
         if let State::OnTrial { trial, .. } = &mut self.state {
             trial.take_if(|trial| begun >= trial.began);
+        }
+    }
+
+    /// Whether its calls decide whether it is in use again.
+    pub(crate) fn is_on_trial(&self) -> bool {
+        matches!(self.state, State::OnTrial { .. })
+    }
+
+    /// A call of that moment was given up after a time in which others answer.
+    pub(crate) fn left_unanswered(&mut self, begun: Duration, now: Duration) {
+        self.told_nothing(begun);
+        if let State::OnTrial { since: Some(since), unanswered, .. } = &mut self.state
+            && begun >= *since
+        {
+            *unanswered += 1;
+            if *unanswered >= limits::SILENT_IN_A_ROW {
+                self.eject(now);
+            }
         }
     }
 
@@ -161,7 +182,8 @@ impl Health {
     }
 }
 
-/// Whether one more host may be taken out of use: less than a third, but one of two.
+/// Whether one more host may be taken out of use: 30 of 100 may be, and one where there are two or
+/// three.
 pub(crate) fn may_eject(ejected: usize, hosts: usize) -> bool {
     let ceiling = (hosts * limits::EJECTED_PERCENT_MAX / 100).max(usize::from(hosts >= 2));
     ejected < ceiling
@@ -263,6 +285,28 @@ mod tests {
         health.called(now, false);
         assert!(!health.learn(Evidence::Good, Some(now), now));
         assert!(!health.is_ejected());
+    }
+
+    #[test]
+    fn trials_that_are_given_up_without_an_answer_fail_in_the_end() {
+        let mut health = Health::new(Duration::ZERO);
+        health.left_unanswered(Duration::ZERO, SECOND);
+        health.eject(SECOND);
+        let mut now = SECOND + limits::EJECTION_FIRST;
+        for _ in 0..limits::SILENT_IN_A_ROW {
+            assert!(health.is_available(now));
+            health.called(now, false);
+            health.left_unanswered(SECOND, now); // from before
+            assert!(!health.is_available(now), "one at a time");
+            now += Duration::from_millis(1);
+            health.left_unanswered(now - Duration::from_millis(1), now);
+        }
+        assert!(!health.is_available(now + limits::EJECTION_FIRST), "for twice as long");
+        now += 2 * limits::EJECTION_FIRST;
+        assert!(health.is_available(now));
+        health.called(now, false);
+        health.left_unanswered(now, now);
+        assert!(health.is_available(now), "they are counted anew");
     }
 
     #[test]

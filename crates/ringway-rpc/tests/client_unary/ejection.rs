@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_rpc::{Call, Client, Codec, Kind, Method, Policy, Sink, Status, Streaming};
 use ringway_runtime::io::{ListenOptions, Listener};
-use ringway_runtime::{now, sleep, spawn};
+use ringway_runtime::{now, sleep, spawn, timeout};
 use ringway_wire::native::{Config, Reply};
 
 use crate::hand_server::{HandServer, Request};
@@ -286,4 +286,28 @@ fn a_trial_that_lasts_does_not_keep_a_host_out_of_use() {
 enum Held {
     Call(Pin<Box<Call<Bytes>>>),
     Stream(Box<(Sink<Bytes>, Streaming<Bytes>)>),
+}
+
+#[test]
+fn a_trial_without_an_answer_that_its_caller_gives_up_counts() {
+    simulate(|| async {
+        let lab = Lab::start().await?;
+        lab.mood.set(Mood::Holds);
+        lab.until_it_is_left_out().await;
+        let (before, until) = (lab.seen(), now() + 10 * SECOND);
+        while now() < until {
+            let _dropped = timeout(20 * MS, echo(&lab.client, "hello")).await;
+        }
+        let trials = lab.seen() - before;
+        assert!((5..50).contains(&trials), "{trials} in ten seconds");
+
+        lab.mood.set(Mood::Answers);
+        let until = now() + 60 * SECOND;
+        while lab.seen() < before + trials + 10 && now() < until {
+            lab.call().await?;
+            sleep(10 * MS).await;
+        }
+        assert_eq!(lab.seen(), before + trials + 10, "it is used again");
+        Ok(())
+    });
 }

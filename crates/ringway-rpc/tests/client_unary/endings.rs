@@ -1,18 +1,19 @@
 //! How calls end before their reply: deadlines, cancellation, loss of the connection.
 
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use ringway_rpc::{Client, Code, NextCall};
-use ringway_runtime::spawn;
+use ringway_rpc::{Client, Code, Codec, Kind, Method, NextCall};
+use ringway_runtime::{sleep, spawn};
 use ringway_wire::native::Config;
 
 use crate::hand_server::{HandConnection, HandServer, Request};
-use crate::{MS, connect, echo, poll_once, run};
+use crate::{MS, connect, echo, poll_once, run, simulate};
 
 #[test]
 fn a_deadline_ends_the_call_here_and_cancels_it_there() {
@@ -237,6 +238,101 @@ fn a_client_that_is_dropped_while_its_calls_wait_leaves_nothing_behind() {
                 ringway_runtime::yield_now().await;
             }
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn options_for_a_call_that_has_begun_end_it() {
+    run(async {
+        let silent = |connection: &Rc<HandConnection>, request: Request| {
+            if request.message.as_deref() == Some(b"connect") {
+                connection.echo(request);
+            }
+        };
+        let server = HandServer::start(Config::default(), Rc::new(silent));
+        for interceptors in [0, 1] {
+            for is_hedged in [false, true] {
+                let builder = Client::builder().address(&*server.url());
+                let client = match interceptors {
+                    0 => builder.build()?,
+                    _ => builder
+                        .intercept(async |call, next: NextCall| next.run(call).await)
+                        .build()?,
+                };
+                echo(&client, "connect").await?;
+                let mut call = echo(&client, "?");
+                if is_hedged {
+                    call = call.hedge();
+                }
+                let (requests, cancelled) = (server.requests(), cancelled(&server));
+                assert!(poll_once(Pin::new(&mut call)).await.is_pending());
+                server.until(|server| server.requests() == requests + 1).await;
+                let status = call.metadata("Bad Key", "x").await.expect_err("too late");
+                assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+                assert!(!status.is_not_executed());
+                server.until(|server| self::cancelled(server) == cancelled + 1).await;
+            }
+        }
+        Ok(())
+    });
+}
+
+fn cancelled(server: &HandServer) -> usize {
+    let of = |connection: &Rc<HandConnection>| connection.cancelled.borrow().len();
+    server.connections.borrow().iter().map(of).sum()
+}
+
+#[test]
+fn whoever_did_not_get_to_a_connection_was_not_executed() {
+    run(async {
+        let mut config = Config::default();
+        config.settings.max_meta = 100;
+        let server =
+            HandServer::start(config, Rc::new(|connection, request| connection.echo(request)));
+        let client = Client::builder().address(&*server.url()).connections_max(1).build()?;
+        echo(&client, "connect").await?;
+        let status = echo(&client, "?").metadata("key", "x".repeat(200)).await;
+        let status = status.expect_err("too much metadata");
+        assert!(status.is_resource_exhausted() && status.is_not_executed(), "{status:?}");
+
+        server.connection(0).lease(0);
+        let refused = echo(&client, "crosses the lease").timeout(30 * MS).await;
+        assert!(refused.expect_err("no permit").is_deadline_exceeded());
+        let mut waits = Box::pin(echo(&client, "?").no_timeout());
+        assert!(poll_once(waits.as_mut()).await.is_pending());
+        let unborn = echo(&client, "?");
+        drop(client);
+        for call in [waits, Box::pin(unborn)] {
+            let status = call.await.expect_err("the client is gone");
+            assert!(status.code() == Code::Cancelled && status.is_not_executed(), "{status:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_stream_of_requests_has_the_time_that_is_named_and_no_other() {
+    static UPLOAD: Method = Method::new("test.Test/Upload", Kind::ClientStream);
+    simulate(|| async {
+        let server = HandServer::start(
+            Config::default(),
+            Rc::new(|connection, request: Request| {
+                assert_eq!(request.head.map_or(0, |head| head.timeout_us), 0);
+                if request.end {
+                    connection.answer(request.stream, Bytes::from_static(b"done"));
+                }
+            }),
+        );
+        let client = connect(&server);
+        let (mut sink, reply) =
+            client.client_stream(&UPLOAD, Codec::<Bytes>::raw(), Codec::<Bytes>::raw());
+        for part in 0..60 {
+            sink.send(Bytes::from(format!("part {part}"))).await?;
+            sleep(1_000 * MS).await;
+        }
+        sink.finish();
+        assert_eq!(reply.await?, "done");
         Ok(())
     });
 }

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -198,6 +200,29 @@ pub(crate) fn call(
 pub(crate) async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     let mut future = Some(future);
     poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+pub(crate) struct Wakes(Arc<Woken>);
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wakes {
+    pub(crate) fn count(&self) -> usize {
+        self.0.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn poll_with<F: Future>(wakes: &Wakes, future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(&wakes.0))))
 }
 
 /// Runs a test on one core, and ends it if it hangs.

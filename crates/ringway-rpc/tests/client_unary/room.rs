@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ringway_rpc::{Client, Side};
 use ringway_runtime::{sleep, spawn};
-use ringway_wire::native::Config;
+use ringway_wire::native::{Config, GoAwayCode};
 
-use crate::hand_server::{HandServer, Request};
+use crate::hand_server::{HandConnection, HandServer, Request};
 use crate::{ECHO, MS, connect, echo, poll_once, run, simulate};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -150,6 +150,92 @@ fn calls_that_cross_a_smaller_lease_wait_for_room_under_it() {
             assert_eq!(call.await.expect("no panic")?, n.to_string());
         }
         assert_eq!((server.requests(), server.connections.borrow().len()), (51, 1));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_call_that_does_not_take_its_turn_keeps_nobody_waiting() {
+    for (limit, asleep) in [(None, MS), (Some(20 * MS), 50 * MS)] {
+        simulate(move || async move {
+            let held = Rc::new(RefCell::new(Vec::new()));
+            let server = HandServer::start(Config::default(), {
+                let held = Rc::clone(&held);
+                Rc::new(move |connection, request| match &request.message {
+                    Some(message) if **message == *b"hold" => held.borrow_mut().push(request),
+                    _ => connection.echo(request),
+                })
+            });
+            let client = Client::builder().address(&*server.url()).connections_max(1).build()?;
+            let holding = spawn(echo(&client, "hold"));
+            server.until(|server| server.requests() == 1).await;
+            server.connection(0).lease(1);
+            sleep(MS).await;
+            // Whoever awaits it does something else from now on.
+            let mut forgotten = Box::pin(match limit {
+                Some(limit) => echo(&client, "forgotten").timeout(limit),
+                None => echo(&client, "forgotten").no_timeout(),
+            });
+            assert!(poll_once(forgotten.as_mut()).await.is_pending());
+            let behind = spawn(echo(&client, "behind").timeout(SECOND));
+            sleep(asleep).await;
+            held.borrow_mut().drain(..).for_each(|request| server.connection(0).echo(request));
+            assert_eq!(holding.await.expect("no panic")?, "hold");
+            assert_eq!(behind.await.expect("no panic")?, "behind");
+            for n in 0..10 {
+                assert_eq!(echo(&client, n.to_string()).timeout(SECOND).await?, n.to_string());
+            }
+            match (limit, forgotten.await) {
+                (None, reply) => assert_eq!(reply?, "forgotten"),
+                (Some(_), reply) => {
+                    let late = reply.expect_err("its deadline has passed");
+                    assert!(late.is_deadline_exceeded() && late.is_not_executed(), "{late:?}");
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_call_that_finds_no_room_is_not_told_of_a_failure_that_is_over() {
+    simulate(|| async {
+        let address = "127.0.0.1:7001".parse()?;
+        let builder = Client::builder().address(&*format!("tcp://{address}")).connections_max(1);
+        let client = builder.build()?;
+        echo(&client, "?").await.expect_err("nobody listens");
+        let behave = Rc::new(|connection: &Rc<HandConnection>, request| connection.echo(request));
+        let server = HandServer::at(address, Config::default(), behave);
+        echo(&client, "connect").wait_for_ready(true).await?;
+        server.connection(0).lease(0);
+        sleep(MS).await;
+        let status = echo(&client, "held").timeout(30 * MS).await.expect_err("no permit");
+        assert!(status.message().contains("had room before the deadline"), "{status}");
+        Ok(())
+    });
+}
+
+#[test]
+fn calls_that_wait_when_a_server_leaves_go_over_a_new_connection_to_it() {
+    simulate(|| async {
+        let server = HandServer::start(
+            Config::default(),
+            Rc::new(|connection, request: Request| {
+                if request.message.as_deref() != Some(b"hold") {
+                    connection.echo(request);
+                }
+            }),
+        );
+        let client = Client::builder().address(&*server.url()).connections_max(1).build()?;
+        let holding = spawn(echo(&client, "hold").no_timeout());
+        server.until(|server| server.requests() == 1).await;
+        server.connection(0).lease(1);
+        sleep(MS).await;
+        let waiting = spawn(echo(&client, "waiting").timeout(SECOND));
+        sleep(MS).await;
+        server.connection(0).go_away(GoAwayCode::NoError, 60 * SECOND);
+        assert_eq!(waiting.await.expect("no panic")?, "waiting");
+        assert!(!holding.is_finished());
         Ok(())
     });
 }
