@@ -96,6 +96,9 @@ impl Driver {
                     return self
                         .ends(|address| format!("{address} has closed the connection{why}"));
                 }
+                Poll::Ready(Err(error)) if !self.heard => {
+                    return self.ends(|address| format!("{}: {error}", closed_in_silence(address)));
+                }
                 Poll::Ready(Err(error)) => {
                     return self
                         .ends(|address| format!("the connection to {address} was lost: {error}"));

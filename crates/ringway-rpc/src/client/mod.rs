@@ -5,6 +5,7 @@
 //!  Call ────► numbers ──────┴──► cell ◄── outcome ──────────┘
 //! ```
 
+mod attempt;
 mod blocking;
 mod builder;
 mod call;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -13,8 +13,8 @@ use ringway_net::Address;
 use ringway_runtime as runtime;
 use ringway_wire::native::OpenError;
 
+use super::attempt::connect;
 use super::builder::Plan;
-use super::driver::Driver;
 use super::hosts::{HostList, Listed};
 use super::hub::{self, LinkKey};
 use super::interceptor::Intercept;
@@ -486,67 +486,4 @@ async fn keep(pool: Rc<Pool>) {
         Poll::Pending
     })
     .await;
-}
-
-/// Makes one connection of a host and serves it to its end.
-async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
-    let attempt = Attempt { pool, host };
-    let opened = attempt.host.dial().open().await;
-    let Attempt { pool, host } = &attempt;
-    let connection = match opened {
-        Ok(connection) if !host.is_closed() => connection,
-        Ok(_not_needed_any_more) => return,
-        Err(error) => {
-            if host.failed(error.to_string()) {
-                pool.unreachable(host);
-            }
-            return;
-        }
-    };
-    let link = hub::with(|hub| {
-        let now = hub.since_origin(runtime::now());
-        let config = pool.plan.config.clone();
-        hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
-    });
-    let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
-    let Some(driver) = greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
-    else {
-        return;
-    };
-    if host.is_closed() {
-        link.close();
-    }
-    host.connected(link);
-    drop(attempt);
-    driver.await;
-}
-
-/// Serves a new connection until its server has said something; `None` if it has ended before.
-///
-/// No call is given to it earlier: a server that shuts down closes connections that only its kernel
-/// has accepted, and nobody could tell then that the calls on them were not executed.
-async fn greeted(mut driver: Driver, limit: Duration, address: &Address) -> Option<Driver> {
-    let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
-        Poll::Ready(()) => Poll::Ready(false),
-        Poll::Pending if driver.has_heard() => Poll::Ready(true),
-        Poll::Pending => Poll::Pending,
-    });
-    let goes_on = runtime::timeout(limit, greeting).await.unwrap_or_else(|_| {
-        driver.give_up(format!("{address} accepts connections, and says nothing"));
-        false
-    });
-    goes_on.then_some(driver)
-}
-
-/// Counts an attempt to connect, and tells the pool when it is over, whatever its end.
-struct Attempt {
-    pool: Rc<Pool>,
-    host: Rc<PoolHost>,
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.host.connecting(-1);
-        self.pool.changed(Some(self.host.id()));
-    }
 }
