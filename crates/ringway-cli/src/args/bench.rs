@@ -3,10 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use clap::ValueEnum;
-
-use super::check_allowed;
-use super::flags::{Backend, Bench, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
+use super::choices::{Backend, Format, RpcMode, Transport};
+use super::flags::{BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
 use super::values::{Cores, Scheme, Uri, ValueError};
 use crate::limits;
 use crate::payload::PACKET_BYTES_MIN;
@@ -54,16 +52,6 @@ pub(crate) enum Pace {
     Open { rate: u64, slow_percent: u32 },
 }
 
-/// A kind of call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum RpcMode {
-    Unary,
-    ClientStream,
-    ServerStream,
-    Bidi,
-}
-
 /// What each connection of the stream suite does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamLoad {
@@ -102,27 +90,12 @@ pub(crate) enum Target {
     Running(Uri),
 }
 
-/// What client and server talk over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Transport {
-    Tcp,
-    Unix,
-}
-
 /// Which cores each side is pinned to, one thread each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) server: Cores,
     /// Distinct from the server's wherever the machine has cores enough and no flag says otherwise.
     pub(crate) client: Cores,
-}
-
-/// Form of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Table,
-    Json,
-    Markdown,
 }
 
 /// As the `mode` parameter of a report's row.
@@ -135,40 +108,10 @@ impl fmt::Display for SendMode {
     }
 }
 
-impl RpcMode {
-    /// The word of the `-m` flag, which is also a row's parameter.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unary => "unary",
-            Self::ClientStream => "client_stream",
-            Self::ServerStream => "server_stream",
-            Self::Bidi => "bidi",
-        }
-    }
-}
-
-impl Transport {
-    /// That of an address, which is `tcp://` unless it is `unix://`.
-    pub(crate) fn of(uri: &Uri) -> Self {
-        match uri.scheme() {
-            Scheme::Unix => Self::Unix,
-            Scheme::Tcp | Scheme::Tls | Scheme::Udp => Self::Tcp,
-        }
-    }
-
-    /// The word of the `--transport` flag, which is also an address's scheme and a row's parameter.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Unix => "unix",
-        }
-    }
-}
-
 /// # Errors
 /// Flags that contradict each other, or that ask for more than the machine has.
-pub(super) fn resolve(raw: Box<Bench>, allowed: &Cores) -> Result<BenchConfig, ValueError> {
-    let Bench { mut common, suite } = *raw;
+pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchConfig, ValueError> {
+    let BenchCommand { mut common, suite } = *raw;
     let measured_default = if suite.is_some() { SUITE_SECONDS } else { EVERYTHING_SECONDS };
     let suites = match suite {
         None => everything(&common)?,
@@ -380,7 +323,7 @@ fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueErr
         threads => usize::from(threads),
     };
     let explicit = |flag, cores: &Option<Cores>| {
-        cores.clone().map(|cores| check_allowed(flag, cores, allowed)).transpose()
+        cores.clone().map(|cores| cores.within(allowed, flag)).transpose()
     };
     let server = explicit("--server-cores", &common.server_cores)?;
     let client = explicit("--client-cores", &common.client_cores)?;

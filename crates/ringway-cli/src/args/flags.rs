@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
-use super::bench::{Format, RpcMode, Transport};
+use super::choices::{Backend, Format, RpcMode, Transport};
 use super::examples;
 use super::values::{self, Cores, Uri};
 use crate::limits;
@@ -28,7 +28,7 @@ pub(super) enum Command {
     Call(CallFlags),
     /// Measure: each suite, or one of them.
     #[command(after_help = examples::BENCH)]
-    Bench(Box<Bench>),
+    Bench(Box<BenchCommand>),
     /// Become another program that ends with the process that started it.
     #[command(hide = true)]
     Tether {
@@ -89,26 +89,8 @@ pub(super) struct ServeFlags {
     pub(super) control: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    Auto,
-    Uring,
-    Epoll,
-}
-
-impl Backend {
-    /// The word the `--backend` flag takes.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Uring => "uring",
-            Self::Epoll => "epoll",
-        }
-    }
-}
-
 #[derive(Debug, Args)]
-pub(super) struct Bench {
+pub(super) struct BenchCommand {
     #[command(flatten)]
     pub(super) common: BenchFlags,
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 
 mod bench;
 mod call;
+mod choices;
 mod examples;
 mod flags;
 mod serve;
@@ -12,13 +13,12 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 pub(crate) use bench::{
-    BenchConfig, Format, Pace, Placement, RpcLoad, RpcMode, RunLength, SendMode, StreamLoad, Suite,
-    Target, Transport,
+    BenchConfig, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite, Target,
 };
 pub(crate) use call::{Ask, CallConfig};
-pub(crate) use flags::Backend;
+pub(crate) use choices::{Backend, Format, RpcMode, Transport};
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
-pub(crate) use values::{Cores, Scheme, Uri, ValueError};
+pub(crate) use values::{Cores, Scheme, Uri};
 
 /// What one invocation is to do.
 #[derive(Debug, PartialEq)]
@@ -54,19 +54,6 @@ pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, clap::
         }
     };
     resolved.map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")))
-}
-
-/// `cores` if the process may use them all.
-///
-/// # Errors
-/// Names the first core it may not use, and those it may.
-fn check_allowed(flag: &str, cores: Cores, allowed: &Cores) -> Result<Cores, ValueError> {
-    match cores.as_slice().iter().find(|core| !allowed.as_slice().contains(core)) {
-        None => Ok(cores),
-        Some(core) => Err(ValueError::new(format!(
-            "{flag} names core {core}, but this process may use only {allowed}; choose among those"
-        ))),
-    }
 }
 
 #[cfg(test)]

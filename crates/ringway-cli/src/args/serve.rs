@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::check_allowed;
-use super::flags::{Backend, Serve, ServeFlags, ServeKind};
+use super::choices::Backend;
+use super::flags::{Serve, ServeFlags, ServeKind};
 use super::values::{Cores, Scheme, Uri, ValueError};
 
 /// A server to run, everything decided.
@@ -96,7 +96,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
             "{uri} has no certificate; give one with --cert and --key"
         )));
     }
-    let cores = check_allowed("--cores", cores.unwrap_or_else(|| allowed.clone()), allowed)?;
+    let cores = cores.unwrap_or_else(|| allowed.clone()).within(allowed, "--cores")?;
     Ok(ServeConfig { service, listen, cores, backend, spin, tls, control })
 }
 

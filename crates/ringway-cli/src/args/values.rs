@@ -126,6 +126,19 @@ impl Cores {
     pub(crate) fn take(&self, count: usize) -> Self {
         Self(self.0[..count.clamp(1, self.0.len())].to_vec())
     }
+
+    /// These cores if the process may use them all, which are `allowed`.
+    ///
+    /// # Errors
+    /// Names `flag`, the first core that it may not use, and those that it may.
+    pub(super) fn within(self, allowed: &Self, flag: &str) -> Result<Self, ValueError> {
+        match self.0.iter().find(|core| !allowed.0.contains(core)) {
+            None => Ok(self),
+            Some(core) => Err(ValueError::new(format!(
+                "{flag} names core {core}, but this process may use only {allowed}; choose among those"
+            ))),
+        }
+    }
 }
 
 impl fmt::Display for Cores {

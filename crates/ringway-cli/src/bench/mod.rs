@@ -7,6 +7,7 @@ mod dial;
 mod engine;
 mod open_loop;
 mod outcome;
+mod phase;
 mod pingpong;
 mod plan;
 mod receive;
@@ -188,7 +189,13 @@ impl<'a> Bench<'a> {
             }
             Workload::Rpc(RpcLoad { mode, pace: Pace::Open { rate, slow_percent } }) => {
                 engine::run(config, connections, server, progress, move |part| {
-                    open_loop::run(part, series, size, mode, open_loop::Due { rate, slow_percent })
+                    open_loop::run(
+                        part,
+                        series,
+                        size,
+                        mode,
+                        open_loop::OpenLoad { rate, slow_percent },
+                    )
                 })
             }
             Workload::Stream(StreamLoad::Echo { frames, window }) => {

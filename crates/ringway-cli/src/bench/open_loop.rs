@@ -27,7 +27,7 @@ use crate::payload::{Composer, Series};
 
 /// When calls are due.
 #[derive(Clone, Copy)]
-pub(super) struct Due {
+pub(super) struct OpenLoad {
     /// Calls a second, on all cores of the client.
     pub(super) rate: u64,
     /// The share of them that has a slow handler.
@@ -40,7 +40,7 @@ pub(super) async fn run(
     series: Series,
     size: usize,
     mode: RpcMode,
-    due: Due,
+    due: OpenLoad,
 ) -> io::Result<CoreOutcome> {
     let score = Score::new();
     let connected = dial(&part, &score).await;

@@ -12,6 +12,7 @@ use ringway_runtime::{sleep, timeout};
 use super::connect::{self, connect_all};
 use super::engine::Part;
 use super::outcome::CoreOutcome;
+use super::phase::Phase;
 use super::server::Usage;
 use crate::histogram::Latencies;
 use crate::limits;
@@ -80,13 +81,6 @@ struct Game {
     waiting: Cell<u32>,
     all_answered: Notify,
     scratch: RefCell<Vec<u8>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    WarmUp,
-    Measured,
-    Drain,
 }
 
 /// One connection with one message in flight.

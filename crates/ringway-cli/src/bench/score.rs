@@ -11,6 +11,7 @@ use ringway_runtime::{JoinHandle, sleep, timeout};
 
 use super::engine::Part;
 use super::outcome::CoreOutcome;
+use super::phase::Phase;
 use super::server::Usage;
 use crate::histogram::Latencies;
 use crate::limits;
@@ -32,13 +33,6 @@ pub(super) struct Score {
     latencies: RefCell<Latencies>,
     errors: RefCell<Errors>,
     complaint: RefCell<Option<String>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    WarmUp,
-    Measured,
-    Drain,
 }
 
 impl Score {

@@ -211,7 +211,7 @@ pub(crate) struct Verifier {
 
 /// What became of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct Piece {
     /// Bytes of the piece that belong to the message; the rest was not looked at.
     pub(crate) consumed: usize,
     /// Whether the message ended with them.
@@ -236,7 +236,7 @@ impl Verifier {
     /// # Errors
     /// The first byte that differs.
     #[inline]
-    pub(crate) fn feed(&mut self, piece: &[u8]) -> Result<Progress, Mismatch> {
+    pub(crate) fn feed(&mut self, piece: &[u8]) -> Result<Piece, Mismatch> {
         let Message { size, header, body, .. } = &self.message;
         let consumed = piece.len().min(size - self.seen);
         let header_end = (*size).min(MESSAGE_HEADER_BYTES);
@@ -247,7 +247,7 @@ impl Verifier {
         let body_from = (self.seen + in_header).saturating_sub(MESSAGE_HEADER_BYTES);
         self.compare(&body[body_from..][..rest.len()], rest, self.seen + in_header)?;
         self.seen += consumed;
-        Ok(Progress { consumed, complete: self.seen == self.message.size })
+        Ok(Piece { consumed, complete: self.seen == self.message.size })
     }
 
     fn compare(&self, expected: &[u8], found: &[u8], offset: usize) -> Result<(), Mismatch> {
@@ -305,14 +305,14 @@ mod tests {
             for cut in 0..=size {
                 let mut verifier = verifier(series, message);
                 let first = verifier.feed(&bytes[..cut]).expect("the message's own bytes");
-                assert_eq!(first, Progress { consumed: cut, complete: cut == size });
+                assert_eq!(first, Piece { consumed: cut, complete: cut == size });
                 let second = verifier.feed(&bytes[cut..]).expect("the message's own bytes");
-                assert_eq!(second, Progress { consumed: size - cut, complete: true });
+                assert_eq!(second, Piece { consumed: size - cut, complete: true });
             }
             let mut verifier = verifier(series, message);
             for (index, byte) in bytes.iter().enumerate() {
                 let progress = verifier.feed(std::slice::from_ref(byte)).expect("one byte of it");
-                assert_eq!(progress, Progress { consumed: 1, complete: index + 1 == size });
+                assert_eq!(progress, Piece { consumed: 1, complete: index + 1 == size });
             }
         }
     }
@@ -323,9 +323,9 @@ mod tests {
         let (first, second) = (series.message(0, 0, 40), series.message(0, 1, 40));
         let both = [bytes(&first), bytes(&second)].concat();
         let mut verifier = verifier(series, first);
-        assert_eq!(verifier.feed(&both), Ok(Progress { consumed: 40, complete: true }));
+        assert_eq!(verifier.feed(&both), Ok(Piece { consumed: 40, complete: true }));
         verifier.expect(second);
-        assert_eq!(verifier.feed(&both[40..]), Ok(Progress { consumed: 40, complete: true }));
+        assert_eq!(verifier.feed(&both[40..]), Ok(Piece { consumed: 40, complete: true }));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::args::Format;
 use crate::args::{SendMode, Transport};
 use crate::histogram::Percentiles;
 use crate::repeats::Spread;

@@ -1,0 +1,79 @@
+//! Flags whose value is one word of a few.
+
+use clap::ValueEnum;
+
+use super::values::{Scheme, Uri};
+
+/// Which interface of the kernel is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    Auto,
+    Uring,
+    Epoll,
+}
+
+/// Form of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Markdown,
+}
+
+/// A kind of call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum RpcMode {
+    Unary,
+    ClientStream,
+    ServerStream,
+    Bidi,
+}
+
+/// What client and server talk over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    Tcp,
+    Unix,
+}
+
+impl Backend {
+    /// The word the `--backend` flag takes.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        }
+    }
+}
+
+impl RpcMode {
+    /// The word of the `-m` flag, which is also a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unary => "unary",
+            Self::ClientStream => "client_stream",
+            Self::ServerStream => "server_stream",
+            Self::Bidi => "bidi",
+        }
+    }
+}
+
+impl Transport {
+    /// That of an address, which is `tcp://` unless it is `unix://`.
+    pub(crate) fn of(uri: &Uri) -> Self {
+        match uri.scheme() {
+            Scheme::Unix => Self::Unix,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp => Self::Tcp,
+        }
+    }
+
+    /// The word of the `--transport` flag, which is also an address's scheme and a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What a core of the client is at.
+
+/// What becomes of an operation that ends now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Checked, and not counted.
+    WarmUp,
+    /// Counted.
+    Measured,
+    /// Checked and timed; no further one is begun.
+    Drain,
+}

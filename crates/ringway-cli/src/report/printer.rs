@@ -1,0 +1,64 @@
+//! Prints a report as it grows.
+
+use std::io::{self, Write};
+
+use super::row::Row;
+use super::{Report, json, markdown, table};
+use crate::args::Format;
+
+/// Prints a report while it is measured: a table as soon as it is whole, so that what goes wrong later does not
+/// take it away. JSON is one object, and so printed at the end.
+pub(crate) struct Printer<'a> {
+    format: Format,
+    out: &'a mut dyn Write,
+    /// Rows of the table that has begun.
+    pending: Vec<Row>,
+}
+
+impl<'a> Printer<'a> {
+    pub(crate) fn new(format: Format, out: &'a mut dyn Write) -> Self {
+        Self { format, out, pending: Vec::new() }
+    }
+
+    /// Takes the next rows, and prints the table before if they do not belong to it.
+    ///
+    /// # Errors
+    /// That of the output.
+    pub(crate) fn add(&mut self, rows: &[Row]) -> io::Result<()> {
+        for row in rows {
+            if self.pending.first().is_some_and(|first| first.table() != row.table()) {
+                self.print_table()?;
+            }
+            self.pending.push(row.clone());
+        }
+        Ok(())
+    }
+
+    /// Prints what is left of `report`, whose rows have all been added.
+    ///
+    /// # Errors
+    /// That of the output.
+    pub(crate) fn finish(mut self, report: &Report) -> io::Result<()> {
+        if !self.pending.is_empty() {
+            self.print_table()?;
+        }
+        let text = match self.format {
+            Format::Table => table::render_notes(report),
+            Format::Json => json::render(report),
+            Format::Markdown => markdown::render_notes(report),
+        };
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    fn print_table(&mut self) -> io::Result<()> {
+        let rows = std::mem::take(&mut self.pending);
+        let text = match self.format {
+            Format::Table => table::render(&rows),
+            Format::Markdown => markdown::render(&rows),
+            Format::Json => return Ok(()),
+        };
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+}
