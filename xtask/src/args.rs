@@ -1,11 +1,12 @@
 //! The command line of `cargo xtask`.
 
 use crate::steps::{STEPS, Settings, Step};
+use crate::tidy::View;
 
 /// What the command line asks for.
 pub(crate) enum Command {
     Help,
-    Tidy,
+    Tidy(View),
     Gate { settings: Settings, only: Option<&'static Step> },
 }
 
@@ -21,7 +22,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
     }
     match words[..] {
         [] | ["help"] => Ok(Command::Help),
-        ["tidy"] => Ok(Command::Tidy),
+        ["tidy"] => Ok(Command::Tidy(View::Findings)),
+        ["tidy", "--lines"] => Ok(Command::Tidy(View::Lines)),
+        ["tidy", "--circles"] => Ok(Command::Tidy(View::Circles)),
         ["test", ref rest @ ..] => gate(Settings::local(), rest),
         ["ci", ref rest @ ..] => gate(Settings::ci(), rest),
         [command, ..] => Err(format!("unknown: `{command}`; try `cargo xtask --help`")),
@@ -67,6 +70,10 @@ Commands:
 Options (test, ci):
   --only <STEP>   Run one step
   -h, --help      Print this help
+
+Options (tidy):
+  --lines         Print the lines of each crate instead: product, tests, comments
+  --circles       Print instead which files import each other, in circles of more than three
 ";
 
 const HELP_EXAMPLES: &str = "\
@@ -74,6 +81,7 @@ Examples:
   cargo xtask test               what CI runs, before a commit is shared
   cargo xtask test --only loom   the model-checked tests of the core-to-core mailbox
   cargo xtask tidy               layering, unsafe, sizes, words, links: a second or less
+  cargo xtask tidy --lines       how much code there is
 ";
 
 #[cfg(test)]
@@ -86,7 +94,9 @@ mod tests {
 
     #[test]
     fn commands_are_read() {
-        assert!(matches!(parse_line("tidy"), Ok(Command::Tidy)));
+        assert!(matches!(parse_line("tidy"), Ok(Command::Tidy(View::Findings))));
+        assert!(matches!(parse_line("tidy --lines"), Ok(Command::Tidy(View::Lines))));
+        assert!(matches!(parse_line("tidy --circles"), Ok(Command::Tidy(View::Circles))));
         assert!(matches!(parse_line("test --help"), Ok(Command::Help)));
         assert!(matches!(parse_line(""), Ok(Command::Help)));
         let Ok(Command::Gate { settings, only }) = parse_line("ci --only loom") else {

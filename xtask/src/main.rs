@@ -17,7 +17,9 @@ fn main() -> ExitCode {
             print!("{}", args::help());
             Ok(true)
         }
-        Ok(Command::Tidy) => tidy::run(root()).map_err(|e| format!("cannot read the project: {e}")),
+        Ok(Command::Tidy(view)) => {
+            tidy::run(root(), view).map_err(|e| format!("cannot read the project: {e}"))
+        }
         Ok(Command::Gate { settings, only }) => gate::run(&settings, only),
         Err(message) => Err(message),
     };

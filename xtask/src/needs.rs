@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 struct Need {
     /// Called with `--version`; it is there when that succeeds.
     program: &'static str,
-    source: Source,
+    origin: Origin,
 }
 
 #[derive(Clone, Copy)]
-enum Source {
+enum Origin {
     /// A package of Debian, installed by apt-get when the gate runs as root.
     Debian(&'static str),
     /// A component of the Rust toolchain.
@@ -19,9 +19,9 @@ enum Source {
 
 /// Minimal toolchains come without the last two.
 const NEEDS: &[Need] = &[
-    Need { program: "cc", source: Source::Debian("gcc") },
-    Need { program: "cargo-fmt", source: Source::Rustup("rustfmt") },
-    Need { program: "cargo-clippy", source: Source::Rustup("clippy") },
+    Need { program: "cc", origin: Origin::Debian("gcc") },
+    Need { program: "cargo-fmt", origin: Origin::Rustup("rustfmt") },
+    Need { program: "cargo-clippy", origin: Origin::Rustup("clippy") },
 ];
 
 /// Installs what is missing, a printed line for each.
@@ -36,10 +36,10 @@ pub(crate) fn provide() -> Result<(), String> {
 
 impl Need {
     fn install(&self, is_root: bool) -> Result<(), String> {
-        let commands = self.source.commands();
+        let commands = self.origin.commands();
         let rows: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
         let shown = rows.join(" && ");
-        if matches!(self.source, Source::Debian(_)) && !is_root {
+        if matches!(self.origin, Origin::Debian(_)) && !is_root {
             return Err(format!("`{}` is missing; as root: {shown}", self.program));
         }
         println!("`{}` is missing: {shown}", self.program);
@@ -50,14 +50,14 @@ impl Need {
     }
 }
 
-impl Source {
+impl Origin {
     fn commands(self) -> Vec<Vec<&'static str>> {
         match self {
-            Source::Debian(package) => vec![
+            Origin::Debian(package) => vec![
                 vec!["apt-get", "update"],
                 vec!["apt-get", "install", "--yes", "--no-install-recommends", package],
             ],
-            Source::Rustup(component) => vec![vec!["rustup", "component", "add", component]],
+            Origin::Rustup(component) => vec![vec!["rustup", "component", "add", component]],
         }
     }
 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_package_is_only_installed_by_root() {
-        let need = Need { program: "etcd", source: Source::Debian("etcd-server") };
+        let need = Need { program: "etcd", origin: Origin::Debian("etcd-server") };
         let message = need.install(false).expect_err("not root");
         assert!(message.contains("`etcd` is missing"), "{message}");
         assert!(

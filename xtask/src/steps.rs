@@ -116,7 +116,7 @@ impl Work {
     /// What failed, in one line; the details have been printed.
     pub(crate) fn run(&self, root: &Path, settings: &Settings) -> Result<u64, String> {
         match self {
-            Work::Tidy => match tidy::run(root) {
+            Work::Tidy => match tidy::run(root, tidy::View::Findings) {
                 Ok(true) => Ok(0),
                 Ok(false) => Err("the project is not tidy".to_owned()),
                 Err(error) => Err(format!("cannot read the project: {error}")),

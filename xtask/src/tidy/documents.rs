@@ -1,6 +1,6 @@
 //! Links of the documents lead somewhere, and every example is short and run by a test.
 
-use super::Finding;
+use super::finding::Finding;
 use super::lexer::Kind;
 use super::modules::join;
 use super::tree::Tree;

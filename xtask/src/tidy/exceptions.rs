@@ -1,6 +1,6 @@
 //! The one list of exceptions. It may only shrink.
 
-use super::Finding;
+use super::finding::Finding;
 
 /// A finding that is allowed to stand.
 pub(crate) struct Exception {

@@ -1,7 +1,8 @@
 //! Who may never import whom, read from the manifests.
 
+use super::finding::Finding;
+use super::manifest;
 use super::tree::{File, Tree};
-use super::{Finding, manifest};
 
 /// A crate and the crates of ours that it may depend on.
 struct Layer {

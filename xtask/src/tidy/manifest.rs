@@ -1,6 +1,6 @@
 //! `Cargo.toml`: a reason for every dependency, and the workspace's lints in every crate.
 
-use super::Finding;
+use super::finding::Finding;
 use super::tree::Tree;
 
 /// One `key = value` line of a manifest.

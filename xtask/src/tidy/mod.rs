@@ -5,18 +5,25 @@
 
 mod documents;
 mod exceptions;
+mod finding;
+mod imports;
+mod known_circles;
+mod known_twins;
 mod layers;
 mod lexer;
+mod lines;
 mod manifest;
 mod modules;
+mod paths;
 mod purity;
 mod sizes;
 mod source;
 mod tree;
+mod twins;
 mod unsafety;
 mod words;
 
-use std::fmt;
+use finding::Finding;
 use std::io;
 use std::path::Path;
 use tree::Tree;
@@ -30,61 +37,51 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     sizes::check,
     words::check,
     modules::check,
+    imports::check,
+    twins::check,
     manifest::check,
     documents::check_links,
     documents::check_examples,
 ];
 
-/// A place that breaks a rule.
-#[derive(Debug)]
-pub(crate) struct Finding {
-    rule: &'static str,
-    path: String,
-    line: usize,
-    message: String,
-    /// What an exception names: the path, or something finer.
-    place: String,
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// What breaks a rule, and the longest files and functions.
+    Findings,
+    /// How many lines each crate has.
+    Lines,
+    /// Which files import each other, the known ones too.
+    Circles,
 }
 
-impl Finding {
-    fn new(rule: &'static str, path: &str, line: usize, message: impl Into<String>) -> Self {
-        Finding {
-            rule,
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-            place: path.to_owned(),
-        }
-    }
-
-    fn at(self, place: String) -> Self {
-        Finding { place, ..self }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { rule, path, line, message, place: _ } = self;
-        write!(f, "{path}:{line}: [{rule}] {message}")
-    }
-}
-
-/// Checks the project at `root`, prints what breaks a rule, and tells whether nothing does.
+/// Looks at the project at `root`, prints what `view` asks for, and tells whether no rule is broken as far as
+/// it has looked.
 ///
 /// # Errors
 ///
 /// When a file of the project cannot be read.
-pub(crate) fn run(root: &Path) -> io::Result<bool> {
+pub(crate) fn run(root: &Path, view: View) -> io::Result<bool> {
     let tree = Tree::read(root)?;
-    let findings = findings(&tree);
-    for row in sizes::longest(&tree) {
+    let rows = match view {
+        View::Findings => return Ok(print_findings(&tree)),
+        View::Lines => lines::report(&tree),
+        View::Circles => imports::report(&tree),
+    };
+    rows.iter().for_each(|row| println!("{row}"));
+    Ok(true)
+}
+
+fn print_findings(tree: &Tree) -> bool {
+    let findings = findings(tree);
+    for row in sizes::longest(tree) {
         println!("{row}");
     }
     for finding in &findings {
         println!("{finding}");
     }
     println!("tidy: {} files, {} findings", tree.files.len(), findings.len());
-    Ok(findings.is_empty())
+    findings.is_empty()
 }
 
 fn findings(tree: &Tree) -> Vec<Finding> {

@@ -1,9 +1,10 @@
 //! Follows `mod name;` from the crate roots: a file nobody names is dead weight.
 
+use super::finding::Finding;
 use super::lexer::Kind;
+use super::manifest;
 use super::source::OutsideModule;
 use super::tree::{File, Tree};
-use super::{Finding, manifest};
 use std::collections::BTreeMap;
 
 /// Every Rust file is compiled: a root, named by a `mod`, or named in a string (`include!`).
@@ -51,7 +52,7 @@ fn reached(tree: &Tree) -> BTreeMap<String, bool> {
 }
 
 /// The files Cargo compiles by itself, and those a manifest names by `path`.
-fn roots(tree: &Tree) -> Vec<String> {
+pub(super) fn roots(tree: &Tree) -> Vec<String> {
     let mut roots = Vec::new();
     for file in tree.manifests() {
         let directory = file.path.trim_end_matches("Cargo.toml");
@@ -77,7 +78,7 @@ fn is_cargo_root(path: &str) -> bool {
 }
 
 /// Where the text of `module`, declared in the file `from`, may stand.
-fn candidates(from: &str, is_root: bool, module: &OutsideModule) -> Vec<String> {
+pub(super) fn candidates(from: &str, is_root: bool, module: &OutsideModule) -> Vec<String> {
     let (directory, name) = from.rsplit_once('/').unwrap_or(("", from));
     if let Some(file) = &module.file {
         return vec![join(directory, file)];

@@ -1,7 +1,7 @@
 //! What the code of one layer must not mention: I/O and clocks in wire, protocols in the
 //! runtime, logic in the façade.
 
-use super::Finding;
+use super::finding::Finding;
 use super::lexer::{Kind, Token};
 use super::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! One idea a file, a screen a function.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tree::{File, Tree};
 use std::cmp::Reverse;

@@ -105,7 +105,7 @@ impl Source {
 }
 
 /// Index of the token that ends the item which starts at index `at`: its `;` or closing brace.
-fn item_end(tokens: &[Token], at: usize) -> usize {
+pub(super) fn item_end(tokens: &[Token], at: usize) -> usize {
     let last = tokens.len() - 1;
     let ends_at_semicolon = tokens[at].is("use");
     let mut depth = 0_usize;

@@ -1,6 +1,6 @@
 //! `unsafe` stands in few places, small ones, and always says why it is sound.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tree::{File, Tree};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Words that mark unfinished work, and paths of one person's machine.
 
-use super::Finding;
+use super::finding::Finding;
 use super::lexer::{Kind, Token};
 use super::tree::{File, Tree};
 

@@ -1,0 +1,42 @@
+//! What a check has found.
+
+use std::fmt;
+
+/// A place that breaks a rule.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(super) rule: &'static str,
+    path: String,
+    pub(super) line: usize,
+    message: String,
+    /// What an exception names: the path, or something finer.
+    pub(super) place: String,
+}
+
+impl Finding {
+    pub(super) fn new(
+        rule: &'static str,
+        path: &str,
+        line: usize,
+        message: impl Into<String>,
+    ) -> Self {
+        Finding {
+            rule,
+            path: path.to_owned(),
+            line,
+            message: message.into(),
+            place: path.to_owned(),
+        }
+    }
+
+    pub(super) fn at(self, place: String) -> Self {
+        Finding { place, ..self }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { rule, path, line, message, place: _ } = self;
+        write!(f, "{path}:{line}: [{rule}] {message}")
+    }
+}
