@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_rpc::{Client, Code, Context, Server, ServerHandle, Sink, Status, Streaming, service};
+use ringway_rpc::{
+    Client, Code, Context, Next, Server, ServerHandle, Sink, Status, Streaming, service,
+};
 use ringway_wire::native::Open;
 use support::caller::Caller;
 use support::{LIMIT, end, eventually, socket_addr};
@@ -27,6 +29,8 @@ trait Busy {
     async fn chat(&self, parts: Streaming<Bytes>, back: Sink<Bytes>) -> Result<(), Status>;
     #[method(concurrency = 2, offload)]
     async fn block(&self, request: Bytes) -> Result<Bytes, Status>;
+    #[method(offload)]
+    async fn think(&self, request: Bytes) -> Result<Bytes, Status>;
 }
 
 struct Worker {
@@ -98,6 +102,10 @@ impl Busy for Worker {
         self.seen.most.fetch_max(running, Ordering::SeqCst);
         self.wait();
         self.seen.running.fetch_sub(1, Ordering::SeqCst);
+        Ok(request)
+    }
+
+    async fn think(&self, request: Bytes) -> Result<Bytes, Status> {
         Ok(request)
     }
 }
@@ -295,5 +303,18 @@ fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
     let outcome = waits.join().expect("no panic");
     assert!(outcome.is_ok_and(|reply| reply == "waits") || begun > 2);
     assert_eq!(seen.most.load(Ordering::SeqCst), 2);
+    end(handle);
+}
+
+#[test]
+fn an_offloaded_call_that_an_interceptor_answers_counts_as_no_other() {
+    let (handle, _seen, _let_go) = serve(|server| {
+        let early = async |_: Context, _dropped: Next| Err(Status::permission_denied("not you"));
+        server.adaptive_concurrency().intercept(early)
+    });
+    let mut caller = Caller::connect(socket_addr(&handle));
+    for _ in 0..3 {
+        assert_eq!(caller.call("busy.v1.Busy/Think", b"").code, Code::PermissionDenied);
+    }
     end(handle);
 }

@@ -126,7 +126,9 @@ impl Entry {
     pub(super) fn learn(&self, code: Code, service: Duration, now: Duration) -> bool {
         let Limit::Adaptive(limit) = &self.limit else { return false };
         let (answer, latency) = (Answer::of(code), service);
-        let (running, is_pressed) = (self.running.get() - 1, self.was_reached.get());
+        // A place that belongs to its work may have been given back already, or be kept for longer.
+        let running = self.running.get() - u32::from(!self.is_held());
+        let is_pressed = self.was_reached.get();
         let ended = Ended { answer, latency, now, running, is_pressed };
         let ends = limit.borrow_mut().ended(ended);
         if ends {
