@@ -40,6 +40,7 @@ async fn receive_mark(connection: &mut Connection) -> Result<Opening> {
     }
     // A mark that comes in pieces is rare, and at most two dozen bytes are needed.
     let mut received = first.to_vec();
+    drop(first); // a part of a mark is not to keep a receive buffer
     loop {
         let Some(next) = connection.recv().await? else { return Ok(Opening::Closed) };
         received.extend_from_slice(&next);

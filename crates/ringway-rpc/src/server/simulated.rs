@@ -7,6 +7,7 @@
 mod executed;
 mod left_over;
 mod mutation;
+mod parts;
 mod relay;
 
 use std::cell::Cell;
