@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringway_rpc::{Code, Serving};
-use ringway_wire::native::OpenError;
+use ringway_wire::native::{Client, Config, OpenError, Settings};
 use support::caller::{Caller, Heard};
 use support::echo::{Echo, serve};
 use support::{eventually, socket_addr, wait};
@@ -68,6 +68,27 @@ fn what_has_not_ended_at_the_deadline_is_unavailable() {
     wait(handle);
     assert_eq!(echo.seen.dropped.load(Ordering::SeqCst), 1);
     assert_eq!(stats.stats().cut_off, 2);
+}
+
+#[test]
+fn a_call_that_breaks_a_limit_during_the_drain_is_not_cut_off_by_it() {
+    let echo = Echo::default();
+    let handle = serve(&echo, |server| server);
+    let mut caller = Caller::connect(socket_addr(&handle));
+    // It is echoed, and the answer is more than this client takes.
+    let settings = Settings { max_message: 10, ..Settings::default() };
+    caller.machine = Client::new(Config { settings, ..Config::default() }, Duration::ZERO);
+    let stream = caller.open_with("echo.Echo/Chat", Some(b"short"), false, |_| {});
+    assert_eq!(caller.message(stream).expect("it is echoed"), "short");
+    handle.shutdown();
+    assert!(matches!(caller.next(), Heard::Leaving(0)));
+    caller.send(stream, b"longer than ten bytes", false);
+    let answer = caller.answer(stream);
+    assert_eq!(answer.code, Code::ResourceExhausted, "{answer:?}");
+    caller.closed();
+    let stats = handle.clone();
+    wait(handle);
+    assert_eq!(stats.stats().cut_off, 0);
 }
 
 #[test]

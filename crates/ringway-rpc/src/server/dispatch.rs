@@ -155,23 +155,20 @@ impl NativeConnection {
         self.streams().end(stream);
     }
 
-    /// The machine has ended a call.
+    /// The machine has ended a call: as UNAVAILABLE when the time to drain was over, else for a limit.
     #[cold]
     fn on_failed(&self, stream: StreamId, code: Code) {
-        match self.core().draining().is_some() {
-            true => {
+        let reason = match code {
+            Code::Unavailable => {
                 self.core().share().count_cut_off();
-                self.on_gone(stream, code, "the server has shut down before the call was done")
+                "the server has shut down before the call was done"
             }
-            false => {
+            _ => {
                 self.streams().discard(stream);
-                self.on_gone(
-                    stream,
-                    code,
-                    "the call broke a limit of the client's or of the server's",
-                )
+                "the call broke a limit of the client's or of the server's"
             }
         };
+        self.on_gone(stream, code, reason);
     }
 
     /// A call is over at the client's side and in the machine: its handler is dropped. Whether it had
