@@ -108,6 +108,28 @@ fn a_thousand_streams_that_stand_still_stay_within_the_bound_and_hurt_nobody() {
 }
 
 #[test]
+fn calls_that_are_not_whole_count_with_what_they_take_up_themselves() {
+    let max = 2 * MIB;
+    let handle = serve(max);
+    let mut callers: Vec<_> = (0..6).map(|_| Caller::connect(socket_addr(&handle))).collect();
+    for caller in &mut callers {
+        caller.call("memory.Depot/Say", b"the settings have come").ok();
+        for _ in 0..1_000 {
+            // A byte each, and no end.
+            caller.open_with("memory.Depot/Say", Some(b"x"), false, |_| {});
+        }
+        caller.call("memory.Depot/Say", b"all have come").ok();
+        let unread = handle.stats().unread_bytes;
+        assert!(unread <= max as u64 + AT_ONCE, "{unread} bytes are kept");
+    }
+    let exhausted = handle.stats().exhausted;
+    assert!((1_000..6_000).contains(&exhausted), "{exhausted} streams were ended");
+    drop(callers);
+    eventually("nothing is kept for them", || handle.stats().unread_bytes == 0);
+    end(handle);
+}
+
+#[test]
 fn above_a_half_clients_are_asked_for_less_and_later_no_more() {
     let handle = serve(4 * MIB);
     let mut caller = Caller::connect(socket_addr(&handle));

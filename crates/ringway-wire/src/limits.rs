@@ -80,7 +80,8 @@ pub(crate) const NATIVE_PAYLOAD_MAX: u32 = 256 << 10;
 // The native protocol: what an endpoint of ours chooses.
 
 /// Streams that a peer may have open at a time unless told otherwise: 1,024 calls in flight keep
-/// any connection busy, and their table takes 32 KiB.
+/// any connection busy, and their table takes 32 KiB. Each that is more than one frame in a direction
+/// takes half a KiB besides.
 pub(crate) const NATIVE_STREAMS: u32 = 1 << 10;
 
 /// Bytes that a stream may bring before CREDIT goes back, unless told otherwise: 1 MiB, so that
@@ -199,6 +200,10 @@ pub(crate) const NATIVE_RANKED_STEP: usize = UNSENT_MARK / 4;
 /// Bytes of output buffer that a connection keeps after a burst.
 pub(crate) const NATIVE_OUTPUT_KEPT: usize = 256 << 10;
 
+/// Bytes that tables have for a stream, besides its own: in those of calls, of places, of ranks and of
+/// deadlines, each of which may be half empty.
+pub(crate) const NATIVE_STREAM_TABLES: usize = 160;
+
 /// Bytes of a stream's buffer of small messages that outlive it.
 pub(crate) const NATIVE_STREAM_KEPT: usize = 16 << 10;
 
@@ -208,8 +213,8 @@ pub(crate) const NATIVE_COSTS_KEPT: usize = 1 << 10;
 /// Entries of a stream's queue that outlive it: runs of small messages are one each.
 pub(crate) const NATIVE_ITEMS_KEPT: usize = 8;
 
-/// Bytes of such buffers that a connection keeps for streams to come: a thousand small ones, or the
-/// largest of some fifty streams.
+/// Bytes of streams and of such buffers that a connection keeps for streams to come: a thousand streams
+/// with small ones, or the largest of some fifty. Callers count them, and can have them given back.
 pub(crate) const NATIVE_STREAMS_KEPT: usize = 1 << 20;
 
 /// Frames of ours that a peer may have caused (ACKs, refusals, answers to RST) without reading

@@ -19,6 +19,9 @@ pub(super) struct Budget {
     unread: Account,
     /// What handlers have said and clients have not taken.
     unsent: Account,
+    /// Bytes of streams that are over, which connections keep for those to come. They take up what
+    /// clients may use, and are the first to go.
+    spare: Cell<usize>,
     /// Until when clients are asked for less at least, if they are.
     tight_until: Cell<Option<Duration>>,
     /// Something is about to be done: nothing more is received until then.
@@ -52,7 +55,8 @@ impl Budget {
         let account = |max| Account { max, kept: Cell::new(0) };
         let unsent_max = unread_max.saturating_mul(limits::UNSENT_TO_UNREAD);
         let (unread, unsent) = (account(unread_max), account(unsent_max));
-        Self { unread, unsent, tight_until: Cell::default(), is_strained: Cell::default() }
+        let (spare, tight_until, is_strained) = Default::default();
+        Self { unread, unsent, spare, tight_until, is_strained }
     }
 
     fn of(&self, side: Side) -> &Account {
@@ -81,7 +85,14 @@ impl Budget {
             None => kept > max / 2,
             Some(until) => kept > max || kept < max / 4 && now >= until,
         };
-        is_unread_much || self.unsent.is_over()
+        is_unread_much || self.unsent.is_over() || self.has_no_room_for_spare()
+    }
+
+    /// Each time much is given back, since all connections are looked at for that.
+    #[inline]
+    fn has_no_room_for_spare(&self) -> bool {
+        let (spare, unread) = (self.spare.get(), &self.unread);
+        spare > unread.max / limits::RELIEF_SHARE && unread.kept.get() + spare > unread.max
     }
 
     /// Whether clients are to be asked for less, or no longer, if that has changed.
@@ -114,7 +125,9 @@ impl NativeConnection {
                 let machine = self.machine();
                 let (unread, unsent) = (Side::Unread, Side::Unsent);
                 let queued = self.calls.borrow().queued_len();
-                Kept { unread: machine.kept_len(unread) + queued, unsent: machine.kept_len(unsent) }
+                let (unread, unsent) =
+                    (machine.kept_len(unread) + queued, machine.kept_len(unsent));
+                Kept { unread, unsent, spare: machine.spare_len() }
             }
         };
         let before = self.kept.replace(kept);
@@ -125,6 +138,12 @@ impl NativeConnection {
         if kept.unsent != before.unsent {
             budget.unsent.change(before.unsent, kept.unsent);
         }
+        budget.spare.set(budget.spare.get() - before.spare + kept.spare);
+    }
+
+    fn drop_spare(&self) {
+        self.machine().drop_spare();
+        self.account();
     }
 
     /// Bytes of the call that keeps most of them, be it in a queue.
@@ -148,6 +167,7 @@ impl NativeConnection {
 pub(super) struct Kept {
     unread: usize,
     unsent: usize,
+    spare: usize,
 }
 
 impl Kept {
@@ -182,6 +202,9 @@ impl ServerCore {
         let (budget, connections) = (self.budget(), self.connections().all());
         // Some may have ended streams since they were last looked at.
         connections.iter().for_each(|connection| connection.account());
+        if budget.has_no_room_for_spare() {
+            connections.iter().for_each(|connection| connection.drop_spare());
+        }
         for side in [Side::Unread, Side::Unsent] {
             if budget.of(side).is_over() {
                 self.make_room(&connections, side);
@@ -216,6 +239,10 @@ impl ServerCore {
         if account.is_over() {
             self.end_connections(connections, side);
         }
+        if side == Side::Unread {
+            // Of the streams that were ended.
+            connections.iter().for_each(|connection| connection.drop_spare());
+        }
     }
 
     /// What is kept belongs to no stream: halves of frames, and answers that nobody reads.
@@ -237,6 +264,20 @@ impl ServerCore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spare_memory_goes_by_large_parts_where_there_is_no_room_for_it() {
+        let budget = Budget::new(800);
+        let goes = |unread, spare| {
+            budget.unread.kept.set(unread);
+            budget.spare.set(spare);
+            (budget.has_no_room_for_spare(), budget.needs_care(Duration::ZERO))
+        };
+        let seen =
+            [(0, 800), (0, 801), (300, 500), (300, 501), (800, 100)].map(|(u, s)| goes(u, s));
+        let (yes, no) = ((true, true), (false, false));
+        assert_eq!(seen, [no, yes, no, yes, (false, true)]);
+    }
 
     #[test]
     fn clients_are_asked_for_less_above_a_half_until_a_quarter_and_not_too_often() {

@@ -218,9 +218,12 @@ impl Server {
     }
 
     /// Bytes that each core may have received and keep for handlers that do not read them yet, with
-    /// those of calls that are not whole. Above half of it clients are asked to send less; above it,
-    /// streams with most of these bytes fail with RESOURCE_EXHAUSTED until an eighth is free. The
-    /// default is 256 MiB.
+    /// those of calls that are not whole, and about half a KiB for each of these calls. Above half of
+    /// it clients are asked to send less; above it, streams with most of these bytes fail with
+    /// RESOURCE_EXHAUSTED until an eighth is free. The default is 256 MiB.
+    ///
+    /// Memory of streams that are over, of which a connection keeps up to 1 MiB for those to come, may
+    /// use what is left of it, and an eighth at least.
     ///
     /// Four times as many may be answers that clients have not taken. Above that, the streams with most
     /// of those fail in the same way. What no stream is to blame for ends the connection that keeps most.

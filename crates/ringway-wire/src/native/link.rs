@@ -47,6 +47,8 @@ pub(super) struct Link {
     /// Our preface is written; nothing may be before it.
     pub(super) has_greeted: bool,
     pub(super) failed: Option<Violation>,
+    /// The caller does not know of it.
+    pub(super) is_failure_untold: bool,
     pub(super) splitter: Splitter,
     /// What came of the peer's preface.
     pub(super) preface: ArrivingPreface,
@@ -81,6 +83,7 @@ impl Link {
             stage: Stage::Preface,
             has_greeted: false,
             failed: None,
+            is_failure_untold: false,
             splitter: Splitter::new(config.settings.max_payload),
             preface: ArrivingPreface::default(),
             outbox: Outbox::default(),
@@ -274,9 +277,9 @@ impl Link {
         max.saturating_sub(self.streams.assembled())
     }
 
-    /// Bytes of memory for what is not whole: a frame, messages, requests.
+    /// Bytes of memory for what is not whole: a frame, messages, requests, and their streams.
     pub(super) fn incomplete(&self) -> usize {
-        self.splitter.buffered() + self.streams.assembled()
+        self.splitter.buffered() + self.streams.assembled() + self.streams.unready()
     }
 
     /// These, and the bytes of messages that readers have not taken.
@@ -354,6 +357,7 @@ impl Link {
     /// When the peer is gone.
     pub(super) fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         if let Some(violation) = &self.failed {
+            self.is_failure_untold = false;
             return Err(violation.clone());
         }
         self.now = now;

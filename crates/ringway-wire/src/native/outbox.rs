@@ -173,7 +173,7 @@ impl Outbox {
         if is_marked {
             // Not before what the same stream has written: that would change its order.
             let first = self.large.front().copied();
-            if let Some(index) = first.filter(|&index| streams.get(index).send.after <= here) {
+            if let Some(index) = first.filter(|&index| streams.is_in_order(index, here)) {
                 self.large.pop_front();
                 return Turn::Stream(index);
             }

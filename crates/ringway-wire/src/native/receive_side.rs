@@ -134,6 +134,12 @@ impl ReceiveSide {
         message + self.request.as_ref().map_or(0, Unready::len)
     }
 
+    /// Whether something is not whole.
+    #[inline]
+    pub(super) fn is_unready(&self) -> bool {
+        self.assembly.is_some() || self.request.is_some()
+    }
+
     /// By how much that grows with such a fragment, if the message goes on behind it.
     pub(super) fn growth(&self, fragment: &Piecemeal<'_>) -> usize {
         let more = fragment.payload.len();

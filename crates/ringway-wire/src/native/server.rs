@@ -190,6 +190,7 @@ impl Server {
     #[cold]
     fn before_frames<'i>(&mut self, input: &mut &'i [u8]) -> Result<Before<'i>, Violation> {
         if let Some(violation) = &self.link.failed {
+            self.link.is_failure_untold = false;
             return Err(violation.clone());
         }
         match self.link.pending.pop_front() {
@@ -369,8 +370,8 @@ impl Server {
     }
 
     /// Bytes of memory for what is not whole: a frame, messages, and requests of which something is
-    /// missing; at most 64 MiB and one frame, or one message where longer ones are taken, and the
-    /// metadata of the requests.
+    /// missing; at most 64 MiB and one frame, or one message where longer ones are taken, the metadata
+    /// of the requests, and about half a KiB for each stream concerned.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.link.incomplete()
@@ -401,6 +402,19 @@ impl Server {
         }
     }
 
+    /// Bytes of memory of streams that are over, kept for those to come: 1 MiB at most. They count for
+    /// none of the others.
+    #[inline]
+    #[must_use]
+    pub fn spare_len(&self) -> usize {
+        self.link.streams.spare()
+    }
+
+    /// Gives [that memory](Self::spare_len) back.
+    pub fn drop_spare(&mut self) {
+        self.link.streams.drop_spare();
+    }
+
     /// Requests that this machine has answered as not executed: beyond `max_streams` or a lease, while
     /// too many are given up, or after a GOAWAY.
     #[inline]
@@ -409,11 +423,12 @@ impl Server {
         self.refused
     }
 
-    /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
+    /// Whether [`receive`](Self::receive) has something to tell, whatever its input: an event, or that
+    /// the connection has failed meanwhile.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
-        !self.link.pending.is_empty()
+        !self.link.pending.is_empty() || self.link.is_failure_untold
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.

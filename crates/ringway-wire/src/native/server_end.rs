@@ -136,8 +136,9 @@ impl Server {
     }
 
     /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
-    /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected. `false`:
-    /// no call keeps any.
+    /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected, unless the client
+    /// does not read such answers: then the connection fails, as [`receive`](Self::receive) tells.
+    /// `false`: no call keeps any.
     pub fn end_largest(&mut self, side: Side) -> bool {
         let Some((stream, _)) = self.largest(side) else {
             return false;
@@ -147,6 +148,7 @@ impl Server {
         let text = "the server has no memory for what this call keeps there";
         if let Err(violation) = self.end_by_limit(index, text, is_known) {
             self.link.fail(violation);
+            self.link.is_failure_untold = true;
         }
         true
     }

@@ -8,7 +8,9 @@ use super::receive_side::{Assembled, Piecemeal, ReceiveSide, Unready};
 use super::send_side::SendSide;
 use super::window::Window;
 use super::{StreamId, Violation};
-use crate::limits::{NATIVE_RANKED_MIN, NATIVE_RANKED_STEP, NATIVE_STREAMS_KEPT};
+use crate::limits::{
+    NATIVE_RANKED_MIN, NATIVE_RANKED_STEP, NATIVE_STREAM_TABLES, NATIVE_STREAMS_KEPT,
+};
 
 /// Both halves of a call that has, or may have, more than one frame in a direction.
 #[derive(Debug)]
@@ -18,7 +20,6 @@ pub(super) struct Stream {
     pub(super) receive: ReceiveSide,
     /// It stands in a line of the outbox.
     pub(super) is_queued: bool,
-    is_released: bool,
     /// What it keeps, as it was counted last.
     kept: Kept,
     /// When the time of its call is over.
@@ -32,6 +33,9 @@ pub(super) struct Stream {
 struct Kept {
     /// Of what is not whole: messages, requests.
     assembled: usize,
+    /// Of streams themselves, where something is not whole: whoever has many of these has sent little
+    /// of each.
+    unready: usize,
     /// Of messages that readers have not taken.
     untaken: usize,
     /// Of what is to be sent.
@@ -50,7 +54,7 @@ pub enum Side {
 impl Kept {
     #[inline]
     fn unread(&self) -> usize {
-        self.assembled + self.untaken
+        self.assembled + self.unready + self.untaken
     }
 
     fn of(&self, side: Side) -> usize {
@@ -62,19 +66,41 @@ impl Kept {
 
     fn exchange(&mut self, before: Kept, now: Kept) {
         self.assembled = self.assembled - before.assembled + now.assembled;
+        self.unready = self.unready - before.unready + now.unready;
         self.untaken = self.untaken - before.untaken + now.untaken;
         self.queued = self.queued - before.queued + now.queued;
     }
 }
 
-/// All streams of a connection. A place given back keeps its buffers, within bounds.
+impl Stream {
+    fn new(id: StreamId) -> Self {
+        Self {
+            id,
+            send: SendSide::default(),
+            receive: ReceiveSide::default(),
+            is_queued: false,
+            kept: Kept::default(),
+            until: Duration::MAX,
+            touched: Duration::ZERO,
+        }
+    }
+
+    /// Bytes of it and of its buffers when it is over.
+    fn spare(&self) -> usize {
+        size_of::<Self>() + self.send.spare() + self.receive.spare()
+    }
+}
+
+/// All streams of a connection. A stream that is over is used again with its buffers, within bounds.
 ///
 /// What is kept of all is the sum of what is kept of each, which is counted after each change.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    places: Vec<Stream>,
+    places: Vec<Option<Box<Stream>>>,
+    /// Places of streams that are over, and places without one. A place whose stream was given up in a
+    /// line is empty, and free when the line has come to it.
     free: Vec<u32>,
-    /// Bytes of buffers in places that are free.
+    /// Bytes of the streams that are over.
     spare: usize,
     kept: Kept,
     /// Places by what they keep of either side. Those that keep less than [`NATIVE_RANKED_MIN`] may be
@@ -89,21 +115,12 @@ impl Streams {
     /// A place for `id`: so much may be sent, and so much is accepted, before any CREDIT.
     pub(super) fn open(&mut self, id: StreamId, credit: u32, window: u32) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Stream {
-                id,
-                send: SendSide::default(),
-                receive: ReceiveSide::default(),
-                is_queued: false,
-                is_released: false,
-                kept: Kept::default(),
-                until: Duration::MAX,
-                touched: Duration::ZERO,
-            });
+            self.places.push(None);
             (self.places.len() - 1) as u32
         });
-        let stream = &mut self.places[index as usize];
-        let spare = stream.send.spare() + stream.receive.spare();
-        self.spare = self.spare.saturating_sub(spare); // a place that is new has none
+        let place = &mut self.places[index as usize];
+        self.spare -= place.as_ref().map_or(0, |stream| stream.spare());
+        let stream = place.get_or_insert_with(|| Box::new(Stream::new(id)));
         stream.id = id;
         stream.until = Duration::MAX;
         stream.send.reset(credit);
@@ -113,25 +130,33 @@ impl Streams {
 
     #[inline]
     pub(super) fn at(&mut self, index: u32) -> &mut Stream {
-        &mut self.places[index as usize]
+        self.places[index as usize].as_mut().expect(HAS_STREAM)
     }
 
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Stream {
-        &self.places[index as usize]
+        self.places[index as usize].as_ref().expect(HAS_STREAM)
+    }
+
+    /// Whether all that a stream has written before it came into a line ends before this position of
+    /// the output, or it was given up since.
+    pub(super) fn is_in_order(&self, index: u32, here: u64) -> bool {
+        self.places[index as usize].as_ref().is_none_or(|stream| stream.send.after <= here)
     }
 
     /// Counts anew what a stream keeps.
     pub(super) fn count(&mut self, index: u32) {
-        let stream = &mut self.places[index as usize];
+        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
+        let unready = if stream.receive.is_unready() { UNREADY } else { 0 };
         let now = Kept {
             assembled: stream.receive.assembled(),
+            unready,
             untaken: stream.receive.untaken(),
             queued: stream.send.waiting(),
         };
         let before = std::mem::replace(&mut stream.kept, now);
         self.kept.exchange(before, now);
-        match now.assembled {
+        match now.unready {
             0 => self.unread.note(index, ranked(now.unread())),
             // However little it is: those who keep much in this way do it in many streams.
             _ => self.unread.note(index, now.unread()),
@@ -142,7 +167,7 @@ impl Streams {
     /// Counts anew what a stream has to send. Its rank is noted by steps, since small messages are many.
     #[inline]
     pub(super) fn count_queued(&mut self, index: u32) {
-        let stream = &mut self.places[index as usize];
+        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
         let now = stream.send.waiting();
         let before = std::mem::replace(&mut stream.kept.queued, now);
         self.kept.queued = self.kept.queued - before + now;
@@ -162,7 +187,7 @@ impl Streams {
         index: u32,
         fragment: Piecemeal<'i>,
     ) -> Result<Assembled<'i>, Violation> {
-        let outcome = self.places[index as usize].receive.fragment(fragment);
+        let outcome = self.at(index).receive.fragment(fragment);
         self.count(index);
         outcome
     }
@@ -176,7 +201,7 @@ impl Streams {
     /// Takes a message of one frame, if that is all there is to it.
     #[inline]
     pub(super) fn whole(&mut self, index: u32, cost: u32) -> bool {
-        let stream = &mut self.places[index as usize];
+        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
         let is_taken = stream.receive.whole(cost);
         if is_taken {
             let before = stream.kept.unread();
@@ -193,7 +218,7 @@ impl Streams {
     /// The reader of a stream took messages.
     #[inline]
     pub(super) fn taken(&mut self, index: u32, messages: usize) {
-        let stream = &mut self.places[index as usize];
+        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
         let gone = stream.receive.taken(messages) as usize;
         let before = stream.kept.unread();
         stream.kept.untaken -= gone;
@@ -228,7 +253,7 @@ impl Streams {
         index: u32,
         change: impl FnOnce(&mut Window) -> R,
     ) -> R {
-        let window = &mut self.places[index as usize].receive.window;
+        let window = &mut self.places[index as usize].as_mut().expect(HAS_STREAM).receive.window;
         let before = window.grown() as usize;
         let outcome = change(window);
         self.grown = self.grown - before + window.grown() as usize;
@@ -247,6 +272,26 @@ impl Streams {
         self.kept.assembled
     }
 
+    /// Bytes of the streams of which something is not whole, besides that.
+    #[inline]
+    pub(super) fn unready(&self) -> usize {
+        self.kept.unready
+    }
+
+    /// Bytes of streams that are over and kept for those to come.
+    #[inline]
+    pub(super) fn spare(&self) -> usize {
+        self.spare
+    }
+
+    /// Gives them back.
+    pub(super) fn drop_spare(&mut self) {
+        for &index in &self.free {
+            self.places[index as usize] = None;
+        }
+        self.spare = 0;
+    }
+
     /// Bytes of all that is to be sent when its turn and its credit come.
     #[inline]
     pub(super) fn queued(&self) -> usize {
@@ -263,12 +308,14 @@ impl Streams {
             Side::Unread => &mut self.unread,
             Side::Unsent => &mut self.unsent,
         };
-        let kept = |index: u32| self.places[index as usize].kept.of(side);
+        let places = &self.places;
+        let kept =
+            |index: u32| places[index as usize].as_ref().map_or(0, |stream| stream.kept.of(side));
         let largest = ranks.largest(kept).or_else(|| {
             // All keep very little, or have not been ranked. Those that do now are ranked, so that the
             // next question is answered at once.
-            for (index, stream) in (0..).zip(&self.places) {
-                ranks.note(index, stream.kept.of(side));
+            for index in 0..places.len() as u32 {
+                ranks.note(index, kept(index));
             }
             ranks.largest(kept)
         });
@@ -280,32 +327,29 @@ impl Streams {
         self.grown
     }
 
-    /// Gives the place back; one that stands in a line is free when the line has come to it.
+    /// Gives the place back. A line may hold any number of places that were given up before it has come
+    /// to them, so nothing is kept for these.
     pub(super) fn release(&mut self, index: u32) {
-        let stream = &mut self.places[index as usize];
+        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
         stream.send.clear();
         self.grown -= stream.receive.window.grown() as usize;
         stream.receive.reset(0);
-        if stream.is_queued {
-            stream.is_released = true;
-        } else {
-            self.vacate(index);
-        }
+        let (is_queued, spare) = (stream.is_queued, stream.spare());
         self.count(index);
-    }
-
-    fn vacate(&mut self, index: u32) {
-        let stream = &mut self.places[index as usize];
-        if self.spare + stream.send.spare() + stream.receive.spare() > NATIVE_STREAMS_KEPT {
-            (stream.send, stream.receive) = Default::default();
+        if is_queued || self.spare + spare > NATIVE_STREAMS_KEPT {
+            self.places[index as usize] = None;
+        } else {
+            self.spare += spare;
         }
-        self.spare += stream.send.spare() + stream.receive.spare();
-        self.free.push(index);
+        if !is_queued {
+            self.free.push(index);
+        }
     }
 
     /// Drops what all streams keep. The connection has failed: nothing follows.
     pub(super) fn drop_contents(&mut self) {
-        for stream in &mut self.places {
+        self.drop_spare();
+        for stream in self.places.iter_mut().flatten() {
             stream.send = SendSide::default();
             stream.receive.abandon();
             stream.kept = Kept::default();
@@ -317,15 +361,22 @@ impl Streams {
 
     /// Takes a stream off the front of its line, and tells whether it is still there to be served.
     pub(super) fn dequeue(&mut self, index: u32) -> bool {
-        let stream = self.at(index);
-        stream.is_queued = false;
-        let was_released = std::mem::take(&mut stream.is_released);
-        if was_released {
-            self.vacate(index);
+        match &mut self.places[index as usize] {
+            Some(stream) => stream.is_queued = false,
+            None => {
+                self.free.push(index);
+                return false;
+            }
         }
-        !was_released
+        true
     }
 }
+
+/// Why a place is not empty: calls and lines name places of streams that are not over.
+const HAS_STREAM: &str = "a stream that is open has its place";
+
+/// What a stream takes up of which something is not whole, besides that.
+const UNREADY: usize = size_of::<Stream>() + NATIVE_STREAM_TABLES;
 
 /// Whether a stream that keeps `now` instead of `before` is ranked anew: by steps, since messages of a
 /// reader that keeps up are many, and each is counted in and out.
