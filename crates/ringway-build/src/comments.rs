@@ -18,34 +18,89 @@ pub(crate) fn tidy(files: &mut FileDescriptorSet) {
 
 fn tidied(comment: &str) -> String {
     let mut out = String::with_capacity(comment.len() + 16);
-    let mut fence: Option<&str> = None;
+    let mut fence: Option<Fence> = None;
     for line in comment.lines() {
         let line: String = line.trim_end().chars().map(printable).collect();
         let text = line.trim_start();
         let indent = line.len() - text.len();
         match fence {
+            Some(open) if open.is_closed_by(text) => {
+                open.push(&mut out);
+                fence = None;
+            }
             Some(open) => {
-                if text.starts_with(open) && text.trim_start_matches(&open[..1]).is_empty() {
-                    fence = None;
+                if !text.is_empty() {
+                    // Less, and a list that the block is in would end, and the block with it.
+                    push_spaces(indent.max(open.indent), &mut out);
+                    out.push_str(text);
                 }
-                out.push_str(&line);
             }
             None => {
                 // What stands deeper would be code, and code a test.
-                out.extend(std::iter::repeat_n(' ', indent.min(INDENT_MAX)));
-                fence = opened_fence(text);
+                let indent = indent.min(INDENT_MAX);
+                push_spaces(indent, &mut out);
+                fence = opened_fence(text).map(|mark| Fence { mark, indent });
                 match fence {
-                    Some(open) => out.push_str(&format!("{open}text")),
-                    None => escape(text, &mut out),
+                    Some(open) => out.push_str(&format!("{}text", open.mark)),
+                    None => escape(push_list_marks(text, &mut out), &mut out),
                 }
             }
         }
         out.push('\n');
     }
     if let Some(open) = fence {
-        out.push_str(&format!("{open}\n"));
+        open.push(&mut out);
+        out.push('\n');
     }
     out
+}
+
+/// A block of code that goes on.
+#[derive(Clone, Copy)]
+struct Fence {
+    /// It begins and ends with it.
+    mark: &'static str,
+    indent: usize,
+}
+
+impl Fence {
+    fn is_closed_by(&self, text: &str) -> bool {
+        text.starts_with(self.mark) && text.trim_start_matches(&self.mark[..1]).is_empty()
+    }
+
+    fn push(&self, out: &mut String) {
+        push_spaces(self.indent, out);
+        out.push_str(self.mark);
+    }
+}
+
+fn push_spaces(count: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n(' ', count));
+}
+
+/// Copies the marks of lists and quotations before a text, with one space behind each: more of them would
+/// be code. The text from there on.
+fn push_list_marks<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let mut rest = text;
+    while let Some(len) = list_mark_len(rest) {
+        let (mark, behind) = rest.split_at(len);
+        out.push_str(mark);
+        rest = behind.trim_start();
+        if rest.len() < behind.len() {
+            out.push(' ');
+        }
+    }
+    rest
+}
+
+fn list_mark_len(text: &str) -> Option<usize> {
+    if text.starts_with('>') {
+        return Some(1);
+    }
+    let digits = text.len() - text.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let ends = if digits == 0 { ['-', '*', '+'].as_slice() } else { &['.', ')'] };
+    let behind = text[digits..].strip_prefix(ends)?;
+    behind.starts_with(char::is_whitespace).then_some(digits + 1)
 }
 
 /// Spaces before a line that rustdoc takes for text.
@@ -80,6 +135,8 @@ fn escape(text: &str, out: &mut String) {
             },
             // Escaped already.
             '\\' => len += rest[1..].starts_with(|next: char| next.is_ascii_punctuation()) as usize,
+            // Behind the mark of a list it would begin a block of code.
+            '~' if rest.starts_with("~~") => out.push('\\'),
             '[' => match link(rest) {
                 Some((label, target)) => {
                     out.push('[');
@@ -188,8 +245,22 @@ mod tests {
         check(" so:\n\n        assert!(false);\n", " so:\n\n   assert!(false);\n");
         check("\n\tassert!(false)", "\n assert!(false)\n");
         check(" ```rust\n   a[<0>]\n ```\n [b]", " ```text\n   a[<0>]\n ```\n \\[b]\n");
-        check(" ~~~\n never closed", " ~~~text\n never closed\n~~~\n");
+        check(" ~~~\n never closed", " ~~~text\n never closed\n ~~~\n");
         check(" ```inline```", " ```inline```\n");
+        check(" - ~~~\n a", " - \\~\\~~\n a\n");
+        check(" - ```rust\n a", " - \\`\\`\\`rust\n a\n");
+        check(" -      a\n 1. 2)      b *  c", " - a\n 1. 2) b *  c\n");
+        check(" >     a\n >>b\n*\t\tc", " > a\n >>b\n* c\n");
+        check(" -a 1.b - - -\n **c** 3", " -a 1.b - - -\n **c** 3\n");
+    }
+
+    #[test]
+    fn no_line_of_a_block_of_code_ends_a_list_around_it() {
+        check(
+            " - a\n   ```\n b\n\n     c\n ```\n   d\n",
+            " - a\n   ```text\n   b\n\n     c\n   ```\n   d\n",
+        );
+        check(" - a\n   ~~~\n b", " - a\n   ~~~text\n   b\n   ~~~\n");
     }
 
     #[test]
