@@ -3,7 +3,7 @@
 mod common;
 
 use std::cell::Cell;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::rc::Rc;
@@ -13,9 +13,10 @@ use common::{
     Driver, Verifier, block_on, busy_turns, echo, exchange, exchange_once, ms, narrow_pair, only,
     pair, pair_with, pattern, poll_once, read, read_to_end, send_all,
 };
-use ringway_runtime::io::{Pressure, Stream, StreamLimits, abort_dropped_streams};
+use ringway_runtime::io::{Incoming, Next, Pressure, Stream, StreamLimits, abort_dropped_streams};
 use ringway_runtime::sync::oneshot;
 use ringway_runtime::{Backend, now, sleep, sleep_until, spawn, timeout, yield_now};
+use socket2::SockRef;
 
 on_every_driver!(
     an_abort_resets_the_peer,
@@ -43,6 +44,9 @@ mod outside {
         a_send_told_of_late_is_not_activity,
         the_end_of_a_core_finishes_its_streams,
         the_end_of_a_core_finishes_streams_that_somebody_holds,
+        what_came_before_a_reset_is_received,
+        a_callback_gets_what_came_before_a_reset,
+        a_stream_that_was_reset_is_closed,
     );
 }
 
@@ -438,4 +442,111 @@ fn ends_cleanly(mut peer: TcpStream) {
     let mut got = Vec::new();
     peer.read_to_end(&mut got).expect("no reset");
     assert_eq!(got, b"bye");
+}
+
+/// A peer that has sent so much and reset the connection, before anything was received.
+async fn reset_after(bytes: usize) -> Stream {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let bound = listener.local_addr().expect("bound").into();
+    let stream = Stream::connect(&bound).await.expect("it listens");
+    let mut peer = listener.accept().expect("it was connected").0;
+    peer.write_all(&pattern(bytes, 5)).expect("it fits the window");
+    SockRef::from(&peer).set_linger(Some(Duration::ZERO)).expect("a socket option");
+    stream
+}
+
+/// How the stream hears of the reset.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Receiving,
+    Sending,
+    Finishing,
+}
+
+async fn find(found: Found, stream: &Stream) {
+    match found {
+        Found::Receiving => return,
+        Found::Sending => drop(stream.write(b"nobody takes it")),
+        Found::Finishing => stream.shutdown(),
+    }
+    while stream.failure().is_none() {
+        yield_now().await;
+    }
+    assert_eq!(stream.write(b"late"), Pressure::Closed);
+    stream.flushed().await.expect_err("it has failed");
+}
+
+/// Pattern 5 to its end, which is no clean one.
+async fn read_to_reset(stream: &Stream) -> usize {
+    let mut verifier = Verifier::new(5);
+    while let Ok(view) = stream.recv().await {
+        verifier.check(&view.expect("no clean end"));
+    }
+    verifier.bytes
+}
+
+fn what_came_before_a_reset_is_received(backend: Backend) {
+    const BYTES: usize = 50_000;
+    for found in [Found::Receiving, Found::Sending, Found::Finishing] {
+        let ran = block_on(backend, async move {
+            let stream = reset_after(BYTES).await;
+            find(found, &stream).await;
+            assert_eq!(read_to_reset(&stream).await, BYTES, "{found:?}");
+            assert!(stream.failure().is_some());
+        });
+        ran.expect("no core failed");
+    }
+}
+
+fn a_callback_gets_what_came_before_a_reset(backend: Backend) {
+    const BYTES: usize = 50_000;
+    let ran = block_on(backend, async {
+        let stream = Rc::new(reset_after(BYTES).await);
+        find(Found::Sending, &stream).await;
+        let (tell, told) = oneshot::channel();
+        let (mut tell, mut verifier) = (Some(tell), Verifier::new(5));
+        stream.set_callback(move |incoming| {
+            match incoming {
+                Incoming::Data(view) => verifier.check(&view),
+                Incoming::Failed(_) => {
+                    let tell = tell.take().expect("the last call");
+                    tell.send(verifier.bytes).expect("the test waits");
+                }
+                other => panic!("{other:?}"),
+            }
+            Next::Continue
+        });
+        assert_eq!(told.await.expect("it is told"), BYTES);
+    });
+    ran.expect("no core failed");
+}
+
+/// What nobody takes keeps a connection that is gone open within the bound of the inbox, and until its
+/// owner gives it up.
+fn a_stream_that_was_reset_is_closed(backend: Backend) {
+    type Way = fn(Stream) -> Option<Stream>;
+    let ways: [(usize, Way); 4] = [
+        (1 << 20, Some), // all of it is taken in
+        (1_000, |_dropped| None),
+        (1_000, |stream| {
+            stream.abort();
+            Some(stream)
+        }),
+        (1_000, |stream| {
+            stream.end_receiving();
+            Some(stream)
+        }),
+    ];
+    for (recv_high_water, give_up) in ways {
+        let ran = block_on(backend, async move {
+            let stream = reset_after(50_000).await;
+            stream.set_limits(Rc::new(only(|limits| limits.recv_high_water = recv_high_water)));
+            let (guard, closed) = oneshot::channel::<()>();
+            stream.hold_until_closed(guard);
+            find(Found::Sending, &stream).await;
+            let _kept = give_up(stream);
+            closed.await.expect_err("nobody sends on it");
+        });
+        ran.expect("no core failed");
+    }
 }

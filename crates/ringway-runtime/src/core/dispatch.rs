@@ -137,7 +137,8 @@ impl Core {
                 }
                 state.count(&self.held);
                 if errno != 0 {
-                    state.fail(End::Errno(errno));
+                    state.fail_sending(errno);
+                    self.mark_stream(key, state);
                 }
                 if state.needs_service() {
                     self.mark_stream(key, state);
@@ -169,6 +170,7 @@ impl Core {
         match sockets.at(key) {
             Some(Socket::Stream(state)) => {
                 state.recv = RecvState::Ended;
+                state.reads_out &= end == RecvEnd::Stopped;
                 match end {
                     RecvEnd::Stopped => {
                         state.recv = RecvState::Off;

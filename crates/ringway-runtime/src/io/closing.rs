@@ -11,7 +11,8 @@
 //! half-close that this is all. Then it reads on, and drops what it reads: closing with input unread
 //! would make the kernel reset the connection, and a reset takes from the peer what it has not read.
 //! A stream that has failed is closed at once, whoever still holds it: its handle then only repeats
-//! the error. Datagram sockets go the same way without the draining, listeners without the sending.
+//! the error. Where it was a send that found the connection gone, what had come before that is received
+//! first, as far as somebody takes it. Datagram sockets go the same way without the draining, listeners without the sending.
 
 use std::os::fd::RawFd;
 
@@ -62,6 +63,7 @@ impl Core {
 
     fn begin_sending(&self, key: Key, state: &mut StreamState) {
         state.phase = Phase::Sending;
+        state.reads_out = false;
         self.hasten_deadlines(key, state);
         self.mark_stream(key, state);
     }
@@ -76,7 +78,11 @@ impl Core {
         if state.is_broken() {
             let queued = state.outbox.take_waiting();
             state.count(&self.held);
-            self.close_stream(key, state, true);
+            if !state.reads_out {
+                self.close_stream(key, state, true);
+            } else if state.wants_recv(&self.held) {
+                self.start_recv(key, state);
+            }
             return Some(queued);
         }
         if let Some(batch) = state.outbox.take_batch(state.awaits_send()) {
@@ -98,7 +104,7 @@ impl Core {
         if state.shutdown == Shutdown::Wanted {
             state.shutdown = Shutdown::Done;
             if self.driver.borrow_mut().shutdown_write(key).is_err() {
-                state.fail(End::Errno(libc::ENOTCONN));
+                state.fail_sending(libc::ENOTCONN);
                 self.mark_stream(key, state);
             }
         }

@@ -306,6 +306,9 @@ impl Stream {
     pub fn end_receiving(&self) {
         let readers = self.with(|state| {
             state.end = state.end.or(Some(End::Eof));
+            if std::mem::take(&mut state.reads_out) {
+                self.core.mark_stream(self.key, state);
+            }
             if state.recv == RecvState::Armed {
                 self.core.stop_recv(self.key, state);
             }

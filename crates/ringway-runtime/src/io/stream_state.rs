@@ -40,6 +40,9 @@ pub(crate) struct StreamState {
     counted: usize,
     /// Why nothing more arrives or can be sent.
     pub(crate) end: Option<End>,
+    /// Sending has failed since the connection is gone: what had come before is received before readers
+    /// are told, and then the descriptor is closed.
+    pub(crate) reads_out: bool,
     /// Tasks that wait for bytes or the end.
     pub(crate) readers: Waiters,
     /// Tasks that wait for room in the outbox, or for the connection.
@@ -169,6 +172,7 @@ impl StreamState {
             outbox: Outbox::default(),
             counted: 0,
             end: None,
+            reads_out: false,
             readers: Waiters::default(),
             writers: Waiters::default(),
             callback: None,
@@ -197,10 +201,23 @@ impl StreamState {
 
     /// Ends the stream for both halves; the first reason stays.
     pub(crate) fn fail(&mut self, end: End) {
+        self.reads_out = false;
         if !self.is_broken() {
             self.end = Some(end);
             self.end_told = false;
         }
+    }
+
+    /// The kernel would not send. What it says of a connection that is gone it says to whoever asks first,
+    /// perhaps before the bytes that had come are read.
+    #[cold]
+    pub(crate) fn fail_sending(&mut self, errno: i32) {
+        let is_gone =
+            matches!(errno, libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN | libc::ETIMEDOUT);
+        let receives = self.phase == Phase::Open && self.recv != RecvState::Ended;
+        let reads_out = is_gone && receives && self.end.is_none();
+        self.fail(End::Errno(errno));
+        self.reads_out = reads_out;
     }
 
     /// Whether the end of the turn has something to do for this stream.
@@ -209,7 +226,7 @@ impl StreamState {
         match self.phase {
             Phase::Open => {
                 self.outbox.is_ready()
-                    || self.is_broken()
+                    || self.is_broken() && !self.reads_out
                     || self.shutdown == Shutdown::Wanted && self.outbox.is_idle()
             }
             Phase::Sending => !self.outbox.is_in_flight() || self.is_broken(),
@@ -237,7 +254,7 @@ impl StreamState {
     #[inline]
     pub(crate) fn end_of_data(&self) -> Option<End> {
         let ending = matches!(self.recv, RecvState::Armed | RecvState::Stopping);
-        self.end.filter(|&end| end != End::Eof || !ending)
+        self.end.filter(|&end| if end == End::Eof { !ending } else { !self.reads_out })
     }
 
     /// Whether bytes should be flowing in. While the core holds more than it may, they do only for
@@ -249,7 +266,7 @@ impl StreamState {
         }
         match self.phase {
             Phase::Open => {
-                self.end.is_none()
+                (self.end.is_none() || self.reads_out)
                     && !self.waits_for_room()
                     && self.inbox.bytes() <= self.limits.recv_high_water / 2
                     && (self.inbox.is_empty() || !held.is_over())
