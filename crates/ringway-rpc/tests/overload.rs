@@ -18,6 +18,8 @@ use support::{LIMIT, end, eventually, socket_addr};
 trait Busy {
     /// Blocks its core until the test lets it go on, and some milliseconds more.
     async fn compute(&self, request: Bytes) -> Result<Bytes, Status>;
+    /// The same, with a stream of requests that it does not look at.
+    async fn compute_all(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
     /// Computes for so many milliseconds.
     async fn spin(&self, request: Bytes) -> Result<Bytes, Status>;
     async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
@@ -62,6 +64,10 @@ impl Busy for Worker {
         self.wait();
         spin(3);
         Ok(request)
+    }
+
+    async fn compute_all(&self, _: Streaming<Bytes>) -> Result<Bytes, Status> {
+        self.compute(Bytes::new()).await
     }
 
     async fn spin(&self, request: Bytes) -> Result<Bytes, Status> {
@@ -146,12 +152,18 @@ fn unary<'a>(name: &'a str, message: &'a [u8]) -> Open<'a> {
 
 #[test]
 fn calls_that_compute_do_not_hold_up_the_rest_of_their_core() {
+    check_others_have_turns("busy.v1.Busy/Compute");
+    check_others_have_turns("busy.v1.Busy/ComputeAll");
+}
+
+#[track_caller]
+fn check_others_have_turns(method: &str) {
     const CALLS: usize = 60;
     let (handle, seen, let_go) = serve(|server| server);
     let mut busy = Caller::connect(socket_addr(&handle));
     let mut other = Caller::connect(socket_addr(&handle));
     other.call("busy.v1.Busy/Say", b"connected").ok();
-    let calls = burst(&mut busy, CALLS, &unary("busy.v1.Busy/Compute", b"?"));
+    let calls = burst(&mut busy, CALLS, &unary(method, b"?"));
     eventually("the first one computes", || seen.begun.load(Ordering::SeqCst) == 1);
     let said = other.open("busy.v1.Busy/Say", b"in between");
     let said_so = Arc::new(AtomicBool::new(false));
@@ -177,6 +189,29 @@ fn calls_that_compute_do_not_hold_up_the_rest_of_their_core() {
         busy.answer(stream).ok();
     }
     listening.join().expect("no panic");
+    end(handle);
+}
+
+#[test]
+fn calls_behind_others_that_compute_are_in_flight() {
+    const CALLS: usize = 300;
+    let (handle, seen, let_go) = serve(|server| server.in_flight_max(50));
+    let mut caller = Caller::connect(socket_addr(&handle));
+    caller.call("busy.v1.Busy/Say", b"connected").ok();
+    let calls = burst(&mut caller, CALLS, &unary("busy.v1.Busy/Compute", b"?"));
+    // Two have used up their turn, and one of those that wait has one in the next.
+    (0..2).for_each(|_| let_go.send(()).expect("the server runs"));
+    eventually("the third one computes", || seen.begun.load(Ordering::SeqCst) == 3);
+    let stats = handle.stats();
+    assert!((1..=50).contains(&stats.in_flight) && stats.unread_bytes > 0, "{stats:?}");
+    (0..CALLS).for_each(|_| let_go.send(()).expect("the server runs"));
+    let answers = calls.into_iter().map(|stream| caller.answer(stream));
+    let (done, refused): (Vec<_>, Vec<_>) = answers.partition(|answer| answer.code == Code::Ok);
+    assert!(refused.iter().all(|answer| answer.refused), "{refused:?}");
+    assert_eq!(done.len(), seen.begun.load(Ordering::SeqCst));
+    assert_eq!(refused.len() as u64, handle.stats().refused);
+    assert!(refused.len() >= 200, "{} were refused", refused.len());
+    assert_eq!((handle.stats().in_flight, handle.stats().unread_bytes), (0, 0));
     end(handle);
 }
 

@@ -9,15 +9,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringway_net::Connection;
-use ringway_runtime::{Deadline, Sleep, now, now_exact, panic_message, sleep_until, spawn_named};
+use ringway_runtime::{
+    Deadline, Sleep, contain, now, now_exact, panic_message, sleep_until, spawn_named,
+};
 use ringway_wire::native::Config;
+use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
 use super::entry::Entry;
 use super::interceptor::Intercept;
 use super::keeper;
-use super::observe::{Row, Turn};
+use super::observe::{LISTENER, Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
@@ -249,12 +252,19 @@ impl ServerCore {
         }
     }
 
-    /// Counts and logs the panic of a handler; the answer tells nothing of it.
+    /// Counts and logs the panic of a handler, whose span this is; the answer tells nothing of it.
     #[cold]
-    pub(super) fn on_panic(&self, entry: &Entry, panic: Box<dyn Any + Send>) -> Status {
+    pub(super) fn on_panic(
+        &self,
+        entry: &Entry,
+        span: &Span,
+        panic: Box<dyn Any + Send>,
+    ) -> Status {
         self.share.count_panicked();
         let (method, panic) = (entry.method().name, panic_message(panic));
-        tracing::error!(method, panic, "a handler panicked");
+        contain(LISTENER, || {
+            span.in_scope(|| tracing::error!(method, panic, "a handler panicked"));
+        });
         Status::internal("the handler failed")
     }
 }

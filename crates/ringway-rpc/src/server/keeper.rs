@@ -17,8 +17,9 @@ use crate::limits;
 /// queue is empty; the next call that has to wait begins it again.
 pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
     let mut alarm: Option<(Duration, Sleep)> = None;
+    let keeping = Keeping { core, place };
     poll_fn(|cx| {
-        let Some(core) = core.upgrade() else { return Poll::Ready(()) };
+        let Some(core) = keeping.core.upgrade() else { return Poll::Ready(()) };
         let entry = core.entry(place);
         entry.set_keeper(cx.waker());
         let now = core.now();
@@ -27,7 +28,6 @@ pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
             cx.waker().wake_by_ref(); // it goes on in the next turn
         }
         if !entry.has_queue() {
-            entry.dismiss_keeper();
             return Poll::Ready(());
         }
         let Some(due) = entry.next_overdue(now) else { return Poll::Pending };
@@ -41,6 +41,24 @@ pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
         Poll::Pending
     })
     .await;
+}
+
+/// The queue is looked after until this is dropped.
+struct Keeping {
+    core: Weak<ServerCore>,
+    place: usize,
+}
+
+impl Drop for Keeping {
+    /// A panic leaves those who wait to another task.
+    fn drop(&mut self) {
+        let Some(core) = self.core.upgrade() else { return };
+        let entry = core.entry(self.place);
+        entry.dismiss_keeper();
+        if entry.has_queue() && std::thread::panicking() {
+            core.keep_queue(self.place);
+        }
+    }
 }
 
 /// Answers those for whom it is too late; false if there are more of them.

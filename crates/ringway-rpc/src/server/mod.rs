@@ -209,26 +209,24 @@ impl Server {
         self
     }
 
-    /// Calls whose handlers may wait at once on all connections together, at least one; what is more is
-    /// refused as not executed. Calls that have not begun, in the queue of their method, are not among
-    /// them. The default is 100,000.
+    /// Calls that may wait at once on all connections together, in the queue of their method or with
+    /// their handlers, at least one; what is more is refused as not executed. The default is 100,000.
     pub fn in_flight_max(mut self, calls: usize) -> Self {
         self.settings.in_flight_max = calls;
         self
     }
 
     /// Bytes that each core may have received and keep for handlers that do not read them yet, with
-    /// those of calls that are not whole, and about half a KiB for each of these calls. Above half of
-    /// it clients are asked to send less; above it, streams with most of these bytes fail with
-    /// RESOURCE_EXHAUSTED until an eighth is free. The default is 256 MiB.
+    /// those of calls that are not whole, about half a KiB for each of these calls, and requests in the
+    /// queue of their method. Above half of it clients are asked to send less; above it, streams with
+    /// most of these bytes fail with RESOURCE_EXHAUSTED, and queued requests with as many are refused as
+    /// not executed, until an eighth is free. The default is 256 MiB.
     ///
     /// Memory of streams that are over, of which a connection keeps up to 1 MiB for those to come, may
     /// use what is left of it, and an eighth at least.
     ///
     /// Four times as many may be answers that clients have not taken. Above that, the streams with most
     /// of those fail in the same way. What no stream is to blame for ends the connection that keeps most.
-    ///
-    /// Requests that are whole and wait in the queue of their method are not among these bytes.
     ///
     /// It should be several times the longest message.
     pub fn unread_bytes_max(mut self, bytes: usize) -> Self {

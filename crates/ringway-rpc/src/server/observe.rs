@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use ringway_runtime::{contain, drop_contained};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
@@ -31,22 +32,29 @@ pub(super) fn span_of(context: &Context) -> Span {
     if LevelFilter::current() < LevelFilter::INFO {
         return Span::none();
     }
-    tracing::info_span!(
-        "call",
-        method = context.method().name(),
-        peer = context.peer().address().map(tracing::field::display),
-        trace = context.trace().map(tracing::field::display),
-        code = tracing::field::Empty,
-    )
+    let span = contain(LISTENER, || {
+        tracing::info_span!(
+            "call",
+            method = context.method().name(),
+            peer = context.peer().address().map(tracing::field::display),
+            trace = context.trace().map(tracing::field::display),
+            code = tracing::field::Empty,
+        )
+    });
+    span.unwrap_or_else(Span::none)
 }
 
-/// Adds how a call ended to its span.
+/// Closes a call's span, with how the call ended.
 #[inline]
-pub(super) fn close_span(span: &Span, code: Code) {
+pub(super) fn close_span(span: Span, code: Code) {
     if !span.is_disabled() {
-        span.record("code", tracing::field::display(code));
+        contain(LISTENER, || span.record("code", tracing::field::display(code)));
+        drop_contained(LISTENER, span);
     }
 }
+
+/// Whose panics end where it was called.
+pub(super) const LISTENER: &str = "a listener to the log";
 
 /// Calls that have ended since the clock was last looked at.
 #[derive(Default)]

@@ -143,18 +143,24 @@ impl NativeConnection {
         let span = span_of(&context);
         self.core().entry(admitted.place).label().put();
         let start = || context.enter(|| self.start(admitted.place, begin, &mut scratch));
-        match span.in_scope(start) {
+        // What listens to spans is code of a user as well.
+        let started = attempt(|| span.in_scope(start));
+        let failed = |panic| {
+            let entry = self.core().entry(admitted.place);
+            Started::Done(Err(self.core().on_panic(entry, &span, panic)))
+        };
+        match started.unwrap_or_else(failed) {
             Started::Done(outcome) => {
                 let answered = self.finish(&admitted, &context, outcome, &mut scratch);
                 self.core().end_in_place(admitted.place, admitted.measures, answered);
-                close_span(&span, answered.code);
+                close_span(span, answered.code);
                 context.recycle();
             }
             Started::Refused(why) => {
                 let code = Code::ResourceExhausted;
                 self.refuse_as(code, admitted.stream, why);
                 self.core().end_in_place(admitted.place, admitted.measures, Answered::none(code));
-                close_span(&span, code);
+                close_span(span, code);
                 context.recycle();
             }
             Started::Waiting(handler) => {
@@ -173,19 +179,15 @@ impl NativeConnection {
     #[inline]
     fn start(self: &Rc<Self>, place: usize, begin: Begin<'_>, scratch: &mut Vec<u8>) -> Started {
         let core = self.core();
-        let entry = core.entry(place);
-        let started = attempt(|| match core.interceptors().is_empty() {
-            true => entry.handler().start(begin, scratch),
-            false => {
-                let mut handler = interceptor::start(core, place, begin);
-                let mut cx = task::Context::from_waker(Waker::noop());
-                match handler.as_mut().poll(&mut cx, scratch) {
-                    Poll::Ready(outcome) => Started::Done(outcome),
-                    Poll::Pending => Started::Waiting(handler),
-                }
-            }
-        });
-        started.unwrap_or_else(|panic| Started::Done(Err(core.on_panic(entry, panic))))
+        if core.interceptors().is_empty() {
+            return core.entry(place).handler().start(begin, scratch);
+        }
+        let mut handler = interceptor::start(core, place, begin);
+        let mut cx = task::Context::from_waker(Waker::noop());
+        match handler.as_mut().poll(&mut cx, scratch) {
+            Poll::Ready(outcome) => Started::Done(outcome),
+            Poll::Pending => Started::Waiting(handler),
+        }
     }
 
     /// Whether a handler has ended its call before its return, as those of streams can.

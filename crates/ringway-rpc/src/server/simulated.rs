@@ -6,6 +6,7 @@
 
 mod executed;
 mod left_over;
+mod listener;
 mod mutation;
 mod parts;
 mod relay;

@@ -37,9 +37,9 @@ macro_rules! counters {
         #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct ServerStats {
-            /// Calls that have begun and not ended, but for those that never wait.
+            /// Calls that wait, in the queue of their method or with their handlers.
             pub in_flight: usize,
-            /// Bytes that were received and that no handler has read yet.
+            /// Bytes that were received and that no handler has read yet, those of queued calls too.
             pub unread_bytes: u64,
             $(
                 #[doc = $what]
@@ -72,11 +72,11 @@ counters! {
     refused, count_refused,
         "Calls answered as not executed: over a limit or a lease, or while the server drains.";
     shed, count_shed,
-        "Of these: calls that had waited in a queue for too long, or were pushed out of it.";
+        "Of these: calls that had waited in a queue for too long, or were taken out of it for others.";
     expired, count_expired,
         "Calls whose deadline passed before they could run.";
     cancelled, count_cancelled,
-        "Calls that clients have cancelled while they ran.";
+        "Calls that clients have cancelled when they had left their queue.";
     panicked, count_panicked,
         "Handlers that panicked.";
     exhausted, count_exhausted,

@@ -78,12 +78,12 @@ impl Future for WaitingCall {
         let Running { context, handler, span } = running;
         let mut scratch = this.connection.take_scratch();
         let poll = || context.enter(|| handler.as_mut().poll(cx, &mut scratch));
-        let polled = span.in_scope(|| attempt(poll));
+        let polled = attempt(|| span.in_scope(poll));
         let outcome = match polled {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
                 let core = this.connection.core();
-                Err(core.on_panic(core.entry(this.admitted.place), panic))
+                Err(core.on_panic(core.entry(this.admitted.place), span, panic))
             }
             Ok(Poll::Pending) => match this.poll_deadline(cx) {
                 Poll::Ready(status) => Err(status),
@@ -131,13 +131,10 @@ impl WaitingCall {
         let call = connection.calls.borrow_mut().remove(self.admitted.stream);
         // What it holds of the context goes, so that its memory is used again.
         let answered = match call.map(drop) {
-            Some(()) => {
-                let answered = connection.finish(&self.admitted, &context, outcome, scratch);
-                close_span(&span, answered.code);
-                answered
-            }
+            Some(()) => connection.finish(&self.admitted, &context, outcome, scratch),
             None => given_up(&context),
         };
+        close_span(span, answered.code);
         core.end(entry, self.admitted.measures, answered);
         // Destructors of the handler are code of a user, and may use streams of this connection.
         contain(entry.method().name, || context.enter(|| drop(handler)));
@@ -153,7 +150,7 @@ pub(super) fn drop_waiting(connection: &NativeConnection, admitted: &Admitted, r
     let entry = core.entry(admitted.place);
     context.cancel(Code::Cancelled, "the handler has ended the call");
     let answered = given_up(&context);
-    close_span(&span, answered.code);
+    close_span(span, answered.code);
     core.end(entry, admitted.measures, answered);
     contain(entry.method().name, || context.enter(|| drop(handler)));
     context.recycle();

@@ -96,8 +96,8 @@ async fn stay(context: Context, _in: Streaming<Bytes>, _out: Sink<Bytes>) -> Res
 }
 
 /// A client by hand, and the server that it has.
-struct Peer {
-    machine: Client,
+pub(super) struct Peer {
+    pub(super) machine: Client,
     stream: Stream,
     answers: Vec<(StreamId, Code)>,
     server: Rc<SimServer>,
@@ -105,7 +105,7 @@ struct Peer {
 }
 
 impl Peer {
-    async fn meet(interceptors: Vec<MakeIntercept>) -> Self {
+    pub(super) async fn meet(interceptors: Vec<MakeIntercept>) -> Self {
         Self::of(SimServer::intercepted(Settings::default(), Plain, interceptors)).await
     }
 
@@ -120,13 +120,13 @@ impl Peer {
     }
 
     /// To be [flushed](Self::flush).
-    fn open(&mut self, name: &str, message: &[u8], end: bool, meta: &[u8]) -> StreamId {
+    pub(super) fn open(&mut self, name: &str, message: &[u8], end: bool, meta: &[u8]) -> StreamId {
         let message = Some(Body::Copy(message));
         self.machine.open(Open { name, message, end, meta, ..Open::default() }).expect("room")
     }
 
     /// What was written since the last time goes together.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let mut out = Vec::new();
         self.machine.transmit(usize::MAX, &mut |outgoing| match outgoing {
             Outgoing::Copy(bytes) => out.extend_from_slice(bytes),
@@ -135,7 +135,7 @@ impl Peer {
         let _pressure = self.stream.write(&out);
     }
 
-    async fn answer(&mut self, stream: StreamId) -> Code {
+    pub(super) async fn answer(&mut self, stream: StreamId) -> Code {
         self.flush();
         loop {
             if let Some(at) = self.answers.iter().position(|(of, _)| *of == stream) {
@@ -159,7 +159,7 @@ impl Peer {
         assert_eq!(self.answer(stream).await, Code::Ok);
     }
 
-    fn stats(&self) -> ServerStats {
+    pub(super) fn stats(&self) -> ServerStats {
         self.server.shared.stats()
     }
 
@@ -171,7 +171,7 @@ impl Peer {
         Rc::downgrade(&self.core().connections().all()[0])
     }
 
-    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+    pub(super) async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let so = timeout(LIMIT, async {
             while !is_so() {
                 sleep(Duration::from_millis(1)).await;
@@ -181,7 +181,7 @@ impl Peer {
     }
 
     /// All calls are over; the connection ends, and nothing of it is left.
-    async fn leave(self) {
+    pub(super) async fn leave(self) {
         let connection = self.connection();
         let has_streams = || connection.upgrade().is_some_and(|it| !it.known_streams().is_empty());
         self.until("no stream is left", || !has_streams()).await;
@@ -200,7 +200,7 @@ impl Peer {
     }
 }
 
-fn run(test: impl AsyncFnOnce() + 'static) {
+pub(super) fn run(test: impl AsyncFnOnce() + 'static) {
     Builder::simulate(SimConfig::new(1), test()).expect("it is never stuck");
 }
 
