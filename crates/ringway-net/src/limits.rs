@@ -56,10 +56,20 @@ pub(crate) const PER_ADDRESS_PARTS: usize = 32;
 /// thousands a second from anywhere, and those that only hold places cost 10 MiB.
 pub(crate) const HANDSHAKES_MAX: usize = 512;
 
-/// Steps of TLS handshakes that a core takes in one turn. Each costs up to a millisecond of computing (a
+/// The part of them that is kept for those whose first message was not computed yet, as one of so many: a
+/// client's first bytes come right behind its connect, so they need their places for a short while. The
+/// others wait for a client's answer, under a flood of hellos until as many more were computed.
+pub(crate) const HANDSHAKES_NEW_FRACTION: usize = 4;
+
+/// Steps of TLS handshakes that a core takes in one turn; a step is what a client's message, or an
+/// encrypted record, lets the server compute. Each costs up to a millisecond of computing (a
 /// signature, some certificates), for which all connections of the core wait, so a flood of clients must
 /// not have hundreds in a row. More than one, as a turn has a price of its own.
 pub(crate) const HANDSHAKE_STEPS_PER_TURN: u32 = 4;
+
+/// Steps of one handshake that go before the first ones of others: more than a client takes whose messages
+/// come one by one. One that takes more, as by records of a byte, waits in line with newcomers.
+pub(crate) const HANDSHAKE_STEPS_PREFERRED: u32 = 6;
 
 /// How long the first bytes of a new connection may be on their way when the server drains: its peer
 /// sends them with or right behind its last segment of the handshake.

@@ -33,7 +33,6 @@ pub(super) const KNOWN: [KnownCircle; 11] = [
             "connection/opening.rs",
             "connection/sending.rs",
             "server/context.rs",
-            "server/handshakes.rs",
             "server/sessions.rs",
         ],
         why: "to be cut: a connection knows its server",

@@ -12,12 +12,12 @@ use ringway_runtime::now;
 use ringway_runtime::sync::{CancellationToken, Notify};
 
 use super::core_number::CoreNumber;
-use super::handshakes::Handshakes;
 use super::seldom::Seldom;
 use super::shared::{CoreShare, ServerShared};
 use crate::connection::{Connection, Link, WeakLink};
 use crate::limits;
 use crate::session::ConnectionId;
+use crate::tls::Handshakes;
 use crate::transport::Transport;
 
 thread_local! {

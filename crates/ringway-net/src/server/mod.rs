@@ -203,8 +203,9 @@ impl Server {
         self
     }
 
-    /// TLS handshakes that may be under way at once on each core; one more ends the oldest. The
-    /// default is 512.
+    /// TLS handshakes that may be under way at once on each core; the default is 512. One more ends the
+    /// oldest of those whose first message the server has not answered. When these are a quarter of all or
+    /// fewer, it ends the oldest of the others.
     pub fn handshakes_max(mut self, count: usize) -> Self {
         self.settings.handshakes_max = count;
         self

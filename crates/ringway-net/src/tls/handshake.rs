@@ -1,40 +1,18 @@
 //! From a plain stream to one under TLS, before a deadline.
 
-use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
 use ringway_runtime::io::Stream;
-use ringway_runtime::sync::Semaphore;
-use ringway_runtime::{spawn_named, timeout, yield_now};
+use ringway_runtime::timeout;
 use rustls::{ClientConnection, ServerConnection};
 
+use super::arrivals::Arrivals;
+use super::places::Place;
 use super::session::Session;
 use super::stream::flush;
 use super::{ClientTls, ServerTls, TlsError, TlsStream};
 use crate::error::{Error, Kind, Result};
-
-/// What a server sees of a handshake, and how it holds it back.
-#[derive(Default)]
-pub(crate) struct Watch<'a> {
-    /// Whether the client has said anything.
-    pub(crate) heard: Cell<bool>,
-    /// As many as there may be in one turn.
-    pub(crate) steps: Option<&'a Semaphore>,
-}
-
-impl Watch<'_> {
-    /// The client has said something: waits until it may be computed what that means.
-    async fn step(&self) {
-        self.heard.set(true);
-        let Some(steps) = self.steps else { return };
-        let Ok(step) = steps.acquire(1).await else { return };
-        spawn_named("step of a TLS handshake", async move {
-            yield_now().await;
-            drop(step);
-        });
-    }
-}
 
 impl TlsStream {
     /// The server's side of the handshake. When it fails, the client is told why by an alert and
@@ -46,17 +24,17 @@ impl TlsStream {
     /// shows a certificate that we refuse, and when it refuses us; [`is_closed`](Error::is_closed)
     /// when it closes or resets the connection.
     pub async fn accept(stream: Stream, tls: &ServerTls) -> Result<TlsStream> {
-        Self::accept_watched(stream, tls, &Watch::default()).await
+        Self::accept_at(stream, tls, None).await
     }
 
-    /// As [`accept`](Self::accept), watched meanwhile.
-    pub(crate) async fn accept_watched(
+    /// As [`accept`](Self::accept), within the bounds of a place.
+    pub(crate) async fn accept_at(
         stream: Stream,
         tls: &ServerTls,
-        watch: &Watch<'_>,
+        place: Option<&Place<'_>>,
     ) -> Result<TlsStream> {
         let connection = ServerConnection::new(tls.config()).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit(), watch).await
+        handshake(stream, Session::new(connection), tls.handshake_limit(), place).await
     }
 
     /// The client's side of the handshake with the server `host`: a name or an IP address that the
@@ -68,7 +46,7 @@ impl TlsStream {
     pub async fn connect(stream: Stream, tls: &ClientTls, host: &str) -> Result<TlsStream> {
         let (config, name) = tls.prepare(host).await?;
         let connection = ClientConnection::new(config, name).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit(), &Watch::default()).await
+        handshake(stream, Session::new(connection), tls.handshake_limit(), None).await
     }
 }
 
@@ -76,9 +54,9 @@ async fn handshake(
     stream: Stream,
     mut session: Session,
     limit: Duration,
-    watch: &Watch<'_>,
+    place: Option<&Place<'_>>,
 ) -> Result<TlsStream> {
-    let outcome = timeout(limit, go_through(&stream, &mut session, watch)).await;
+    let outcome = timeout(limit, go_through(&stream, &mut session, place)).await;
     let outcome =
         outcome.map_err(|elapsed| Error::with_source(Kind::Timeout, "TLS handshake", elapsed))?;
     if let Some(error) = session.failure() {
@@ -90,18 +68,29 @@ async fn handshake(
 }
 
 /// Until the handshake is done or has failed.
-async fn go_through(stream: &Stream, session: &mut Session, watch: &Watch<'_>) -> io::Result<()> {
+async fn go_through(
+    stream: &Stream,
+    session: &mut Session,
+    place: Option<&Place<'_>>,
+) -> io::Result<()> {
+    let mut arrivals = Arrivals::default();
+    let mut heard = false;
     loop {
         flush(session, stream);
         if session.failure().is_some() || !session.is_handshaking() {
             return Ok(());
         }
-        match stream.recv().await? {
-            Some(ciphertext) => {
-                watch.step().await;
-                session.give(ciphertext);
+        let Some(ciphertext) = stream.recv().await? else {
+            session.fail(TlsError::HandshakeCut { heard });
+            continue;
+        };
+        heard = true;
+        if let Some(place) = place {
+            place.hear();
+            if arrivals.complete(&ciphertext) {
+                place.step().await;
             }
-            None => session.fail(TlsError::HandshakeCut { heard: watch.heard.get() }),
         }
+        session.give(ciphertext);
     }
 }

@@ -6,21 +6,24 @@
 //! ```
 //!
 //! [`session`] knows no socket, [`stream`] knows no record, [`handshake`] joins them under a
-//! deadline.
+//! deadline. On a server, [`places`] and [`steps`] bound what handshakes hold and compute.
 
+mod arrivals;
 mod client;
 mod error;
 mod handshake;
 mod pem;
+mod places;
 mod roots;
 mod server;
 mod session;
+mod steps;
 mod stream;
 mod unverified;
 
 pub use client::ClientTls;
 pub(crate) use error::TlsError;
-pub(crate) use handshake::Watch;
+pub(crate) use places::{Handshakes, Place};
 pub use server::{ClientAuth, ServerTls};
 pub use stream::TlsStream;
 
