@@ -6,7 +6,7 @@ use rustix::thread::CpuSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::{Cores, Placement};
+use crate::args::Cores;
 use crate::limits;
 
 /// The environment line of a report. What cannot be found out is `None`, never guessed.
@@ -46,8 +46,9 @@ pub(crate) struct Side {
 }
 
 impl Environment {
-    /// Reads the environment of this process, its two sides placed as `placement` says.
-    pub(crate) fn read(allowed: &Cores, placement: &Placement) -> Self {
+    /// Reads the environment of this process, its client placed on the cores `client` and the server on the
+    /// cores `server`, if it is ours to place.
+    pub(crate) fn read(allowed: &Cores, client: &Cores, server: Option<&Cores>) -> Self {
         let uname = rustix::system::uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -61,8 +62,8 @@ impl Environment {
                 "/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor"
             )),
             virtualised: has_hypervisor(&cpuinfo),
-            server: Side::on(&placement.server),
-            client: Side::on(&placement.client),
+            server: server.map(Side::on).unwrap_or_default(),
+            client: Side::on(client),
             compiler: env!("RINGWAY_RUSTC"),
             optimised: !cfg!(debug_assertions),
             version: env!("CARGO_PKG_VERSION"),
@@ -120,6 +121,9 @@ impl Side {
     fn line(&self) -> String {
         let cores = match Cores::new(self.cores.clone()) {
             Some(cores) => format!("pinned to {cores}"),
+            None if self.driver.is_none() => {
+                return "not started here, so its cores and its driver are not known".to_owned();
+            }
             None => "not pinned".to_owned(),
         };
         let driver = self.driver.as_deref().unwrap_or("driver unknown");
@@ -217,12 +221,21 @@ mod tests {
     #[test]
     fn the_machine_is_read() {
         let allowed = cores_allowed().expect("some core runs this test");
-        let placement = Placement { server: allowed.take(1), client: allowed.take(1) };
-        let environment = Environment::read(&allowed, &placement);
+        let one = allowed.take(1);
+        let environment = Environment::read(&allowed, &one, Some(&one));
         assert!(environment.kernel.starts_with("Linux "), "{}", environment.kernel);
         assert_eq!(environment.cores_allowed, allowed.as_slice());
         assert!(environment.compiler.starts_with("rustc "), "{}", environment.compiler);
         assert_eq!(environment.server.cores.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_server_that_others_have_started() {
+        let allowed = cores_allowed().expect("some core runs this test");
+        let environment = Environment::read(&allowed, &allowed, None);
+        assert_eq!(environment.server, Side::default());
+        let lines = environment.lines();
+        assert!(lines.iter().any(|line| line.starts_with("server: not started here")), "{lines:?}");
     }
 
     #[test]

@@ -23,12 +23,17 @@ mod serve;
 mod stderr;
 
 use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 
 use args::Config;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
+        let is_unread = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        if error.downcast_ref().is_some_and(is_unread) {
+            return ExitCode::SUCCESS; // as behind `| head`, which has read enough
+        }
         stderr::complain(error);
         ExitCode::FAILURE
     })

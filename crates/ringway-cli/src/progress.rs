@@ -4,12 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 /// How far a bench is, by the time its steps are planned to take.
 ///
 /// Failures to write are ignored: a closed standard error must not spoil a measurement.
 pub(crate) struct Progress {
-    out: Box<dyn Write + Send>,
-    is_terminal: bool,
+    shown: Shown,
     step_count: usize,
     /// Planned time of one step.
     step_planned: Duration,
@@ -19,22 +20,26 @@ pub(crate) struct Progress {
     started: Instant,
 }
 
+enum Shown {
+    /// Drawn over and over.
+    Bar(ProgressBar),
+    Lines(Box<dyn Write + Send>),
+}
+
 impl Progress {
     /// Progress of `step_count` steps planned to take `step_planned` each, on standard error.
     pub(crate) fn on_stderr(step_count: usize, step_planned: Duration) -> Self {
         let stderr = std::io::stderr();
-        let is_terminal = stderr.is_terminal();
-        Self::new(Box::new(stderr), is_terminal, step_count, step_planned)
+        let shown = match stderr.is_terminal() {
+            true => bar(ProgressDrawTarget::stderr()),
+            false => Shown::Lines(Box::new(stderr)),
+        };
+        Self::new(shown, step_count, step_planned)
     }
 
-    fn new(
-        out: Box<dyn Write + Send>,
-        is_terminal: bool,
-        step_count: usize,
-        step_planned: Duration,
-    ) -> Self {
+    fn new(shown: Shown, step_count: usize, step_planned: Duration) -> Self {
         let started = Instant::now();
-        Self { out, is_terminal, step_count, step_planned, steps_done: 0, current: None, started }
+        Self { shown, step_count, step_planned, steps_done: 0, current: None, started }
     }
 
     /// Begins the step `name`, e.g. `pingpong ringway tcp, 100 connections, 16,384 B, run 2`; the one before
@@ -45,11 +50,18 @@ impl Progress {
         }
         let now = Instant::now();
         self.current = Some((name.to_owned(), now));
-        if self.is_terminal {
-            self.draw(now);
-        } else {
-            let line = self.line(now);
-            _ = writeln!(self.out, "{line}");
+        let (share, left) = self.at(now);
+        let step = (self.steps_done + 1).min(self.step_count);
+        match &mut self.shown {
+            Shown::Bar(_) => self.draw(now),
+            Shown::Lines(out) => {
+                let percent = share * 100.0;
+                _ = writeln!(
+                    out,
+                    "[{step}/{}] {percent:.0} %, {left} left: {name}",
+                    self.step_count
+                );
+            }
         }
     }
 
@@ -76,47 +88,52 @@ impl Progress {
 
     /// Redraws the bar, if there is one.
     pub(crate) fn tick(&mut self) {
-        if self.is_terminal {
-            self.draw(Instant::now());
+        self.draw(Instant::now());
+    }
+
+    /// Does something that writes to the same terminal, without the bar.
+    pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(write),
+            Shown::Lines(_) => write(),
         }
     }
 
-    /// Removes the bar until it is drawn anew, so that something else may be written where it stood.
-    pub(crate) fn clear(&mut self) {
-        if self.is_terminal {
-            _ = write!(self.out, "{CLEAR_LINE}");
-            _ = self.out.flush();
+    /// Removes the bar; something has failed.
+    pub(crate) fn give_up(self) {
+        if let Shown::Bar(bar) = self.shown {
+            bar.finish_and_clear();
         }
     }
 
     /// Removes the bar; all steps are done.
-    pub(crate) fn finish(mut self) {
-        let seconds = self.started.elapsed().as_secs_f64();
-        let clear = if self.is_terminal { CLEAR_LINE } else { "" };
-        _ = writeln!(self.out, "{clear}done in {seconds:.1} s");
-    }
-
-    fn draw(&mut self, now: Instant) {
-        let line = self.line(now);
-        _ = write!(self.out, "{CLEAR_LINE}{line}");
-        _ = self.out.flush();
-    }
-
-    fn line(&self, now: Instant) -> String {
-        let (name, step_elapsed) = match &self.current {
-            Some((name, begun)) => (name.as_str(), now.saturating_duration_since(*begun)),
-            None => ("", Duration::ZERO),
-        };
-        let share = self.share(step_elapsed);
-        let left = self.left(share, now.saturating_duration_since(self.started));
-        let step = (self.steps_done + 1).min(self.step_count);
-        let percent = share * 100.0;
-        if self.is_terminal {
-            let filled = (share * BAR_WIDTH as f64) as usize;
-            let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR_WIDTH - filled));
-            return format!("{bar} {percent:3.0} %  {left} left  {name}");
+    pub(crate) fn finish(self) {
+        let done = format!("done in {:.1} s", self.started.elapsed().as_secs_f64());
+        match self.shown {
+            Shown::Bar(bar) => {
+                bar.println(done);
+                bar.finish_and_clear();
+            }
+            Shown::Lines(mut out) => _ = writeln!(out, "{done}"),
         }
-        format!("[{step}/{}] {percent:.0} %, {left} left: {name}", self.step_count)
+    }
+
+    fn draw(&self, now: Instant) {
+        let Shown::Bar(bar) = &self.shown else {
+            return;
+        };
+        let (share, left) = self.at(now);
+        bar.set_prefix(left);
+        bar.set_message(self.current.as_ref().map_or_else(String::new, |(name, _)| name.clone()));
+        bar.set_position((share * BAR_STEPS as f64) as u64);
+        bar.tick();
+    }
+
+    /// The share that is done, and the time that is left.
+    fn at(&self, now: Instant) -> (f64, String) {
+        let begun = self.current.as_ref().map_or(now, |(_, begun)| *begun);
+        let share = self.share(now.saturating_duration_since(begun));
+        (share, self.left(share, now.saturating_duration_since(self.started)))
     }
 
     /// From 0 to 1; a step that takes longer than planned stays just short of its end.
@@ -135,16 +152,23 @@ impl Progress {
     }
 }
 
+fn bar(target: ProgressDrawTarget) -> Shown {
+    let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {prefix} left  {wide_msg}");
+    let style = style.expect("a template without mistakes").progress_chars("█░");
+    Shown::Bar(ProgressBar::with_draw_target(Some(BAR_STEPS), target).with_style(style))
+}
+
 /// Often enough to look alive, seldom enough to cost nothing beside a measurement.
 const REDRAW_EVERY: Duration = Duration::from_millis(200);
-const BAR_WIDTH: usize = 24;
+/// Finer than any bar.
+const BAR_STEPS: u64 = 1000;
 const STEP_SHARE_MAX: f64 = 0.99;
-/// To the line's start, then erase to its end.
-const CLEAR_LINE: &str = "\r\x1b[K";
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex, mpsc};
+
+    use indicatif::InMemoryTerm;
 
     use super::*;
 
@@ -169,14 +193,20 @@ mod tests {
         }
     }
 
-    fn progress(screen: &Screen, is_terminal: bool) -> Progress {
-        Progress::new(Box::new(screen.clone()), is_terminal, 4, Duration::from_secs(30))
+    fn lines(screen: &Screen) -> Progress {
+        Progress::new(Shown::Lines(Box::new(screen.clone())), 4, Duration::from_secs(30))
+    }
+
+    fn on_terminal(columns: u16) -> (Progress, InMemoryTerm) {
+        let terminal = InMemoryTerm::new(5, columns);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        (Progress::new(bar(target), 4, Duration::from_secs(30)), terminal)
     }
 
     #[test]
     fn a_plain_line_a_step_without_a_terminal() {
         let screen = Screen::default();
-        let mut progress = progress(&screen, false);
+        let mut progress = lines(&screen);
         progress.begin("one");
         progress.tick();
         progress.begin("two");
@@ -189,7 +219,7 @@ mod tests {
 
     #[test]
     fn time_left_is_first_planned_then_observed() {
-        let progress = progress(&Screen::default(), false);
+        let progress = lines(&Screen::default());
         assert_eq!(progress.left(0.05, Duration::from_secs(60)), "1:54");
         assert_eq!(progress.left(0.5, Duration::from_secs(75)), "1:15");
         assert_eq!(progress.left(1.0, Duration::from_secs(75)), "0:00");
@@ -197,24 +227,34 @@ mod tests {
 
     #[test]
     fn a_bar_on_a_terminal() {
-        let screen = Screen::default();
-        let mut progress = progress(&screen, true);
+        let (mut progress, terminal) = on_terminal(80);
         progress.begin("one");
+        let begun = "░░░░░░░░░░░░░░░░░░░░░░░░   0 %  2:00 left  one";
+        assert_eq!(terminal.contents(), begun);
         progress.begin("two");
-        let text = screen.text();
-        assert!(
-            text.starts_with("\r\x1b[K░░░░░░░░░░░░░░░░░░░░░░░░   0 %  2:00 left  one"),
-            "{text}"
-        );
-        assert!(text.contains("\r\x1b[K██████░░░░░░░░░░░░░░░░░░  25 %"), "{text}");
-        assert!(!text.contains('\n'), "{text}");
+        let text = terminal.contents();
+        assert!(text.starts_with("██████░░░░░░░░░░░░░░░░░░  25 %"), "{text}");
+        assert!(text.ends_with(" left  two"), "{text}");
+        progress.suspend(|| assert_eq!(terminal.contents(), ""));
+        assert_eq!(terminal.contents().lines().count(), 1);
         progress.finish();
-        assert!(screen.text().ends_with(" s\n"));
+        let text = terminal.contents();
+        assert!(text.starts_with("done in ") && text.ends_with(" s"), "{text}");
+    }
+
+    /// A line that is longer than the terminal would be drawn below itself again and again.
+    #[test]
+    fn a_bar_is_cut_to_the_terminal() {
+        let (mut progress, terminal) = on_terminal(60);
+        progress.begin(&"x".repeat(100));
+        progress.tick();
+        let text = terminal.contents();
+        assert_eq!((text.lines().count(), text.chars().count()), (1, 60), "{text}");
     }
 
     #[test]
     fn the_share_never_passes_the_step_under_way() {
-        let mut progress = progress(&Screen::default(), true);
+        let mut progress = lines(&Screen::default());
         progress.begin("one");
         assert_eq!(progress.share(Duration::ZERO), 0.0);
         assert_eq!(progress.share(Duration::from_secs(15)), 0.125);
@@ -223,7 +263,7 @@ mod tests {
 
     #[test]
     fn watching_ends_with_the_result_the_thread_or_the_limit() {
-        let mut progress = progress(&Screen::default(), true);
+        let mut progress = lines(&Screen::default());
         progress.begin("one");
         let (sender, receiver) = mpsc::channel();
         let limit = Duration::from_millis(1);

@@ -259,6 +259,8 @@ fn a_running_server_is_measured_without_its_costs() {
     let row = single_row(&format!("pingpong --addr {uri} -c 2 -s 64"), 0);
     assert_eq!(row["parameters"]["server"], uri.as_str());
     assert!(row["server"]["cpu_us_per_op"].is_null() && row["client"]["cpu_us_per_op"].is_f64());
+    let ended = run(&format!("bench pingpong --addr {uri} -c 2 -s 64 -d 0.02 --repeat 1"));
+    assert!(ended.out.contains("server: not started here"), "{}", ended.out);
 }
 
 #[test]

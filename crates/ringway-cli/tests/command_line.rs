@@ -45,6 +45,23 @@ fn a_closed_standard_error_is_no_reason_to_panic() {
     assert_eq!(status.code(), Some(1));
 }
 
+/// As behind `| head`, when that has read enough.
+#[test]
+fn a_closed_standard_output_ends_the_tool_quietly() {
+    let bench = "bench pingpong -c 1 -s 64 -d 0.02 --warmup 0 --repeat 1";
+    for words in ["bench rpc --help", bench] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let mut command = ringway(&words);
+        let output = command.stdin(Stdio::null()).stdout(writer).output();
+        let output = output.expect("the binary under test starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {errors}");
+        assert!(!errors.contains("ringway:"), "{words:?}: {errors}");
+    }
+}
+
 #[test]
 fn a_tether_becomes_its_command() {
     let parent = std::process::id().to_string();

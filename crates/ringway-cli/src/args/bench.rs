@@ -25,6 +25,8 @@ pub(crate) struct BenchConfig {
     /// Whether the peer programs get rows of their own.
     pub(crate) peers: bool,
     pub(crate) format: Format,
+    /// Tables are as wide as they come.
+    pub(crate) is_wide: bool,
 }
 
 /// One suite with the values whose product is its rows.
@@ -141,6 +143,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         client_spin: common.client_spin.or(common.spin),
         peers: common.peers,
         format: common.format,
+        is_wide: common.wide,
         target: target(common)?,
     })
 }

@@ -12,11 +12,14 @@ use crate::limits;
 
 /// One Rust stack for latency-critical services on Linux: serve and measure.
 #[derive(Debug, Parser)]
-#[command(name = "ringway", version, after_help = examples::RINGWAY)]
+#[command(name = "ringway", version, after_help = examples::RINGWAY, max_term_width = HELP_COLUMNS_MAX)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
 }
+
+/// Longer lines are hard to follow.
+const HELP_COLUMNS_MAX: usize = 100;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -232,7 +235,9 @@ pub(super) struct BenchFlags {
     /// I/O threads of each side, a core each; 0 takes half of the allowed cores for each
     #[arg(short = 'i', long, value_name = "N", global = true)]
     pub(super) threads: Option<u16>,
-    /// Measure a server that runs already, e.g. tcp://127.0.0.1:7001 [default: start one]
+    /// Measure a server that runs already, e.g. tcp://127.0.0.1:7001 [default: start one]; it has to offer
+    /// what the suite asks for: `ringway serve echo`, `serve discard --frame`, or for rpc and stream
+    /// ringway.bench.Echo, as `ringway serve rpc` does
     #[arg(long, value_name = "URI", global = true)]
     pub(super) addr: Option<Uri>,
     /// Seconds run and thrown away before each run [default: 0.2]
@@ -266,6 +271,10 @@ pub(super) struct BenchFlags {
     /// Short for --transport unix
     #[arg(long, global = true)]
     pub(super) unix: bool,
+    /// Put all columns of a table side by side, however wide it gets [default: blocks of at most 100
+    /// characters, or of what the terminal has]
+    #[arg(long, global = true)]
+    pub(super) wide: bool,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
     pub(super) format: Format,

@@ -9,8 +9,8 @@ mod flags;
 mod serve;
 mod values;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 pub(crate) use bench::{
     BenchConfig, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite, Target,
@@ -44,7 +44,16 @@ pub(crate) struct TetherConfig {
 /// A request for help or the version, to be printed; or a fault in the arguments, which names the
 /// argument and what it should be.
 pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, clap::Error> {
-    let cli = flags::Cli::try_parse_from(args)?;
+    parse_as(flags::Cli::command(), args, allowed)
+}
+
+fn parse_as(
+    mut command: clap::Command,
+    args: Vec<String>,
+    allowed: &Cores,
+) -> Result<Config, clap::Error> {
+    let matches = command.try_get_matches_from_mut(args)?;
+    let cli = flags::Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     let resolved = match cli.command {
         flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
         flags::Command::Bench(raw) => bench::resolve(raw, allowed).map(Config::Bench),
@@ -64,7 +73,10 @@ mod tests {
     pub(super) fn parse_words(words: &str) -> Result<Config, String> {
         let allowed: Cores = "0-3".parse().expect("a range");
         let args = std::iter::once("ringway").chain(words.split_whitespace());
-        parse(args.map(str::to_owned).collect(), &allowed).map_err(|error| error.to_string())
+        // Whatever terminal the test runs in.
+        let command = flags::Cli::command().term_width(100);
+        let parsed = parse_as(command, args.map(str::to_owned).collect(), &allowed);
+        parsed.map_err(|error| error.to_string())
     }
 
     fn help(words: &str) -> String {
@@ -84,6 +96,17 @@ mod tests {
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
         insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
+    }
+
+    #[test]
+    fn help_fits_100_columns() {
+        let suites =
+            ["", "pingpong", "receive", "rpc", "stream"].map(|suite| format!("bench {suite}"));
+        for words in ["", "serve", "serve echo", "call"].map(str::to_owned).iter().chain(&suites) {
+            let help = help(&format!("{words} --help"));
+            let long = help.lines().find(|line| line.chars().count() > 100);
+            assert_eq!(long, None, "{words}");
+        }
     }
 
     #[test]

@@ -20,13 +20,13 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad};
+use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad, Target};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
 use crate::payload::{Pattern, Run};
 use crate::process::{PeerClientRun, PeerJob, PeerResult, Peers};
 use crate::progress::Progress;
-use crate::report::{Cost, Errors, Printer, Report};
+use crate::report::{Cost, Errors, Printer, Report, Screen};
 use crate::stderr;
 use outcome::{Latency, Outcome};
 use plan::{Client, Contender, Program, Setting, Workload};
@@ -47,15 +47,14 @@ pub(crate) fn run(
 ) -> Result<bool, Box<dyn Error>> {
     let settings = plan::settings(config);
     let mut bench = Bench::prepare(config, allowed, &settings)?;
-    let mut printer = Printer::new(config.format, out);
+    let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
     let mut rows = Vec::new();
     let mut failure = None;
     for setting in &settings {
         match bench.run(setting) {
             Ok(runs) => {
                 let measured = rows::rows(setting, &runs);
-                bench.progress.clear();
-                printer.add(&measured)?;
+                bench.progress.suspend(|| printer.add(&measured))?;
                 rows.extend(measured);
             }
             Err(error) => {
@@ -66,7 +65,7 @@ pub(crate) fn run(
     }
     match failure {
         None => bench.progress.finish(),
-        Some(_) => bench.progress.clear(),
+        Some(_) => bench.progress.give_up(),
     }
     let why = failure.as_ref().map(ToString::to_string);
     let report = Report { environment: bench.environment, rows, failure: why };
@@ -103,7 +102,11 @@ impl<'a> Bench<'a> {
             config,
             peers,
             pattern: Pattern::new(message_bytes),
-            environment: Environment::read(allowed, &config.placement),
+            environment: Environment::read(
+                allowed,
+                &config.placement.client,
+                matches!(config.target, Target::Own(_)).then_some(&config.placement.server),
+            ),
             progress: Progress::on_stderr(
                 runs * config.length.repeat as usize,
                 config.length.warmup + config.length.measured + RUN_OVERHEAD,

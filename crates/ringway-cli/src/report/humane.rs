@@ -58,6 +58,15 @@ pub(super) fn parameter(value: Option<&Value>) -> String {
     }
 }
 
+/// A share from 0 to 1 as a length, with a character for each tenth: `██████▍`.
+pub(super) fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * BAR_WIDTH as f64 * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+const BAR_WIDTH: usize = 10;
+
 fn known(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
@@ -105,6 +114,15 @@ mod tests {
         check(427.4, "427");
         check(999.7, "1,000");
         check(2_380.0, "2,380");
+    }
+
+    #[test]
+    fn bars() {
+        for (share, text) in
+            [(0.0, ""), (0.01, "▏"), (0.55, "█████▌"), (1.0, "██████████"), (f64::NAN, "")]
+        {
+            assert_eq!(bar(share), text);
+        }
     }
 
     #[test]

@@ -6,12 +6,14 @@ mod markdown;
 mod printer;
 mod reference;
 mod row;
+mod screen;
 mod table;
 
 use crate::environment::Environment;
 
 pub(crate) use printer::Printer;
 pub(crate) use row::{Cost, Errors, OpenLoop, Row, Versus};
+pub(crate) use screen::Screen;
 
 /// Everything one invocation of the bench measured.
 #[derive(Debug, Clone)]
@@ -32,9 +34,9 @@ impl Report {
 
     /// The report's text, its last newline included.
     #[cfg(test)]
-    pub(crate) fn render(&self, format: crate::args::Format) -> String {
+    pub(crate) fn render(&self, format: crate::args::Format, screen: Screen) -> String {
         let mut out = Vec::new();
-        let mut printer = Printer::new(format, &mut out);
+        let mut printer = Printer::new(format, screen, &mut out);
         printer.add(&self.rows).expect("a vector has room");
         printer.finish(self).expect("a vector has room");
         String::from_utf8(out).expect("reports are UTF-8")

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::row::Row;
+use super::screen::Screen;
 use super::{Report, json, markdown, table};
 use crate::args::Format;
 
@@ -10,14 +11,15 @@ use crate::args::Format;
 /// take it away. JSON is one object, and so printed at the end.
 pub(crate) struct Printer<'a> {
     format: Format,
+    screen: Screen,
     out: &'a mut dyn Write,
     /// Rows of the table that has begun.
     pending: Vec<Row>,
 }
 
 impl<'a> Printer<'a> {
-    pub(crate) fn new(format: Format, out: &'a mut dyn Write) -> Self {
-        Self { format, out, pending: Vec::new() }
+    pub(crate) fn new(format: Format, screen: Screen, out: &'a mut dyn Write) -> Self {
+        Self { format, screen, out, pending: Vec::new() }
     }
 
     /// Takes the next rows, and prints the table before if they do not belong to it.
@@ -43,7 +45,7 @@ impl<'a> Printer<'a> {
             self.print_table()?;
         }
         let text = match self.format {
-            Format::Table => table::render_notes(report),
+            Format::Table => table::render_notes(report, &self.screen),
             Format::Json => json::render(report),
             Format::Markdown => markdown::render_notes(report),
         };
@@ -54,7 +56,7 @@ impl<'a> Printer<'a> {
     fn print_table(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.pending);
         let text = match self.format {
-            Format::Table => table::render(&rows),
+            Format::Table => table::render(&rows, &self.screen),
             Format::Markdown => markdown::render(&rows),
             Format::Json => return Ok(()),
         };

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use serde_json::Value;
 
 use super::row::Row;
+use super::screen::Screen;
 use super::{Report, humane, reference};
 
 /// The cells of one table, its columns decided: those that no row fills are left out.
@@ -24,21 +26,36 @@ pub(super) struct Column {
     pub(super) cells: Vec<String>,
     /// Text is set to the left, numbers to the right.
     pub(super) is_text: bool,
+    /// The rows whose cells are no good sign.
+    alarms: Vec<usize>,
 }
 
 /// One table, of rows that count the same.
-pub(super) fn render(rows: &[Row]) -> String {
+pub(super) fn render(rows: &[Row], screen: &Screen) -> String {
     let mut out = String::new();
-    let grid = grid(rows);
-    writeln!(out, "{}", grid.title).expect("writing to a string");
-    write_grid(&mut out, &grid);
+    let Grid { title, mut columns, keys } = grid(rows);
+    if screen.is_terminal && rows.len() > 1 {
+        columns.insert(keys + 1, bars(rows));
+    }
+    for line in screen.wrapped(&title) {
+        writeln!(out, "{}", screen.bold(&line)).expect("writing to a string");
+    }
+    let (keys, rest) = columns.split_at(keys);
+    write_grid(&mut out, keys, rest, screen);
     out.push('\n');
     out
 }
 
+/// The rates as lengths, the greatest of the table the longest.
+fn bars(rows: &[Row]) -> Column {
+    let most = rows.iter().map(|row| row.rate.median).fold(0.0, f64::max);
+    let bar = |row: &Row| humane::bar(row.rate.median / most);
+    Column { is_text: true, ..column("", "", rows, &bar) }
+}
+
 /// What stands below the tables.
-pub(super) fn render_notes(report: &Report) -> String {
-    notes(report).iter().map(|note| format!("{note}\n")).collect()
+pub(super) fn render_notes(report: &Report, screen: &Screen) -> String {
+    notes(report).iter().map(|note| screen.note(note)).collect()
 }
 
 /// Lays out rows that count the same; there is at least one.
@@ -47,11 +64,11 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     let mut columns: Vec<Column> =
         distinct.into_iter().map(|name| parameter_column(name, rows)).collect();
     let keys = columns.len();
+    columns.push(column("rate", "/s", rows, &|row| humane::count(Some(row.rate.median))));
+    columns.push(spread(rows));
     let mut number = |name: &str, unit, cell: &dyn Fn(&Row) -> String| {
         columns.push(column(name, unit, rows, cell));
     };
-    number("rate", "/s", &|row| humane::count(Some(row.rate.median)));
-    number("±", "cv", &|row| humane::percent(row.rate.cv));
     number("begun", "/s", &|row| humane::count(row.open_loop.map(|open| open.begun)));
     number("achieved", "of due", &|row| humane::percent(row.open_loop.map(|open| open.achieved)));
     number("goodput", "MiB/s", &|row| humane::plain(row.goodput_mib_s));
@@ -65,15 +82,40 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     number("rate", "×epoll", &|row| humane::plain(row.versus_epoll.rate));
     number("server", "×epoll", &|row| humane::plain(row.versus_epoll.server_cpu));
     number("both", "×epoll", &|row| humane::plain(row.versus_epoll.rate_both_sides));
-    if rows.iter().any(|row| row.errors.total() > 0) {
-        number("errors", "", &|row| humane::grouped(row.errors.total() as i64));
-    }
+    columns.extend(errors(rows));
     let found = |row: &Row| reference::find(row).map(|(figure, _)| figure.to_owned());
     let figure = |row: &Row| found(row).unwrap_or_else(|| humane::UNKNOWN.to_owned());
     let source = rows.iter().find_map(reference::find).map_or("", |(_, source)| source.name);
     columns.push(Column { is_text: true, ..column("report", source, rows, &figure) });
     columns.retain(|column| column.cells.iter().any(|cell| cell != humane::UNKNOWN));
     Grid { title: title(&rows[0], &shared), columns, keys }
+}
+
+/// How much the runs of each row differ.
+fn spread(rows: &[Row]) -> Column {
+    let cell = |row: &Row| {
+        let mark = if is_unsteady(row) { " !" } else { "" };
+        format!("{}{mark}", humane::percent(row.rate.cv))
+    };
+    alarming(is_unsteady, rows, column("±", "cv", rows, &cell))
+}
+
+fn is_unsteady(row: &Row) -> bool {
+    row.rate.cv.is_some_and(|cv| cv > SPREAD_MAX)
+}
+
+/// Failed operations, if there are any.
+fn errors(rows: &[Row]) -> Option<Column> {
+    let has_errors = |row: &Row| row.errors.total() > 0;
+    let cell = |row: &Row| humane::grouped(row.errors.total() as i64);
+    rows.iter()
+        .any(has_errors)
+        .then(|| alarming(has_errors, rows, column("errors", "", rows, &cell)))
+}
+
+fn alarming(is_bad: fn(&Row) -> bool, rows: &[Row], column: Column) -> Column {
+    let alarms = (0..rows.len()).filter(|&at| is_bad(&rows[at])).collect();
+    Column { alarms, ..column }
 }
 
 /// The names of the parameters in the order in which they first occur: those with one value in all rows, and
@@ -119,19 +161,27 @@ fn parameter_column(name: &str, rows: &[Row]) -> Column {
 }
 
 fn column(name: &str, unit: &'static str, rows: &[Row], cell: &dyn Fn(&Row) -> String) -> Column {
-    Column { name: name.to_owned(), unit, cells: rows.iter().map(cell).collect(), is_text: false }
+    Column {
+        name: name.to_owned(),
+        unit,
+        cells: rows.iter().map(cell).collect(),
+        is_text: false,
+        alarms: Vec::new(),
+    }
 }
 
-/// Blocks of columns that fit [`WIDTH_MAX`], each with those that say which row it is.
-fn write_grid(out: &mut String, grid: &Grid) {
-    let (keys, mut rest) = grid.columns.split_at(grid.keys);
-    let width = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+/// Blocks of columns that fit the screen, each with those that say which row it is.
+fn write_grid(out: &mut String, keys: &[Column], mut rest: &[Column], screen: &Screen) {
+    let width =
+        |columns: &[Column]| columns.iter().map(|column| column.width() + GAP).sum::<usize>();
     loop {
-        let fits = |count: &usize| width(keys) + width(&rest[..*count]) <= WIDTH_MAX;
+        let fits = |count: &usize| {
+            screen.columns.is_none_or(|most| width(keys) + width(&rest[..*count]) <= most)
+        };
         let count = (1..=rest.len()).rev().find(fits).unwrap_or(rest.len().min(1));
         let (block, left) = rest.split_at(count);
         let columns: Vec<&Column> = keys.iter().chain(block).collect();
-        write_block(out, &columns);
+        write_block(out, &columns, screen);
         if left.is_empty() {
             return;
         }
@@ -141,26 +191,35 @@ fn write_grid(out: &mut String, grid: &Grid) {
 }
 
 /// Two lines of header, names and units, then one for each row.
-fn write_block(out: &mut String, columns: &[&Column]) {
-    write_line(out, columns, |column| &column.name);
-    write_line(out, columns, |column| column.unit);
+fn write_block(out: &mut String, columns: &[&Column], screen: &Screen) {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    match screen.is_coloured {
+        true => table.enforce_styling(),
+        false => table.force_no_tty(),
+    };
+    let head = |column: &&Column| {
+        Cell::new(format!("{}\n{}", column.name, column.unit)).add_attribute(Attribute::Bold)
+    };
+    table.set_header(columns.iter().map(head));
     let row_count = columns.first().map_or(0, |column| column.cells.len());
     for row in 0..row_count {
-        write_line(out, columns, |column| &column.cells[row]);
+        table.add_row(columns.iter().map(|column| {
+            let cell = Cell::new(&column.cells[row]);
+            if column.alarms.contains(&row) { cell.fg(Color::Yellow) } else { cell }
+        }));
     }
-}
-
-fn write_line(out: &mut String, columns: &[&Column], cell: impl Fn(&Column) -> &str) {
-    let mut line = String::new();
-    for column in columns {
-        let (cell, width) = (cell(column), column.width());
-        if column.is_text {
-            write!(line, "  {cell:<width$}").expect("writing to a string");
-        } else {
-            write!(line, "  {cell:>width$}").expect("writing to a string");
-        }
+    for (of_table, column) in table.column_iter_mut().zip(columns) {
+        of_table.set_padding((GAP as u16, 0));
+        of_table.set_cell_alignment(match column.is_text {
+            true => CellAlignment::Left,
+            false => CellAlignment::Right,
+        });
     }
-    writeln!(out, "{}", line.trim_end()).expect("writing to a string");
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim_end()).expect("writing to a string");
+    }
 }
 
 impl Column {
@@ -171,8 +230,11 @@ impl Column {
     }
 }
 
-/// Columns of a terminal that shows two files beside each other, or of a page.
-const WIDTH_MAX: usize = 100;
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Runs that differ by more than this, as a coefficient of variation, say little by their median.
+const SPREAD_MAX: f64 = 0.1;
 
 /// What stands below the tables: errors and warnings of rows, sources of the figures, the environment.
 pub(super) fn notes(report: &Report) -> Vec<String> {
@@ -187,6 +249,13 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
             ));
         }
         notes.extend(row.warnings.iter().map(|text| format!("warning: {}: {text}", name_of(row))));
+    }
+    if report.rows.iter().any(is_unsteady) {
+        notes.push(format!(
+            "warning: !: the runs of the row differ by more than {:.0} % (coefficient of variation); repeat it \
+             on a quieter machine before you quote it",
+            SPREAD_MAX * 100.0
+        ));
     }
     let mut sources: Vec<&reference::Source> = Vec::new();
     for (_, source) in report.rows.iter().filter_map(reference::find) {

@@ -72,19 +72,44 @@ fn report() -> Report {
 
 #[test]
 fn table() {
-    insta::assert_snapshot!(report().render(Format::Table));
+    insta::assert_snapshot!(report().render(Format::Table, Screen::PLAIN));
+}
+
+#[test]
+fn a_wide_table_has_all_columns_side_by_side() {
+    insta::assert_snapshot!(report().render(Format::Table, Screen::WIDE));
+}
+
+/// Bars beside the rates, and colours. One row's runs differ too much.
+#[test]
+fn a_terminal_shows_more() {
+    let mut report = report();
+    report.rows[1].rate = Spread::of(&[10_000.0, 17_500.0]).expect("two runs");
+    let text = report.render(Format::Table, Screen::TERMINAL);
+    insta::assert_snapshot!(text.replace('\x1b', "^"));
+}
+
+#[test]
+fn rows_whose_runs_differ_are_marked() {
+    let mut report = report();
+    for (rates, is_marked) in [([100.0, 115.0], false), ([100.0, 116.0], true)] {
+        report.rows[0].rate = Spread::of(&rates).expect("two runs");
+        let text = report.render(Format::Table, Screen::PLAIN);
+        assert_eq!(text.contains(" % !  "), is_marked, "{text}");
+        assert_eq!(text.contains("warning: !: "), is_marked, "{text}");
+    }
 }
 
 #[test]
 fn markdown() {
-    insta::assert_snapshot!(report().render(Format::Markdown));
+    insta::assert_snapshot!(report().render(Format::Markdown, Screen::PLAIN));
 }
 
 #[test]
 fn json() {
     let mut report = report();
     report.rows.truncate(2);
-    insta::assert_snapshot!(report.render(Format::Json));
+    insta::assert_snapshot!(report.render(Format::Json, Screen::PLAIN));
 }
 
 #[test]
@@ -93,7 +118,7 @@ fn errors_and_warnings_stand_below_the_table() {
     report.rows.truncate(1);
     report.rows[0].errors = Errors { refused: 2, mismatched: 1, ..Errors::default() };
     report.rows[0].warnings.push("server and client shared a core".to_owned());
-    insta::assert_snapshot!(report.render(Format::Table));
+    insta::assert_snapshot!(report.render(Format::Table, Screen::PLAIN));
 }
 
 #[test]
@@ -110,7 +135,7 @@ fn rows_that_count_differently_have_tables_of_their_own() {
         calls("bidi", "streams/s", 3e5, None),
         calls("client_stream", "streams/s", 4e5, None),
     ];
-    insta::assert_snapshot!(report.render(Format::Table));
+    insta::assert_snapshot!(report.render(Format::Table, Screen::PLAIN));
 }
 
 /// All that a row of one server can have.
@@ -120,7 +145,7 @@ fn tables_fit_100_columns() {
     report.rows[0].latency.p999_us = Some(20_512.0);
     report.rows[0].errors.reset = 12;
     report.rows[1].parameters.insert("transport".into(), "unix".into());
-    let text = report.render(Format::Table);
+    let text = report.render(Format::Table, Screen::PLAIN);
     let (tables, _notes) = text.split_once("error:").expect("notes stand below");
     let widest = tables.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(100), "{widest:?} columns:\n{tables}");
@@ -131,7 +156,7 @@ fn a_table_is_printed_as_soon_as_it_is_whole() {
     let report = report();
     let printed = |count: usize| {
         let mut out = Vec::new();
-        let mut printer = Printer::new(Format::Table, &mut out);
+        let mut printer = Printer::new(Format::Table, Screen::PLAIN, &mut out);
         printer.add(&report.rows[..count]).expect("a vector has room");
         String::from_utf8(out).expect("UTF-8")
     };
@@ -145,10 +170,11 @@ fn a_bench_that_ended_early_is_no_success_and_says_so() {
     let mut report = report();
     report.failure = Some("the server has ended".to_owned());
     assert!(!report.is_clean());
-    let text = report.render(Format::Table);
+    let text = report.render(Format::Table, Screen::PLAIN);
     assert!(text.contains("error: the bench ended early: the server has ended"), "{text}");
     assert!(!text.contains("all right"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&report.render(Format::Json)).expect("JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&report.render(Format::Json, Screen::PLAIN)).expect("JSON");
     assert_eq!(json["failure"], "the server has ended");
 }
 
