@@ -22,6 +22,8 @@ trait Busy {
     async fn compute_all(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
     /// Computes for so many milliseconds.
     async fn spin(&self, request: Bytes) -> Result<Bytes, Status>;
+    /// The same, as the first message says.
+    async fn spin_all(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
     async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
     #[method(concurrency = 1)]
     async fn one(&self, context: Context, request: Bytes) -> Result<Bytes, Status>;
@@ -74,6 +76,11 @@ impl Busy for Worker {
         self.seen.begun.fetch_add(1, Ordering::SeqCst);
         spin(request[0]);
         Ok(request)
+    }
+
+    async fn spin_all(&self, mut parts: Streaming<Bytes>) -> Result<Bytes, Status> {
+        let first = parts.next().await?;
+        self.spin(first.unwrap_or_default()).await
     }
 
     async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
@@ -217,13 +224,14 @@ fn calls_behind_others_that_compute_are_in_flight() {
 
 #[test]
 fn a_call_whose_deadline_passes_behind_others_that_compute_is_not_run() {
-    for adaptive in [false, true] {
+    for (method, adaptive) in [("Spin", false), ("SpinAll", false), ("Spin", true)] {
+        let method = format!("busy.v1.Busy/{method}");
         let (handle, seen, _) =
             serve(|server| if adaptive { server.adaptive_concurrency() } else { server });
         let mut caller = Caller::connect(socket_addr(&handle));
         caller.call("busy.v1.Busy/Say", b"connected").ok();
         let timeout = Some(Duration::from_millis(600));
-        let open = Open { timeout, ..unary("busy.v1.Busy/Spin", &[50]) };
+        let open = Open { timeout, ..unary(&method, &[50]) };
         let calls = burst(&mut caller, 100, &open);
         let (mut done, mut left) = (0, 0);
         for stream in calls {

@@ -64,8 +64,11 @@ impl NativeConnection {
             }
             Encoded::Nothing => (None, 0),
         };
-        self.respond(stream, Reply { status: Code::Ok as u8, meta: &meta, message: body });
-        Answered { code: Code::Ok, bytes }
+        let reply = Reply { status: Code::Ok as u8, meta: &meta, message: body };
+        match self.respond(stream, reply) {
+            true => Answered { code: Code::Ok, bytes },
+            false => self.unheard(stream),
+        }
     }
 
     /// Sends initial metadata for which there was no message of a stream.
@@ -95,8 +98,18 @@ impl NativeConnection {
         let mut writer = MetaWriter::new(&mut meta);
         status.write(&mut writer);
         trailers.write(&mut writer);
-        self.respond(stream, Reply { status: status.code() as u8, meta: &meta, message: None });
-        Answered::none(status.code())
+        let reply = Reply { status: status.code() as u8, meta: &meta, message: None };
+        match self.respond(stream, reply) {
+            true => Answered::none(status.code()),
+            false => self.unheard(stream),
+        }
+    }
+
+    /// How a call counts that had ended before its answer.
+    #[cold]
+    fn unheard(&self, stream: StreamId) -> Answered {
+        let failure = self.failure(stream);
+        Answered::none(failure.map_or(Code::Cancelled, |status| status.code()))
     }
 
     /// Answers a call that never reached its handler, or was taken from it.

@@ -320,11 +320,12 @@ impl NativeConnection {
         }
     }
 
-    /// Answers a call. Nothing happens if it has ended already.
+    /// Answers a call; false, and nothing happens, if it has ended already.
     #[inline]
-    pub(super) fn respond(&self, stream: StreamId, reply: Reply<'_>) {
-        let _ended_already = self.machine.borrow_mut().respond(stream, reply);
+    pub(super) fn respond(&self, stream: StreamId, reply: Reply<'_>) -> bool {
+        let is_answered = self.machine.borrow_mut().respond(stream, reply);
         self.wake();
+        is_answered
     }
 
     /// Lends memory to encode a reply in.

@@ -158,17 +158,18 @@ impl NativeConnection {
     /// The machine has ended a call: as UNAVAILABLE when the time to drain was over, else for a limit.
     #[cold]
     fn on_failed(&self, stream: StreamId, code: Code) {
-        let reason = match code {
-            Code::Unavailable => {
-                self.core().share().count_cut_off();
-                "the server has shut down before the call was done"
-            }
-            _ => {
-                self.streams().discard(stream);
-                "the call broke a limit of the client's or of the server's"
-            }
-        };
-        self.on_gone(stream, code, reason);
+        match code {
+            Code::Unavailable => self.core().share().count_cut_off(),
+            _ => self.streams().discard(stream),
+        }
+        self.on_gone(stream, code, why_failed(code));
+    }
+
+    /// Why a call is over of which the machine has said nothing yet.
+    #[cold]
+    pub(super) fn failure(&self, stream: StreamId) -> Option<Status> {
+        let code = Code::from_wire(self.machine().failure(stream)?);
+        Some(Status::new(code, why_failed(code)))
     }
 
     /// A call is over at the client's side and in the machine: its handler is dropped. Whether it had
@@ -201,6 +202,14 @@ impl NativeConnection {
             return self.fail(stream, &Status::unimplemented(message));
         }
         self.machine().await_rest(stream, *head, meta, message.as_deref());
+    }
+}
+
+/// Why the machine has ended a call with this code.
+fn why_failed(code: Code) -> &'static str {
+    match code {
+        Code::Unavailable => "the server has shut down before the call was done",
+        _ => "the call broke a limit of the client's or of the server's",
     }
 }
 

@@ -115,6 +115,7 @@ impl NativeConnection {
             // the context, or its memory is not used again.
             let call = self.calls.borrow_mut().remove(admitted.stream);
             match call.map(drop) {
+                Some(()) if self.is_late(&begin) => self.expire_deferred(&admitted),
                 Some(()) => self.begin(admitted, begin),
                 None => self.end_deferred(&admitted, &begin.context),
             }
@@ -122,6 +123,21 @@ impl NativeConnection {
                 return self.wake();
             }
         }
+    }
+
+    /// Whether those before it have taken the time that it had.
+    fn is_late(&self, begin: &Begin<'_>) -> bool {
+        let core = self.core();
+        let now = core.instant(core.now().max(core.last_look()));
+        begin.context.deadline().is_some_and(|deadline| now.is_some_and(|now| deadline <= now))
+    }
+
+    #[cold]
+    fn expire_deferred(&self, admitted: &Admitted) {
+        let core = self.core();
+        let entry = core.entry(admitted.place);
+        self.expire(entry, admitted.stream);
+        core.end(entry, admitted.measures, Answered::none(Code::DeadlineExceeded));
     }
 
     /// The connection has ended before their turn came.

@@ -62,7 +62,8 @@ impl Carrier for NativeConnection {
         };
         drop(streams);
         let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
-        let has_room = self.machine().send(stream, &meta, body).map_err(|_gone| gone())?;
+        let sent = self.machine().send(stream, &meta, body);
+        let has_room = sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))?;
         self.wake();
         Ok(has_room)
     }

@@ -153,6 +153,17 @@ impl Server {
         true
     }
 
+    /// The status with which a call has ended, if its [`Failed`](super::ServerEvent::Failed) is still
+    /// to come.
+    #[cold]
+    #[must_use]
+    pub fn failure(&self, stream: StreamId) -> Option<u8> {
+        self.link.pending.iter().find_map(|pending| match *pending {
+            Pending::Failed(of, code) if of == stream => Some(code),
+            _ => None,
+        })
+    }
+
     /// Whether the call in slot `index` has a handler that is not done.
     pub(super) fn is_running(&mut self, index: usize) -> bool {
         self.link.slots.at(index).phase == Phase::Open && self.is_known(index)

@@ -28,13 +28,14 @@ use crate::streaming::Streaming;
 /// Virtual time in which whatever is waited for has happened.
 const LIMIT: Duration = Duration::from_secs(60);
 
-static METHODS: [Method; 6] = [
+static METHODS: [Method; 7] = [
     Method::new("left.Over/Say", Kind::Unary),
     Method::new("left.Over/Collect", Kind::ClientStream),
     Method::new("left.Over/Alone", Kind::ClientStream).concurrency(1),
     Method::new("left.Over/Wait", Kind::Unary).concurrency(1),
     Method::new("left.Over/Leave", Kind::Bidi).concurrency(1),
     Method::new("left.Over/Stay", Kind::Bidi),
+    Method::new("left.Over/Shout", Kind::Bidi),
 ];
 
 thread_local! {
@@ -72,6 +73,7 @@ impl Service for Plain {
         });
         methods.bidi(&METHODS[4], raw, raw, leave);
         methods.bidi(&METHODS[5], raw, raw, stay);
+        methods.bidi(&METHODS[6], raw, raw, shout);
     }
 }
 
@@ -95,6 +97,13 @@ async fn stay(context: Context, _in: Streaming<Bytes>, _out: Sink<Bytes>) -> Res
     std::future::pending().await
 }
 
+/// Says more at once than its client takes, and takes the failure for no reason to fail.
+async fn shout(_: Context, _in: Streaming<Bytes>, mut out: Sink<Bytes>) -> Result<(), Status> {
+    let told = out.send(Bytes::from_static(&[7; 2_000])).await.map_err(|status| status.code());
+    TOLD.with_borrow_mut(|all| all.push(told.err().unwrap_or(Code::Ok)));
+    Ok(())
+}
+
 /// A client by hand, and the server that it has.
 pub(super) struct Peer {
     pub(super) machine: Client,
@@ -113,7 +122,9 @@ impl Peer {
         let (listener, address) = listen();
         let serving = server.serve(address);
         let stream = accept(&listener).await;
-        let machine = Client::new(Config::default(), Duration::ZERO);
+        let mut config = Config::default();
+        config.settings.max_message = 1_000;
+        let machine = Client::new(config, Duration::ZERO);
         let mut peer = Self { machine, stream, answers: Vec::new(), server, serving };
         peer.flush();
         peer
@@ -323,6 +334,20 @@ fn a_handler_whose_client_breaks_a_limit_is_told_so() {
         assert_eq!(TOLD.with_borrow(Vec::clone), [Code::ResourceExhausted]);
         let snapshot = peer.server.shared.metrics.snapshot();
         let counted = snapshot.method(Side::Server, "left.Over/Stay").expect("it was called");
+        assert_eq!(counted.with_code(Code::ResourceExhausted), 1);
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn a_handler_that_breaks_its_client_s_limit_is_told_so() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        let stream = peer.open("left.Over/Shout", b"one", true, &[]);
+        assert_eq!(peer.answer(stream).await, Code::ResourceExhausted);
+        assert_eq!(TOLD.with_borrow(Vec::clone), [Code::ResourceExhausted]);
+        let snapshot = peer.server.shared.metrics.snapshot();
+        let counted = snapshot.method(Side::Server, "left.Over/Shout").expect("it was called");
         assert_eq!(counted.with_code(Code::ResourceExhausted), 1);
         peer.leave().await;
     });
