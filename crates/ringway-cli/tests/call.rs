@@ -15,6 +15,7 @@ use ringway_rpc::{
     Codec, Context, Kind, Method, Methods, Server, ServerHandle, Service, ServiceDescriptor, Sink,
     Status, Streaming, service,
 };
+use serde_json::Value;
 
 fn serve() -> (Ringway, String) {
     let server = Ringway::start("serve rpc --listen tcp://127.0.0.1:0 --cores 0");
@@ -52,6 +53,46 @@ fn each_kind_of_method_answers_in_lines() {
     answers("Chat -", "1\n2\n3\n", "1\n2\n3\n");
     answers("Collect -", "first\nlast\n", "last\n");
     answers("Repeat once", "", "once\n");
+}
+
+#[test]
+fn built_in_services_take_and_print_json() {
+    let (_server, address) = serve();
+    let answers = |words: &str, expected: &str| {
+        let ended = run(&format!("call {address} {words}"));
+        assert_eq!((ended.status.code(), &*ended.out), (Some(0), expected), "{}", ended.err);
+    };
+    let health = "grpc.health.v1.Health";
+    answers(&format!("{health}/Check"), "{\"status\":\"SERVING\"}\n");
+    answers(&format!("{health}/Check {{\"service\":\"\"}}"), "{\"status\":\"SERVING\"}\n");
+    let listed: Value = serde_json::from_str(&run(&format!("call {address} {health}/List")).out)
+        .expect("one JSON object");
+    assert_eq!(listed["statuses"][""]["status"], "SERVING", "{listed}");
+    let services = [health, "ringway.bench.Echo", "ringway.reflection.v1.Reflection"];
+    let listed = format!("{{\"services\":[\"{}\"]}}\n", services.join("\",\""));
+    answers("ringway.reflection.v1.Reflection/List", &listed);
+    let ended = run(&format!("call {address} {health}/Check {{\"service\":\"no.Such\"}}"));
+    assert!(ended.err.contains("NOT_FOUND"), "{}", ended.err);
+    let watch = Ringway::start(&format!("call {address} {health}/Watch"));
+    assert_eq!(watch.line(), "{\"status\":\"SERVING\"}");
+}
+
+/// Servers tell what they were compiled with, which is a file beside each.
+#[test]
+fn descriptors_of_built_in_services_are_those_of_their_proto_files() {
+    for name in ["health", "reflection"] {
+        let directory = format!("{}/../ringway-rpc/src/{name}", env!("CARGO_MANIFEST_DIR"));
+        let mut compiler = protox::Compiler::new([&directory]).expect("the directory is there");
+        compiler.include_source_info(false).include_imports(true);
+        compiler.open_file(format!("{directory}/{name}.proto")).expect("the file compiles");
+        let compiled = compiler.encode_file_descriptor_set();
+        let place = format!("{directory}/{name}.binpb");
+        if std::env::var_os("WRITE_DESCRIPTORS").is_some() {
+            std::fs::write(&place, &compiled).expect("the file is writable");
+        }
+        let stored = std::fs::read(&place).expect("it is there");
+        assert!(stored == compiled, "{place} is old: run this test with WRITE_DESCRIPTORS=1");
+    }
 }
 
 #[test]
@@ -294,8 +335,16 @@ fn metadata_goes_with_every_question() {
     let server = server.start().expect("it starts");
     let address = server.addresses()[0].to_string();
     for (words, part) in [("--list", "  Greet "), ("plain.v1.Plain/Greet Ada", "Hello, Ada!")] {
-        let ended = run(&format!("call {address} -H authorization=sesame {words}"));
-        assert!(ended.status.success() && ended.out.contains(part), "{}{}", ended.out, ended.err);
+        for entry in ["authorization=sesame", "authorization: sesame"] {
+            let words = ["call", &address, "-H", entry].into_iter().chain(words.split(' '));
+            let ended = Ringway::start_with(words).wait();
+            assert!(
+                ended.status.success() && ended.out.contains(part),
+                "{}{}",
+                ended.out,
+                ended.err
+            );
+        }
         let ended = run(&format!("call {address} {words}"));
         assert!(ended.err.contains("UNAUTHENTICATED"), "{}", ended.err);
     }

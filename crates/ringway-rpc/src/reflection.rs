@@ -78,7 +78,7 @@ static METHODS: [Method; 2] = [
 static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor {
     name: "ringway.reflection.v1.Reflection",
     methods: &METHODS,
-    file_descriptor_set: None,
+    file_descriptor_set: Some(include_bytes!("reflection/reflection.binpb")), // made from the .proto beside it
 };
 
 /// Tells what the server's services are; clones tell the same.

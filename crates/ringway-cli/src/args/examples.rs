@@ -72,7 +72,8 @@ Examples:
   ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Greet '{\"name\": \"Ada\"}' --timeout 500ms
   seq 3 | ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Chat -
   ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Say - --binary < in.bin > out.bin
-  ringway call tcp://127.0.0.1:9000 --list -H authorization='Bearer 123'
+  ringway call tcp://127.0.0.1:9000 --list -H 'authorization: Bearer 123'
+  ringway call tcp://127.0.0.1:9000 grpc.health.v1.Health/Check
 
 Each reply is a line on standard output; a terminal shows control characters as \\u001b and the like.
 A call that is over ends the program, though the input goes on. One that fails prints its status to

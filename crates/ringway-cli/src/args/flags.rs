@@ -196,7 +196,7 @@ pub(super) struct CallFlags {
     /// How long the call may take, e.g. 500ms [default: 10s, for streams no limit]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout)]
     pub(super) timeout: Option<Duration>,
-    /// Metadata to send, with --list too, as key=value; repeatable
+    /// Metadata to send, with --list too, as key=value or 'key: value'; repeatable
     #[arg(short = 'H', long = "metadata", value_name = "KEY=VALUE", value_parser = values::parse_entry)]
     pub(super) metadata: Vec<(String, String)>,
     /// Certificate authority to trust for tls://, PEM [default: the machine's]

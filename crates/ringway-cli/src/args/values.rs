@@ -223,14 +223,18 @@ fn span(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit_seconds).ok()
 }
 
-/// `key=value`.
+/// `key=value`, or as curl and grpcurl take it `key: value`, the spaces around the value left out.
 ///
 /// # Errors
-/// No `=`, or nothing before it.
+/// Neither `=` nor `:`, or nothing before it.
 pub(crate) fn parse_entry(text: &str) -> Result<(String, String), ValueError> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(ValueError::new("write key=value, e.g. authorization=secret")),
+    // Neither occurs in a key, so the first one ends it.
+    match text.find(['=', ':']).map(|end| text.split_at(end)) {
+        Some((key, value)) if !key.is_empty() => {
+            let value = value.strip_prefix(':').map(str::trim).unwrap_or(&value[1..]);
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err(ValueError::new("write key=value or 'key: value', e.g. authorization=secret")),
     }
 }
 
@@ -298,6 +302,22 @@ mod tests {
             text.parse::<Cores>().expect_err(text);
         }
         assert_eq!("0-3".parse::<Cores>().expect("a range").take(2).to_string(), "0,1");
+    }
+
+    #[test]
+    fn entries_of_metadata() {
+        for (text, key, value) in [
+            ("x=1", "x", "1"),
+            ("x=a: b=c ", "x", "a: b=c "),
+            ("authorization: Bearer a=b:c", "authorization", "Bearer a=b:c"),
+            ("x:", "x", ""),
+            ("x= ", "x", " "),
+        ] {
+            assert_eq!(parse_entry(text), Ok((key.to_owned(), value.to_owned())), "{text}");
+        }
+        for text in ["", "x", "=1", ": 1"] {
+            parse_entry(text).expect_err(text);
+        }
     }
 
     #[test]
