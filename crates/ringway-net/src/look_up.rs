@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ringway_runtime::spawn_blocking;
+use ringway_runtime::{contain, spawn_blocking};
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;
@@ -155,7 +155,9 @@ impl LookUp {
         state.found = Some(found);
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in waiting {
+            contain("a waker", || waker.wake());
+        }
     }
 }
 
@@ -208,6 +210,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::sync::{Condvar, mpsc};
+    use std::task::Wake;
     use std::time::Duration;
 
     use ringway_runtime::{block_on, spawn, timeout};
@@ -291,6 +294,43 @@ mod tests {
         }));
         ended.expect("a core").expect("in time");
         assert_eq!(GATE.asked.load(Ordering::Relaxed), 1);
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("as the test asked for");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_answer_from_others() {
+        static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+        static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
+            LookUps::new(|_| {
+                GATE.pass();
+                Ok(Vec::new())
+            })
+        });
+        let waker = Waker::from(Arc::new(Panics));
+        let mut panics: Vec<_> = (0..limits::LOOK_UPS_AT_ONCE)
+            .map(|number| LOOK_UPS.ask(&number.to_string()).expect("room"))
+            .collect();
+        for answer in &mut panics {
+            assert!(Pin::new(answer).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let ended = block_on(timeout(LIMIT, async {
+            let asked = ["0", "behind them all"].map(|name| LOOK_UPS.ask(name).expect("room"));
+            let asked = asked.map(spawn);
+            ringway_runtime::yield_now().await;
+            GATE.open();
+            for task in asked {
+                task.await.expect("no panic").expect("found");
+            }
+        }));
+        ended.expect("a core").expect("in time");
+        drop(panics);
     }
 
     #[test]
