@@ -191,7 +191,7 @@ impl Peer {
     /// [`IoStream`](crate::IoStream), and a handler that sends what was not asked for, such as a
     /// proxy, turns it off.
     pub fn set_paced(&self, paced: bool) {
-        self.link.stream().set_paced(paced);
+        self.link.set_paced(paced);
     }
 
     /// Resets the connection: what is queued is dropped, its owner gets an error, and so does the
@@ -365,6 +365,14 @@ impl Link {
 
     pub(crate) fn abort(&self) {
         self.transport.abort();
+    }
+
+    fn set_paced(&self, paced: bool) {
+        self.stream().set_paced(paced);
+        if self.tls().is_some() {
+            // What was decrypted waits here, and the stream knows nothing of it.
+            self.stream().prompt();
+        }
     }
 
     pub(crate) fn stream(&self) -> &Stream {

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use ringway_net::{
-    Backend, Backoff, Client, Connection, Error, Framed, Requester, Server, ServerHandle, TlsStream,
+    Backend, Backoff, Client, Connection, ConnectionId, Error, Framed, Handler, Peer, Requester,
+    Server, ServerHandle, TlsStream, View,
 };
 use ringway_runtime::io::Stream;
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
@@ -253,6 +254,60 @@ fn a_flood_of_handshakes_leaves_turns_to_others() {
         handle.abort();
         handle.wait().expect("an end");
     }
+}
+
+/// Sends more than the kernel takes before it hears anything.
+struct Shouting {
+    tell: mpsc::Sender<Told>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    Opened(ConnectionId),
+    Heard,
+}
+
+impl Handler for Shouting {
+    fn on_open(&mut self, peer: &Peer) {
+        peer.write(&vec![1; 12 << 20]);
+        self.tell.send(Told::Opened(peer.id())).expect("a listener");
+    }
+
+    fn on_message(&mut self, _: &Peer, view: View) {
+        assert_eq!(&*view, b"first");
+        self.tell.send(Told::Heard).expect("a listener");
+    }
+}
+
+#[test]
+fn a_handler_whose_pace_others_take_away_hears_what_was_decrypted_before() {
+    let trust = Trust::new();
+    let (tell, told) = mpsc::channel();
+    let server = patient_server(&trust).start_with(move || Shouting { tell: tell.clone() });
+    let handle = server.expect("the server starts");
+    let mut client = client(&trust);
+    let mut socket = connect(&handle);
+    while client.is_handshaking() {
+        while client.wants_write() {
+            client.write_tls(&mut socket).expect("written");
+        }
+        client.read_tls(&mut socket).expect("the server answers");
+        client.process_new_packets().expect("an honest server");
+    }
+    client.writer().write_all(b"first").expect("a session");
+    let mut last_flight = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut last_flight).expect("a vector takes everything");
+    }
+    socket.write_all(&last_flight).expect("written");
+    let Told::Opened(id) = told.recv_timeout(LIMIT).expect("it is open") else {
+        panic!("it reads although its peer does not");
+    };
+    let take_away = handle.sessions().with(id, |peer| peer.set_paced(false));
+    drop(take_away.expect("a server that goes on"));
+    assert_eq!(told.recv_timeout(LIMIT).expect("it hears"), Told::Heard);
+    handle.abort();
+    handle.wait().expect("an end");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! borrowed, and a panic costs the stream that was being served.
 
 use super::Core;
+use crate::buf::View;
 use crate::contain::{contain, drop_contained, drop_each};
 use crate::driver::Key;
 use crate::io::{Callback, End, Incoming, Next, Socket, StreamState};
@@ -65,6 +66,14 @@ impl Core {
     pub(crate) fn deliver_held(&self, key: Key) {
         if let Some(incoming) = self.next_for_callback(key) {
             self.call_back(key, incoming);
+        }
+    }
+
+    /// Calls a callback with no bytes.
+    pub(crate) fn prompt(&self, key: Key) {
+        let may_be_called = |state: &mut StreamState| state.callback.is_some() && !state.calling;
+        if self.with_stream(key, may_be_called) == Some(true) {
+            self.call_back(key, Incoming::Data(View::from(Vec::new())));
         }
     }
 

@@ -332,6 +332,12 @@ impl Stream {
         self.core.deliver_held(self.key);
     }
 
+    /// Calls the callback with no bytes, unless it is being called: for those who hold received bytes
+    /// themselves and may go on with them.
+    pub fn prompt(&self) {
+        self.core.prompt(self.key);
+    }
+
     /// Keeps `guard` until the descriptor is closed, which may be long after the stream was dropped:
     /// what is queued is sent first. For a permit that counts open connections. It is dropped on
     /// the stream's core, between other things.
