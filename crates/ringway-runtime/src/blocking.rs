@@ -199,7 +199,6 @@ impl Drop for BlockingPool {
 
 impl Shared {
     fn run_thread(&self) {
-        let _leaving = Leaving(self);
         if let Some(cores) = &self.cores {
             let _ = cores.confine_current_thread(); // worse placement is no reason to refuse work
         }
@@ -209,14 +208,31 @@ impl Shared {
         }
     }
 
-    /// Waits for a job; `None` after the idle time or when the pool stops. The caller no longer
-    /// counts as idle.
+    /// Waits for a job; the caller then no longer counts as idle. `None` after the idle time or when the
+    /// pool stops, and then it counts no longer at all: a job that comes now needs another thread.
     fn next_job(&self) -> Option<Job> {
         let unemployed = |state: &mut State| state.queue.is_empty() && !state.stopping;
         let waited = self.changed.wait_timeout_while(self.lock(), self.limits.idle_max, unemployed);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
-        state.queue.pop_front()
+        let job = state.queue.pop_front();
+        if job.is_none() {
+            self.leave(&mut state);
+        }
+        job
+    }
+
+    /// Takes the calling thread off the count, and lets its handle go: until then the system keeps its
+    /// stack. Those that a shutdown may wait for are left to be joined.
+    fn leave(&self, state: &mut State) {
+        state.threads -= 1;
+        if !state.stopping {
+            let own = thread::current().id();
+            state.handles.retain(|handle| handle.thread().id() != own);
+        }
+        if state.threads == 0 {
+            self.ended.notify_all();
+        }
     }
 
     fn stop(&self) {
@@ -238,24 +254,6 @@ impl Shared {
     /// No job runs under the lock, so a poisoned one guards sound state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes a thread off the count however it ends, and lets its handle go: until then the system keeps its
-/// stack. One that a shutdown may wait for is left to be joined.
-struct Leaving<'a>(&'a Shared);
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.threads -= 1;
-        if !state.stopping {
-            let own = thread::current().id();
-            state.handles.retain(|handle| handle.thread().id() != own);
-        }
-        if state.threads == 0 {
-            self.0.ended.notify_all();
-        }
     }
 }
 

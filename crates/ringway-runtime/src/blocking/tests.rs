@@ -144,6 +144,19 @@ fn many_submitters_lose_no_job() {
     assert_eq!(pool.shutdown(LONG), Ok(()));
 }
 
+/// A job may come when the only thread has made up its mind to end, and has not got to it yet.
+#[test]
+fn a_job_that_meets_a_leaving_thread_is_run() {
+    let pool = BlockingPool::with_idle(1, 1, Duration::from_nanos(1));
+    let mut state = pool.shared.lock();
+    (state.threads, state.idle) = (1, 1); // this one
+    drop(state);
+    assert!(pool.shared.next_job().is_none());
+    let (done, is_done) = mpsc::channel();
+    pool.submit(Box::new(move || done.send(()).expect("the test waits"))).expect("room");
+    is_done.recv_timeout(LONG).expect("another thread runs it");
+}
+
 #[test]
 fn threads_of_the_pool_do_not_inherit_a_pinning_that_came_later() {
     let pool = BlockingPool::new(1, 1);
