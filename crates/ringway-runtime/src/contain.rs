@@ -38,6 +38,15 @@ pub fn drop_each<T>(what: &str, values: impl IntoIterator<Item = T>) {
     }
 }
 
+/// Drops a waker that is not needed any more, perhaps one of another executor, whose destructor is foreign
+/// code. It may be that the thread unwinds already.
+#[inline]
+pub(crate) fn drop_waker(waker: Option<Waker>) {
+    if waker.is_some() {
+        drop_contained("the destructor of a waker", waker);
+    }
+}
+
 /// Wakes a task, perhaps one of another executor, whose waker is foreign code.
 #[inline]
 pub(crate) fn wake(waker: Waker) {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 
 /// Makes a connected pair; both halves are `Send` if `T` is.
 pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
@@ -78,7 +78,7 @@ impl<T> Future for Completion<T> {
         }
         let stale = slot.waker.replace(waker);
         drop(slot);
-        drop(stale);
+        drop_waker(stale);
         Poll::Pending
     }
 }
@@ -86,7 +86,7 @@ impl<T> Future for Completion<T> {
 impl<T> Drop for Completion<T> {
     fn drop(&mut self) {
         let stale = lock(&self.slot).waker.take();
-        drop(stale);
+        drop_waker(stale);
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) use registry::{CoreShared, Message};
 pub(crate) use spin::Spin;
 
 use crate::buf::{ChunkPool, Segment};
+use crate::contain::drop_waker;
 use crate::driver::{Driver, Event, Key, RecvClass, sockets};
 use crate::io::{RecvState, Socket, StreamState};
 use crate::limits;
@@ -224,7 +225,9 @@ impl Core {
 
     pub(crate) fn stop_timer(&self, key: TimerKey) {
         let timer = self.timers.borrow_mut().cancel(key);
-        drop(timer);
+        if let Some(Timer::Wake(waker)) = timer {
+            drop_waker(Some(waker));
+        }
     }
 }
 

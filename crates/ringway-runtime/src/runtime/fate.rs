@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::{contain, wake};
+use crate::contain::{contain, drop_waker, wake};
 use crate::park;
 
 /// How a core has ended although nobody had asked it to.
@@ -184,7 +184,7 @@ impl Future for Failed {
             }
         };
         drop(state);
-        drop(stale);
+        drop_waker(stale);
         Poll::Pending
     }
 }
@@ -194,9 +194,9 @@ impl Drop for Failed {
         let Some(id) = self.waiter else { return };
         let mut state = self.fate.lock();
         let place = state.waiters.iter().position(|(other, _)| *other == id);
-        let stale = place.map(|place| state.waiters.swap_remove(place));
+        let stale = place.map(|place| state.waiters.swap_remove(place).1);
         drop(state);
-        drop(stale);
+        drop_waker(stale);
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 
 /// A flag that is set once and wakes everybody who waits for it; cancelling a token cancels its
 /// children too.
@@ -177,7 +177,7 @@ impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let (_, stale) = self.node.line.borrow_mut().leave(key);
-        drop(stale);
+        drop_waker(stale);
     }
 }
 

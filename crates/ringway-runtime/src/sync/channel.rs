@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{WaiterKey, poll_by};
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 pub use error::{SendError, TryRecvError, TrySendError};
 use state::State;
 
@@ -181,7 +181,7 @@ impl<T> Drop for Sending<'_, T> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let stale = self.sender.state.borrow_mut().leave_senders(key);
-        drop(stale);
+        drop_waker(stale);
         settle(&self.sender.state);
     }
 }
@@ -204,7 +204,7 @@ impl<T> Drop for Receiving<'_, T> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let stale = self.receiver.state.borrow_mut().leave_receivers(key);
-        drop(stale);
+        drop_waker(stale);
         settle(&self.receiver.state);
     }
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Wake, Waker};
 
 use super::testing::Probe;
 use super::*;
+use crate::blocking::completion::completion;
 use crate::contain::contain;
 
 thread_local! {
@@ -103,15 +104,6 @@ fn a_hostile_waker_keeps_permits_from_nobody() {
 /// Whoever gives up in front may be all that kept a smaller request waiting.
 #[test]
 fn a_waker_that_panics_when_it_is_dropped_keeps_permits_from_nobody() {
-    struct PanicsWhenDropped;
-    impl Wake for PanicsWhenDropped {
-        fn wake(self: Arc<Self>) {}
-    }
-    impl Drop for PanicsWhenDropped {
-        fn drop(&mut self) {
-            panic!("a hostile waker");
-        }
-    }
     let semaphore = Semaphore::new(2);
     let _held = semaphore.try_acquire(1).expect("nobody has any");
     let (mut hostile, mut fair, probe) = (semaphore.acquire(2), semaphore.acquire(1), Probe::new());
@@ -132,4 +124,57 @@ fn a_hostile_waker_keeps_the_end_of_a_channel_from_nobody() {
         Box::pin(async move { receiver.recv().await })
     };
     check(wait, || drop(sender), move || assert!(own.is_empty()));
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("a destructor");
+    }
+}
+
+impl Wake for PanicsWhenDropped {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Has `future` wait with a waker whose destructor panics, and drops it in an unwinding: another panic
+/// there would abort the process.
+fn check_unwinding<F: Future + Unpin>(mut future: F) {
+    let waker = Waker::from(Arc::new(PanicsWhenDropped));
+    assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
+    contain("the one of the caller", || drop(waker));
+    contain("a task", || {
+        let _future = future;
+        panic!("on purpose");
+    });
+}
+
+#[test]
+fn a_waker_that_panics_when_it_is_dropped_does_no_harm_to_an_unwinding() {
+    check_unwinding(Notify::new().notified());
+    check_unwinding(CancellationToken::new().cancelled());
+    let semaphore = Semaphore::new(1);
+    let _held = semaphore.try_acquire(1).expect("nobody has any");
+    check_unwinding(semaphore.acquire(1));
+    let mutex = Mutex::new(());
+    let _held = mutex.try_lock().expect("nobody has it");
+    check_unwinding(mutex.lock());
+    let (sender, receiver) = channel::bounded(1);
+    check_unwinding(receiver.recv());
+    sender.try_send(1).expect("room");
+    check_unwinding(sender.send(2));
+    let (_sender, receiver) = oneshot::channel::<()>();
+    check_unwinding(receiver);
+    let (mut sender, _receiver) = oneshot::channel::<()>();
+    check_unwinding(std::future::poll_fn(move |cx| sender.poll_closed(cx)));
+    let (_completer, completion) = completion::<()>();
+    check_unwinding(completion);
+    // A value and a waker at once.
+    let (sender, mut receiver) = oneshot::channel();
+    let waker = Waker::from(Arc::new(PanicsWhenDropped));
+    assert!(Pin::new(&mut receiver).poll(&mut Context::from_waker(&waker)).is_pending());
+    contain("the one of the caller", || drop(waker));
+    drop(sender.send(PanicsWhenDropped));
+    contain("both", || drop(receiver));
 }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 
 /// A mutual exclusion between tasks of one core, fair in arrival order.
 ///
@@ -107,7 +107,7 @@ impl<T: ?Sized> Drop for Locking<'_, T> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let (granted, stale) = self.mutex.lock.borrow_mut().line.leave(key);
-        drop(stale);
+        drop_waker(stale);
         if granted {
             drop(Unlock(&self.mutex.lock));
         }

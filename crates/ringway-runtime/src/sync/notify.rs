@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 
 /// Wakes tasks that wait for something to have changed.
 ///
@@ -122,7 +122,7 @@ impl Drop for Notified<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let (granted, stale) = self.notify.state.borrow_mut().line.leave(key);
-        drop(stale);
+        drop_waker(stale);
         if granted {
             self.notify.notify_one();
         }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 
 /// Makes a connected pair. The value is owned by the pair between `send` and receipt.
 ///
@@ -83,8 +83,8 @@ impl<T> Sender<T> {
         }
         let waker = cx.waker().clone(); // foreign code, like the drop below: not under the borrow
         let stale = self.slot.borrow_mut().sender_waker.replace(waker);
-        drop(stale);
-        Poll::Pending
+        drop_waker(stale);
+        if self.is_closed() { Poll::Ready(()) } else { Poll::Pending } // by the clone
     }
 }
 
@@ -98,7 +98,7 @@ impl<T> Drop for Sender<T> {
         if let Some(waker) = waiting {
             wake(waker);
         }
-        drop(stale); // last: the destructor of a foreign waker may panic
+        drop_waker(stale);
     }
 }
 
@@ -118,6 +118,14 @@ impl<T> Receiver<T> {
         }
     }
 
+    fn poll_received(&mut self) -> Poll<Result<T, RecvError>> {
+        match self.try_recv() {
+            Ok(value) => Poll::Ready(Ok(value)),
+            Err(TryRecvError::Closed) => Poll::Ready(Err(RecvError)),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+
     /// Refuses a value from now on; one that was already sent can still be received.
     pub fn close(&mut self) {
         let mut slot = self.slot.borrow_mut();
@@ -134,15 +142,14 @@ impl<T> Future for Receiver<T> {
     type Output = Result<T, RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.try_recv() {
-            Ok(value) => return Poll::Ready(Ok(value)),
-            Err(TryRecvError::Closed) => return Poll::Ready(Err(RecvError)),
-            Err(TryRecvError::Empty) => {}
+        let received = self.poll_received();
+        if received.is_ready() {
+            return received;
         }
         let waker = cx.waker().clone();
         let stale = self.slot.borrow_mut().receiver_waker.replace(waker);
-        drop(stale);
-        Poll::Pending
+        drop_waker(stale);
+        self.poll_received() // the clone may have sent it
     }
 }
 
@@ -150,8 +157,9 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.close();
         let mut slot = self.slot.borrow_mut();
-        let unread = (slot.value.take(), slot.receiver_waker.take());
+        let (unread, stale) = (slot.value.take(), slot.receiver_waker.take());
         drop(slot);
+        drop_waker(stale);
         drop(unread);
     }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
-use crate::contain::wake;
+use crate::contain::{drop_waker, wake};
 
 /// A fixed number of permits, lent in arrival order.
 ///
@@ -192,7 +192,7 @@ impl Drop for Acquiring<'_> {
         let (granted, stale) = self.semaphore.state.borrow_mut().line.leave(key);
         // Even an unserved waiter unblocks others by leaving: a smaller request behind it may fit.
         self.semaphore.give_back(if granted { self.units } else { 0 });
-        drop(stale); // last: it may panic
+        drop_waker(stale);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What happens where a seccomp profile refuses calls, where the kernel takes a part of what it was
 //! handed, and where a waker is not a plain number. Filters are of one thread, and last as long.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -18,9 +18,9 @@ use crate::buf::{BufferCounts, Pools};
 use crate::core::wake_descriptor;
 use crate::driver::uring::{Completion, Outcome, Uring, kind, tag};
 use crate::driver::{Key, RecvClass, SendBatch};
-use crate::io::{DatagramSocket, ListenOptions};
+use crate::io::{DatagramSocket, ListenOptions, Pressure, Stream};
 use crate::limits::SUBMISSION_BYTES_MAX;
-use crate::sync::{CancellationToken, Mutex, Notify, Semaphore, channel};
+use crate::sync::{CancellationToken, Mutex, Notify, Semaphore, channel, oneshot};
 use crate::{Backend, Builder, CoreHandle, sleep};
 
 /// Has the kernel answer `call` with `errno` on this thread from now on.
@@ -231,4 +231,29 @@ fn what_a_clone_of_a_waker_brings_about_is_seen_by_its_poll() {
     CLONED.set(Some(Rc::new(move || own.notify_one())));
     let mut notified = pin!(notify.notified());
     assert!(notified.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+
+    let (sender, receiver) = oneshot::channel();
+    let own = Cell::new(Some(sender));
+    CLONED.set(Some(Rc::new(move || own.take().expect("cloned once").send(7).expect("it waits"))));
+    assert!(pin!(receiver).poll(&mut Context::from_waker(&waker)).is_ready());
+
+    let (mut sender, receiver) = oneshot::channel::<()>();
+    let own = Cell::new(Some(receiver));
+    CLONED.set(Some(Rc::new(move || own.set(None))));
+    assert!(sender.poll_closed(&mut Context::from_waker(&waker)).is_ready());
+}
+
+/// The same for those who wait for a stream.
+#[test]
+fn what_a_clone_of_a_waker_does_to_a_stream_is_seen_by_its_poll() {
+    let ran = block_on(Backend::Epoll, async {
+        let (near, _far) = UnixStream::pair().expect("a pair of sockets");
+        let stream = Rc::new(Stream::adopt(near.into(), &Rc::default()).expect("a stream"));
+        stream.set_paced(true);
+        while stream.write(&[0; 65_536]) == Pressure::Low {}
+        let (own, waker) = (stream.clone(), calls_back_when_cloned());
+        CLONED.set(Some(Rc::new(move || own.set_paced(false))));
+        assert!(stream.poll_room(&mut Context::from_waker(&waker)).is_ready());
+    });
+    ran.expect("epoll works");
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::{Run, TaskToken};
-use crate::contain::{drop_contained, wake};
+use crate::contain::{drop_contained, drop_waker, wake};
 use crate::core::try_with_current;
 
 /// Makes the two ends of a task's outcome.
@@ -83,7 +83,7 @@ impl<T> Join<T> {
             return;
         }
         let stale = self.waiter.replace(Some(waker.clone()));
-        drop(stale);
+        drop_waker(stale);
     }
 
     fn wake(&self) {

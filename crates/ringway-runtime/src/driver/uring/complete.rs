@@ -62,7 +62,8 @@ impl Uring {
             self.counters.rearms += 1;
             self.accept_start(key);
         } else {
-            let errno = if completion.result < 0 { -completion.result } else { libc::ECANCELED };
+            let is_over = !sockets::accepting_goes_on(completion.result);
+            let errno = if is_over { -completion.result } else { libc::ECANCELED };
             events.push(Event::AcceptEnded { key, errno });
         }
     }
