@@ -70,6 +70,12 @@ impl Cells {
         CellKey { index, generation: cell.generation }
     }
 
+    /// Calls that hold one.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> usize {
+        self.table.len() - self.free.len()
+    }
+
     /// Keeps the message of a reply whose end comes later. `false`: there is one already.
     pub(super) fn message(&mut self, index: u32, message: Bytes) -> bool {
         let cell = &mut self.table[index as usize];

@@ -276,6 +276,12 @@ impl Hub {
         place.link.clone().filter(|_| place.generation == key.generation)
     }
 
+    /// Connections.
+    #[cfg(test)]
+    pub(super) fn links(&self) -> usize {
+        self.links.borrow().iter().filter(|place| place.link.is_some()).count()
+    }
+
     /// Whether the connection was lost, or takes no new calls any more.
     pub(super) fn is_leaving(&self, key: LinkKey) -> bool {
         self.link(key).is_none_or(|link| !link.is_open())

@@ -83,6 +83,11 @@ impl Line {
         self.called
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty() && (self.called, self.apart, self.impatient) == (0, 0, 0)
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.places.len() >= limits::WAITING_CALLS_MAX
     }

@@ -26,6 +26,8 @@ mod outcome;
 mod pool;
 mod pool_host;
 mod registry;
+#[cfg(test)]
+mod simulated;
 mod spread;
 mod stream_call;
 mod stream_lives;

@@ -389,6 +389,12 @@ impl Pool {
         self.line.borrow().waiting() > 0
     }
 
+    /// Whether nobody waits for anything.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.line.borrow().is_empty() && self.naps.borrow().is_empty()
+    }
+
     /// Tells as many waiting calls to go on as there is room for.
     pub(super) fn offer(&self) {
         let (called, overdue) = {

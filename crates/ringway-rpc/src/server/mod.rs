@@ -35,7 +35,7 @@ mod streams;
 mod waiting;
 
 #[cfg(test)]
-mod simulated;
+pub(crate) mod simulated;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 mod executed;
 mod left_over;
 mod listener;
-mod mutation;
+pub(crate) mod mutation;
 mod parts;
 mod relay;
 
@@ -29,17 +29,17 @@ use crate::reflection::ReflectionService;
 use crate::service::Service;
 
 /// A server on the core of a simulation.
-pub(super) struct SimServer {
+pub(crate) struct SimServer {
     pub(super) shared: Arc<ServerShared>,
     core: Cell<Option<Rc<ServerCore>>>,
 }
 
 impl SimServer {
-    pub(super) fn new(settings: Settings, service: impl Service) -> Rc<Self> {
+    pub(crate) fn new(settings: Settings, service: impl Service) -> Rc<Self> {
         Self::intercepted(settings, service, vec![])
     }
 
-    pub(super) fn intercepted(
+    pub(crate) fn intercepted(
         settings: Settings,
         service: impl Service,
         interceptors: Vec<MakeIntercept>,
@@ -51,7 +51,7 @@ impl SimServer {
     }
 
     /// Connects to whoever listens there, and serves them until the connection ends.
-    pub(super) fn serve(self: &Rc<Self>, peer: SocketAddr) -> JoinHandle<()> {
+    pub(crate) fn serve(self: &Rc<Self>, peer: SocketAddr) -> JoinHandle<()> {
         let server = Rc::clone(self);
         spawn(async move {
             let address: Address = format!("tcp://{peer}").parse().expect("an address");
@@ -63,7 +63,7 @@ impl SimServer {
     }
 
     /// What its connections share, once there was one.
-    pub(super) fn core(&self) -> Option<Rc<ServerCore>> {
+    pub(crate) fn core(&self) -> Option<Rc<ServerCore>> {
         let core = self.core.take();
         self.core.set(core.clone());
         core
@@ -71,7 +71,7 @@ impl SimServer {
 }
 
 /// A listener on a free port.
-pub(super) fn listen() -> (Listener, SocketAddr) {
+pub(crate) fn listen() -> (Listener, SocketAddr) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = Listener::bind(&any.into(), ListenOptions::default()).expect("a free port");
     let address = listener.local_addr().as_socket().expect("of TCP");
@@ -79,7 +79,7 @@ pub(super) fn listen() -> (Listener, SocketAddr) {
 }
 
 /// The next connection; descriptors may run out for a moment.
-pub(super) async fn accept(listener: &Listener) -> Stream {
+pub(crate) async fn accept(listener: &Listener) -> Stream {
     loop {
         if let Ok(accepted) = listener.accept().await
             && let Ok(stream) = accepted.into_stream(&Rc::default())
@@ -90,7 +90,7 @@ pub(super) async fn accept(listener: &Listener) -> Stream {
 }
 
 /// A number that the environment may give.
-pub(super) fn number(name: &str, default: u64) -> u64 {
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     let given = std::env::var(name).ok();
     given.and_then(|given| given.parse().ok()).unwrap_or(default)
 }

@@ -189,7 +189,7 @@ pub(crate) fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
     parts
 }
 
-fn frames(mut rest: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn frames(mut rest: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while let Some(head) = rest.first_chunk::<4>() {
         let len = HEADER_LEN + u32::from_le_bytes(*head) as usize;

@@ -4,12 +4,12 @@
 //! `RINGWAY_MUTATIONS=1000000 cargo test --release -p ringway-rpc --lib simulated::mutation` tries more,
 //! from `RINGWAY_SEED` on.
 
-#[allow(dead_code, reason = "the clients' half of the sessions is not used here")]
+#[allow(dead_code, reason = "a part of it is for the machines alone")]
 #[path = "../../../../ringway-wire/tests/support/mutation.rs"]
-mod sessions;
+pub(crate) mod sessions;
 #[allow(dead_code, reason = "sessions use a part of it")]
 #[path = "../../../../ringway-wire/tests/support/random.rs"]
-mod support;
+pub(crate) mod support;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -54,7 +54,7 @@ static DESCRIPTOR: ServiceDescriptor =
     ServiceDescriptor { name: "a.B", methods: &METHODS, file_descriptor_set: None };
 
 /// Handlers that answer, wait, fail, forget and panic, as chance wants, and two for the bystander.
-struct Moody;
+pub(crate) struct Moody;
 
 thread_local! {
     /// Handlers that have begun, but for the bystander's.
@@ -249,13 +249,13 @@ async fn read(peer: Rc<Stream>, how: usize) {
 }
 
 /// Somebody who is served by the same core.
-struct Bystander {
+pub(crate) struct Bystander {
     stops: Rc<Cell<bool>>,
     served: JoinHandle<Result<u32, Status>>,
 }
 
 impl Bystander {
-    async fn begin(server: &Rc<SimServer>) -> Self {
+    pub(crate) async fn begin(server: &Rc<SimServer>) -> Self {
         let relay = Relay::start(Some(Rc::clone(server)));
         let client = Client::connect(&*format!("tcp://{}", relay.address)).expect("an address");
         let stops = Rc::new(Cell::new(false));
@@ -263,7 +263,7 @@ impl Bystander {
         Self { stops, served }
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stops.set(true);
         let served = timeout(LIMIT, self.served).await.expect("it is served in time");
         let served = served.expect("no panic").expect("all its calls succeed");
@@ -289,31 +289,46 @@ async fn be_served(client: Client, stops: Rc<Cell<bool>>) -> Result<u32, Status>
     unreachable!("it is told to stop")
 }
 
-/// Panics of this thread, which tasks of a server contain.
-mod panics {
+/// Panics of this thread, which tasks of servers and clients contain.
+pub(crate) mod panics {
     use super::*;
 
+    use std::sync::Once;
+
+    struct Seen {
+        count: Rc<Cell<usize>>,
+        expected: &'static str,
+    }
+
     thread_local! {
-        static SEEN: RefCell<Option<Rc<Cell<usize>>>> = const { RefCell::new(None) };
+        static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
     }
 
     /// Counts those from now on, but for those that say `expected`.
-    pub(super) fn count(expected: &'static str) -> Rc<Cell<usize>> {
-        let former = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let counts = SEEN.try_with(|seen| {
-                let seen = seen.borrow();
-                let is_expected = panic.payload_as_str() == Some(expected);
-                let seen = seen.as_ref().filter(|_| !is_expected);
-                seen.inspect(|seen| seen.set(seen.get() + 1));
-                is_expected
-            });
-            if counts != Ok(true) {
-                former(panic);
-            }
-        }));
-        let counter = Rc::<Cell<usize>>::default();
-        SEEN.replace(Some(Rc::clone(&counter)));
-        counter
+    pub(crate) fn count(expected: &'static str) -> Rc<Cell<usize>> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let former = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                if !is_expected(panic.payload_as_str()) {
+                    former(panic);
+                }
+            }));
+        });
+        let count = Rc::<Cell<usize>>::default();
+        SEEN.replace(Some(Seen { count: Rc::clone(&count), expected }));
+        count
+    }
+
+    /// Counts it otherwise, if this thread counts.
+    fn is_expected(said: Option<&str>) -> bool {
+        let expected = SEEN.try_with(|seen| {
+            let seen = seen.borrow();
+            let Some(Seen { count, expected }) = &*seen else { return false };
+            let is_expected = said == Some(expected);
+            count.set(count.get() + usize::from(!is_expected));
+            is_expected
+        });
+        expected == Ok(true)
     }
 }
