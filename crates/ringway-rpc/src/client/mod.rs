@@ -255,7 +255,7 @@ fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
             Ok(Bytes::from(std::mem::take(&mut scratch)))
         }
         Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
-        Err(status) => Err(status),
+        Err(status) => Err(status.not_executed()),
     };
     let _thread_ends = hub::try_with(|hub| hub.return_scratch(scratch));
     encoded

@@ -159,7 +159,7 @@ impl CallOptions {
     /// What makes the call impossible, if anything.
     #[inline]
     pub(super) fn take_failure(&mut self) -> Option<Status> {
-        self.rare.as_mut()?.failure.take()
+        self.rare.as_mut()?.failure.take().map(Status::not_executed)
     }
 
     /// Takes out what the server is to be told.

@@ -134,7 +134,8 @@ pub(super) fn background_core() -> Result<u32, Status> {
     // To end it would be to wait for a thread that is not here.
     std::mem::forget(background.take());
     let failed = |why: &dyn std::fmt::Display| {
-        Status::unavailable(format!("cannot start a core for calls of this thread: {why}"))
+        let why = format!("cannot start a core for calls of this thread: {why}");
+        Status::unavailable(why).not_executed()
     };
     let runtime = Runtime::builder().threads(1).start().map_err(|error| failed(&error))?;
     let opened = runtime.cores()[0].spawn(async || hub::with(|hub| hub.core()));

@@ -208,7 +208,8 @@ impl Unary {
     fn poll_before(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Status> {
         if let Stage::Napping { place, until } = self.stage {
             let Some(pool) = hub.known_pool(self.client) else {
-                return Poll::Ready(Status::cancelled("the client was dropped during the call"));
+                let why = "the client was dropped during the call";
+                return Poll::Ready(Status::cancelled(why).not_executed());
             };
             if runtime::now() < until && !pool.is_closed() {
                 pool.nap(Some(place), cx.waker(), until);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use ringway_rpc::{Client, Code, Codec, Kind, Method, NextCall};
+use ringway_rpc::{CallOptions, Client, Code, Codec, Kind, Method, NextCall};
 use ringway_runtime::{sleep, spawn};
 use ringway_wire::native::Config;
 
@@ -283,6 +283,8 @@ fn cancelled(server: &HandServer) -> usize {
     server.connections.borrow().iter().map(of).sum()
 }
 
+static WATCH: Method = Method::new("test.Test/Watch", Kind::ServerStream);
+
 #[test]
 fn whoever_did_not_get_to_a_connection_was_not_executed() {
     run(async {
@@ -296,13 +298,28 @@ fn whoever_did_not_get_to_a_connection_was_not_executed() {
         let status = status.expect_err("too much metadata");
         assert!(status.is_resource_exhausted() && status.is_not_executed(), "{status:?}");
 
+        let bad = echo(&client, "?").metadata("no key", "x").await.expect_err("a bad key");
+        assert!(bad.is_invalid_argument() && bad.is_not_executed(), "{bad:?}");
+        let wrong = client.with(CallOptions::new().metadata("no key", "x"));
+        let bad = [
+            echo(&wrong, "?").await.expect_err("a bad key"),
+            wrong
+                .server_stream(&WATCH, Codec::<Bytes>::raw(), Codec::<Bytes>::raw(), Bytes::new())
+                .next()
+                .await
+                .expect_err("a bad key"),
+        ];
+        for bad in bad {
+            assert!(bad.is_invalid_argument() && bad.is_not_executed(), "{bad:?}");
+        }
+
         server.connection(0).lease(0);
         let refused = echo(&client, "crosses the lease").timeout(30 * MS).await;
         assert!(refused.expect_err("no permit").is_deadline_exceeded());
         let mut waits = Box::pin(echo(&client, "?").no_timeout());
         assert!(poll_once(waits.as_mut()).await.is_pending());
         let unborn = echo(&client, "?");
-        drop(client);
+        drop((client, wrong));
         for call in [waits, Box::pin(unborn)] {
             let status = call.await.expect_err("the client is gone");
             assert!(status.code() == Code::Cancelled && status.is_not_executed(), "{status:?}");
