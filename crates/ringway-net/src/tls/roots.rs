@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ringway_runtime::contain;
 use rustls::RootCertStore;
 
 use crate::error::{Error, Kind, Result};
@@ -14,15 +15,34 @@ use crate::error::{Error, Kind, Result};
 /// # Errors
 /// When there is not one usable root; asked again, it looks again.
 pub(super) fn system() -> Result<Arc<RootCertStore>> {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    static KNOWN: Known = Known::new(None);
+    once(&KNOWN, load)
+}
+
+type Known = Mutex<Option<Arc<RootCertStore>>>;
+
+/// Roots that were read, and how many certificates were none.
+struct Loaded {
+    store: RootCertStore,
+    ignored: usize,
+}
+
+fn once(known: &Known, load: impl FnOnce() -> Result<Loaded>) -> Result<Arc<RootCertStore>> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(store) = &*known {
         return Ok(Arc::clone(store));
     }
-    let store = Arc::new(load()?);
-    Ok(Arc::clone(known.insert(store)))
+    let Loaded { store, ignored } = load()?;
+    let store = Arc::clone(known.insert(Arc::new(store)));
+    drop(known);
+    let added = store.len();
+    contain("what listens to the log", || {
+        tracing::debug!(added, ignored, "system root certificates loaded");
+    });
+    Ok(store)
 }
 
-fn load() -> Result<RootCertStore> {
+fn load() -> Result<Loaded> {
     let found = rustls_native_certs::load_native_certs();
     let mut store = RootCertStore::empty();
     let (added, ignored) = store.add_parsable_certificates(found.certs);
@@ -36,8 +56,54 @@ fn load() -> Result<RootCertStore> {
             ),
         ));
     }
-    tracing::debug!(added, ignored, "system root certificates loaded");
-    Ok(store)
+    Ok(Loaded { store, ignored })
 }
 
-static KNOWN: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    static KNOWN: Known = Known::new(None);
+
+    static FOUND_LOCKED: AtomicBool = AtomicBool::new(false);
+
+    /// Looks whether others could be served meanwhile, and panics.
+    struct Panics;
+
+    impl Subscriber for Panics {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            FOUND_LOCKED.fetch_or(KNOWN.try_lock().is_err(), Ordering::SeqCst);
+            panic!("as the test asked for");
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn what_listens_to_the_log_runs_under_no_lock_and_costs_no_roots() {
+        let loaded = Loaded { store: RootCertStore::empty(), ignored: 1 };
+        let read = tracing::subscriber::with_default(Panics, || once(&KNOWN, || Ok(loaded)));
+        assert!(read.expect("roots").is_empty());
+        assert!(!FOUND_LOCKED.load(Ordering::SeqCst));
+        once(&KNOWN, || unreachable!("they are known")).expect("roots");
+    }
+}
