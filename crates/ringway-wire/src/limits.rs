@@ -245,3 +245,121 @@ pub(crate) const NATIVE_IDLE_RATE: Rate = Rate { burst: 16 << 10, per_second: 16
 /// Bytes from which on a CREDIT is worth its frame: a small part of what every peer collects at least,
 /// which is half of the smallest window.
 pub(crate) const NATIVE_CREDIT_WORTH: u32 = 4 << 10;
+
+// HTTP/2: what an endpoint of ours chooses. Where the native protocol has the same question, it
+// has the same answer.
+
+/// Streams that a client may have open at a time unless told otherwise.
+pub(crate) const HTTP2_STREAMS: u32 = NATIVE_STREAMS;
+
+/// Streams that a client opens at a time before it knows the server's setting: what RFC 9113 asks
+/// each server to allow (section 6.5.2).
+pub(crate) const HTTP2_STREAMS_DEFAULT: u32 = 100;
+
+/// Bytes that a stream may bring before the reader has taken some.
+pub(crate) const HTTP2_INITIAL_WINDOW: u32 = NATIVE_INITIAL_CREDIT;
+
+/// Bytes to which the window of a stream grows.
+pub(crate) const HTTP2_WINDOW_MAX: u32 = NATIVE_WINDOW_MAX;
+
+/// Bytes by which all windows of a connection together may have grown.
+pub(crate) const HTTP2_GROWN_MAX: u32 = NATIVE_GROWN_MAX as u32;
+
+/// Time between PINGs that measure.
+pub(crate) const HTTP2_MEASURE_PAUSE: Duration = NATIVE_MEASURE_PAUSE;
+
+/// Bytes a second of one stream above which its window is not enlarged.
+pub(crate) const HTTP2_RATE_ENOUGH: u128 = NATIVE_RATE_ENOUGH;
+
+/// Bytes of the window of a connection: 64 MiB. It is given back as bytes arrive, so it bounds only
+/// what is on its way; memory is bounded by the windows of streams.
+pub(crate) const HTTP2_CONNECTION_WINDOW: u32 = 64 << 20;
+
+/// Bytes of a message's fields, counted with 32 for each, unless told otherwise: 16 KiB, as gRPC
+/// suggests and the native protocol has it.
+pub(crate) const HTTP2_HEADER_LIST: u32 = 16 << 10;
+
+/// Bytes of a field block before it is decoded: four times the fields that are kept, since a sender
+/// may not know of that limit yet. What is longer is no message.
+pub(crate) const HTTP2_BLOCK_MAX: usize = 64 << 10;
+
+/// Frames of a field block: a block of the longest size in frames of 1 KiB. One byte in each would
+/// be work without end (CVE-2024-27316).
+pub(crate) const HTTP2_BLOCK_FRAMES_MAX: u32 = 64;
+
+/// A field block is sent at once: 10 s are several lost packets.
+pub(crate) const HTTP2_BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// SETTINGS are acknowledged as soon as they are read, but may wait behind much data: 30 s.
+pub(crate) const HTTP2_SETTINGS_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See [`NATIVE_PING_AFTER`].
+pub(crate) const HTTP2_PING_AFTER: Duration = NATIVE_PING_AFTER;
+
+/// Time after which a client probes a silent server: gRPC's servers forbid more than one PING in five
+/// minutes.
+pub(crate) const HTTP2_CLIENT_PING_AFTER: Duration = Duration::from_secs(310);
+
+/// See [`NATIVE_PING_TIMEOUT`].
+pub(crate) const HTTP2_PING_TIMEOUT: Duration = NATIVE_PING_TIMEOUT;
+
+/// See [`NATIVE_PREFACE_TIMEOUT`].
+pub(crate) const HTTP2_HANDSHAKE_TIMEOUT: Duration = NATIVE_PREFACE_TIMEOUT;
+
+/// See [`NATIVE_STALL_TIMEOUT`].
+pub(crate) const HTTP2_STALL_TIMEOUT: Duration = NATIVE_STALL_TIMEOUT;
+
+/// Streams that we reset and whose late frames are borne: more than are open at a time, since all
+/// may be reset at once. 4 KiB; older ones are borne as well, at the cost of an error less.
+pub(crate) const HTTP2_RESETS_REMEMBERED: usize = 1 << 10;
+
+/// Frames of ours that a peer may have caused without reading them. See [`NATIVE_ANSWERS_MAX`].
+pub(crate) const HTTP2_ANSWERS_MAX: usize = NATIVE_ANSWERS_MAX;
+
+/// PINGs of a peer: some implementations measure each path with one for every few frames.
+pub(crate) const HTTP2_PING_RATE: Rate = Rate { burst: 512, per_second: 128 };
+
+/// SETTINGS of a peer: each may change the windows of all streams.
+pub(crate) const HTTP2_SETTINGS_RATE: Rate = NATIVE_SETTINGS_RATE;
+
+/// Streams that a peer resets, or makes us reset, before they have come to their end, besides one
+/// for each that has: what is opened in vain is work for us and none for it (CVE-2023-44487,
+/// CVE-2025-8671).
+pub(crate) const HTTP2_RESET_RATE: Rate = NATIVE_RESET_RATE;
+
+/// Frames of a peer that bring nothing, besides two for each request and for each DATA frame.
+pub(crate) const HTTP2_IDLE_RATE: Rate = NATIVE_IDLE_RATE;
+
+/// Bytes from which on a WINDOW_UPDATE is worth its frame.
+pub(crate) const HTTP2_UPDATE_WORTH: u32 = NATIVE_CREDIT_WORTH;
+
+/// Most bytes in a DATA frame of ours, whatever the peer takes, so that streams take turns.
+pub(crate) const HTTP2_DATA_MAX: u32 = 64 << 10;
+
+/// Longest payload, in bytes, that is copied behind its header; longer ones leave from the caller's
+/// memory.
+pub(crate) const HTTP2_SMALL_MAX: usize = NATIVE_SMALL_MAX;
+
+/// Messages that are written at once while others wait for their turn, before they wait as well.
+pub(crate) const HTTP2_SMALL_TURN: u32 = NATIVE_SMALL_TURN as u32;
+
+/// Bytes written and not sent above which DATA waits in queues of streams.
+pub(crate) const HTTP2_WRITTEN_MARK: usize = NATIVE_WRITTEN_MARK;
+
+/// Bytes of all streams that wait above which each writer should wait.
+pub(crate) const HTTP2_QUEUED_MARK: usize = NATIVE_QUEUED_MARK;
+
+/// Bytes of output buffer that a connection keeps after a burst.
+pub(crate) const HTTP2_OUTPUT_KEPT: usize = NATIVE_OUTPUT_KEPT;
+
+/// Entries of a stream's queue that outlive it.
+pub(crate) const HTTP2_CHUNKS_KEPT: usize = NATIVE_ITEMS_KEPT;
+
+/// Bytes of a stream's buffer that outlive it.
+pub(crate) const HTTP2_SMALL_KEPT: usize = 1 << 10;
+
+/// Bytes of a buffer for cut frames and blocks that a connection keeps.
+pub(crate) const HTTP2_PARTIAL_KEPT: usize = 4 << 10;
+
+/// Longest reason of a GOAWAY that is handed on, in bytes.
+pub(crate) const HTTP2_REASON_MAX: usize = NATIVE_REASON_MAX;

@@ -28,12 +28,30 @@ impl Head {
         self.present & 1 << key.0 != 0
     }
 
+    /// Whether exactly these of the pseudo-fields are there, `:authority` or not.
+    #[inline]
+    pub(super) fn has_pseudo_exactly(&self, keys: &[Key]) -> bool {
+        let wanted = keys.iter().fold(0, |set, key| set | 1 << key.0);
+        self.present & PSEUDO_KEYS & !(1 << Key::AUTHORITY.0) == wanted
+    }
+
+    /// Whether there is no pseudo-field at all.
+    pub(super) fn has_no_pseudo(&self) -> bool {
+        self.present & PSEUDO_KEYS == 0
+    }
+
     #[inline]
     fn set(&mut self, key: Key, value: u64) {
         self.values[usize::from(key.0) % KEYS] = value;
         self.present |= 1 << key.0;
     }
 }
+
+const PSEUDO_KEYS: u16 = 1 << Key::METHOD.0
+    | 1 << Key::SCHEME.0
+    | 1 << Key::AUTHORITY.0
+    | 1 << Key::PATH.0
+    | 1 << Key::STATUS.0;
 
 /// The fields of one message, in memory that is used again for the next.
 #[derive(Debug, Default)]

@@ -1,14 +1,50 @@
 //! HTTP/2: both ends of a connection as machines without I/O (RFC 9113, RFC 7541).
+//!
+//! Header fields become meanings once, when they enter a table: a [`Resolver`] says what they mean to
+//! the application, and a [`Head`] has the meanings of a message as numbers. Files name the sections
+//! that they follow.
 
+mod budgets;
+mod client;
+mod closed;
+mod config;
+mod connection;
 mod error_code;
+mod event;
 mod field_check;
 mod fields;
+mod frames;
+mod growth;
 pub(crate) mod hpack;
+mod index;
+mod keepalive;
 mod meaning;
+mod on_block;
+mod on_data;
+mod on_frame;
+mod outbox;
+mod put;
+mod receive;
+mod role;
+mod sending;
+mod server;
+mod settings;
+mod stream;
+mod stream_id;
+mod streams;
 mod violation;
 
+pub use client::{Client, Open, OpenError};
+pub use config::Config;
+pub use connection::Connection;
 pub use error_code::ErrorCode;
+pub use event::Event;
 pub use fields::{Fields, Head};
 pub use hpack::{Decoder, Encoder, Line};
 pub use meaning::{Key, Known, Method, Resolver, Vocabulary};
+pub use role::{Calling, Role, Serving};
+pub use server::Server;
+pub use stream_id::StreamId;
 pub use violation::Violation;
+
+pub use crate::native::{Body, Gone, Outgoing, Piece};

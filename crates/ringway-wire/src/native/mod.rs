@@ -66,7 +66,7 @@ pub use meta_writer::MetaWriter;
 pub use outbox::Outgoing;
 pub use piece::Piece;
 pub use preface::{MAGIC, PREFACE, PREFACE_LEN, VERSION_MAJOR, VERSION_MINOR, check_preface};
-pub(crate) use rates::Rate;
+pub(crate) use rates::{Allowance, Bucket, Rate};
 pub use request_head::{REQUEST_HEAD_LEN, RequestHead};
 pub use server::Server;
 pub use server_event::{PlainRequest, ServerEvent};
@@ -75,6 +75,7 @@ pub use stream_id::StreamId;
 pub use streams::Side;
 pub use tag::Tag;
 pub use violation::Violation;
+pub(crate) use window::Window;
 
 pub use crate::limits::UNSENT_MARK;
 

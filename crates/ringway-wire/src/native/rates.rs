@@ -13,19 +13,19 @@ pub(crate) struct Rate {
 
 /// Tokens that come back with time: one is taken for each event.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     tokens: u32,
     rate: Rate,
     filled: Duration,
 }
 
 impl Bucket {
-    pub(super) fn new(rate: Rate, now: Duration) -> Self {
+    pub(crate) fn new(rate: Rate, now: Duration) -> Self {
         Self { tokens: rate.burst, rate, filled: now }
     }
 
     /// Takes a token; `false` when there is none.
-    pub(super) fn take(&mut self, now: Duration) -> bool {
+    pub(crate) fn take(&mut self, now: Duration) -> bool {
         let Some(left) = self.fill(now).checked_sub(1) else {
             return false;
         };
@@ -51,7 +51,7 @@ impl Bucket {
     }
 
     /// When the next token comes back with time.
-    pub(super) fn next(&self) -> Duration {
+    pub(crate) fn next(&self) -> Duration {
         let ms = 1_000_u32.div_ceil(self.rate.per_second.max(1));
         self.filled.saturating_add(Duration::from_millis(ms.into()))
     }
@@ -59,7 +59,7 @@ impl Bucket {
 
 /// Tokens that are earned by requests as well: who makes many may do more.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     bucket: Bucket,
     /// Tokens for a request, in halves.
     halves: u64,
@@ -68,12 +68,12 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    pub(super) fn new(rate: Rate, halves: u64, now: Duration) -> Self {
+    pub(crate) fn new(rate: Rate, halves: u64, now: Duration) -> Self {
         Self { bucket: Bucket::new(rate, now), halves, requests: 0 }
     }
 
     /// Takes a token; `false` when there is none. So many requests were made so far.
-    pub(super) fn take(&mut self, now: Duration, requests: u64) -> bool {
+    pub(crate) fn take(&mut self, now: Duration, requests: u64) -> bool {
         let earned = (requests - self.requests) * self.halves / 2;
         self.requests += earned * 2 / self.halves; // what is left of a token counts next time
         self.bucket.add(earned);
@@ -82,7 +82,7 @@ impl Allowance {
 
     /// Whether at least a part of the burst, an eighth, has come back with time. What requests have
     /// earned meanwhile is lost then.
-    pub(super) fn has_recovered(&mut self, now: Duration, requests: u64) -> bool {
+    pub(crate) fn has_recovered(&mut self, now: Duration, requests: u64) -> bool {
         let has_recovered = self.bucket.fill(now) >= self.bucket.rate.burst / 8;
         if has_recovered {
             self.requests = requests;
@@ -91,7 +91,7 @@ impl Allowance {
     }
 
     /// When the next token comes back with time.
-    pub(super) fn next(&self) -> Duration {
+    pub(crate) fn next(&self) -> Duration {
         self.bucket.next()
     }
 }

@@ -9,7 +9,7 @@ use crate::limits::NATIVE_CREDIT_STEP_MAX;
 /// What it may send, what is owed to it and what waits behind a message that the reader has not
 /// taken are always the size and the excess together.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// Bytes that the peer may send.
     granted: u32,
     /// Credit to be returned, together with more.
@@ -30,18 +30,18 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(size: u32) -> Self {
+    pub(crate) fn new(size: u32) -> Self {
         let step = step(size);
         Self { granted: size, step, size, start: size, ..Self::default() }
     }
 
-    pub(super) fn granted(&self) -> u32 {
+    pub(crate) fn granted(&self) -> u32 {
         self.granted
     }
 
     /// Takes what a frame costs; `false` when the peer may not send so much.
     #[inline]
-    pub(super) fn spend(&mut self, cost: u32) -> bool {
+    pub(crate) fn spend(&mut self, cost: u32) -> bool {
         let is_enough = cost <= self.granted;
         if is_enough {
             self.granted -= cost;
@@ -51,18 +51,18 @@ impl Window {
 
     /// Bytes have gone to the reader, or are those that it waits for.
     #[inline]
-    pub(super) fn owe(&mut self, cost: u32) {
+    pub(crate) fn owe(&mut self, cost: u32) {
         self.owed += cost;
     }
 
     /// Whether enough is owed to be returned.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.owed >= self.step
     }
 
     /// Returns what is owed: how much of it the peer is granted.
-    pub(super) fn give_back(&mut self, now: Duration) -> u32 {
+    pub(crate) fn give_back(&mut self, now: Duration) -> u32 {
         let back = std::mem::take(&mut self.owed);
         let kept = back.min(self.excess);
         self.excess -= kept;
@@ -79,36 +79,36 @@ impl Window {
     }
 
     /// How many bytes were returned last, and in which time they came.
-    pub(super) fn pace(&self) -> (u32, Duration) {
+    pub(crate) fn pace(&self) -> (u32, Duration) {
         self.pace
     }
 
     /// Bytes that the reader has had or waits for since the beginning, modulo 2³².
-    pub(super) fn delivered(&self) -> u32 {
+    pub(crate) fn delivered(&self) -> u32 {
         self.returned.wrapping_add(self.owed)
     }
 
     /// Bytes that wait behind the message in front of the reader.
-    pub(super) fn waiting(&self) -> u32 {
+    pub(crate) fn waiting(&self) -> u32 {
         self.size + self.excess - self.granted - self.owed
     }
 
-    pub(super) fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
     /// Bytes that the peer may still send while a CREDIT is on its way to it.
-    pub(super) fn usable(&self) -> u32 {
+    pub(crate) fn usable(&self) -> u32 {
         self.size - self.step
     }
 
     /// Bytes that the peer may hold above what the stream began with.
-    pub(super) fn grown(&self) -> u32 {
+    pub(crate) fn grown(&self) -> u32 {
         (self.size + self.excess).saturating_sub(self.start)
     }
 
     /// Enlarges the window: how much more the peer is granted.
-    pub(super) fn grow(&mut self, by: u32) -> u32 {
+    pub(crate) fn grow(&mut self, by: u32) -> u32 {
         let kept = by.min(self.excess);
         self.excess -= kept;
         self.size += by;
@@ -118,7 +118,7 @@ impl Window {
     }
 
     /// Makes the window smaller. What was granted stays so, and is not granted again.
-    pub(super) fn shrink_to(&mut self, size: u32) {
+    pub(crate) fn shrink_to(&mut self, size: u32) {
         if size < self.size {
             self.excess += self.size - size;
             self.size = size;

@@ -1,0 +1,327 @@
+//! One connection as a machine without I/O: what both ends have.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budgets::Budgets;
+use super::frames::PREFACE;
+use super::growth::Growth;
+use super::hpack::TABLE_SIZE_DEFAULT;
+use super::keepalive::Keepalive;
+use super::on_block::OpenBlock;
+use super::on_data::Arriving;
+use super::outbox::Outbox;
+use super::put::{put_go_away, put_ping, put_settings, put_window_update};
+use super::role::Role;
+use super::server::Drain;
+use super::settings::{FRAME_DEFAULT, FRAME_MAX, Settings, WINDOW_DEFAULT, setting};
+use super::streams::Streams;
+use super::{Config, Decoder, Encoder, ErrorCode, Event, Fields, StreamId, Violation, Vocabulary};
+use crate::limits::{HTTP2_ANSWERS_MAX, HTTP2_CONNECTION_WINDOW, HTTP2_STREAMS_DEFAULT};
+
+/// How far the connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Preface,
+    Settings,
+    Open,
+}
+
+/// One end of a connection: bytes go into [`receive`](Self::receive), events come out of it, and
+/// bytes to send out of [`transmit`](Self::transmit). See [`Server`](super::Server) and
+/// [`Client`](super::Client).
+///
+/// The output of a machine is bounded as long as its caller stops calling `receive` while much of
+/// it is unsent: see [`output_len`](Self::output_len).
+#[derive(Debug)]
+pub struct Connection<R: Role> {
+    pub(super) config: Config,
+    pub(super) vocabulary: Arc<Vocabulary>,
+    /// What the peer accepts.
+    pub(super) peer: Settings,
+    pub(super) stage: Stage,
+    pub(super) failed: Option<Violation>,
+    /// Bytes of the client's preface that have come.
+    pub(super) preface_len: usize,
+    /// The front of a frame whose rest has not arrived; empty between frames.
+    pub(super) partial: Vec<u8>,
+    pub(super) arriving: Arriving,
+    pub(super) block: OpenBlock,
+    pub(super) decoder: Decoder,
+    pub(super) encoder: Encoder,
+    pub(super) fields: Fields,
+    pub(super) outbox: Outbox,
+    pub(super) streams: Streams,
+    /// Slots of streams that have data and credit, in turn.
+    pub(super) line: VecDeque<u32>,
+    /// Messages that were written past that line since somebody in it had a turn.
+    pub(super) streak: u32,
+    /// Bytes that wait in all streams.
+    pub(super) queued: usize,
+    /// Bytes that the peer may send on the connection, and those that are to be given back.
+    pub(super) window_left: u32,
+    pub(super) window_owed: u32,
+    /// Bytes that we may send on the connection.
+    pub(super) credit: i64,
+    /// What the caller is told at its next `receive`, whatever arrives.
+    pub(super) pending: VecDeque<Event<'static>>,
+    pub(super) budgets: Budgets,
+    pub(super) keepalive: Keepalive,
+    pub(super) growth: Growth,
+    /// When streams are looked at whose peers take nothing.
+    pub(super) stall_at: Option<Duration>,
+    /// The time at the last call that told it.
+    pub(super) now: Duration,
+    /// The highest stream that the peer has opened.
+    pub(super) last_peer: u32,
+    /// The id of the next stream that we open.
+    pub(super) next_own: u32,
+    /// The peer takes no more streams.
+    pub(super) is_leaving: bool,
+    /// A stream could not be opened since the last `Capacity`.
+    pub(super) is_starved: bool,
+    pub(super) drain: Drain,
+    role: PhantomData<R>,
+}
+
+/// What a PING of ours is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum PingTag {
+    Keepalive = 1,
+    Growth,
+    Drain,
+    Caller,
+}
+
+impl PingTag {
+    pub(super) fn payload(self, nonce: u32) -> [u8; 8] {
+        let [a, b, c, d] = nonce.to_be_bytes();
+        [b'r', b'w', b'y', self as u8, a, b, c, d]
+    }
+
+    /// Tag and nonce of an answer, if it is one to a PING of ours.
+    pub(super) fn parse(payload: &[u8]) -> Option<(Self, u32)> {
+        let [b'r', b'w', b'y', tag, nonce @ ..] = payload.first_chunk::<8>()? else {
+            return None;
+        };
+        let tags = [Self::Keepalive, Self::Growth, Self::Drain, Self::Caller];
+        let tag = tags.into_iter().find(|known| *known as u8 == *tag)?;
+        Some((tag, u32::from_be_bytes(*nonce)))
+    }
+}
+
+impl<R: Role> Connection<R> {
+    /// A connection that was made or accepted; preface and settings are ready to be sent.
+    #[must_use]
+    pub fn new(mut config: Config, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
+        config.max_frame = config.max_frame.clamp(FRAME_DEFAULT, FRAME_MAX);
+        config.initial_window = config.initial_window.clamp(WINDOW_DEFAULT, i32::MAX as u32);
+        config.window_max = config.window_max.clamp(config.initial_window, i32::MAX as u32);
+        let peer = Settings {
+            table_size: TABLE_SIZE_DEFAULT,
+            max_streams: HTTP2_STREAMS_DEFAULT,
+            initial_window: WINDOW_DEFAULT,
+            max_frame: FRAME_DEFAULT,
+            max_header_list: u32::MAX,
+        };
+        let mut connection = Self {
+            vocabulary,
+            peer,
+            stage: if R::IS_SERVER { Stage::Preface } else { Stage::Settings },
+            failed: None,
+            preface_len: 0,
+            partial: Vec::new(),
+            arriving: Arriving::default(),
+            block: OpenBlock::default(),
+            decoder: Decoder::default(),
+            encoder: Encoder::default(),
+            fields: Fields::new(config.max_header_list as usize),
+            outbox: Outbox::default(),
+            streams: Streams::default(),
+            line: VecDeque::new(),
+            streak: 0,
+            queued: 0,
+            window_left: HTTP2_CONNECTION_WINDOW,
+            window_owed: 0,
+            credit: i64::from(WINDOW_DEFAULT),
+            pending: VecDeque::new(),
+            budgets: Budgets::new(now),
+            keepalive: Keepalive::new(&config, now),
+            growth: Growth::default(),
+            stall_at: None,
+            now,
+            last_peer: 0,
+            next_own: 1,
+            is_leaving: false,
+            is_starved: false,
+            drain: Drain::No,
+            config,
+            role: PhantomData,
+        };
+        connection.greet();
+        connection
+    }
+
+    /// Section 3.4.
+    fn greet(&mut self) {
+        let (config, out) = (&self.config, &mut self.outbox.written);
+        let common = [
+            (setting::INITIAL_WINDOW_SIZE, config.initial_window),
+            (setting::MAX_FRAME_SIZE, config.max_frame),
+            (setting::MAX_HEADER_LIST_SIZE, config.max_header_list),
+        ];
+        let own = match R::IS_SERVER {
+            true => (setting::MAX_CONCURRENT_STREAMS, config.max_streams),
+            false => {
+                out.extend_from_slice(PREFACE);
+                (setting::ENABLE_PUSH, 0)
+            }
+        };
+        let [a, b, c] = common;
+        put_settings(&[own, a, b, c], out);
+        put_window_update(0, HTTP2_CONNECTION_WINDOW - WINDOW_DEFAULT, out);
+        self.keepalive.note_settings_sent(self.now);
+    }
+
+    /// The fields of the message that the last event told of.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// Streams that are open, and those that were reset and not [let go](Self::let_go).
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.streams.live()
+    }
+
+    /// Bytes kept of frames and field blocks that are not whole.
+    #[must_use]
+    pub fn incomplete_len(&self) -> usize {
+        self.partial.len() + self.block.len()
+    }
+
+    /// Most bytes of fields that the peer takes in one message, counted with 32 for each field.
+    #[must_use]
+    pub fn peer_header_list_max(&self) -> u32 {
+        self.peer.max_header_list
+    }
+
+    /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
+    #[inline]
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Sends a PING, to be answered with [`Event::Pong`].
+    pub fn ping(&mut self, nonce: u32) {
+        if self.failed.is_none() {
+            put_ping(0, PingTag::Caller.payload(nonce), &mut self.outbox.written);
+        }
+    }
+
+    /// Gives a stream up: RST_STREAM is sent, and no event of it comes any more.
+    pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
+        if self.streams.get(stream).is_none() || self.failed.is_some() {
+            return;
+        }
+        self.forget_queue(stream);
+        super::put::put_reset(stream.id, code, &mut self.outbox.written);
+        self.streams.reset(stream);
+        self.note_capacity();
+    }
+
+    /// Tells that nothing works any more on a stream that was [reset](Event::Reset) or has
+    /// [failed](Event::Failed), so that its place is free for another. Servers only: a client's
+    /// places are free at once.
+    pub fn let_go(&mut self, stream: StreamId) {
+        self.streams.let_go(stream);
+    }
+
+    /// Ends the connection for what the peer did: streams stop and what they hold goes, nobody is
+    /// told anything more, GOAWAY is the last frame.
+    #[cold]
+    pub(super) fn fail(&mut self, violation: Violation) -> Violation {
+        if self.failed.is_none() {
+            self.streams.drop_contents();
+            self.line = VecDeque::new();
+            self.queued = 0;
+            self.pending = VecDeque::new();
+            self.partial = Vec::new();
+            self.block = OpenBlock::default();
+            match violation {
+                // Somebody who speaks something else is told nothing.
+                Violation::NotHttp2 => self.outbox.drop_written(),
+                _ => {
+                    let (code, reason) = (violation.code(), violation.to_string());
+                    let out = &mut self.outbox.written;
+                    put_go_away(self.last_peer, code, reason.as_bytes(), out);
+                }
+            }
+            self.failed = Some(violation);
+        }
+        violation
+    }
+
+    /// Counts an answer that was written.
+    ///
+    /// # Errors
+    ///
+    /// When the peer causes them and does not read them.
+    pub(super) fn count_answer(&mut self) -> Result<(), Violation> {
+        match self.outbox.count_answer() > HTTP2_ANSWERS_MAX {
+            true => Err(Violation::AnswersUnread),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a stream was never opened (section 5.1).
+    pub(super) fn is_idle(&self, id: u32) -> bool {
+        let is_clients = id % 2 == 1;
+        match R::IS_SERVER {
+            true => !is_clients || id > self.last_peer,
+            false => !is_clients || id >= self.next_own,
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        if self.failed.is_some() {
+            return None;
+        }
+        let others = [self.stall_at, self.drain.deadline()];
+        Some(others.into_iter().flatten().fold(self.keepalive.deadline(), Duration::min))
+    }
+
+    /// Looks at the clock.
+    ///
+    /// # Errors
+    ///
+    /// When the peer is gone.
+    pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
+        if let Some(violation) = self.failed {
+            return Err(violation);
+        }
+        self.now = now;
+        match self.keepalive.look(now) {
+            Ok(false) => {}
+            Ok(true) => put_ping(0, PingTag::Keepalive.payload(0), &mut self.outbox.written),
+            Err(violation) => return Err(self.fail(violation)),
+        }
+        if self.stall_at.is_some_and(|at| now >= at) {
+            self.look_for_stalls();
+        }
+        if self.drain.is_over(now) {
+            self.drain = Drain::Over;
+            self.pending.push_back(Event::DrainOver);
+        }
+        Ok(())
+    }
+}

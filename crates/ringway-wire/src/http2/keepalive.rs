@@ -1,0 +1,95 @@
+//! Whether the peer still answers: preface, SETTINGS, field blocks and PING.
+
+use std::time::Duration;
+
+use super::{Config, Violation};
+use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT};
+
+/// The clocks of one connection.
+#[derive(Debug)]
+pub(super) struct Keepalive {
+    ping_after: Duration,
+    ping_timeout: Duration,
+    /// When the preface and SETTINGS must be there.
+    handshake_until: Option<Duration>,
+    /// When our SETTINGS must be acknowledged.
+    settings_until: Option<Duration>,
+    /// When a field block that has begun must be whole.
+    block_until: Option<Duration>,
+    heard: Duration,
+    /// When a PING left that nothing was heard since.
+    probed: Option<Duration>,
+}
+
+impl Keepalive {
+    pub(super) fn new(config: &Config, now: Duration) -> Self {
+        Self {
+            ping_after: config.ping_after,
+            ping_timeout: config.ping_timeout,
+            handshake_until: Some(now.saturating_add(config.handshake_timeout)),
+            settings_until: None,
+            block_until: None,
+            heard: now,
+            probed: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn hear(&mut self, now: Duration) {
+        self.heard = now;
+        self.probed = None;
+    }
+
+    pub(super) fn note_handshake(&mut self) {
+        self.handshake_until = None;
+    }
+
+    pub(super) fn note_settings_sent(&mut self, now: Duration) {
+        self.settings_until = Some(now.saturating_add(HTTP2_SETTINGS_TIMEOUT));
+    }
+
+    pub(super) fn note_settings_acknowledged(&mut self) {
+        self.settings_until = None;
+    }
+
+    pub(super) fn note_block(&mut self, begins: bool, now: Duration) {
+        self.block_until = begins.then(|| now.saturating_add(HTTP2_BLOCK_TIMEOUT));
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        let ping = match self.probed {
+            Some(probed) => probed.saturating_add(self.ping_timeout),
+            None => self.heard.saturating_add(self.ping_after),
+        };
+        let others = [self.handshake_until, self.settings_until, self.block_until];
+        others.into_iter().flatten().fold(ping, Duration::min)
+    }
+
+    /// Looks at the clock; `true`: a PING is to be sent.
+    ///
+    /// # Errors
+    ///
+    /// When the peer owes something for too long.
+    pub(super) fn look(&mut self, now: Duration) -> Result<bool, Violation> {
+        let is_over = |until: Option<Duration>| until.is_some_and(|until| now >= until);
+        if is_over(self.handshake_until) {
+            return Err(Violation::HandshakeTimeout);
+        }
+        if is_over(self.settings_until) {
+            return Err(Violation::SettingsTimeout);
+        }
+        if is_over(self.block_until) {
+            return Err(Violation::BlockTimeout);
+        }
+        match self.probed {
+            Some(probed) if now >= probed.saturating_add(self.ping_timeout) => {
+                Err(Violation::Silent)
+            }
+            None if now >= self.heard.saturating_add(self.ping_after) => {
+                self.probed = Some(now);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}

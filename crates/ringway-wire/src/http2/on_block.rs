@@ -1,0 +1,264 @@
+//! Field blocks as they arrive, and the messages that they begin or end (RFC 9113, sections 6.2, 6.10
+//! and 8).
+
+use super::closed::Past;
+use super::connection::Connection;
+use super::frames::{FrameHeader, MAX_31, flag, headers_block};
+use super::meaning::Key;
+use super::put::put_reset;
+use super::role::Role;
+use super::stream::ANY_LENGTH;
+use super::{ErrorCode, Event, StreamId, Violation};
+use crate::limits::{HTTP2_BLOCK_FRAMES_MAX, HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
+use crate::native::Piece;
+
+/// A field block whose CONTINUATION has not come.
+#[derive(Debug, Default)]
+pub(super) struct OpenBlock {
+    /// 0: there is none.
+    pub(super) stream: u32,
+    end: bool,
+    frames: u32,
+    bytes: Vec<u8>,
+}
+
+impl OpenBlock {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl<R: Role> Connection<R> {
+    pub(super) fn on_headers(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Option<Event<'static>>, Violation> {
+        let block = headers_block(header, payload)?;
+        let end = header.has(flag::END_STREAM);
+        if header.has(flag::END_HEADERS) {
+            return self.on_block(header.stream, block, end);
+        }
+        if block.is_empty() {
+            self.budgets.bear_idle(self.now)?;
+        }
+        self.keepalive.note_block(true, self.now);
+        self.block.stream = header.stream;
+        (self.block.end, self.block.frames) = (end, 1);
+        self.block.bytes.extend_from_slice(block);
+        Ok(None)
+    }
+
+    /// Checked already: it continues the open block.
+    pub(super) fn on_continuation(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Option<Event<'static>>, Violation> {
+        let block = &mut self.block;
+        block.frames += 1;
+        if block.bytes.len() + payload.len() > HTTP2_BLOCK_MAX
+            || block.frames > HTTP2_BLOCK_FRAMES_MAX
+        {
+            return Err(Violation::BlockTooLong);
+        }
+        block.bytes.extend_from_slice(payload);
+        if !header.has(flag::END_HEADERS) {
+            return Ok(None);
+        }
+        let OpenBlock { stream, end, mut bytes, .. } = std::mem::take(block);
+        self.keepalive.note_block(false, self.now);
+        let event = self.on_block(stream, &bytes, end);
+        bytes.clear();
+        bytes.shrink_to(HTTP2_PARTIAL_KEPT);
+        self.block.bytes = bytes;
+        event
+    }
+
+    /// A whole block. It is decoded whatever becomes of it, so that the table stays right.
+    #[inline]
+    fn on_block(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        end: bool,
+    ) -> Result<Option<Event<'static>>, Violation> {
+        if block.len() > HTTP2_BLOCK_MAX {
+            return Err(Violation::BlockTooLong);
+        }
+        self.decoder.decode(block, &self.vocabulary, &mut self.fields)?;
+        if R::IS_SERVER && id > self.last_peer {
+            return self.on_request(id, end);
+        }
+        match self.streams.find(id) {
+            Some(stream) if self.streams.at(stream.slot).remote_ended => {
+                self.fault(stream, Violation::StreamClosed)
+            }
+            Some(stream) if self.streams.at(stream.slot).has_head => self.on_trailers(stream, end),
+            Some(stream) => self.on_response(stream, end),
+            None => self.on_stray_block(id),
+        }
+    }
+
+    /// A block of a stream that is not open.
+    fn on_stray_block(&mut self, id: u32) -> Result<Option<Event<'static>>, Violation> {
+        if !R::IS_SERVER && self.is_idle(id) {
+            return Err(Violation::IdleStream);
+        }
+        if id.is_multiple_of(2) {
+            return Err(Violation::WrongParity);
+        }
+        match self.streams.closed.past(id) {
+            Past::Reset => self.budgets.bear_idle(self.now).map(|()| None),
+            Past::Ended => Err(Violation::StreamClosed),
+            Past::Unknown if R::IS_SERVER => Err(Violation::StreamIdWentBack),
+            Past::Unknown => Err(Violation::StreamClosed),
+        }
+    }
+
+    /// A new stream (section 5.1.1).
+    #[inline]
+    fn on_request(&mut self, id: u32, end: bool) -> Result<Option<Event<'static>>, Violation> {
+        if id.is_multiple_of(2) {
+            return Err(Violation::WrongParity);
+        }
+        self.last_peer = id;
+        self.budgets.progress += 1;
+        if self.streams.live() >= self.config.max_streams as usize || self.drain.refuses(id) {
+            self.refuse(id, ErrorCode::REFUSED_STREAM)?;
+            return self.budgets.bear_reset(self.now).map(|()| None);
+        }
+        let fields = &self.fields;
+        let is_whole = fields.head.has_pseudo_exactly(REQUEST);
+        let fault = match fields.fault() {
+            None if !is_whole && !fields.is_cut() => Some(Violation::BadPseudoField),
+            fault => fault,
+        };
+        let length = fields.head.value(Key::CONTENT_LENGTH);
+        let is_short = end && length.is_some_and(|length| length != 0);
+        if let Some(fault) = fault.or(is_short.then_some(Violation::BadContentLength)) {
+            self.refuse(id, fault.code())?;
+            return self.budgets.bear_reset(self.now).map(|()| None);
+        }
+        let credit = i64::from(self.peer.initial_window);
+        let stream = self.streams.open(id, self.config.initial_window, credit);
+        let s = self.streams.at(stream.slot);
+        (s.has_head, s.remote_ended) = (true, end);
+        s.content_left = length.unwrap_or(ANY_LENGTH);
+        Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))
+    }
+
+    /// Answers a stream that nobody hears of.
+    fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), Violation> {
+        put_reset(id, code, &mut self.outbox.written);
+        self.streams.closed.note_reset(id);
+        self.count_answer()
+    }
+
+    /// The head of a response, or an informational one before it (section 8.1).
+    fn on_response(
+        &mut self,
+        stream: StreamId,
+        end: bool,
+    ) -> Result<Option<Event<'static>>, Violation> {
+        let fields = &self.fields;
+        let is_whole = fields.head.has_pseudo_exactly(&[Key::STATUS]);
+        let fault = match fields.fault() {
+            None if !is_whole => Some(Violation::BadPseudoField),
+            fault => fault,
+        };
+        if let Some(fault) = fault {
+            return self.fault(stream, fault);
+        }
+        if fields.head.value(Key::STATUS).is_some_and(|status| status < 200) {
+            if end {
+                return self.fault(stream, Violation::InformationalEnd);
+            }
+            return self.budgets.bear_idle(self.now).map(|()| None);
+        }
+        let length = fields.head.value(Key::CONTENT_LENGTH);
+        let s = self.streams.at(stream.slot);
+        s.has_head = true;
+        s.content_left = length.unwrap_or(ANY_LENGTH);
+        self.budgets.progress += 1;
+        if end {
+            // The length may be that of a content which a HEAD request does not ask for.
+            self.end_remote(stream);
+        }
+        Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))
+    }
+
+    /// A second block of a message.
+    fn on_trailers(
+        &mut self,
+        stream: StreamId,
+        end: bool,
+    ) -> Result<Option<Event<'static>>, Violation> {
+        let left = self.streams.at(stream.slot).content_left;
+        let fault = match self.fields.fault() {
+            Some(fault) => Some(fault),
+            None if !end => Some(Violation::MisplacedFields),
+            None if !self.fields.head.has_no_pseudo() => Some(Violation::BadPseudoField),
+            None if left != ANY_LENGTH && left != 0 => Some(Violation::BadContentLength),
+            None => None,
+        };
+        if let Some(fault) = fault {
+            return self.fault(stream, fault);
+        }
+        self.end_remote(stream);
+        Ok(Some(Event::Trailers { stream }))
+    }
+
+    /// Resets a stream for what the peer did on it (section 5.4.2).
+    ///
+    /// # Errors
+    ///
+    /// When it does so too often.
+    #[cold]
+    pub(super) fn fault(
+        &mut self,
+        stream: StreamId,
+        violation: Violation,
+    ) -> Result<Option<Event<'static>>, Violation> {
+        let code = violation.code();
+        put_reset(stream.id, code, &mut self.outbox.written);
+        self.retire(stream, true);
+        self.count_answer()?;
+        if R::IS_SERVER {
+            self.budgets.bear_reset(self.now)?;
+        }
+        Ok(Some(Event::Failed { stream, code }))
+    }
+
+    /// Ends a stream of which the caller is told. A server keeps its slot until it is let go.
+    pub(super) fn retire(&mut self, stream: StreamId, by_us: bool) {
+        self.forget_queue(stream);
+        let window = self.streams.at(stream.slot).window;
+        self.growth.note_ended(&window);
+        self.streams.retire(stream, by_us);
+        if !R::IS_SERVER {
+            self.streams.let_go(stream);
+            self.note_capacity();
+        }
+    }
+
+    /// Room for another stream of ours, where one was wanted.
+    #[inline]
+    pub(super) fn note_capacity(&mut self) {
+        if !R::IS_SERVER && self.is_starved && self.room() > 0 && self.failed.is_none() {
+            self.is_starved = false;
+            self.pending.push_back(Event::Capacity);
+        }
+    }
+
+    /// Streams that may be opened now.
+    pub(super) fn room(&self) -> usize {
+        if self.is_leaving || self.next_own > MAX_31 || self.failed.is_some() {
+            return 0;
+        }
+        (self.peer.max_streams as usize).saturating_sub(self.streams.live())
+    }
+}
+
+/// What a request begins with (section 8.3.1); `:authority` may be missing.
+const REQUEST: &[Key] = &[Key::METHOD, Key::SCHEME, Key::PATH];

@@ -1,0 +1,221 @@
+//! DATA as it arrives (RFC 9113, section 6.1).
+
+use super::closed::Past;
+use super::connection::Connection;
+use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
+use super::put::put_window_update;
+use super::receive::Step;
+use super::role::Role;
+use super::stream::ANY_LENGTH;
+use super::{Event, StreamId, Violation};
+use crate::limits::HTTP2_CONNECTION_WINDOW;
+use crate::native::Piece;
+
+/// A DATA frame of which bytes are to come.
+#[derive(Debug, Default)]
+pub(super) struct Arriving {
+    pub(super) is_active: bool,
+    /// `None`: the stream was reset, and the bytes are skipped.
+    stream: Option<StreamId>,
+    /// Bytes of content that have not come.
+    left: u32,
+    /// Bytes of padding that have not come.
+    padding: u32,
+    /// The length of the padding has not come.
+    wants_padding: bool,
+    end: bool,
+    /// The frame has brought something.
+    has_content: bool,
+}
+
+impl<R: Role> Connection<R> {
+    /// Takes the header of a DATA frame. All of its bytes count for the windows, whatever becomes
+    /// of them.
+    pub(super) fn on_data(&mut self, header: FrameHeader) -> Result<(), Violation> {
+        self.spend_window(header.len)?;
+        let wants_padding = header.has(flag::PADDED);
+        if wants_padding && header.len == 0 {
+            return Err(Violation::WrongLength);
+        }
+        let stream = self.streams.find(header.stream);
+        let stream = match stream {
+            Some(stream) if self.streams.at(stream.slot).remote_ended => {
+                self.fault_later(stream, Violation::StreamClosed)?;
+                None
+            }
+            Some(stream) if !self.streams.at(stream.slot).has_head => {
+                self.fault_later(stream, Violation::BadPseudoField)?;
+                None
+            }
+            Some(stream) => {
+                if !self.streams.at(stream.slot).window.spend(header.len) {
+                    return Err(Violation::WindowExceeded);
+                }
+                Some(stream)
+            }
+            None if self.is_idle(header.stream) => return Err(Violation::IdleStream),
+            None => match self.streams.closed.past(header.stream) {
+                Past::Reset => None,
+                Past::Ended | Past::Unknown => return Err(Violation::StreamClosed),
+            },
+        };
+        self.arriving = Arriving {
+            is_active: true,
+            stream,
+            left: header.len,
+            padding: 0,
+            wants_padding,
+            end: header.has(flag::END_STREAM),
+            has_content: false,
+        };
+        Ok(())
+    }
+
+    /// Resets a stream; the caller is told at the next step.
+    fn fault_later(&mut self, stream: StreamId, violation: Violation) -> Result<(), Violation> {
+        let event = self.fault(stream, violation)?;
+        self.pending.extend(event);
+        Ok(())
+    }
+
+    /// The connection's window is no back-pressure: it is given back as bytes arrive.
+    #[inline]
+    fn spend_window(&mut self, len: u32) -> Result<(), Violation> {
+        self.window_left = self.window_left.checked_sub(len).ok_or(Violation::WindowExceeded)?;
+        self.window_owed += len;
+        if self.window_owed >= HTTP2_CONNECTION_WINDOW / 2 {
+            let owed = std::mem::take(&mut self.window_owed);
+            self.window_left += owed;
+            put_window_update(0, owed, &mut self.outbox.written);
+        }
+        Ok(())
+    }
+
+    /// The next part of a DATA frame.
+    pub(super) fn data_piece<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
+        if self.arriving.wants_padding && !self.take_padding_len(input)? {
+            return Ok(Step::Done);
+        }
+        let arriving = &mut self.arriving;
+        if arriving.left > 0 {
+            let (piece, rest) = input.split_at(input.len().min(arriving.left as usize));
+            if piece.is_empty() {
+                return Ok(Step::Done);
+            }
+            *input = rest;
+            arriving.left -= piece.len() as u32;
+            arriving.has_content = true;
+            let end = arriving.end && arriving.left == 0;
+            arriving.is_active = arriving.left > 0 || arriving.padding > 0;
+            return self.on_piece(piece, end);
+        }
+        if arriving.padding > 0 {
+            let (padding, rest) = input.split_at(input.len().min(arriving.padding as usize));
+            arriving.padding -= padding.len() as u32;
+            *input = rest;
+            if arriving.padding > 0 {
+                return Ok(Step::Done);
+            }
+        }
+        arriving.is_active = false;
+        match (arriving.has_content, arriving.end) {
+            (true, _) => Ok(Step::Again),
+            (false, true) => self.on_piece(&[], true),
+            (false, false) => self.budgets.bear_idle(self.now).map(|()| Step::Again),
+        }
+    }
+
+    /// Padding counts for the window of the stream, and is given back at once.
+    fn take_padding_len(&mut self, input: &mut &[u8]) -> Result<bool, Violation> {
+        let Some((&padding, rest)) = input.split_first() else {
+            return Ok(false);
+        };
+        *input = rest;
+        let arriving = &mut self.arriving;
+        arriving.wants_padding = false;
+        arriving.padding = u32::from(padding);
+        let left = arriving.left - 1;
+        arriving.left = left.checked_sub(arriving.padding).ok_or(Violation::PaddingTooLong)?;
+        if let Some(stream) = arriving.stream {
+            self.taken(stream, usize::from(padding) + 1);
+        }
+        Ok(true)
+    }
+
+    fn on_piece<'i>(&mut self, piece: &'i [u8], end: bool) -> Result<Step<'i>, Violation> {
+        let Some(stream) = self.arriving.stream else {
+            return Ok(Step::Again);
+        };
+        let Some(s) = self.streams.get(stream) else {
+            // Given up since the frame began.
+            return Ok(Step::Again);
+        };
+        if s.content_left != ANY_LENGTH {
+            let left = s.content_left.checked_sub(piece.len() as u64);
+            match left.filter(|&left| !end || left == 0) {
+                Some(left) => s.content_left = left,
+                None => {
+                    let failed = self.fault(stream, Violation::BadContentLength)?;
+                    return Ok(failed.map_or(Step::Again, Step::Event));
+                }
+            }
+        }
+        self.budgets.progress += 1;
+        if end {
+            self.end_remote(stream);
+        }
+        Ok(Step::Event(Event::Data { stream, data: Piece::Borrowed(piece), end }))
+    }
+
+    /// The event of a message's head together with its data, if that is the next frame and whole.
+    #[inline]
+    pub(super) fn with_data<'i>(&mut self, stream: StreamId, input: &mut &'i [u8]) -> Event<'i> {
+        let alone = Event::Head { stream, data: Piece::EMPTY, end: false };
+        let Some((head, rest)) = input.split_first_chunk::<HEADER_LEN>() else {
+            return alone;
+        };
+        let header = FrameHeader::decode(head);
+        let is_plain = header.kind == kind::DATA
+            && header.flags & !flag::END_STREAM == 0
+            && header.stream == stream.id
+            && header.len > 0
+            && header.len <= self.config.max_frame.min(self.window_left);
+        let Some((data, rest)) = rest.split_at_checked(header.len as usize).filter(|_| is_plain)
+        else {
+            return alone;
+        };
+        let s = self.streams.at(stream.slot);
+        if s.content_left != ANY_LENGTH || !s.window.spend(header.len) {
+            return alone;
+        }
+        // There is room: it was looked at above.
+        let _ = self.spend_window(header.len);
+        *input = rest;
+        self.budgets.progress += 1;
+        let end = header.has(flag::END_STREAM);
+        if end {
+            self.end_remote(stream);
+        }
+        Event::Head { stream, data: Piece::Borrowed(data), end }
+    }
+
+    /// The peer sends nothing more on a stream.
+    #[inline]
+    pub(super) fn end_remote(&mut self, stream: StreamId) {
+        let s = self.streams.at(stream.slot);
+        s.remote_ended = true;
+        if s.is_closed() {
+            self.close(stream);
+        }
+    }
+
+    /// A stream has come to its end.
+    #[inline]
+    pub(super) fn close(&mut self, stream: StreamId) {
+        let s = self.streams.at(stream.slot);
+        self.growth.note_ended(&s.window);
+        self.streams.close(stream);
+        self.budgets.finished += 1;
+        self.note_capacity();
+    }
+}

@@ -1,0 +1,159 @@
+//! Received bytes into frames, and frames into events.
+
+use std::time::Duration;
+
+use super::connection::{Connection, Stage};
+use super::frames::{FrameHeader, HEADER_LEN, PREFACE, flag, kind};
+use super::role::Role;
+use super::{Event, Violation};
+use crate::limits::{HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
+
+/// What came of a look at the input.
+pub(super) enum Step<'i> {
+    Event(Event<'i>),
+    /// There may be more.
+    Again,
+    /// The input is used up.
+    Done,
+}
+
+impl<R: Role> Connection<R> {
+    /// Takes frames off the front of `input` until one is an event.
+    ///
+    /// `None`: the input is used up, and a frame cut at its end is kept. The event borrows from
+    /// `input` only, so the machine may be used while it is looked at. What other calls have caused
+    /// ([`has_events`](Self::has_events)) comes first; an empty input will do for it.
+    ///
+    /// # Errors
+    ///
+    /// When the peer broke the protocol. The same error comes again ever after;
+    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    #[inline]
+    pub fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<Event<'i>>, Violation> {
+        self.now = now;
+        if !input.is_empty() {
+            self.keepalive.hear(now);
+        }
+        if let Some(violation) = self.failed {
+            return Err(violation);
+        }
+        loop {
+            match self.step(input) {
+                Ok(Step::Event(event)) => return Ok(Some(event)),
+                Ok(Step::Again) => {}
+                Ok(Step::Done) => return Ok(None),
+                Err(violation) => return Err(self.fail(violation)),
+            }
+        }
+    }
+
+    fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
+        if let Some(event) = self.pending.pop_front() {
+            return Ok(Step::Event(event));
+        }
+        if self.arriving.is_active {
+            return self.data_piece(input);
+        }
+        if self.stage == Stage::Preface {
+            return self.take_preface(input);
+        }
+        if !self.partial.is_empty() {
+            return self.resume(input);
+        }
+        let Some((head, rest)) = input.split_first_chunk::<HEADER_LEN>() else {
+            return if input.is_empty() { Ok(Step::Done) } else { self.resume(input) };
+        };
+        let header = FrameHeader::decode(head);
+        self.check_header(header)?;
+        if header.kind == kind::DATA {
+            *input = rest;
+            self.on_data(header)?;
+            return Ok(Step::Again);
+        }
+        let Some((body, rest)) = rest.split_at_checked(header.len as usize) else {
+            return self.resume(input);
+        };
+        *input = rest;
+        Ok(match self.on_frame(header, body)? {
+            Some(Event::Head { stream, end: false, .. }) => {
+                Step::Event(self.with_data(stream, input))
+            }
+            Some(event) => Step::Event(event),
+            None => Step::Again,
+        })
+    }
+
+    /// Section 3.4.
+    fn take_preface<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
+        let expected = &PREFACE[self.preface_len..];
+        let (front, rest) = input.split_at(expected.len().min(input.len()));
+        if front != &expected[..front.len()] {
+            return Err(Violation::NotHttp2);
+        }
+        *input = rest;
+        self.preface_len += front.len();
+        if self.preface_len < PREFACE.len() {
+            return Ok(Step::Done);
+        }
+        self.stage = Stage::Settings;
+        Ok(Step::Again)
+    }
+
+    /// What can be said of a frame before its payload is there.
+    fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
+        header.check(self.config.max_frame)?;
+        if header.kind != kind::DATA && header.len as usize > HTTP2_BLOCK_MAX {
+            return Err(Violation::BlockTooLong);
+        }
+        let continues = header.kind == kind::CONTINUATION;
+        if self.block.stream != 0 && (!continues || header.stream != self.block.stream) {
+            return Err(Violation::NotContinued);
+        }
+        if self.block.stream == 0 && continues {
+            return Err(Violation::NothingToContinue);
+        }
+        let is_settings = header.kind == kind::SETTINGS && !header.has(flag::ACK);
+        if self.stage == Stage::Settings && !is_settings {
+            return Err(Violation::NoSettings);
+        }
+        Ok(())
+    }
+
+    /// Goes on with a frame that came in pieces. DATA is not put together.
+    #[cold]
+    fn resume<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
+        if !self.fill(HEADER_LEN, input) {
+            return Ok(Step::Done);
+        }
+        let head = self.partial.first_chunk().expect("a header was filled");
+        let header = FrameHeader::decode(head);
+        self.check_header(header)?;
+        if header.kind == kind::DATA {
+            self.partial.clear();
+            self.on_data(header)?;
+            return Ok(Step::Again);
+        }
+        if !self.fill(HEADER_LEN + header.len as usize, input) {
+            return Ok(Step::Done);
+        }
+        let mut partial = std::mem::take(&mut self.partial);
+        let event = self.on_frame(header, &partial[HEADER_LEN..])?;
+        partial.clear();
+        partial.shrink_to(HTTP2_PARTIAL_KEPT);
+        self.partial = partial;
+        Ok(event.map_or(Step::Again, Step::Event))
+    }
+
+    /// Moves bytes from `input` until `len` are there. Memory follows the bytes that came.
+    fn fill(&mut self, len: usize, input: &mut &[u8]) -> bool {
+        let missing = len - self.partial.len().min(len);
+        let (now, rest) = input.split_at(missing.min(input.len()));
+        self.partial.extend_from_slice(now);
+        *input = rest;
+        now.len() == missing
+    }
+}

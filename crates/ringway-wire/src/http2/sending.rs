@@ -1,0 +1,316 @@
+//! Messages on their way to the output: at once, or when their turn and their credit come (RFC 9113,
+//! sections 5.2 and 6.9).
+
+use super::connection::Connection;
+use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
+use super::put::{put_header, put_headers, put_reset};
+use super::role::Role;
+use super::stream::Ending;
+use super::{Encoder, ErrorCode, Event, Line, StreamId};
+use crate::limits::{
+    HTTP2_DATA_MAX, HTTP2_QUEUED_MARK, HTTP2_SMALL_MAX, HTTP2_SMALL_TURN, HTTP2_WRITTEN_MARK,
+    UNSENT_MARK,
+};
+use crate::native::{Body, Gone, Outgoing};
+
+impl<R: Role> Connection<R> {
+    /// Sends a part of a stream's content: `prefix` and `body` one behind the other. `end`: the
+    /// last part, without trailers. A large shared body is not copied.
+    ///
+    /// What is beyond the peer's credit waits here, however much: `false` says that the next part
+    /// [should wait](Self::has_room).
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when the stream has ended, or was ended by an earlier call.
+    pub fn send(
+        &mut self,
+        stream: StreamId,
+        prefix: &[u8],
+        body: Body<'_>,
+        end: bool,
+    ) -> Result<bool, Gone> {
+        self.check_sending(stream)?;
+        match self.is_direct(stream, prefix.len() + body.len()) {
+            true => {
+                self.write_data(stream, prefix, &body, end);
+                self.note_local_end(stream, end);
+                Ok(true)
+            }
+            false => Ok(self.queue(stream, prefix, body, end)),
+        }
+    }
+
+    /// Ends a stream's content, with `trailers` or without.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] as at [`send`](Self::send).
+    pub fn finish(&mut self, stream: StreamId, trailers: &[Line<'_>]) -> Result<(), Gone> {
+        self.check_sending(stream)?;
+        let s = self.streams.at(stream.slot);
+        if s.queued() == 0 {
+            match trailers {
+                [] => self.write_data(stream, &[], &Body::Copy(&[]), true),
+                _ => self.write_headers(stream, trailers, true),
+            }
+            self.note_local_end(stream, true);
+            return Ok(());
+        }
+        s.ending = match trailers {
+            [] => Ending::Data,
+            _ => {
+                let mut block = Vec::new();
+                trailers.iter().for_each(|line| Encoder::put_apart(line, &mut block));
+                Ending::Trailers(block)
+            }
+        };
+        Ok(())
+    }
+
+    /// Whether a writer may send at once. If not, because more of its stream than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
+    /// [`Event::Writable`] wakes it.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self, stream: StreamId) -> bool {
+        self.streams.peek(stream).is_none_or(|s| !s.wants_writable)
+    }
+
+    /// Bytes of a stream that wait for credit or for their turn.
+    #[must_use]
+    pub fn unsent(&self, stream: StreamId) -> usize {
+        self.streams.peek(stream).map_or(0, |s| s.queued())
+    }
+
+    #[inline]
+    pub(super) fn check_sending(&mut self, stream: StreamId) -> Result<(), Gone> {
+        let can_send = self.streams.get(stream).is_some_and(|s| s.can_send());
+        if can_send && self.failed.is_none() { Ok(()) } else { Err(Gone) }
+    }
+
+    /// Whether content of a stream is written at once: there is credit, nothing of the stream waits,
+    /// and those that stand in line have not waited for too many others.
+    #[inline]
+    pub(super) fn is_direct(&mut self, stream: StreamId, len: usize) -> bool {
+        let s = self.streams.at(stream.slot);
+        let credit = s.credit.min(self.credit);
+        let is_next = self.line.is_empty() || self.streak < HTTP2_SMALL_TURN;
+        s.queued() == 0
+            && (len == 0
+                || len as i64 <= credit
+                    && len <= self.peer.max_frame.min(HTTP2_DATA_MAX) as usize
+                    && self.outbox.backlog() <= HTTP2_WRITTEN_MARK
+                    && is_next)
+    }
+
+    /// Writes a DATA frame for which there is credit.
+    #[inline]
+    pub(super) fn write_data(
+        &mut self,
+        stream: StreamId,
+        prefix: &[u8],
+        body: &Body<'_>,
+        end: bool,
+    ) {
+        let len = prefix.len() + body.len();
+        let flags = if end { flag::END_STREAM } else { 0 };
+        let outbox = &mut self.outbox;
+        put_header(kind::DATA, flags, stream.id, len, &mut outbox.written);
+        outbox.written.extend_from_slice(prefix);
+        match body {
+            Body::Shared(bytes) if bytes.len() > HTTP2_SMALL_MAX => {
+                outbox.put_shared(bytes.clone());
+            }
+            _ => outbox.written.extend_from_slice(body.as_ref()),
+        }
+        self.streams.at(stream.slot).credit -= len as i64;
+        self.credit -= len as i64;
+        self.budgets.progress += 1;
+        self.streak += u32::from(!self.line.is_empty());
+    }
+
+    #[inline]
+    pub(super) fn write_headers(&mut self, stream: StreamId, lines: &[Line<'_>], end: bool) {
+        let (encoder, len_max) = (&mut self.encoder, self.peer.max_frame as usize);
+        put_headers(stream.id, end, len_max, &mut self.outbox.written, |out| {
+            encoder.begin(out);
+            lines.iter().for_each(|line| encoder.put(line, out));
+        });
+    }
+
+    /// Our side of a stream has ended, if it has. A server that has answered a request before its
+    /// end asks for no more of it (section 8.1).
+    #[inline]
+    pub(super) fn note_local_end(&mut self, stream: StreamId, end: bool) {
+        if !end {
+            return;
+        }
+        let s = self.streams.at(stream.slot);
+        s.local_ended = true;
+        if s.remote_ended {
+            self.close(stream);
+        } else if R::IS_SERVER {
+            put_reset(stream.id, ErrorCode::NO_ERROR, &mut self.outbox.written);
+            self.growth.note_ended(&s.window);
+            self.streams.reset(stream);
+            self.budgets.finished += 1;
+        }
+    }
+
+    /// Has content wait; whether there is room for more.
+    fn queue(&mut self, stream: StreamId, prefix: &[u8], body: Body<'_>, end: bool) -> bool {
+        let now = self.now;
+        let s = self.streams.at(stream.slot);
+        let before = s.queued();
+        if before == 0 {
+            s.touched = now;
+        }
+        s.push_small(prefix);
+        match body {
+            Body::Shared(bytes) if bytes.len() > HTTP2_SMALL_MAX => s.push_shared(bytes),
+            body => s.push_small(body.as_ref()),
+        }
+        if end {
+            s.ending = Ending::Data;
+        }
+        self.queued += s.queued() - before;
+        s.wants_writable |= s.queued() > UNSENT_MARK || self.queued > HTTP2_QUEUED_MARK;
+        let has_room = !s.wants_writable;
+        self.stall_at.get_or_insert(now.saturating_add(self.config.stall_timeout));
+        self.schedule(stream.slot);
+        has_room
+    }
+
+    /// Puts a stream into the line if it has data and credit.
+    #[inline]
+    pub(super) fn schedule(&mut self, slot: u32) {
+        let s = self.streams.at(slot);
+        if s.queued() > 0 && s.credit > 0 && !s.is_in_line {
+            s.is_in_line = true;
+            self.line.push_back(slot);
+        }
+    }
+
+    /// Lets go what waits of a stream.
+    pub(super) fn forget_queue(&mut self, stream: StreamId) {
+        let s = self.streams.at(stream.slot);
+        self.queued -= s.queued();
+        s.clear_queue();
+    }
+
+    /// Hands out bytes to send, in order: about `budget`, exceeded by less than one frame. DATA is
+    /// cut to frames here, so what is not asked for can still be overtaken.
+    pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        let mut total = 0;
+        while total < budget {
+            if self.outbox.backlog() > 0 {
+                total += self.outbox.emit(budget - total, out);
+            } else if self.credit > 0
+                && let Some(slot) = self.line.pop_front()
+            {
+                total += self.serve(slot, out);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Sends one DATA frame of a stream that waits.
+    fn serve(&mut self, slot: u32, out: &mut dyn FnMut(Outgoing<'_>)) -> usize {
+        let frame_max = i64::from(self.peer.max_frame.min(HTTP2_DATA_MAX));
+        let s = self.streams.at(slot);
+        s.is_in_line = false;
+        self.streak = 0;
+        let len = (s.queued() as i64).min(s.credit).min(self.credit).min(frame_max);
+        if len <= 0 || s.is_gone {
+            return 0;
+        }
+        let len = len as usize;
+        let is_last = len == s.queued();
+        let end = is_last && s.ending == Ending::Data;
+        let flags = if end { flag::END_STREAM } else { 0 };
+        let header = FrameHeader { len: len as u32, kind: kind::DATA, flags, stream: s.id };
+        out(Outgoing::Copy(&header.encode()));
+        let mut left = len;
+        while left > 0
+            && let Some(part) = s.take(left)
+        {
+            left -= match &part {
+                Outgoing::Copy(bytes) => bytes.len(),
+                Outgoing::Shared(bytes) => bytes.len(),
+            };
+            out(part);
+        }
+        s.compact();
+        s.credit -= len as i64;
+        s.touched = self.now;
+        let stream = StreamId { id: s.id, slot };
+        self.credit -= len as i64;
+        self.queued -= len;
+        self.budgets.progress += 1;
+        if is_last {
+            self.end_queue(stream);
+        }
+        self.note_writable(stream);
+        self.schedule(slot);
+        HEADER_LEN + len
+    }
+
+    /// Nothing waits any more of a stream but its end.
+    fn end_queue(&mut self, stream: StreamId) {
+        let ending = std::mem::take(&mut self.streams.at(stream.slot).ending);
+        match ending {
+            Ending::Open => return,
+            Ending::Data => {}
+            Ending::Trailers(block) => {
+                let (encoder, len_max) = (&mut self.encoder, self.peer.max_frame as usize);
+                put_headers(stream.id, true, len_max, &mut self.outbox.written, |out| {
+                    encoder.begin(out);
+                    out.extend_from_slice(&block);
+                });
+            }
+        }
+        self.note_local_end(stream, true);
+    }
+
+    fn note_writable(&mut self, stream: StreamId) {
+        if let Some(s) = self.streams.get(stream)
+            && s.wants_writable
+            && s.queued() <= UNSENT_MARK / 2
+        {
+            s.wants_writable = false;
+            self.pending.push_back(Event::Writable { stream });
+        }
+    }
+
+    /// Whether [`transmit`](Self::transmit) has something to give.
+    #[inline]
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.outbox.backlog() > 0 || self.credit > 0 && !self.line.is_empty()
+    }
+
+    /// Bytes written and not yet handed out, without those that wait in queues of streams. When it
+    /// is more than some hundred KiB, wait for the socket before the next `receive`.
+    #[inline]
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.outbox.backlog()
+    }
+
+    /// Resets streams whose peer has let nothing of them leave for too long.
+    pub(super) fn look_for_stalls(&mut self) {
+        let (now, timeout) = (self.now, self.config.stall_timeout);
+        let waiting = self.streams.open_streams().filter(|(_, s)| s.queued() > 0);
+        let until: Vec<_> =
+            waiting.map(|(stream, s)| (stream, s.touched.saturating_add(timeout))).collect();
+        self.stall_at = until.iter().map(|&(_, at)| at).filter(|&at| at > now).min();
+        for (stream, _) in until.into_iter().filter(|&(_, at)| at <= now) {
+            let code = ErrorCode::CANCEL;
+            put_reset(stream.id, code, &mut self.outbox.written);
+            self.retire(stream, true);
+            self.pending.push_back(Event::Failed { stream, code });
+        }
+    }
+}

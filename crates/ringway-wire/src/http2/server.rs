@@ -1,0 +1,179 @@
+//! The side that accepts connections and answers requests.
+
+use std::time::Duration;
+
+use super::connection::{Connection, PingTag};
+use super::frames::MAX_31;
+use super::put::{put_go_away, put_ping};
+use super::role::{Role, Serving};
+use super::{ErrorCode, Line, StreamId};
+use crate::limits::HTTP2_SMALL_MAX;
+use crate::native::{Body, Gone};
+
+/// One accepted connection as a machine without I/O.
+///
+/// Each request that an event begins is answered by [`respond`](Connection::respond), or by
+/// [`head`](Connection::head), [`send`](Connection::send) and [`finish`](Connection::finish); or it
+/// ends by an event or [`reset`](Connection::reset).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use ringway_wire::http2::{
+///     Body, Client, Config, Event, Known, Line, Open, Outgoing, Resolver, Server, Vocabulary,
+/// };
+///
+/// #[derive(Debug)]
+/// struct Nothing;
+///
+/// impl Resolver for Nothing {
+///     fn resolve(&self, _name: &[u8], _value: &[u8]) -> Option<Known> {
+///         None
+///     }
+/// }
+///
+/// let now = Duration::ZERO;
+/// let vocabulary = Arc::new(Vocabulary::new(Nothing));
+/// let mut client = Client::new(Config::default(), vocabulary.clone(), now);
+/// let mut server = Server::new(Config::default(), vocabulary, now);
+/// let path = Line::Fixed { id: 0, name: b":path", value: b"/echo" };
+/// client.open(Open {
+///     head: &[Line::Static(3), Line::Static(6), path], // :method POST, :scheme http
+///     body: Some(Body::Copy(b"hello")),
+///     end: true,
+///     ..Open::default()
+/// })?;
+///
+/// let mut wire = Vec::new();
+/// client.transmit(usize::MAX, &mut |out| match out {
+///     Outgoing::Copy(bytes) => wire.extend_from_slice(bytes),
+///     Outgoing::Shared(bytes) => wire.extend_from_slice(&bytes),
+/// });
+/// let mut input = &wire[..];
+/// let mut answered = false;
+/// while let Some(event) = server.receive(&mut input, now)? {
+///     if let Event::Head { stream, data, end: true } = event {
+///         let status = [Line::Static(8)]; // :status 200
+///         server.respond(stream, &status, &[], Body::Copy(&data), &[])?;
+///         answered = true;
+///     }
+/// }
+/// assert!(answered && server.has_output());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type Server = Connection<Serving>;
+
+/// How far the end of a connection has come that finishes what it has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drain {
+    No,
+    /// The first GOAWAY and a PING are sent; what crosses them is served.
+    Announced(Duration),
+    /// The last GOAWAY names the last stream that is served.
+    Final(Duration, u32),
+    /// The caller was told that the time is over.
+    Over,
+}
+
+impl Drain {
+    /// Whether a new stream comes too late.
+    #[inline]
+    pub(super) fn refuses(self, id: u32) -> bool {
+        match self {
+            Drain::No | Drain::Announced(_) => false,
+            Drain::Final(_, last) => id > last,
+            Drain::Over => true,
+        }
+    }
+
+    pub(super) fn deadline(self) -> Option<Duration> {
+        match self {
+            Drain::No | Drain::Over => None,
+            Drain::Announced(until) | Drain::Final(until, _) => Some(until),
+        }
+    }
+
+    pub(super) fn is_over(self, now: Duration) -> bool {
+        self.deadline().is_some_and(|until| now >= until)
+    }
+}
+
+impl Connection<Serving> {
+    /// Sends the head of a response; `end`: it is all of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when the stream has ended.
+    pub fn head(&mut self, stream: StreamId, lines: &[Line<'_>], end: bool) -> Result<(), Gone> {
+        self.check_sending(stream)?;
+        self.write_headers(stream, lines, end);
+        self.note_local_end(stream, end);
+        Ok(())
+    }
+
+    /// Sends a whole response: `head`, then `prefix` and `body` one behind the other, and
+    /// `trailers` unless there are none. A small one is written in one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when the stream has ended.
+    #[inline]
+    pub fn respond(
+        &mut self,
+        stream: StreamId,
+        head: &[Line<'_>],
+        prefix: &[u8],
+        body: Body<'_>,
+        trailers: &[Line<'_>],
+    ) -> Result<(), Gone> {
+        self.check_sending(stream)?;
+        self.write_headers(stream, head, false);
+        let len = prefix.len() + body.len();
+        if len <= HTTP2_SMALL_MAX && self.is_direct(stream, len) {
+            self.write_data(stream, prefix, &body, trailers.is_empty());
+            if !trailers.is_empty() {
+                self.write_headers(stream, trailers, true);
+            }
+            self.note_local_end(stream, true);
+            return Ok(());
+        }
+        let has_trailers = !trailers.is_empty();
+        self.send(stream, prefix, body, !has_trailers)?;
+        if has_trailers { self.finish(stream, trailers) } else { Ok(()) }
+    }
+
+    /// Ends the connection in two steps: first the client is told that it is to open no more
+    /// streams, and those that cross this are served; when it has answered, later ones are refused.
+    /// After `length`, [`DrainOver`](super::Event::DrainOver) asks for the end of what is left.
+    pub fn drain(&mut self, length: Duration) {
+        if self.drain != Drain::No || self.failed.is_some() {
+            return;
+        }
+        let out = &mut self.outbox.written;
+        put_go_away(MAX_31, ErrorCode::NO_ERROR, b"", out);
+        put_ping(0, PingTag::Drain.payload(0), out);
+        self.drain = Drain::Announced(self.now.saturating_add(length));
+    }
+
+    /// Whether the connection drains and nothing is left to be served or sent, so that it may be
+    /// closed.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        matches!(self.drain, Drain::Final(..) | Drain::Over)
+            && self.streams.live() == 0
+            && !self.has_output()
+    }
+}
+
+impl<R: Role> Connection<R> {
+    /// The client has seen the first GOAWAY, so no stream is under way any more.
+    pub(super) fn on_drain_pong(&mut self) {
+        if let Drain::Announced(until) = self.drain {
+            let last = self.last_peer;
+            put_go_away(last, ErrorCode::NO_ERROR, b"", &mut self.outbox.written);
+            self.drain = Drain::Final(until, last);
+        }
+    }
+}
