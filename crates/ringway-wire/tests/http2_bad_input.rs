@@ -5,7 +5,7 @@ mod http2;
 mod support;
 
 use http2::*;
-use ringway_wire::http2::{Connection, ErrorCode, Open, Role, Violation};
+use ringway_wire::http2::{Connection, ErrorCode, NewRequest, Role, Violation};
 
 /// What came of input.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ fn heard(frames: &[Vec<u8>]) -> Outcome {
     let run = |step| {
         let mut client = client();
         for end in [true, false] {
-            client.open(Open { head: REQUEST, end, ..Open::default() }).expect("room");
+            client.open(NewRequest { head: REQUEST, end, ..NewRequest::default() }).expect("room");
         }
         feed(&mut client, &wire, step)
     };
@@ -334,7 +334,7 @@ fn what_a_server_may_not_do() {
     ] {
         fatal(heard(&[wire]), violation);
     }
-    // Stream 1 has ended on both sides.
+    // OpenStream 1 has ended on both sides.
     let end = frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[(":status", "200")]));
     fatal(heard(&[end, frame(DATA, 0, 1, b"x")]), StreamClosed);
 }

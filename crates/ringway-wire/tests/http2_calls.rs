@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use http2::*;
 use ringway_wire::http2::{
-    Body, Client, ErrorCode, Event, Gone, Key, Line, Open, OpenError, Piece, Server, StreamId,
+    Body, ErrorCode, Event, Gone, Http2Client, Http2Server, Key, Line, NewRequest, NoStream, Piece,
+    StreamHandle,
 };
 use support::{Random, for_seeds};
 
@@ -24,12 +25,12 @@ struct Came {
 
 /// Both ends and what is under way between them.
 struct Pair {
-    client: Client,
-    server: Server,
+    client: Http2Client,
+    server: Http2Server,
     at_server: BTreeMap<u32, Came>,
     at_client: BTreeMap<u32, Came>,
-    /// Streams as the server knows them.
-    known: BTreeMap<u32, StreamId>,
+    /// StreamTable as the server knows them.
+    known: BTreeMap<u32, StreamHandle>,
     others: Vec<String>,
     /// The server answers a request when it has ended, with its data.
     echoes: bool,
@@ -41,15 +42,15 @@ impl Pair {
         Self::with(client(), server())
     }
 
-    fn with(client: Client, server: Server) -> Self {
+    fn with(client: Http2Client, server: Http2Server) -> Self {
         let (at_server, at_client) = Default::default();
         let (known, others, now) = Default::default();
         Self { client, server, at_server, at_client, known, others, echoes: true, now }
     }
 
-    fn open(&mut self, body: &[u8], end: bool) -> StreamId {
+    fn open(&mut self, body: &[u8], end: bool) -> StreamHandle {
         let body = Some(Body::Shared(body.to_vec().into()));
-        self.client.open(Open { head: REQUEST, prefix: &[], body, end }).expect("room")
+        self.client.open(NewRequest { head: REQUEST, prefix: &[], body, end }).expect("room")
     }
 
     /// Moves bytes both ways, in pieces that `cut` makes, until nothing moves.
@@ -272,7 +273,8 @@ fn small_messages_do_not_keep_those_in_line_from_their_turns() {
     let mut pair = Pair::new();
     pair.run_whole();
     let large = pair.open(&pattern(100_000), true);
-    let chatty = pair.client.open(Open { head: REQUEST, ..Open::default() }).expect("room");
+    let chatty =
+        pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
     for _ in 0..20 {
         pair.client.send(chatty, &[], Body::Copy(b"x"), false).expect("open");
     }
@@ -289,7 +291,8 @@ fn small_messages_do_not_keep_those_in_line_from_their_turns() {
 fn a_writer_is_told_when_its_stream_has_room() {
     let mut pair = Pair::new();
     pair.run_whole();
-    let stream = pair.client.open(Open { head: REQUEST, ..Open::default() }).expect("room");
+    let stream =
+        pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
     assert_eq!(pair.client.send(stream, &[], Body::Copy(&pattern(60_000)), false), Ok(true));
     assert_eq!(pair.client.send(stream, &[], Body::Copy(&pattern(60_000)), false), Ok(false));
     assert!(!pair.client.has_room(stream) && pair.client.unsent(stream) == 120_000);
@@ -343,8 +346,8 @@ fn the_servers_limit_of_streams_is_kept_and_capacity_told() {
     for _ in 0..1_024 {
         pair.open(b"", false);
     }
-    let full = pair.client.open(Open { head: REQUEST, ..Open::default() });
-    assert_eq!(full, Err(OpenError::Full));
+    let full = pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() });
+    assert_eq!(full, Err(NoStream::Full));
     pair.run_whole();
     let known = pair.known[&1];
     pair.server.head(known, RESPONSE, true).expect("open");
@@ -387,7 +390,7 @@ fn a_drain_serves_what_crosses_it_and_refuses_what_is_later() {
     assert!(pair.at_server[&3].ended, "it is served");
     pair.listen(&first);
     assert_eq!(pair.others, ["leaving NO_ERROR 2147483647"]);
-    assert_eq!(pair.client.open(Open::default()), Err(OpenError::Leaving));
+    assert_eq!(pair.client.open(NewRequest::default()), Err(NoStream::Leaving));
     pair.run_whole();
     assert_eq!(pair.others[1..], ["leaving NO_ERROR 3"]);
     // A client that does not care.
@@ -409,8 +412,8 @@ fn a_drain_serves_what_crosses_it_and_refuses_what_is_later() {
 #[test]
 fn what_a_go_away_does_not_cover_comes_back_as_refused() {
     let mut client = client();
-    let first = client.open(Open { head: REQUEST, ..Open::default() }).expect("room");
-    let second = client.open(Open { head: REQUEST, ..Open::default() }).expect("room");
+    let first = client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
+    let second = client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
     assert!(!client.was_sent(first));
     output(&mut client, usize::MAX);
     assert!(client.was_sent(first) && client.was_sent(second));
@@ -428,7 +431,7 @@ fn what_a_go_away_does_not_cover_comes_back_as_refused() {
 #[test]
 fn informational_answers_are_skipped() {
     let mut client = client();
-    client.open(Open { head: REQUEST, end: true, ..Open::default() }).expect("room");
+    client.open(NewRequest { head: REQUEST, end: true, ..NewRequest::default() }).expect("room");
     let mut wire = frame(SETTINGS, 0, 0, &[]);
     for status in ["100", "103", "200"] {
         wire.extend(frame(HEADERS, END_HEADERS, 1, &block(&[(":status", status), ("x", status)])));
@@ -443,10 +446,10 @@ fn informational_answers_are_skipped() {
 #[test]
 fn windows_that_a_setting_makes_negative_recover() {
     let mut client = client();
-    let stream = client.open(Open { head: REQUEST, ..Open::default() }).expect("room");
+    let stream = client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
     client.send(stream, &[], Body::Copy(&pattern(16_000)), false).expect("open");
     output(&mut client, usize::MAX);
-    let receive = |client: &mut Client, wire: &[u8]| {
+    let receive = |client: &mut Http2Client, wire: &[u8]| {
         assert!(client.receive(&mut &wire[..], NOW).expect("well-formed").is_none());
     };
     receive(&mut client, &frame(SETTINGS, 0, 0, &setting(4, 1_000)));
@@ -506,13 +509,13 @@ fn long_blocks_go_out_in_pieces_and_come_back_whole() {
     let value = "v".repeat(5_000);
     let line = Line::Once { name: b"long", value: value.as_bytes() };
     let head: Vec<_> = REQUEST.iter().copied().chain([line; 3]).collect();
-    pair.client.open(Open { head: &head, end: true, ..Open::default() }).expect("room");
+    pair.client.open(NewRequest { head: &head, end: true, ..NewRequest::default() }).expect("room");
     let up = output(&mut pair.client, usize::MAX);
     pair.serve(&up);
-    let count = |server: &Server| server.fields().iter().filter(|f| f.0 == b"long").count();
+    let count = |server: &Http2Server| server.fields().iter().filter(|f| f.0 == b"long").count();
     assert_eq!((count(&pair.server), pair.server.fields().is_cut()), (3, false));
     let head: Vec<_> = REQUEST.iter().copied().chain([line; 4]).collect();
-    pair.client.open(Open { head: &head, end: true, ..Open::default() }).expect("room");
+    pair.client.open(NewRequest { head: &head, end: true, ..NewRequest::default() }).expect("room");
     let up = output(&mut pair.client, usize::MAX);
     assert!(frames(&up).iter().any(|frame| frame.0 == CONTINUATION));
     pair.serve(&up);

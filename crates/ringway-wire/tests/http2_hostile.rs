@@ -7,9 +7,9 @@ mod support;
 use std::time::Duration;
 
 use http2::*;
-use ringway_wire::http2::{Body, ErrorCode, Event, Server, Violation};
+use ringway_wire::http2::{Body, ErrorCode, Event, Http2Server, Violation};
 
-fn greeted() -> Server {
+fn greeted() -> Http2Server {
     let mut server = server();
     let greeting = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
     assert!(server.receive(&mut &greeting[..], NOW).expect("well-formed").is_none());
@@ -19,7 +19,11 @@ fn greeted() -> Server {
 
 /// Sends what `wire` makes until the server has enough, at most a hundred thousand times at `now`;
 /// how often. Handlers end at once when they are told to, and the output is read.
-fn flood(server: &mut Server, now: Duration, wire: impl Fn(u32) -> Vec<u8>) -> (u32, Violation) {
+fn flood(
+    server: &mut Http2Server,
+    now: Duration,
+    wire: impl Fn(u32) -> Vec<u8>,
+) -> (u32, Violation) {
     for at in 0..100_000 {
         let wire = wire(at);
         let mut input = &wire[..];

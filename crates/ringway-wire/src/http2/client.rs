@@ -5,21 +5,21 @@ use std::fmt;
 use super::connection::Connection;
 use super::put::put_go_away;
 use super::role::Calling;
-use super::{ErrorCode, Line, StreamId};
+use super::{ErrorCode, Line, StreamHandle};
 use crate::native::Body;
 
-/// One connection to a server as a machine without I/O; see [`Server`](super::Server) for how it is
+/// One connection to a server as a machine without I/O; see [`Http2Server`](super::Http2Server) for how it is
 /// used.
 ///
 /// Each request that [`open`](Connection::open) starts ends in an event that says `end`, in
 /// [`Trailers`](super::Event::Trailers), [`Reset`](super::Event::Reset) or
 /// [`Failed`](super::Event::Failed), or by [`reset`](Connection::reset) without an event. When the
 /// response has ended before the request, `reset` frees the stream.
-pub type Client = Connection<Calling>;
+pub type Http2Client = Connection<Calling>;
 
 /// A request to be sent.
 #[derive(Debug, Clone, Default)]
-pub struct Open<'a> {
+pub struct NewRequest<'a> {
     /// Its fields, pseudo-fields first.
     pub head: &'a [Line<'a>],
     /// Bytes in front of the body.
@@ -32,7 +32,7 @@ pub struct Open<'a> {
 
 /// Why a request was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpenError {
+pub enum NoStream {
     /// As many streams are open as the server takes. [`Capacity`](super::Event::Capacity) tells
     /// when there is room.
     Full,
@@ -40,7 +40,7 @@ pub enum OpenError {
     Leaving,
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for NoStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full => "the server takes no more streams at a time",
@@ -49,7 +49,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for NoStream {}
 
 impl Connection<Calling> {
     /// Opens a stream and sends the head of a request, and its content as far as it is there.
@@ -57,11 +57,11 @@ impl Connection<Calling> {
     /// # Errors
     ///
     /// When no stream can be opened; nothing is sent.
-    pub fn open(&mut self, request: Open<'_>) -> Result<StreamId, OpenError> {
+    pub fn open(&mut self, request: NewRequest<'_>) -> Result<StreamHandle, NoStream> {
         if self.room() == 0 {
             let is_full = self.room_later();
             self.is_starved |= is_full;
-            return Err(if is_full { OpenError::Full } else { OpenError::Leaving });
+            return Err(if is_full { NoStream::Full } else { NoStream::Leaving });
         }
         let id = self.next_own;
         self.next_own += 2;
@@ -81,7 +81,7 @@ impl Connection<Calling> {
         Ok(stream)
     }
 
-    /// Streams that may be opened now.
+    /// StreamTable that may be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.room()
@@ -95,7 +95,7 @@ impl Connection<Calling> {
     /// Whether anything of an open request has left, so that it may have been executed when the
     /// connection dies.
     #[must_use]
-    pub fn was_sent(&self, stream: StreamId) -> bool {
+    pub fn was_sent(&self, stream: StreamHandle) -> bool {
         self.streams.peek(stream).is_some_and(|s| s.opened_at < self.outbox.left())
     }
 

@@ -8,10 +8,10 @@ use crate::limits::{
     HTTP2_PING_AFTER, HTTP2_PING_TIMEOUT, HTTP2_STALL_TIMEOUT, HTTP2_STREAMS, HTTP2_WINDOW_MAX,
 };
 
-/// Settings of one end of a connection. The default suits most services.
+/// PeerSettings of one end of a connection. The default suits most services.
 #[derive(Debug, Clone)]
-pub struct Config {
-    /// Streams that a client may have open at a time.
+pub struct Http2Config {
+    /// StreamTable that a client may have open at a time.
     pub max_streams: u32,
     /// Bytes that a stream may bring before the reader has taken some.
     pub initial_window: u32,
@@ -31,7 +31,7 @@ pub struct Config {
     pub stall_timeout: Duration,
 }
 
-impl Config {
+impl Http2Config {
     /// The default of a client: it probes a silent server less often, since servers of gRPC take one
     /// PING in five minutes and go away after some more.
     #[must_use]
@@ -40,7 +40,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for Http2Config {
     fn default() -> Self {
         Self {
             max_streams: HTTP2_STREAMS,

@@ -5,43 +5,45 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::arriving::Arriving;
 use super::budgets::Budgets;
+use super::draining::Draining;
 use super::frames::PREFACE;
-use super::growth::Growth;
+use super::growth::WindowGrowth;
 use super::hpack::TABLE_SIZE_DEFAULT;
-use super::keepalive::Keepalive;
-use super::on_block::OpenBlock;
-use super::on_data::Arriving;
-use super::outbox::Outbox;
+use super::keepalive::Clocks;
+use super::open_block::OpenBlock;
+use super::outbox::WrittenFrames;
 use super::put::{put_go_away, put_ping, put_settings, put_window_update};
 use super::role::Role;
-use super::server::Drain;
-use super::settings::{FRAME_DEFAULT, FRAME_MAX, Settings, WINDOW_DEFAULT, setting};
-use super::streams::Streams;
-use super::{Config, Decoder, Encoder, ErrorCode, Event, Fields, StreamId, Violation, Vocabulary};
+use super::settings::{FRAME_DEFAULT, FRAME_MAX, PeerSettings, WINDOW_DEFAULT, setting};
+use super::streams::StreamTable;
+use super::{
+    Decoder, Encoder, ErrorCode, Event, Fields, Http2Config, StreamHandle, Violation, Vocabulary,
+};
 use crate::limits::{HTTP2_ANSWERS_MAX, HTTP2_CONNECTION_WINDOW, HTTP2_STREAMS_DEFAULT};
 
 /// How far the connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Handshake {
     Preface,
     Settings,
     Open,
 }
 
 /// One end of a connection: bytes go into [`receive`](Self::receive), events come out of it, and
-/// bytes to send out of [`transmit`](Self::transmit). See [`Server`](super::Server) and
-/// [`Client`](super::Client).
+/// bytes to send out of [`transmit`](Self::transmit). See [`Http2Server`](super::Http2Server) and
+/// [`Http2Client`](super::Http2Client).
 ///
 /// The output of a machine is bounded as long as its caller stops calling `receive` while much of
 /// it is unsent: see [`output_len`](Self::output_len).
 #[derive(Debug)]
 pub struct Connection<R: Role> {
-    pub(super) config: Config,
+    pub(super) config: Http2Config,
     pub(super) vocabulary: Arc<Vocabulary>,
     /// What the peer accepts.
-    pub(super) peer: Settings,
-    pub(super) stage: Stage,
+    pub(super) peer: PeerSettings,
+    pub(super) stage: Handshake,
     pub(super) failed: Option<Violation>,
     /// Bytes of the client's preface that have come.
     pub(super) preface_len: usize,
@@ -52,8 +54,8 @@ pub struct Connection<R: Role> {
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) fields: Fields,
-    pub(super) outbox: Outbox,
-    pub(super) streams: Streams,
+    pub(super) outbox: WrittenFrames,
+    pub(super) streams: StreamTable,
     /// Slots of streams that have data and credit, in turn.
     pub(super) line: VecDeque<u32>,
     /// Messages that were written past that line since somebody in it had a turn.
@@ -68,8 +70,8 @@ pub struct Connection<R: Role> {
     /// What the caller is told at its next `receive`, whatever arrives.
     pub(super) pending: VecDeque<Event<'static>>,
     pub(super) budgets: Budgets,
-    pub(super) keepalive: Keepalive,
-    pub(super) growth: Growth,
+    pub(super) keepalive: Clocks,
+    pub(super) growth: WindowGrowth,
     /// When streams are looked at whose peers take nothing.
     pub(super) stall_at: Option<Duration>,
     /// The time at the last call that told it.
@@ -82,7 +84,7 @@ pub struct Connection<R: Role> {
     pub(super) is_leaving: bool,
     /// A stream could not be opened since the last `Capacity`.
     pub(super) is_starved: bool,
-    pub(super) drain: Drain,
+    pub(super) drain: Draining,
     role: PhantomData<R>,
 }
 
@@ -116,11 +118,11 @@ impl PingTag {
 impl<R: Role> Connection<R> {
     /// A connection that was made or accepted; preface and settings are ready to be sent.
     #[must_use]
-    pub fn new(mut config: Config, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
+    pub fn new(mut config: Http2Config, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
         config.max_frame = config.max_frame.clamp(FRAME_DEFAULT, FRAME_MAX);
         config.initial_window = config.initial_window.clamp(WINDOW_DEFAULT, i32::MAX as u32);
         config.window_max = config.window_max.clamp(config.initial_window, i32::MAX as u32);
-        let peer = Settings {
+        let peer = PeerSettings {
             table_size: TABLE_SIZE_DEFAULT,
             max_streams: HTTP2_STREAMS_DEFAULT,
             initial_window: WINDOW_DEFAULT,
@@ -130,7 +132,7 @@ impl<R: Role> Connection<R> {
         let mut connection = Self {
             vocabulary,
             peer,
-            stage: if R::IS_SERVER { Stage::Preface } else { Stage::Settings },
+            stage: if R::IS_SERVER { Handshake::Preface } else { Handshake::Settings },
             failed: None,
             preface_len: 0,
             partial: Vec::new(),
@@ -139,8 +141,8 @@ impl<R: Role> Connection<R> {
             decoder: Decoder::default(),
             encoder: Encoder::default(),
             fields: Fields::new(config.max_header_list as usize),
-            outbox: Outbox::default(),
-            streams: Streams::default(),
+            outbox: WrittenFrames::default(),
+            streams: StreamTable::default(),
             line: VecDeque::new(),
             streak: 0,
             queued: 0,
@@ -149,15 +151,15 @@ impl<R: Role> Connection<R> {
             credit: i64::from(WINDOW_DEFAULT),
             pending: VecDeque::new(),
             budgets: Budgets::new(now),
-            keepalive: Keepalive::new(&config, now),
-            growth: Growth::default(),
+            keepalive: Clocks::new(&config, now),
+            growth: WindowGrowth::default(),
             stall_at: None,
             now,
             last_peer: 0,
             next_own: 1,
             is_leaving: false,
             is_starved: false,
-            drain: Drain::No,
+            drain: Draining::No,
             config,
             role: PhantomData,
         };
@@ -193,7 +195,7 @@ impl<R: Role> Connection<R> {
         &self.fields
     }
 
-    /// Streams that are open, and those that were reset and not [let go](Self::let_go).
+    /// StreamTable that are open, and those that were reset and not [let go](Self::let_go).
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -227,7 +229,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Gives a stream up: RST_STREAM is sent, and no event of it comes any more.
-    pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
+    pub fn reset(&mut self, stream: StreamHandle, code: ErrorCode) {
         if self.streams.get(stream).is_none() || self.failed.is_some() {
             return;
         }
@@ -240,7 +242,7 @@ impl<R: Role> Connection<R> {
     /// Tells that nothing works any more on a stream that was [reset](Event::Reset) or has
     /// [failed](Event::Failed), so that its place is free for another. Servers only: a client's
     /// places are free at once.
-    pub fn let_go(&mut self, stream: StreamId) {
+    pub fn let_go(&mut self, stream: StreamHandle) {
         self.streams.let_go(stream);
     }
 
@@ -319,7 +321,7 @@ impl<R: Role> Connection<R> {
             self.look_for_stalls();
         }
         if self.drain.is_over(now) {
-            self.drain = Drain::Over;
+            self.drain = Draining::Over;
             self.pending.push_back(Event::DrainOver);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What a machine tells.
 
-use super::{ErrorCode, StreamId};
+use super::{ErrorCode, StreamHandle};
 use crate::native::Piece;
 
 /// What has arrived from the peer, or happened to a stream. Both roles have the same events.
@@ -10,7 +10,7 @@ pub enum Event<'i> {
     /// are those of this message.
     Head {
         /// Its stream.
-        stream: StreamId,
+        stream: StreamHandle,
         /// Data that came right behind, if it came whole; else empty.
         data: Piece<'i>,
         /// The peer sends nothing more on the stream.
@@ -19,7 +19,7 @@ pub enum Event<'i> {
     /// A part of a message's content. DATA frames are cut where the input is, never assembled.
     Data {
         /// Its stream.
-        stream: StreamId,
+        stream: StreamHandle,
         /// The bytes; empty only where they `end`.
         data: Piece<'i>,
         /// The peer sends nothing more on the stream.
@@ -29,13 +29,13 @@ pub enum Event<'i> {
     /// `fields` are these.
     Trailers {
         /// Its stream.
-        stream: StreamId,
+        stream: StreamHandle,
     },
     /// The peer has reset the stream, or has said by GOAWAY that it does not look at it. At a
     /// server, drop the handler and call `let_go`.
     Reset {
         /// Its stream.
-        stream: StreamId,
+        stream: StreamHandle,
         /// Why. REFUSED_STREAM: the request was not processed.
         code: ErrorCode,
     },
@@ -43,16 +43,16 @@ pub enum Event<'i> {
     /// the handler and call `let_go`.
     Failed {
         /// Its stream.
-        stream: StreamId,
+        stream: StreamHandle,
         /// What the peer was told.
         code: ErrorCode,
     },
     /// The stream has room again.
     Writable {
         /// The stream.
-        stream: StreamId,
+        stream: StreamHandle,
     },
-    /// Streams can be opened again, after one could not. Clients only.
+    /// StreamTable can be opened again, after one could not. Clients only.
     Capacity,
     /// The peer takes or opens no more streams.
     Leaving {

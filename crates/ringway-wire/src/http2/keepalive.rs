@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Config, Violation};
+use super::{Http2Config, Violation};
 use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT};
 
 /// The clocks of one connection.
 #[derive(Debug)]
-pub(super) struct Keepalive {
+pub(super) struct Clocks {
     ping_after: Duration,
     ping_timeout: Duration,
     /// When the preface and SETTINGS must be there.
@@ -21,8 +21,8 @@ pub(super) struct Keepalive {
     probed: Option<Duration>,
 }
 
-impl Keepalive {
-    pub(super) fn new(config: &Config, now: Duration) -> Self {
+impl Clocks {
+    pub(super) fn new(config: &Http2Config, now: Duration) -> Self {
         Self {
             ping_after: config.ping_after,
             ping_timeout: config.ping_timeout,

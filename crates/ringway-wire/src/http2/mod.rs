@@ -4,11 +4,13 @@
 //! the application, and a [`Head`] has the meanings of a message as numbers. Files name the sections
 //! that they follow.
 
+mod arriving;
 mod budgets;
 mod client;
 mod closed;
 mod config;
 mod connection;
+mod draining;
 mod error_code;
 mod event;
 mod field_check;
@@ -22,6 +24,7 @@ mod meaning;
 mod on_block;
 mod on_data;
 mod on_frame;
+mod open_block;
 mod outbox;
 mod put;
 mod receive;
@@ -33,9 +36,10 @@ mod stream;
 mod stream_id;
 mod streams;
 mod violation;
+mod windows;
 
-pub use client::{Client, Open, OpenError};
-pub use config::Config;
+pub use client::{Http2Client, NewRequest, NoStream};
+pub use config::Http2Config;
 pub use connection::Connection;
 pub use error_code::ErrorCode;
 pub use event::Event;
@@ -43,8 +47,8 @@ pub use fields::{Fields, Head};
 pub use hpack::{Decoder, Encoder, Line};
 pub use meaning::{Key, Known, Method, Resolver, Vocabulary};
 pub use role::{Calling, Role, Serving};
-pub use server::Server;
-pub use stream_id::StreamId;
+pub use server::Http2Server;
+pub use stream_id::StreamHandle;
 pub use violation::Violation;
 
 pub use crate::native::{Body, Gone, Outgoing, Piece};

@@ -5,28 +5,13 @@ use super::closed::Past;
 use super::connection::Connection;
 use super::frames::{FrameHeader, MAX_31, flag, headers_block};
 use super::meaning::Key;
+use super::open_block::OpenBlock;
 use super::put::put_reset;
 use super::role::Role;
 use super::stream::ANY_LENGTH;
-use super::{ErrorCode, Event, StreamId, Violation};
+use super::{ErrorCode, Event, StreamHandle, Violation};
 use crate::limits::{HTTP2_BLOCK_FRAMES_MAX, HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
 use crate::native::Piece;
-
-/// A field block whose CONTINUATION has not come.
-#[derive(Debug, Default)]
-pub(super) struct OpenBlock {
-    /// 0: there is none.
-    pub(super) stream: u32,
-    end: bool,
-    frames: u32,
-    bytes: Vec<u8>,
-}
-
-impl OpenBlock {
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-}
 
 impl<R: Role> Connection<R> {
     pub(super) fn on_headers(
@@ -158,7 +143,7 @@ impl<R: Role> Connection<R> {
     /// The head of a response, or an informational one before it (section 8.1).
     fn on_response(
         &mut self,
-        stream: StreamId,
+        stream: StreamHandle,
         end: bool,
     ) -> Result<Option<Event<'static>>, Violation> {
         let fields = &self.fields;
@@ -191,7 +176,7 @@ impl<R: Role> Connection<R> {
     /// A second block of a message.
     fn on_trailers(
         &mut self,
-        stream: StreamId,
+        stream: StreamHandle,
         end: bool,
     ) -> Result<Option<Event<'static>>, Violation> {
         let left = self.streams.at(stream.slot).content_left;
@@ -217,7 +202,7 @@ impl<R: Role> Connection<R> {
     #[cold]
     pub(super) fn fault(
         &mut self,
-        stream: StreamId,
+        stream: StreamHandle,
         violation: Violation,
     ) -> Result<Option<Event<'static>>, Violation> {
         let code = violation.code();
@@ -231,7 +216,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Ends a stream of which the caller is told. A server keeps its slot until it is let go.
-    pub(super) fn retire(&mut self, stream: StreamId, by_us: bool) {
+    pub(super) fn retire(&mut self, stream: StreamHandle, by_us: bool) {
         self.forget_queue(stream);
         let window = self.streams.at(stream.slot).window;
         self.growth.note_ended(&window);
@@ -251,7 +236,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Streams that may be opened now.
+    /// StreamTable that may be opened now.
     pub(super) fn room(&self) -> usize {
         if self.is_leaving || self.next_own > MAX_31 || self.failed.is_some() {
             return 0;

@@ -1,5 +1,6 @@
 //! DATA as it arrives (RFC 9113, section 6.1).
 
+use super::arriving::Arriving;
 use super::closed::Past;
 use super::connection::Connection;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
@@ -7,26 +8,9 @@ use super::put::put_window_update;
 use super::receive::Step;
 use super::role::Role;
 use super::stream::ANY_LENGTH;
-use super::{Event, StreamId, Violation};
+use super::{Event, StreamHandle, Violation};
 use crate::limits::HTTP2_CONNECTION_WINDOW;
 use crate::native::Piece;
-
-/// A DATA frame of which bytes are to come.
-#[derive(Debug, Default)]
-pub(super) struct Arriving {
-    pub(super) is_active: bool,
-    /// `None`: the stream was reset, and the bytes are skipped.
-    stream: Option<StreamId>,
-    /// Bytes of content that have not come.
-    left: u32,
-    /// Bytes of padding that have not come.
-    padding: u32,
-    /// The length of the padding has not come.
-    wants_padding: bool,
-    end: bool,
-    /// The frame has brought something.
-    has_content: bool,
-}
 
 impl<R: Role> Connection<R> {
     /// Takes the header of a DATA frame. All of its bytes count for the windows, whatever becomes
@@ -72,7 +56,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Resets a stream; the caller is told at the next step.
-    fn fault_later(&mut self, stream: StreamId, violation: Violation) -> Result<(), Violation> {
+    fn fault_later(&mut self, stream: StreamHandle, violation: Violation) -> Result<(), Violation> {
         let event = self.fault(stream, violation)?;
         self.pending.extend(event);
         Ok(())
@@ -169,7 +153,11 @@ impl<R: Role> Connection<R> {
 
     /// The event of a message's head together with its data, if that is the next frame and whole.
     #[inline]
-    pub(super) fn with_data<'i>(&mut self, stream: StreamId, input: &mut &'i [u8]) -> Event<'i> {
+    pub(super) fn with_data<'i>(
+        &mut self,
+        stream: StreamHandle,
+        input: &mut &'i [u8],
+    ) -> Event<'i> {
         let alone = Event::Head { stream, data: Piece::EMPTY, end: false };
         let Some((head, rest)) = input.split_first_chunk::<HEADER_LEN>() else {
             return alone;
@@ -201,7 +189,7 @@ impl<R: Role> Connection<R> {
 
     /// The peer sends nothing more on a stream.
     #[inline]
-    pub(super) fn end_remote(&mut self, stream: StreamId) {
+    pub(super) fn end_remote(&mut self, stream: StreamHandle) {
         let s = self.streams.at(stream.slot);
         s.remote_ended = true;
         if s.is_closed() {
@@ -211,7 +199,7 @@ impl<R: Role> Connection<R> {
 
     /// A stream has come to its end.
     #[inline]
-    pub(super) fn close(&mut self, stream: StreamId) {
+    pub(super) fn close(&mut self, stream: StreamHandle) {
         let s = self.streams.at(stream.slot);
         self.growth.note_ended(&s.window);
         self.streams.close(stream);

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
-use super::connection::{Connection, PingTag, Stage};
+use super::connection::{Connection, Handshake, PingTag};
 use super::frames::{FrameHeader, MAX_31, check_dependency, flag, go_away, kind, number};
 use super::put::{put_ping, put_settings_ack};
 use super::role::Role;
-use super::{ErrorCode, Event, StreamId, Violation};
+use super::{ErrorCode, Event, StreamHandle, Violation};
 use crate::limits::{HTTP2_REASON_MAX, HTTP2_UPDATE_WORTH};
 use crate::native::Piece;
 
@@ -65,8 +65,8 @@ impl<R: Role> Connection<R> {
             self.keepalive.note_settings_acknowledged();
             return self.budgets.bear_idle(self.now);
         }
-        if self.stage == Stage::Settings {
-            self.stage = Stage::Open;
+        if self.stage == Handshake::Settings {
+            self.stage = Handshake::Open;
             self.keepalive.note_handshake();
             if !R::IS_SERVER {
                 // What the server does not limit has no limit (section 6.5.2).
@@ -97,7 +97,7 @@ impl<R: Role> Connection<R> {
             has_waiting |= s.queued() > 0;
         }
         if has_waiting && by > 0 {
-            let all: Vec<StreamId> = self.streams.open_streams().map(|(id, _)| id).collect();
+            let all: Vec<StreamHandle> = self.streams.open_streams().map(|(id, _)| id).collect();
             all.into_iter().for_each(|stream| self.schedule(stream.slot));
         }
         Ok(())
@@ -125,7 +125,7 @@ impl<R: Role> Connection<R> {
         Ok(None)
     }
 
-    /// Section 6.8. Streams above the last that the peer looks at are given back as refused.
+    /// Section 6.8. StreamTable above the last that the peer looks at are given back as refused.
     fn on_go_away(&mut self, payload: &[u8]) -> Result<Event<'static>, Violation> {
         self.budgets.bear_idle(self.now)?;
         let (last, code, reason) = go_away(payload);
@@ -133,7 +133,7 @@ impl<R: Role> Connection<R> {
         if !R::IS_SERVER {
             self.is_leaving = true;
             let beyond = self.streams.open_streams().filter(|(stream, _)| stream.id > last);
-            let refused: Vec<StreamId> = beyond.map(|(stream, _)| stream).collect();
+            let refused: Vec<StreamHandle> = beyond.map(|(stream, _)| stream).collect();
             for stream in refused {
                 self.retire(stream, true);
                 let code = ErrorCode::REFUSED_STREAM;

@@ -9,7 +9,7 @@ use crate::native::Outgoing;
 
 /// Whole frames in one buffer, and between them payloads that are not copied.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct WrittenFrames {
     pub(super) written: Vec<u8>,
     /// Bytes of `written` that have left.
     sent: usize,
@@ -24,7 +24,7 @@ pub(super) struct Outbox {
     answers_mark: u64,
 }
 
-impl Outbox {
+impl WrittenFrames {
     /// The position behind all that is written.
     #[inline]
     pub(super) fn end(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::connection::{Connection, Stage};
+use super::connection::{Connection, Handshake};
 use super::frames::{FrameHeader, HEADER_LEN, PREFACE, flag, kind};
 use super::role::Role;
 use super::{Event, Violation};
@@ -58,7 +58,7 @@ impl<R: Role> Connection<R> {
         if self.arriving.is_active {
             return self.data_piece(input);
         }
-        if self.stage == Stage::Preface {
+        if self.stage == Handshake::Preface {
             return self.take_preface(input);
         }
         if !self.partial.is_empty() {
@@ -99,7 +99,7 @@ impl<R: Role> Connection<R> {
         if self.preface_len < PREFACE.len() {
             return Ok(Step::Done);
         }
-        self.stage = Stage::Settings;
+        self.stage = Handshake::Settings;
         Ok(Step::Again)
     }
 
@@ -117,7 +117,7 @@ impl<R: Role> Connection<R> {
             return Err(Violation::NothingToContinue);
         }
         let is_settings = header.kind == kind::SETTINGS && !header.has(flag::ACK);
-        if self.stage == Stage::Settings && !is_settings {
+        if self.stage == Handshake::Settings && !is_settings {
             return Err(Violation::NoSettings);
         }
         Ok(())

@@ -5,8 +5,8 @@ use super::connection::Connection;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
 use super::put::{put_header, put_headers, put_reset};
 use super::role::Role;
-use super::stream::Ending;
-use super::{Encoder, ErrorCode, Event, Line, StreamId};
+use super::stream::QueueEnd;
+use super::{Encoder, ErrorCode, Event, Line, StreamHandle};
 use crate::limits::{
     HTTP2_DATA_MAX, HTTP2_QUEUED_MARK, HTTP2_SMALL_MAX, HTTP2_SMALL_TURN, HTTP2_WRITTEN_MARK,
     UNSENT_MARK,
@@ -25,7 +25,7 @@ impl<R: Role> Connection<R> {
     /// [`Gone`] when the stream has ended, or was ended by an earlier call.
     pub fn send(
         &mut self,
-        stream: StreamId,
+        stream: StreamHandle,
         prefix: &[u8],
         body: Body<'_>,
         end: bool,
@@ -46,7 +46,7 @@ impl<R: Role> Connection<R> {
     /// # Errors
     ///
     /// [`Gone`] as at [`send`](Self::send).
-    pub fn finish(&mut self, stream: StreamId, trailers: &[Line<'_>]) -> Result<(), Gone> {
+    pub fn finish(&mut self, stream: StreamHandle, trailers: &[Line<'_>]) -> Result<(), Gone> {
         self.check_sending(stream)?;
         let s = self.streams.at(stream.slot);
         if s.queued() == 0 {
@@ -58,11 +58,11 @@ impl<R: Role> Connection<R> {
             return Ok(());
         }
         s.ending = match trailers {
-            [] => Ending::Data,
+            [] => QueueEnd::Data,
             _ => {
                 let mut block = Vec::new();
                 trailers.iter().for_each(|line| Encoder::put_apart(line, &mut block));
-                Ending::Trailers(block)
+                QueueEnd::Trailers(block)
             }
         };
         Ok(())
@@ -73,18 +73,18 @@ impl<R: Role> Connection<R> {
     /// [`Event::Writable`] wakes it.
     #[inline]
     #[must_use]
-    pub fn has_room(&self, stream: StreamId) -> bool {
+    pub fn has_room(&self, stream: StreamHandle) -> bool {
         self.streams.peek(stream).is_none_or(|s| !s.wants_writable)
     }
 
     /// Bytes of a stream that wait for credit or for their turn.
     #[must_use]
-    pub fn unsent(&self, stream: StreamId) -> usize {
+    pub fn unsent(&self, stream: StreamHandle) -> usize {
         self.streams.peek(stream).map_or(0, |s| s.queued())
     }
 
     #[inline]
-    pub(super) fn check_sending(&mut self, stream: StreamId) -> Result<(), Gone> {
+    pub(super) fn check_sending(&mut self, stream: StreamHandle) -> Result<(), Gone> {
         let can_send = self.streams.get(stream).is_some_and(|s| s.can_send());
         if can_send && self.failed.is_none() { Ok(()) } else { Err(Gone) }
     }
@@ -92,7 +92,7 @@ impl<R: Role> Connection<R> {
     /// Whether content of a stream is written at once: there is credit, nothing of the stream waits,
     /// and those that stand in line have not waited for too many others.
     #[inline]
-    pub(super) fn is_direct(&mut self, stream: StreamId, len: usize) -> bool {
+    pub(super) fn is_direct(&mut self, stream: StreamHandle, len: usize) -> bool {
         let s = self.streams.at(stream.slot);
         let credit = s.credit.min(self.credit);
         let is_next = self.line.is_empty() || self.streak < HTTP2_SMALL_TURN;
@@ -108,7 +108,7 @@ impl<R: Role> Connection<R> {
     #[inline]
     pub(super) fn write_data(
         &mut self,
-        stream: StreamId,
+        stream: StreamHandle,
         prefix: &[u8],
         body: &Body<'_>,
         end: bool,
@@ -131,7 +131,7 @@ impl<R: Role> Connection<R> {
     }
 
     #[inline]
-    pub(super) fn write_headers(&mut self, stream: StreamId, lines: &[Line<'_>], end: bool) {
+    pub(super) fn write_headers(&mut self, stream: StreamHandle, lines: &[Line<'_>], end: bool) {
         let (encoder, len_max) = (&mut self.encoder, self.peer.max_frame as usize);
         put_headers(stream.id, end, len_max, &mut self.outbox.written, |out| {
             encoder.begin(out);
@@ -142,7 +142,7 @@ impl<R: Role> Connection<R> {
     /// Our side of a stream has ended, if it has. A server that has answered a request before its
     /// end asks for no more of it (section 8.1).
     #[inline]
-    pub(super) fn note_local_end(&mut self, stream: StreamId, end: bool) {
+    pub(super) fn note_local_end(&mut self, stream: StreamHandle, end: bool) {
         if !end {
             return;
         }
@@ -159,7 +159,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Has content wait; whether there is room for more.
-    fn queue(&mut self, stream: StreamId, prefix: &[u8], body: Body<'_>, end: bool) -> bool {
+    fn queue(&mut self, stream: StreamHandle, prefix: &[u8], body: Body<'_>, end: bool) -> bool {
         let now = self.now;
         let s = self.streams.at(stream.slot);
         let before = s.queued();
@@ -172,7 +172,7 @@ impl<R: Role> Connection<R> {
             body => s.push_small(body.as_ref()),
         }
         if end {
-            s.ending = Ending::Data;
+            s.ending = QueueEnd::Data;
         }
         self.queued += s.queued() - before;
         s.wants_writable |= s.queued() > UNSENT_MARK || self.queued > HTTP2_QUEUED_MARK;
@@ -193,7 +193,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Lets go what waits of a stream.
-    pub(super) fn forget_queue(&mut self, stream: StreamId) {
+    pub(super) fn forget_queue(&mut self, stream: StreamHandle) {
         let s = self.streams.at(stream.slot);
         self.queued -= s.queued();
         s.clear_queue();
@@ -228,7 +228,7 @@ impl<R: Role> Connection<R> {
         }
         let len = len as usize;
         let is_last = len == s.queued();
-        let end = is_last && s.ending == Ending::Data;
+        let end = is_last && s.ending == QueueEnd::Data;
         let flags = if end { flag::END_STREAM } else { 0 };
         let header = FrameHeader { len: len as u32, kind: kind::DATA, flags, stream: s.id };
         out(Outgoing::Copy(&header.encode()));
@@ -245,7 +245,7 @@ impl<R: Role> Connection<R> {
         s.compact();
         s.credit -= len as i64;
         s.touched = self.now;
-        let stream = StreamId { id: s.id, slot };
+        let stream = StreamHandle { id: s.id, slot };
         self.credit -= len as i64;
         self.queued -= len;
         self.budgets.progress += 1;
@@ -258,12 +258,12 @@ impl<R: Role> Connection<R> {
     }
 
     /// Nothing waits any more of a stream but its end.
-    fn end_queue(&mut self, stream: StreamId) {
+    fn end_queue(&mut self, stream: StreamHandle) {
         let ending = std::mem::take(&mut self.streams.at(stream.slot).ending);
         match ending {
-            Ending::Open => return,
-            Ending::Data => {}
-            Ending::Trailers(block) => {
+            QueueEnd::Open => return,
+            QueueEnd::Data => {}
+            QueueEnd::Trailers(block) => {
                 let (encoder, len_max) = (&mut self.encoder, self.peer.max_frame as usize);
                 put_headers(stream.id, true, len_max, &mut self.outbox.written, |out| {
                     encoder.begin(out);
@@ -274,7 +274,7 @@ impl<R: Role> Connection<R> {
         self.note_local_end(stream, true);
     }
 
-    fn note_writable(&mut self, stream: StreamId) {
+    fn note_writable(&mut self, stream: StreamHandle) {
         if let Some(s) = self.streams.get(stream)
             && s.wants_writable
             && s.queued() <= UNSENT_MARK / 2

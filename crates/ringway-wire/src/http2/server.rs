@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::connection::{Connection, PingTag};
+use super::draining::Draining;
 use super::frames::MAX_31;
 use super::put::{put_go_away, put_ping};
 use super::role::{Role, Serving};
-use super::{ErrorCode, Line, StreamId};
+use super::{ErrorCode, Line, StreamHandle};
 use crate::limits::HTTP2_SMALL_MAX;
 use crate::native::{Body, Gone};
 
@@ -22,7 +23,7 @@ use crate::native::{Body, Gone};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use ringway_wire::http2::{
-///     Body, Client, Config, Event, Known, Line, Open, Outgoing, Resolver, Server, Vocabulary,
+///     Body, Http2Client, Http2Config, Event, Known, Line, NewRequest, Outgoing, Resolver, Http2Server, Vocabulary,
 /// };
 ///
 /// #[derive(Debug)]
@@ -36,14 +37,14 @@ use crate::native::{Body, Gone};
 ///
 /// let now = Duration::ZERO;
 /// let vocabulary = Arc::new(Vocabulary::new(Nothing));
-/// let mut client = Client::new(Config::default(), vocabulary.clone(), now);
-/// let mut server = Server::new(Config::default(), vocabulary, now);
+/// let mut client = Http2Client::new(Http2Config::default(), vocabulary.clone(), now);
+/// let mut server = Http2Server::new(Http2Config::default(), vocabulary, now);
 /// let path = Line::Fixed { id: 0, name: b":path", value: b"/echo" };
-/// client.open(Open {
+/// client.open(NewRequest {
 ///     head: &[Line::Static(3), Line::Static(6), path], // :method POST, :scheme http
 ///     body: Some(Body::Copy(b"hello")),
 ///     end: true,
-///     ..Open::default()
+///     ..NewRequest::default()
 /// })?;
 ///
 /// let mut wire = Vec::new();
@@ -63,42 +64,7 @@ use crate::native::{Body, Gone};
 /// assert!(answered && server.has_output());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub type Server = Connection<Serving>;
-
-/// How far the end of a connection has come that finishes what it has begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Drain {
-    No,
-    /// The first GOAWAY and a PING are sent; what crosses them is served.
-    Announced(Duration),
-    /// The last GOAWAY names the last stream that is served.
-    Final(Duration, u32),
-    /// The caller was told that the time is over.
-    Over,
-}
-
-impl Drain {
-    /// Whether a new stream comes too late.
-    #[inline]
-    pub(super) fn refuses(self, id: u32) -> bool {
-        match self {
-            Drain::No | Drain::Announced(_) => false,
-            Drain::Final(_, last) => id > last,
-            Drain::Over => true,
-        }
-    }
-
-    pub(super) fn deadline(self) -> Option<Duration> {
-        match self {
-            Drain::No | Drain::Over => None,
-            Drain::Announced(until) | Drain::Final(until, _) => Some(until),
-        }
-    }
-
-    pub(super) fn is_over(self, now: Duration) -> bool {
-        self.deadline().is_some_and(|until| now >= until)
-    }
-}
+pub type Http2Server = Connection<Serving>;
 
 impl Connection<Serving> {
     /// Sends the head of a response; `end`: it is all of it.
@@ -106,7 +72,12 @@ impl Connection<Serving> {
     /// # Errors
     ///
     /// [`Gone`] when the stream has ended.
-    pub fn head(&mut self, stream: StreamId, lines: &[Line<'_>], end: bool) -> Result<(), Gone> {
+    pub fn head(
+        &mut self,
+        stream: StreamHandle,
+        lines: &[Line<'_>],
+        end: bool,
+    ) -> Result<(), Gone> {
         self.check_sending(stream)?;
         self.write_headers(stream, lines, end);
         self.note_local_end(stream, end);
@@ -122,7 +93,7 @@ impl Connection<Serving> {
     #[inline]
     pub fn respond(
         &mut self,
-        stream: StreamId,
+        stream: StreamHandle,
         head: &[Line<'_>],
         prefix: &[u8],
         body: Body<'_>,
@@ -148,20 +119,20 @@ impl Connection<Serving> {
     /// streams, and those that cross this are served; when it has answered, later ones are refused.
     /// After `length`, [`DrainOver`](super::Event::DrainOver) asks for the end of what is left.
     pub fn drain(&mut self, length: Duration) {
-        if self.drain != Drain::No || self.failed.is_some() {
+        if self.drain != Draining::No || self.failed.is_some() {
             return;
         }
         let out = &mut self.outbox.written;
         put_go_away(MAX_31, ErrorCode::NO_ERROR, b"", out);
         put_ping(0, PingTag::Drain.payload(0), out);
-        self.drain = Drain::Announced(self.now.saturating_add(length));
+        self.drain = Draining::Announced(self.now.saturating_add(length));
     }
 
     /// Whether the connection drains and nothing is left to be served or sent, so that it may be
     /// closed.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        matches!(self.drain, Drain::Final(..) | Drain::Over)
+        matches!(self.drain, Draining::Final(..) | Draining::Over)
             && self.streams.live() == 0
             && !self.has_output()
     }
@@ -170,10 +141,10 @@ impl Connection<Serving> {
 impl<R: Role> Connection<R> {
     /// The client has seen the first GOAWAY, so no stream is under way any more.
     pub(super) fn on_drain_pong(&mut self) {
-        if let Drain::Announced(until) = self.drain {
+        if let Draining::Announced(until) = self.drain {
             let last = self.last_peer;
             put_go_away(last, ErrorCode::NO_ERROR, b"", &mut self.outbox.written);
-            self.drain = Drain::Final(until, last);
+            self.drain = Draining::Final(until, last);
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) const FRAME_MAX: u32 = (1 << 24) - 1;
 
 /// The peer's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct PeerSettings {
     pub(super) table_size: u32,
     pub(super) max_streams: u32,
     pub(super) initial_window: u32,
@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) max_header_list: u32,
 }
 
-impl Settings {
+impl PeerSettings {
     /// Takes the settings of a frame, in their order.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_and_unknown_settings_skipped() {
         use Violation::*;
-        let before = Settings {
+        let before = PeerSettings {
             table_size: 4096,
             max_streams: 100,
             initial_window: WINDOW_DEFAULT,
@@ -79,18 +79,18 @@ mod tests {
             max_header_list: u32::MAX,
         };
         for (id, value, from_server, expected) in [
-            (1, 0, false, Ok(Settings { table_size: 0, ..before })),
+            (1, 0, false, Ok(PeerSettings { table_size: 0, ..before })),
             (2, 0, true, Ok(before)),
             (2, 1, false, Ok(before)),
             (2, 1, true, Err(WrongPushSetting)),
             (2, 2, false, Err(WrongPushSetting)),
-            (3, 7, true, Ok(Settings { max_streams: 7, ..before })),
-            (4, MAX_31, false, Ok(Settings { initial_window: MAX_31, ..before })),
+            (3, 7, true, Ok(PeerSettings { max_streams: 7, ..before })),
+            (4, MAX_31, false, Ok(PeerSettings { initial_window: MAX_31, ..before })),
             (4, MAX_31 + 1, false, Err(WindowSettingTooLarge)),
-            (5, FRAME_MAX, false, Ok(Settings { max_frame: FRAME_MAX, ..before })),
+            (5, FRAME_MAX, false, Ok(PeerSettings { max_frame: FRAME_MAX, ..before })),
             (5, FRAME_MAX + 1, false, Err(WrongFrameSizeSetting)),
             (5, FRAME_DEFAULT - 1, false, Err(WrongFrameSizeSetting)),
-            (6, 9, false, Ok(Settings { max_header_list: 9, ..before })),
+            (6, 9, false, Ok(PeerSettings { max_header_list: 9, ..before })),
             (7, u32::MAX, false, Ok(before)),
         ] {
             let mut payload = u16::to_be_bytes(id).to_vec();

@@ -22,7 +22,7 @@ pub(super) enum Chunk {
 
 /// How a stream's own side ends behind what waits.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum QueueEnd {
     /// Not yet.
     #[default]
     Open,
@@ -42,7 +42,7 @@ pub(super) enum Ending {
 /// closed               yes            yes      the slot is free again
 /// ```
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct OpenStream {
     /// 0 when the slot is free.
     pub(super) id: u32,
     /// The peer sends nothing more.
@@ -71,10 +71,10 @@ pub(super) struct Stream {
     small_sent: usize,
     /// Bytes in `chunks`.
     queued: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: QueueEnd,
 }
 
-impl Stream {
+impl OpenStream {
     /// Makes a free slot a stream. Buffers of the last one are kept.
     #[inline]
     pub(super) fn open(&mut self, id: u32, window: u32, credit: i64) {
@@ -90,7 +90,7 @@ impl Stream {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.id = 0;
-        if self.queued > 0 || self.ending != Ending::Open || !self.small.is_empty() {
+        if self.queued > 0 || self.ending != QueueEnd::Open || !self.small.is_empty() {
             self.clear_queue();
         }
     }
@@ -101,7 +101,7 @@ impl Stream {
         self.chunks.shrink_to(HTTP2_CHUNKS_KEPT);
         self.small.clear();
         self.small.shrink_to(HTTP2_SMALL_KEPT);
-        (self.small_sent, self.queued, self.ending) = (0, 0, Ending::Open);
+        (self.small_sent, self.queued, self.ending) = (0, 0, QueueEnd::Open);
     }
 
     #[inline]
@@ -118,7 +118,7 @@ impl Stream {
     /// Whether the caller may still send.
     #[inline]
     pub(super) fn can_send(&self) -> bool {
-        !self.local_ended && self.ending == Ending::Open && !self.is_gone
+        !self.local_ended && self.ending == QueueEnd::Open && !self.is_gone
     }
 
     pub(super) fn push_small(&mut self, bytes: &[u8]) {

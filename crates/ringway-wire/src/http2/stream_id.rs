@@ -4,12 +4,12 @@ use std::fmt;
 
 /// A stream of one connection: its id on the wire, and the slot that holds its state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StreamId {
+pub struct StreamHandle {
     pub(super) id: u32,
     pub(super) slot: u32,
 }
 
-impl StreamId {
+impl StreamHandle {
     /// The id on the wire. They only grow.
     #[inline]
     #[must_use]
@@ -26,13 +26,13 @@ impl StreamId {
     }
 }
 
-impl fmt::Display for StreamId {
+impl fmt::Display for StreamHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "stream {}", self.id)
     }
 }
 
-impl fmt::Debug for StreamId {
+impl fmt::Debug for StreamHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.id, self.slot)
     }

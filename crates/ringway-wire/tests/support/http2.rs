@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_wire::http2::{
-    Calling, Client, Config, Connection, ErrorCode, Event, Key, Known, Line, Outgoing, Resolver,
-    Role, Server, Serving, Vocabulary,
+    Calling, Connection, ErrorCode, Event, Http2Client, Http2Config, Http2Server, Key, Known, Line,
+    Outgoing, Resolver, Role, Serving, Vocabulary,
 };
 
 pub(crate) const NOW: Duration = Duration::ZERO;
@@ -32,12 +32,12 @@ pub(crate) fn vocabulary() -> Arc<Vocabulary> {
     Arc::new(Vocabulary::new(Names))
 }
 
-pub(crate) fn server() -> Server {
-    Connection::<Serving>::new(Config::default(), vocabulary(), NOW)
+pub(crate) fn server() -> Http2Server {
+    Connection::<Serving>::new(Http2Config::default(), vocabulary(), NOW)
 }
 
-pub(crate) fn client() -> Client {
-    Connection::<Calling>::new(Config::client(), vocabulary(), NOW)
+pub(crate) fn client() -> Http2Client {
+    Connection::<Calling>::new(Http2Config::client(), vocabulary(), NOW)
 }
 
 /// What a machine has to send, up to `budget` bytes.

@@ -1,0 +1,38 @@
+//! The end of a connection that finishes what it has begun (RFC 9113, section 6.8).
+
+use std::time::Duration;
+
+/// How far the end of a connection has come that finishes what it has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Draining {
+    No,
+    /// The first GOAWAY and a PING are sent; what crosses them is served.
+    Announced(Duration),
+    /// The last GOAWAY names the last stream that is served.
+    Final(Duration, u32),
+    /// The caller was told that the time is over.
+    Over,
+}
+
+impl Draining {
+    /// Whether a new stream comes too late.
+    #[inline]
+    pub(super) fn refuses(self, id: u32) -> bool {
+        match self {
+            Draining::No | Draining::Announced(_) => false,
+            Draining::Final(_, last) => id > last,
+            Draining::Over => true,
+        }
+    }
+
+    pub(super) fn deadline(self) -> Option<Duration> {
+        match self {
+            Draining::No | Draining::Over => None,
+            Draining::Announced(until) | Draining::Final(until, _) => Some(until),
+        }
+    }
+
+    pub(super) fn is_over(self, now: Duration) -> bool {
+        self.deadline().is_some_and(|until| now >= until)
+    }
+}

@@ -1,0 +1,70 @@
+//! Stream windows: credit that goes back as the reader takes, and growth with the path.
+
+use super::StreamHandle;
+use super::connection::{Connection, PingTag};
+use super::growth::Measurement;
+use super::put::{put_ping, put_window_update};
+use super::role::Role;
+use crate::limits::{HTTP2_GROWN_MAX, HTTP2_MEASURE_PAUSE, HTTP2_RATE_ENOUGH};
+
+impl<R: Role> Connection<R> {
+    /// Tells that the reader has taken so many bytes of a stream's data, so that the peer may send
+    /// as many more. Each byte of each event is to be told once, unless the stream has ended.
+    #[inline]
+    pub fn taken(&mut self, stream: StreamHandle, bytes: usize) {
+        if let Some(s) = self.streams.get(stream) {
+            s.window.owe(bytes as u32);
+            if s.window.is_due() && !s.remote_ended {
+                self.give_back(stream);
+            }
+        }
+    }
+
+    #[cold]
+    fn give_back(&mut self, stream: StreamHandle) {
+        let (now, size_max) = (self.now, self.config.window_max);
+        let Some(s) = self.streams.get(stream) else { return };
+        let granted = s.window.give_back(now);
+        let delivered = s.window.delivered();
+        let suits = self.growth.suits(&s.window, size_max);
+        if granted > 0 {
+            put_window_update(stream.id, granted, &mut self.outbox.written);
+        }
+        let growth = &mut self.growth;
+        if growth.round.is_none() && now >= growth.next && suits {
+            growth.nonce = growth.nonce.wrapping_add(1);
+            let nonce = growth.nonce;
+            growth.round = Some(Measurement { nonce, began: now, stream, delivered });
+            put_ping(0, PingTag::Growth.payload(nonce), &mut self.outbox.written);
+        }
+    }
+
+    /// The peer has answered a PING that measures: a window of which more than two thirds of what
+    /// is usable came in the meantime is doubled.
+    pub(super) fn on_growth_pong(&mut self, nonce: u32) {
+        let Some(round) = self.growth.round.take_if(|round| round.nonce == nonce) else {
+            return;
+        };
+        self.growth.next = round.began.saturating_add(HTTP2_MEASURE_PAUSE);
+        let (time, size_max) = (self.now.saturating_sub(round.began), self.config.window_max);
+        let Some(s) = self.streams.get(round.stream) else { return };
+        let window = &mut s.window;
+        let arrived = window.delivered().wrapping_sub(round.delivered);
+        let is_used_up = u64::from(arrived) * 3 > u64::from(window.usable()) * 2;
+        let enough = time.as_micros() * HTTP2_RATE_ENOUGH / 1_000_000;
+        let is_ample = u128::from(window.size()) >= enough;
+        if time.is_zero() || !is_used_up || is_ample || s.remote_ended {
+            return;
+        }
+        if !self.growth.suits(window, size_max) {
+            return;
+        }
+        let room = (size_max - window.size()).min(HTTP2_GROWN_MAX - self.growth.grown);
+        let by = window.size().min(room);
+        let granted = window.grow(by);
+        self.growth.grown += by;
+        if granted > 0 {
+            put_window_update(round.stream.id, granted, &mut self.outbox.written);
+        }
+    }
+}
