@@ -106,7 +106,8 @@ impl CallOptions {
 
     /// Where executing the call twice does no harm, it gets a second attempt on another host once it
     /// takes longer than 95 of 100 calls of its method did; the first good answer wins, and the
-    /// other attempt is cancelled. Such attempts and retries are together a tenth of the calls at
+    /// other attempt is cancelled. A client of one host makes it there, over another connection if it
+    /// has one. Such attempts and retries are together a tenth of the calls at
     /// most. Only calls with one request and one reply are hedged.
     #[must_use]
     pub fn hedge(mut self) -> Self {
