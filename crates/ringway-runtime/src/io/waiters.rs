@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::{contain, drop_contained, drop_each, drop_waker, wake};
+use crate::contain::{contain, drop_contained, drop_each, wake};
 use crate::limits;
 
 /// A handle whose state lists who waits for it.
@@ -31,21 +31,12 @@ pub(super) fn poll_or_wait<H: Waitable, T>(
     if let Some(polled) = polled {
         return polled;
     }
-    let mut waker = Some(cx.waker().clone());
-    let mut longest = None;
-    // Asked again: what the clone has done may be what is waited for.
-    let polled = handle.with(|state| {
-        let polled = poll(state);
-        if polled.is_pending() {
-            longest = waker.take().and_then(|waker| list(state).add(waker));
-        }
-        polled
-    });
-    drop_waker(waker);
+    let waker = cx.waker().clone();
+    let longest = handle.with(|state| list(state).add(waker));
     if let Some(longest) = longest {
         wake(longest);
     }
-    polled
+    Poll::Pending
 }
 
 /// Wakers of tasks, each once. Nearly always empty or of one.

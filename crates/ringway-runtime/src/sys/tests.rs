@@ -18,7 +18,7 @@ use crate::buf::{BufferCounts, Pools};
 use crate::core::wake_descriptor;
 use crate::driver::uring::{Completion, Outcome, Uring, kind, tag};
 use crate::driver::{Key, RecvClass, SendBatch};
-use crate::io::{DatagramSocket, ListenOptions, Pressure, Stream};
+use crate::io::{DatagramSocket, ListenOptions};
 use crate::limits::SUBMISSION_BYTES_MAX;
 use crate::sync::{CancellationToken, Mutex, Notify, Semaphore, channel, oneshot};
 use crate::{Backend, Builder, CoreHandle, sleep};
@@ -241,19 +241,4 @@ fn what_a_clone_of_a_waker_brings_about_is_seen_by_its_poll() {
     let own = Cell::new(Some(receiver));
     CLONED.set(Some(Rc::new(move || own.set(None))));
     assert!(sender.poll_closed(&mut Context::from_waker(&waker)).is_ready());
-}
-
-/// The same for those who wait for a stream.
-#[test]
-fn what_a_clone_of_a_waker_does_to_a_stream_is_seen_by_its_poll() {
-    let ran = block_on(Backend::Epoll, async {
-        let (near, _far) = UnixStream::pair().expect("a pair of sockets");
-        let stream = Rc::new(Stream::adopt(near.into(), &Rc::default()).expect("a stream"));
-        stream.set_paced(true);
-        while stream.write(&[0; 65_536]) == Pressure::Low {}
-        let (own, waker) = (stream.clone(), calls_back_when_cloned());
-        CLONED.set(Some(Rc::new(move || own.set_paced(false))));
-        assert!(stream.poll_room(&mut Context::from_waker(&waker)).is_ready());
-    });
-    ran.expect("epoll works");
 }
