@@ -10,6 +10,7 @@ mod listener;
 pub(crate) mod mutation;
 mod parts;
 mod relay;
+mod unread;
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -37,9 +37,15 @@ use support::Random;
 const MS: Duration = Duration::from_millis(1);
 /// Virtual time in which whatever is waited for has happened.
 const LIMIT: Duration = Duration::from_secs(900);
+/// What the bystander waits for between its calls, at first and at most.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Sessions one after another with one server.
 const SESSIONS_EACH: u64 = 40;
+/// Pieces of a session, about: most sessions are cut at every seventh byte, and few are a thousand times
+/// as long.
+const PIECES_MAX: usize = 1_000;
 
 static METHODS: [Method; 6] = [
     Method::new("a.B/C0", Kind::Unary),
@@ -187,6 +193,7 @@ async fn run(seed: u64) {
     let mut random = Random::new(seed);
     let (listener, address) = listen();
     for _ in 0..SESSIONS_EACH {
+        bystander.sessions.set(bystander.sessions.get() + 1);
         let session = &SESSIONS[random.below(SESSIONS.len())];
         let mut frames = session.up.clone();
         mutate(&mut frames, &SESSIONS[random.below(SESSIONS.len())].up, &mut random);
@@ -216,6 +223,7 @@ async fn play(peer: Rc<Stream>, input: &[u8], random: &mut Random) {
     let reads = random.below(4);
     let reading = (reads > 0).then(|| spawn(read(Rc::clone(&peer), reads)));
     let piece_len = [input.len().max(1), 1_000, 100, 7][random.below(4)];
+    let piece_len = piece_len.max(input.len() / PIECES_MAX);
     let pauses = random.below(8) == 0;
     for piece in input.chunks(piece_len) {
         let _pressure = peer.write(piece);
@@ -250,6 +258,8 @@ async fn read(peer: Rc<Stream>, how: usize) {
 
 /// Somebody who is served by the same core.
 pub(crate) struct Bystander {
+    /// Sessions that have begun, where they are counted.
+    sessions: Rc<Cell<u64>>,
     stops: Rc<Cell<bool>>,
     served: JoinHandle<Result<u32, Status>>,
 }
@@ -258,9 +268,9 @@ impl Bystander {
     pub(crate) async fn begin(server: &Rc<SimServer>) -> Self {
         let relay = Relay::start(Some(Rc::clone(server)));
         let client = Client::connect(&*format!("tcp://{}", relay.address)).expect("an address");
-        let stops = Rc::new(Cell::new(false));
-        let served = spawn(be_served(client, Rc::clone(&stops)));
-        Self { stops, served }
+        let (sessions, stops) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let served = spawn(be_served(client, Rc::clone(&sessions), Rc::clone(&stops)));
+        Self { sessions, stops, served }
     }
 
     pub(crate) async fn end(self) {
@@ -271,7 +281,14 @@ impl Bystander {
     }
 }
 
-async fn be_served(client: Client, stops: Rc<Cell<bool>>) -> Result<u32, Status> {
+/// It pauses for less time than most sessions take, and longer and longer while one of those that are
+/// counted goes on: some last for minutes, in which next to nothing happens.
+async fn be_served(
+    client: Client,
+    sessions: Rc<Cell<u64>>,
+    stops: Rc<Cell<bool>>,
+) -> Result<u32, Status> {
+    let (mut session, mut pause) = (0, PAUSE);
     let raw = Codec::<Bytes>::raw();
     let (mut to, mut from) = client.bidi(&METHODS[5], raw, raw);
     for turn in 0.. {
@@ -284,7 +301,10 @@ async fn be_served(client: Client, stops: Rc<Cell<bool>>) -> Result<u32, Status>
         assert_eq!(client.unary(&METHODS[4], raw, raw, mine.clone()).await?, mine);
         to.send(mine.clone()).await?;
         assert_eq!(from.next().await?, Some(mine));
-        sleep(MS * 10).await;
+        let is_same = sessions.get() > 0 && sessions.get() == session;
+        session = sessions.get();
+        pause = if is_same { (pause * 2).min(PAUSE_MAX) } else { PAUSE };
+        sleep(pause).await;
     }
     unreachable!("it is told to stop")
 }
