@@ -50,7 +50,12 @@ pub(super) const KNOWN: [KnownCircle; 11] = [
     },
     KnownCircle {
         root: "crates/ringway-rpc/src",
-        files: &["balance/mod.rs", "balance/p2c.rs", "balance/ring.rs", "balance/round_robin.rs"],
+        files: &[
+            "policy/balance/mod.rs",
+            "policy/balance/p2c.rs",
+            "policy/balance/ring.rs",
+            "policy/balance/round_robin.rs",
+        ],
         why: "a trait, its implementors, and the module that makes them by their names",
     },
     KnownCircle {

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use ringway_runtime::CoreHandle;
 
-use crate::parked;
-use crate::status::Status;
+use crate::call::status::Status;
+use crate::remote::block_on;
 
 /// Blocks until `call` is over. It is polled when it is woken, and at the time that `wakes_at` names.
 pub(super) fn wait<T, C>(call: C, wakes_at: impl Fn(&C) -> Option<Instant>) -> Result<T, Status>
@@ -16,5 +16,5 @@ where
         let why = "a core must not block: await the call, or wait for it on another thread";
         return Err(Status::failed_precondition(why));
     }
-    parked::block_on_until(call, wakes_at)
+    block_on::block_on_until(call, wakes_at)
 }

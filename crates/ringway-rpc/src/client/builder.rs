@@ -10,10 +10,10 @@ use ringway_wire::native;
 use super::hosts::{Dialling, Host};
 use super::interceptor::{self, IncomingReply, MakeIntercept, NextCall, OutgoingCall};
 use super::{CallOptions, Client};
-use crate::balance::Policy;
+use crate::call::status::Status;
 use crate::limits;
 use crate::metrics::Metrics;
-use crate::status::Status;
+use crate::policy::balance::Policy;
 
 /// Sets up a [`Client`]: where its servers are, how many connections, what calls do by default.
 ///

@@ -13,9 +13,9 @@ use super::options::CallOptions;
 use super::outcome::Reply;
 use super::stream_call::OneReply;
 use super::unary::Unary;
-use crate::codec::Codec;
-use crate::metadata::Metadata;
-use crate::status::Status;
+use crate::call::codec::Codec;
+use crate::call::metadata::Metadata;
+use crate::call::status::Status;
 
 /// A call with one reply, which begins when it is first polled.
 ///

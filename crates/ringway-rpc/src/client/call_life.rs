@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::hub::Hub;
 use super::tally::{Ended, Tally};
-use crate::method::Method;
-use crate::status::Code;
+use crate::call::method::Method;
+use crate::call::status::Code;
 
 /// A call that was counted as begun, and is to be counted as ended.
 #[derive(Clone, Copy)]

@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use ringway_wire::native::Body;
 
 use super::link::Link;
-use crate::batch::Batch;
-use crate::bridge::StreamAt;
-use crate::carrier::{self, Carrier, Received};
-use crate::metadata::Metadata;
-use crate::status::{Code, Status};
-use crate::stream_table::StreamKey;
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
+use crate::connection::batch::Batch;
+use crate::connection::carrier::{self, Carrier, Received};
+use crate::connection::table::StreamKey;
+use crate::stream::remote::StreamAt;
 
 /// Where handles find a stream of `link`.
 pub(super) fn stream_at(link: &Rc<Link>, key: StreamKey) -> StreamAt {

@@ -11,7 +11,7 @@ use ringway_wire::native::StreamId;
 
 use super::hub::LinkKey;
 use super::outcome::{Outcome, Reply, ReplyMeta};
-use crate::status::Status;
+use crate::call::status::Status;
 use crate::waiters::renew;
 
 /// Names a call of this core that was sent; of one that is over it names nothing.

@@ -9,10 +9,10 @@ use std::time::Instant;
 use ringway_runtime::{self as runtime, drop_contained};
 
 use super::outcome::Outcome;
-use crate::desk;
+use crate::call::method::Method;
+use crate::call::status::Status;
 use crate::limits;
-use crate::method::Method;
-use crate::status::Status;
+use crate::remote::mailbox;
 use crate::waiters;
 
 /// The awaiting side. Dropping it gives the call up.
@@ -47,7 +47,7 @@ impl Far {
         let until = deadline.and_then(|deadline| deadline.checked_add(limits::FAR_PATIENCE));
         let far = Self { shared: Arc::clone(&shared), method, until };
         let report = Report(shared);
-        desk::place(
+        mailbox::place(
             core,
             Box::new(move || {
                 runtime::spawn_named("rpc call from another thread", Runner { call, report });

@@ -15,8 +15,8 @@ use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::registry::{self, ClientId};
 use super::unary::Unary;
-use crate::method::Method;
-use crate::status::{Code, Status};
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
 
 /// It is `Send`, as [`Unary`] is.
 pub(super) struct Hedged {

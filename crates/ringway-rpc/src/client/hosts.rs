@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use ringway_net::{Address, ClientTls, StreamLimits};
 
+use crate::call::status::Status;
 use crate::limits;
-use crate::status::Status;
 
 /// A server of a client, and how much of the load it takes.
 ///

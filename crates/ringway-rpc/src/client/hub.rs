@@ -17,9 +17,9 @@ use super::link::Link;
 use super::outcome::Outcome;
 use super::pool::Pool;
 use super::registry::{self, ClientId, Recipe};
-use crate::desk::{self, Desk};
+use crate::call::status::{Code, Status};
 use crate::limits;
-use crate::status::{Code, Status};
+use crate::remote::mailbox::{self, Desk};
 use crate::waiters;
 
 /// Names a connection of this core; of one that is gone it names nothing.
@@ -99,7 +99,7 @@ pub(super) fn on_core(core: u32, what: impl FnOnce(&Hub) + Send + 'static) {
     match try_with(|hub| hub.is(core)) {
         Some(true) => with(what),
         // Also from the destructors of a thread that ends.
-        Some(false) | None => desk::place(core, Box::new(move || with(what))),
+        Some(false) | None => mailbox::place(core, Box::new(move || with(what))),
     }
 }
 

@@ -20,9 +20,9 @@ use super::options::CallOptions;
 use super::outcome::Outcome;
 use super::registry;
 use super::unary::Unary;
-use crate::method::Method;
-use crate::opening::Opener;
-use crate::status::Status;
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::stream::pending::Opener;
 
 /// It is `Send`, as [`Unary`] is.
 pub(super) struct Intercepted {

@@ -31,12 +31,12 @@ use super::hub;
 use super::outcome::{Reply, ReplyMeta};
 use super::stream_call::{Opening, StreamCall};
 use super::unary::Unary;
-use crate::bridge;
-use crate::codec::Codec;
-use crate::metadata::Metadata;
-use crate::method::Method;
-use crate::opening::Opener;
-use crate::status::Status;
+use crate::call::codec::Codec;
+use crate::call::metadata::Metadata;
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::stream::pending::Opener;
+use crate::stream::remote;
 
 /// A call on its way out through the interceptors of a client.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ async fn make(inner: Inner, call: OutgoingCall, scope: &Scope) -> Result<Incomin
             if let Some(opener) = scope.opener.take() {
                 opener.complete(Ok(at));
             }
-            end.await.unwrap_or_else(|_| Err(bridge::unreachable()))?;
+            end.await.unwrap_or_else(|_| Err(remote::unreachable()))?;
             Ok(IncomingReply { message: None, meta: None })
         }
     }

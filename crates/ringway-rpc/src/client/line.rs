@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::spread::HostId;
 use crate::limits;
-use crate::resilience::Pace;
+use crate::policy::Pace;
 
 /// A place in a line. Lower ones are served first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -22,12 +22,12 @@ use super::hub::{Hub, LinkKey};
 use super::pool_host::PoolHost;
 use super::stream_lives::{StreamLives, Watcher};
 use super::tally::Tally;
-use crate::carrier::CarrierId;
-use crate::kept;
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
+use crate::call::zero_copy;
+use crate::connection::carrier::CarrierId;
+use crate::connection::table::{Handles, StreamKey, StreamTable};
 use crate::limits;
-use crate::method::Method;
-use crate::status::{Code, Status};
-use crate::stream_table::{Handles, StreamKey, StreamTable};
 use crate::waiters::{Borrowed, Errands, HasErrands};
 
 pub(super) struct Link {
@@ -290,7 +290,7 @@ impl Link {
                     if let ClientEvent::Response { message: Some(message), .. }
                     | ClientEvent::Message { message, .. } = &mut event
                     {
-                        kept::keep(message, view);
+                        zero_copy::keep(message, view);
                     }
                     ended += state.on_event(event, cells, woken);
                     ended += state.take_messages(&mut input, view, cells, woken);

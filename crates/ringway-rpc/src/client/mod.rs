@@ -51,15 +51,15 @@ use self::hosts::HostList;
 use self::registry::{ClientId, Recipe};
 use self::stream_call::{OneReply, StreamCall};
 use self::unary::Unary;
-use crate::codec::Codec;
+use crate::call::codec::Codec;
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::connection::table::Handles;
 use crate::limits;
-use crate::method::Method;
 use crate::metrics::Snapshot;
-use crate::opening::Opener;
-use crate::sink::Sink;
-use crate::status::Status;
-use crate::stream_table::Handles;
-use crate::streaming::Streaming;
+use crate::stream::pending::Opener;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
 
 /// Calls the methods of a service on one or several servers.
 ///

@@ -8,12 +8,12 @@ use ringway_wire::native::MetaWriter;
 
 use super::hub::Hub;
 use super::spread::hash_of;
-use crate::context;
+use crate::call::context;
+use crate::call::metadata::Metadata;
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::call::trace::TraceContext;
 use crate::limits;
-use crate::metadata::Metadata;
-use crate::method::Method;
-use crate::status::Status;
-use crate::trace::TraceContext;
 
 /// Deadline, metadata and manners of calls: of all that a client makes
 /// ([`Client::with`](super::Client::with)), or of one ([`Call`](super::Call) has the same methods).

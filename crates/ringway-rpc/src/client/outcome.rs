@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::metadata::Metadata;
-use crate::status::Status;
+use crate::call::metadata::Metadata;
+use crate::call::status::Status;
 
 pub(super) type Outcome = Result<Reply, Status>;
 

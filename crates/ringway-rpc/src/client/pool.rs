@@ -23,10 +23,10 @@ use super::link::Link;
 use super::pool_host::PoolHost;
 use super::spread::HostId;
 use super::tally::Tally;
+use crate::call::method::Method;
+use crate::call::status::Status;
 use crate::limits;
-use crate::method::Method;
-use crate::resilience::RetryBudget;
-use crate::status::Status;
+use crate::policy::RetryBudget;
 use crate::waiters;
 
 pub(super) struct Pool {

@@ -7,7 +7,7 @@ use ringway_runtime::Runtime;
 use super::builder::Plan;
 use super::hosts::HostList;
 use super::hub;
-use crate::status::Status;
+use crate::call::status::Status;
 
 /// Names a client in the whole process; of one that is gone it names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,18 +17,18 @@ use ringway_runtime::{Builder, JoinHandle, now, sleep, spawn, timeout};
 use ringway_wire::native::{Body, GoAwayCode, Reply, Server, ServerEvent, StreamId};
 
 use super::{CallOptions, Client, hub};
-use crate::balance::Policy;
-use crate::codec::Codec;
-use crate::method::{Kind, Method};
+use crate::call::codec::Codec;
+use crate::call::method::{Kind, Method};
 use crate::metrics::Side;
+use crate::policy::balance::Policy;
 use crate::server::simulated::mutation::sessions::{
     NOISE, SESSIONS, answer, append, frames, mutate, split,
 };
 use crate::server::simulated::mutation::support::Random;
 use crate::server::simulated::mutation::{Bystander, Moody, panics};
 use crate::server::simulated::{SimServer, accept, listen, number};
-use crate::sink::Sink;
-use crate::streaming::Streaming;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
 
 const MS: Duration = Duration::from_millis(1);
 /// Virtual time in which whatever is waited for has happened.

@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::pool_host::PoolHost;
-use crate::balance::{Balancer, Load, PeakEwma, Pick, Policy};
-use crate::resilience::{Evidence, Health, may_eject};
-use crate::status::{Code, Origin, Status};
+use crate::call::status::{Code, Origin, Status};
+use crate::policy::balance::{Balancer, Load, PeakEwma, Pick, Policy};
+use crate::policy::{Evidence, Health, may_eject};
 
 /// Names a host of a spread for calls under way, which may outlast its place in the list; it is not
 /// used again. The first one names none: it is that of hosts that belong to no spread.

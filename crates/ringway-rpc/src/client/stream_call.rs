@@ -24,17 +24,17 @@ use super::pool::{Demand, NotSent};
 use super::registry::{self, ClientId};
 use super::stream_lives::Watcher;
 use super::tally::{Ended, Tally};
-use crate::bridge::StreamAt;
-use crate::codec::Codec;
-use crate::desk;
+use crate::call::codec::Codec;
+use crate::call::metadata::Metadata;
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
+use crate::connection::table::Handles;
 use crate::limits;
-use crate::metadata::Metadata;
-use crate::method::Method;
-use crate::opening::Opener;
-use crate::sink::Sink;
-use crate::status::{Code, Status};
-use crate::stream_table::Handles;
-use crate::streaming::Streaming;
+use crate::remote::mailbox;
+use crate::stream::pending::Opener;
+use crate::stream::remote::StreamAt;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
 
 /// What a stream is opened with.
 pub(super) struct StreamCall {
@@ -117,7 +117,7 @@ where
         return start(opener);
     }
     match registry::background_core() {
-        Ok(core) => desk::place(core, Box::new(move || start(opener))),
+        Ok(core) => mailbox::place(core, Box::new(move || start(opener))),
         Err(status) => opener.complete(Err(status)),
     }
 }

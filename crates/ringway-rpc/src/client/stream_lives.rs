@@ -9,8 +9,8 @@ use ringway_runtime::sync::oneshot;
 use super::pool_host::PoolHost;
 use super::spread::{Answered, HostId};
 use super::tally::{Ended, Tally};
-use crate::method::Method;
-use crate::status::{Code, Status};
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
 use crate::waiters::Errands;
 
 pub(super) struct StreamLives {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::builder::Plan;
 use super::pool_host::PoolHost;
 use super::spread::{Answered, HostId, Spread};
-use crate::method::Method;
+use crate::call::method::Method;
+use crate::call::status::Code;
 use crate::metrics::{CallEnd, Metrics, Sheet, Side};
-use crate::resilience::HedgeDelay;
-use crate::status::Code;
+use crate::policy::HedgeDelay;
 
 /// Shared by the pool and its connections, so that streams are told of where they end.
 pub(super) struct Tally {

@@ -29,10 +29,10 @@ use super::pool::{Demand, NotSent, Pool};
 use super::registry::{self, ClientId};
 use super::spread::{Answered, HostId};
 use super::tally::Tally;
+use crate::call::method::Method;
+use crate::call::status::{Code, Pushback, Status};
 use crate::limits;
-use crate::method::Method;
-use crate::resilience::RetryBackoff;
-use crate::status::{Code, Pushback, Status};
+use crate::policy::RetryBackoff;
 
 /// It is `Send`: it holds numbers of its core, and nothing that belongs there.
 pub(super) struct Unary {

@@ -133,7 +133,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::status::Code;
+    use crate::call::status::Code;
 
     fn call(sheet: &Sheet, code: Code, service_ms: u64) {
         sheet.started(100);

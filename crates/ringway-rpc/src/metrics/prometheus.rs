@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{MethodSnapshot, Side, Snapshot};
-use crate::status::Code;
+use crate::call::status::Code;
 
 /// The 17 codes of gRPC.
 const CODES: u8 = 17;

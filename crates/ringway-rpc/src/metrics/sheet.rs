@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Side;
 use super::histogram::{Histogram, Latencies};
-use crate::status::Code;
+use crate::call::status::Code;
 
 const CODES: usize = 17;
 

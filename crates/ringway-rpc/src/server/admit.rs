@@ -13,8 +13,8 @@ use ringway_wire::native::{RequestHead, StreamId};
 use super::connection::NativeConnection;
 use super::dispatch::{Arrival, takes_one_message};
 use super::entry::Entry;
-use crate::codec;
-use crate::status::Status;
+use crate::call::codec;
+use crate::call::status::Status;
 
 impl NativeConnection {
     #[inline]

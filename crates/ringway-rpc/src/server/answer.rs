@@ -5,11 +5,11 @@ use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
 use bytes::Bytes;
 
 use super::connection::NativeConnection;
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
 use crate::limits;
-use crate::metadata::Metadata;
 use crate::service::Encoded;
-use crate::status::{Code, Status};
 
 /// How a call ended, as it is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,8 +6,8 @@ use ringway_runtime::JoinHandle;
 use ringway_wire::native::StreamId;
 
 use super::queued::Queued;
-use crate::context::Context;
-use crate::status::Code;
+use crate::call::context::Context;
+use crate::call::status::Code;
 
 /// A table as long as the highest slot in use, which the peer's setting bounds.
 #[derive(Default)]

@@ -14,12 +14,12 @@ use super::calls::Calls;
 use super::core::ServerCore;
 use super::numbers::Numbers;
 use super::run::Deferred;
-use crate::carrier::{self, CarrierId};
-use crate::context::Peer;
-use crate::kept;
+use crate::call::context::Peer;
+use crate::call::status::{Code, Status};
+use crate::call::zero_copy;
+use crate::connection::carrier::{self, CarrierId};
+use crate::connection::table::StreamTable;
 use crate::limits;
-use crate::status::{Code, Status};
-use crate::stream_table::StreamTable;
 use crate::waiters::Borrowed;
 
 /// One of these a connection. Its task takes in and sends; its calls answer through it.
@@ -164,7 +164,7 @@ impl NativeConnection {
         let taken = loop {
             let plain = self.machine.borrow_mut().receive_plain(&mut input, now);
             if let Some(request) = plain {
-                let message = kept::in_place(request.message, view);
+                let message = zero_copy::in_place(request.message, view);
                 self.on_plain(request.stream, &request.head, message, now);
                 continue;
             }
@@ -190,7 +190,7 @@ impl NativeConnection {
             let (mut streams, mut machine) = (self.streams(), self.machine());
             let left = loop {
                 let Some((stream, message)) = machine.receive_message(input) else { return };
-                let message = kept::in_place(message, view);
+                let message = zero_copy::in_place(message, view);
                 if streams.push(stream, message.clone()).is_err() {
                     break (stream, message);
                 }

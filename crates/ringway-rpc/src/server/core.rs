@@ -24,8 +24,8 @@ use super::observe::{LISTENER, Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
+use crate::call::status::Status;
 use crate::limits;
-use crate::status::Status;
 
 thread_local! {
     /// The servers of this core; one, but for tests.

@@ -12,11 +12,11 @@ use super::connection::NativeConnection;
 use super::numbers::Meaning;
 use super::request_meta;
 
-use crate::bridge::OpenedStream;
-use crate::kept;
-use crate::method::Kind;
-use crate::status::{Code, Status};
-use crate::stream_table::Unread;
+use crate::call::method::Kind;
+use crate::call::status::{Code, Status};
+use crate::call::zero_copy;
+use crate::connection::table::Unread;
+use crate::stream::remote::OpenedStream;
 
 /// A request as it came, its bytes still those that were received where that is possible. It refers
 /// to the machine's event instead of moving it: a call has no cheaper part than its copies.
@@ -45,7 +45,7 @@ impl NativeConnection {
         if let ServerEvent::Request { message: Some(message), .. }
         | ServerEvent::Message { message, .. } = &mut event
         {
-            kept::keep(message, view);
+            zero_copy::keep(message, view);
         }
         if let ServerEvent::Request { stream, head, meta, message, end } = &mut event {
             let (stream, end) = (*stream, *end);

@@ -10,12 +10,12 @@ use ringway_runtime::PollLabel;
 use super::gate::Gate;
 use super::queue::{Overdue, Queue, Urgency};
 use super::queued::Ticket;
+use crate::call::method::Method;
+use crate::call::status::Code;
 use crate::limits;
-use crate::method::Method;
 use crate::metrics::Sheet;
-use crate::resilience::{AdaptiveLimit, Answer, Ended};
+use crate::policy::{AdaptiveLimit, Answer, Ended};
 use crate::service::{Handler, Registered};
-use crate::status::Code;
 
 /// One of these a method and core.
 pub(crate) struct Entry {

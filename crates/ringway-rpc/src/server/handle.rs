@@ -7,7 +7,7 @@ use ringway_net::{Address, Result};
 
 use super::shared::ServerShared;
 use super::stats::ServerStats;
-use crate::health::Health;
+use crate::builtin::health::Health;
 use crate::metrics::Snapshot;
 
 /// A running server; cheap to clone. When the last handle is dropped, the server shuts down.

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use ringway_wire::native::Piece;
 
 use super::core::ServerCore;
-use crate::bridge::OpenedStream;
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::status::Status;
 use crate::service::{Begin, Encoded, Started, Waiting};
-use crate::status::Status;
+use crate::stream::remote::OpenedStream;
 
 /// What a call leads to, on its way out through the interceptors: the encoded message of the
 /// handler, or none where the method answers with a stream.

@@ -53,12 +53,12 @@ use self::first_bytes::{Opening, first_bytes};
 use self::interceptor::MakeIntercept;
 use self::settings::Settings;
 use self::shared::ServerShared;
-use crate::context::Context;
-use crate::health::{Health, HealthService};
+use crate::builtin::health::{Health, HealthService};
+use crate::builtin::reflection::ReflectionService;
+use crate::call::context::Context;
+use crate::call::status::Status;
 use crate::limits;
-use crate::reflection::ReflectionService;
 use crate::service::Service;
-use crate::status::Status;
 
 /// A server of services, on one or several addresses.
 ///

@@ -18,10 +18,10 @@ use super::answer::Answered;
 use super::core::ServerCore;
 use super::entry::Entry;
 use super::waiting::Measures;
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::status::Code;
 use crate::limits;
 use crate::metrics::CallEnd;
-use crate::status::Code;
 
 /// The span of a call in the trace that its caller named. Disabled, and made by one look at a flag,
 /// where nobody listens.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::limits;
-use crate::resilience::Pace;
+use crate::policy::Pace;
 
 /// Calls that wait for room to run, the more urgent ones first.
 ///

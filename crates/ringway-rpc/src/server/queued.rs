@@ -15,7 +15,7 @@ use super::core::InFlight;
 use super::dispatch::{Arrival, kept};
 use super::entry::Entry;
 use super::queue::Urgency;
-use crate::bridge::OpenedStream;
+use crate::stream::remote::OpenedStream;
 
 /// A request that waits for room to run.
 pub(super) struct Queued {

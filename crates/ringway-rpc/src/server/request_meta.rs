@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ringway_wire::native::{MetaReader, Tag};
 
-use crate::metadata::Metadata;
-use crate::status::Status;
-use crate::trace::TraceContext;
+use crate::call::metadata::Metadata;
+use crate::call::status::Status;
+use crate::call::trace::TraceContext;
 
 /// The parts of a request's metadata that mean something to us, and the rest.
 #[derive(Debug, Default)]

@@ -19,13 +19,13 @@ use super::interceptor;
 use super::observe::{close_span, span_of};
 use super::request_meta::RequestMeta;
 use super::waiting::{Admitted, Measures, Running, drop_waiting, given_up, spawn_waiting};
-use crate::bridge::{OpenedStream, StreamAt};
-use crate::context::{Begun, Context};
+use crate::call::context::{Begun, Context};
+use crate::call::method::Kind;
+use crate::call::status::{Code, Status};
+use crate::connection::table::Handles;
 use crate::limits;
-use crate::method::Kind;
 use crate::service::{Begin, Encoded, Started};
-use crate::status::{Code, Status};
-use crate::stream_table::Handles;
+use crate::stream::remote::{OpenedStream, StreamAt};
 
 /// A call whose handler starts when all that was received is taken in.
 pub(super) struct Deferred {

@@ -9,9 +9,9 @@ use super::gate::Gate;
 use super::interceptor::MakeIntercept;
 use super::settings::Settings;
 use super::stats::{CoreShare, ServerStats};
-use crate::method::{Kind, Method};
+use crate::builtin::reflection::ReflectionService;
+use crate::call::method::{Kind, Method};
 use crate::metrics::{Metrics, Side};
-use crate::reflection::ReflectionService;
 use crate::service::{Methods, Service};
 
 /// One of these a server.

@@ -26,7 +26,7 @@ use super::interceptor::MakeIntercept;
 use super::serve_with;
 use super::settings::Settings;
 use super::shared::ServerShared;
-use crate::reflection::ReflectionService;
+use crate::builtin::reflection::ReflectionService;
 use crate::service::Service;
 
 /// A server on the core of a simulation.

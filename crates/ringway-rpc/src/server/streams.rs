@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 use ringway_wire::native::Body;
 
 use super::connection::NativeConnection;
-use crate::batch::Batch;
-use crate::carrier::{Carrier, Received};
-use crate::metadata::Metadata;
-use crate::status::{Code, Status};
-use crate::stream_table::{Sending, StreamKey};
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
+use crate::connection::batch::Batch;
+use crate::connection::carrier::{Carrier, Received};
+use crate::connection::table::{Sending, StreamKey};
 
 impl Carrier for NativeConnection {
     #[inline]

@@ -15,9 +15,9 @@ use super::connection::NativeConnection;
 use super::core::InFlight;
 use super::observe::close_span;
 use super::run::attempt;
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::status::{Code, Status};
 use crate::service::{Encoded, Waiting};
-use crate::status::{Code, Status};
 
 /// What is known of a call when it begins, for the counters.
 #[derive(Clone, Copy, Debug)]

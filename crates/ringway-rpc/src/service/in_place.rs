@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::{Begin, Encoded, Handler, Outcome, Started, Waiting};
-use crate::codec::Codec;
-use crate::status::Status;
+use crate::call::codec::Codec;
+use crate::call::status::Status;
 
 /// A method whose calls run on the core.
 ///
@@ -96,8 +96,8 @@ mod tests {
     use ringway_wire::native::Piece;
 
     use super::*;
-    use crate::context::tests::sample;
-    use crate::method::{Kind, Method};
+    use crate::call::context::tests::sample;
+    use crate::call::method::{Kind, Method};
     use crate::service::{Methods, Registered};
 
     static METHOD: Method = Method::new("test.Test/Unary", Kind::Unary);

@@ -16,13 +16,13 @@ use ringway_wire::native::Piece;
 
 use self::in_place::{End, InPlace, Replied};
 use self::offload::Offloaded;
-use crate::bridge::{OpenedStream, StreamAt};
-use crate::codec::Codec;
-use crate::context::Context;
-use crate::method::Method;
-use crate::sink::Sink;
-use crate::status::Status;
-use crate::streaming::Streaming;
+use crate::call::codec::Codec;
+use crate::call::context::Context;
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::stream::remote::{OpenedStream, StreamAt};
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
 
 pub use provider::{Instance, Provider};
 

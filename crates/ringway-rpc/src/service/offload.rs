@@ -12,11 +12,11 @@ use ringway_runtime::{CoreHandle, drop_contained, spawn_blocking, spawn_named};
 use ringway_wire::native::Piece;
 
 use super::{Begin, Encoded, Handler, Outcome, Started, Waiting, decode_request};
-use crate::codec::Codec;
-use crate::context::{Context, Sendable};
-use crate::metadata::Metadata;
-use crate::parked;
-use crate::status::{Code, Status};
+use crate::call::codec::Codec;
+use crate::call::context::{Context, Sendable};
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
+use crate::remote::block_on;
 
 /// A method whose calls run on the blocking pool, decoding and encoding included.
 pub(super) struct Offloaded<Req, Rep, F> {
@@ -128,13 +128,14 @@ where
     }
     let mut future = pin!(handler(context.clone()));
     let mut done = pin!(context.done());
-    let reply = parked::block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
-        Poll::Pending => {
-            let reason = ready!(done.as_mut().poll(cx));
-            Poll::Ready(Err(reason.unwrap_or_else(|| Status::cancelled("the call is over"))))
-        }
-        ready => ready,
-    }));
+    let reply =
+        block_on::block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
+            Poll::Pending => {
+                let reason = ready!(done.as_mut().poll(cx));
+                Poll::Ready(Err(reason.unwrap_or_else(|| Status::cancelled("the call is over"))))
+            }
+            ready => ready,
+        }));
     Answer { reply, initial: context.take_initial(), trailers: context.take_trailers() }
 }
 
@@ -146,8 +147,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::context::tests::sample;
-    use crate::method::{Kind, Method};
+    use crate::call::context::tests::sample;
+    use crate::call::method::{Kind, Method};
     use crate::service::Methods;
 
     static METHOD: Method = Method::new("test.Test/Slow", Kind::Unary).offload();
@@ -173,7 +174,7 @@ mod tests {
     }
 
     fn wait(mut waiting: Pin<Box<dyn Waiting>>) -> Outcome {
-        parked::block_on(poll_fn(|cx| waiting.as_mut().poll(cx, &mut Vec::new())))
+        block_on::block_on(poll_fn(|cx| waiting.as_mut().poll(cx, &mut Vec::new())))
     }
 
     #[test]

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use ringway_wire::native::Piece;
 
 use super::{Begin, Encoded, Methods, Registered, Service, Started};
-use crate::context::tests::sample;
-use crate::method::Kind;
+use crate::call::context::tests::sample;
+use crate::call::method::Kind;
 use crate::{Context, Sink, Status, Streaming, service};
 
 #[derive(Clone, PartialEq, prost::Message)]

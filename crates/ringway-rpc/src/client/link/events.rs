@@ -6,12 +6,12 @@ use ringway_net::View;
 use ringway_wire::native::{ClientEvent, Piece, StreamId};
 
 use super::{Kind, State};
+use crate::call::metadata::Metadata;
+use crate::call::small_copy;
+use crate::call::status::{Code, Status};
+use crate::call::zero_copy;
 use crate::client::cells::Cells;
-use crate::kept;
-use crate::metadata::Metadata;
-use crate::packed;
-use crate::status::{Code, Status};
-use crate::stream_table::Unread;
+use crate::connection::table::Unread;
 use crate::waiters::HasErrands;
 
 impl State {
@@ -75,7 +75,7 @@ impl State {
     ) -> u32 {
         let mut ended = 0;
         while let Some((stream, message)) = self.machine.receive_message(input) {
-            let message = kept::in_place(message, view);
+            let message = zero_copy::in_place(message, view);
             if self.streams.push(stream, message.clone()).is_err() {
                 ended += self.message(stream, message, cells, woken);
             }
@@ -93,7 +93,7 @@ impl State {
         match self.kind(stream) {
             Some(Kind::Unary(cell)) => {
                 self.machine.taken(stream, 1);
-                if cells.message(cell, packed::keep(message)) {
+                if cells.message(cell, small_copy::keep(message)) {
                     return 0;
                 }
                 let status = Status::unimplemented("the reply has more than one message");
@@ -148,7 +148,7 @@ fn end_unary(
             if let Some(trailers) = trailers {
                 cells.meta(cell).trailers = trailers;
             }
-            Ok(message.map(packed::keep))
+            Ok(message.map(small_copy::keep))
         }
         Err(status) => Err(status),
     };

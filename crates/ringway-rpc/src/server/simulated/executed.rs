@@ -15,14 +15,14 @@ use ringway_runtime::{Builder, sleep, spawn, timeout, yield_now};
 
 use super::relay::Relay;
 use super::{SimServer, number};
-use crate::balance::Policy;
+use crate::call::codec::Codec;
+use crate::call::context::Context;
+use crate::call::method::{Kind, Method};
+use crate::call::status::{Code, Status};
 use crate::client::Client;
-use crate::codec::Codec;
-use crate::context::Context;
-use crate::method::{Kind, Method};
+use crate::policy::balance::Policy;
 use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
-use crate::status::{Code, Status};
 
 const MS: Duration = Duration::from_millis(1);
 /// Virtual time in which whatever is waited for has happened.

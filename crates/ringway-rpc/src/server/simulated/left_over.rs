@@ -11,9 +11,10 @@ use ringway_runtime::{Builder, JoinHandle, sleep, timeout, yield_now};
 use ringway_wire::native::{Body, Client, ClientEvent, Config, Open, Outgoing, StreamId};
 
 use super::{SimServer, accept, listen};
-use crate::codec::Codec;
-use crate::context::Context;
-use crate::method::{Kind, Method};
+use crate::call::codec::Codec;
+use crate::call::context::Context;
+use crate::call::method::{Kind, Method};
+use crate::call::status::{Code, Status};
 use crate::metrics::Side;
 use crate::server::connection::NativeConnection;
 use crate::server::core::ServerCore;
@@ -21,9 +22,8 @@ use crate::server::interceptor::{MakeIntercept, Next, make};
 use crate::server::settings::Settings;
 use crate::server::stats::ServerStats;
 use crate::service::{Methods, Service, ServiceDescriptor};
-use crate::sink::Sink;
-use crate::status::{Code, Status};
-use crate::streaming::Streaming;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
 
 /// Virtual time in which whatever is waited for has happened.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::left_over::{Peer, run};
-use crate::status::Code;
+use crate::call::status::Code;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {

@@ -22,15 +22,15 @@ use ringway_runtime::{Builder, JoinHandle, sleep, spawn, timeout, yield_now};
 
 use super::relay::Relay;
 use super::{SimServer, accept, listen, number};
+use crate::call::codec::Codec;
+use crate::call::context::Context;
+use crate::call::method::{Kind, Method};
+use crate::call::status::Status;
 use crate::client::Client;
-use crate::codec::Codec;
-use crate::context::Context;
-use crate::method::{Kind, Method};
 use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
-use crate::sink::Sink;
-use crate::status::Status;
-use crate::streaming::Streaming;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
 use sessions::{SESSIONS, mutate};
 use support::Random;
 

@@ -1,0 +1,174 @@
+//! What a server can do, told by itself: `ringway.reflection.v1.Reflection`.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::call::codec::Codec;
+use crate::call::context::Context;
+use crate::call::method::{Kind, Method};
+use crate::call::status::Status;
+use crate::service::{Methods, Registered, Service, ServiceDescriptor};
+
+/// Asks for the names of all services.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct ListRequest {}
+
+/// The names of all services, this one and health among them.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ListResponse {
+    /// `package.Service` each, sorted.
+    #[prost(string, repeated, tag = "1")]
+    pub services: Vec<String>,
+}
+
+/// Asks what is known of one service.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DescribeRequest {
+    /// `package.Service`.
+    #[prost(string, tag = "1")]
+    pub service: String,
+}
+
+/// What is known of one service.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DescribeResponse {
+    /// Its methods, in the order of their declaration.
+    #[prost(message, repeated, tag = "1")]
+    pub methods: Vec<MethodDescription>,
+    /// A serialized `google.protobuf.FileDescriptorSet`; empty where the service was not made from
+    /// a `.proto` file.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub file_descriptor_set: bytes::Bytes,
+}
+
+/// What is known of one method.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct MethodDescription {
+    /// Without the service's name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The client sends a stream.
+    #[prost(bool, tag = "2")]
+    pub streams_in: bool,
+    /// The server sends a stream.
+    #[prost(bool, tag = "3")]
+    pub streams_out: bool,
+    /// The number of the codec of requests: 0 raw bytes, 1 protobuf, 2 JSON.
+    #[prost(uint32, tag = "4")]
+    pub codec_in: u32,
+    /// That of replies.
+    #[prost(uint32, tag = "5")]
+    pub codec_out: u32,
+    /// Carrying it out twice does no harm.
+    #[prost(bool, tag = "6")]
+    pub idempotent: bool,
+    /// The full name of the well-known protobuf message that a request is, such as
+    /// `google.protobuf.StringValue`; empty for all others.
+    #[prost(string, tag = "7")]
+    pub message_in: String,
+    /// That of a reply.
+    #[prost(string, tag = "8")]
+    pub message_out: String,
+}
+
+static METHODS: [Method; 2] = [
+    Method::new("ringway.reflection.v1.Reflection/List", Kind::Unary).idempotent(),
+    Method::new("ringway.reflection.v1.Reflection/Describe", Kind::Unary).idempotent(),
+];
+
+static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor {
+    name: "ringway.reflection.v1.Reflection",
+    methods: &METHODS,
+    file_descriptor_set: Some(include_bytes!("reflection/reflection.binpb")), // made from the .proto beside it
+};
+
+/// Tells what the server's services are; clones tell the same.
+#[derive(Clone, Default)]
+pub(crate) struct ReflectionService {
+    /// Told by the first core that has the methods.
+    services: Arc<OnceLock<Vec<Described>>>,
+}
+
+struct Described {
+    name: &'static str,
+    response: DescribeResponse,
+}
+
+impl ReflectionService {
+    /// Learns what the services are, and how messages are written, from what a core serves.
+    pub(crate) fn learn(
+        &self,
+        services: impl Iterator<Item = &'static ServiceDescriptor>,
+        registered: &[Registered],
+    ) {
+        self.services.get_or_init(|| {
+            let mut all: Vec<_> =
+                services.map(|descriptor| describe(descriptor, registered)).collect();
+            all.sort_by_key(|service| service.name);
+            all
+        });
+    }
+
+    fn all(&self) -> &[Described] {
+        self.services.get().map_or(&[], |services| services)
+    }
+}
+
+fn describe(descriptor: &'static ServiceDescriptor, registered: &[Registered]) -> Described {
+    // A service that is written by hand may leave methods out.
+    let method = |method: &Method| {
+        let entry = registered.iter().find(|entry| entry.method.name() == method.name())?;
+        Some(MethodDescription {
+            name: method.short_name().to_owned(),
+            streams_in: method.kind().streams_in(),
+            streams_out: method.kind().streams_out(),
+            codec_in: entry.codec_in.into(),
+            codec_out: entry.codec_out.into(),
+            idempotent: method.is_idempotent(),
+            message_in: entry.message_in.to_owned(),
+            message_out: entry.message_out.to_owned(),
+        })
+    };
+    let file_descriptor_set = descriptor.file_descriptor_set.unwrap_or_default();
+    Described {
+        name: descriptor.name,
+        response: DescribeResponse {
+            methods: descriptor.methods.iter().filter_map(method).collect(),
+            file_descriptor_set: bytes::Bytes::from_static(file_descriptor_set),
+        },
+    }
+}
+
+impl Service for ReflectionService {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let [list_method, describe_method] = &METHODS;
+        let this = self.clone();
+        methods.unary(
+            list_method,
+            Codec::protobuf(),
+            Codec::protobuf(),
+            move |_: Context, _: ListRequest| {
+                let names = this.all().iter().map(|service| service.name.to_owned());
+                let response = ListResponse { services: names.collect() };
+                async move { Ok(response) }
+            },
+        );
+        let this = self.clone();
+        methods.unary(
+            describe_method,
+            Codec::protobuf(),
+            Codec::protobuf(),
+            move |_: Context, request: DescribeRequest| {
+                let found = this.all().iter().find(|service| service.name == request.service);
+                let response = found.map(|service| service.response.clone());
+                async move {
+                    let unknown = || Status::not_found(format!("no service {}", request.service));
+                    response.ok_or_else(unknown)
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! How a type travels, chosen by the type.
+
+use std::any::TypeId;
+use std::fmt;
+
+use bytes::Bytes;
+use ringway_wire::native::Piece;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::small_copy;
+use crate::call::status::Status;
+
+/// Bytes as they are.
+pub(crate) const RAW: u8 = 0;
+/// Protocol buffers.
+pub(crate) const PROTOBUF: u8 = 1;
+/// JSON.
+pub(crate) const JSON: u8 = 2;
+
+/// How messages of type `T` are written and read.
+///
+/// [`codec_of!`](crate::codec_of) picks it: [`Bytes`] travel as they are, types with
+/// `prost::Message` as protobuf, types with serde's two traits as JSON, in this order.
+pub struct Codec<T> {
+    /// Its number on the wire.
+    pub id: u8,
+    /// Appends the message to the buffer, or returns bytes that are the message already.
+    pub encode: fn(T, &mut Vec<u8>) -> Result<Option<Bytes>, Status>,
+    /// Reads a whole message. INVALID_ARGUMENT if it is none.
+    pub decode: fn(Piece<'_>) -> Result<T, Status>,
+}
+
+impl<T> Codec<T> {
+    /// Reads a message of a server, as [`unreadable_reply`] has it.
+    pub(crate) fn decode_reply(&self, message: Piece<'_>) -> Result<T, Status> {
+        (self.decode)(message).map_err(unreadable_reply)
+    }
+}
+
+impl<T: 'static> Codec<T> {
+    /// The full name of the message that a type of std is in protobuf; empty for all other types.
+    pub(crate) fn well_known(&self) -> &'static str {
+        let known = WELL_KNOWN.iter().find(|(id, _)| *id == TypeId::of::<T>());
+        known.filter(|_| self.id == PROTOBUF).map_or("", |(_, name)| name)
+    }
+}
+
+/// What prost takes the types of std for.
+const WELL_KNOWN: [(TypeId, &str); 10] = [
+    (TypeId::of::<()>(), "google.protobuf.Empty"),
+    (TypeId::of::<bool>(), "google.protobuf.BoolValue"),
+    (TypeId::of::<u32>(), "google.protobuf.UInt32Value"),
+    (TypeId::of::<u64>(), "google.protobuf.UInt64Value"),
+    (TypeId::of::<i32>(), "google.protobuf.Int32Value"),
+    (TypeId::of::<i64>(), "google.protobuf.Int64Value"),
+    (TypeId::of::<f32>(), "google.protobuf.FloatValue"),
+    (TypeId::of::<f64>(), "google.protobuf.DoubleValue"),
+    (TypeId::of::<String>(), "google.protobuf.StringValue"),
+    (TypeId::of::<Vec<u8>>(), "google.protobuf.BytesValue"),
+];
+
+/// A message of a server that cannot be read is INTERNAL, since it is no fault of the caller.
+pub(crate) fn unreadable_reply(status: Status) -> Status {
+    let text = format!("the reply cannot be read: {}", status.message());
+    Status::internal(text).with_source(status)
+}
+
+impl<T> Clone for Codec<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Codec<T> {}
+
+impl<T> fmt::Debug for Codec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name(self.id))
+    }
+}
+
+/// What a codec's number is called, for messages to people.
+pub(crate) fn name(id: u8) -> &'static str {
+    match id {
+        RAW => "raw bytes",
+        PROTOBUF => "protobuf",
+        JSON => "JSON",
+        128.. => "an application's codec",
+        _ => "an unknown codec",
+    }
+}
+
+impl Codec<Bytes> {
+    /// Bytes as they are; received ones are copied only if they came in a borrowed piece.
+    pub const fn raw() -> Self {
+        Self {
+            id: RAW,
+            encode: |bytes, _| Ok(Some(bytes)),
+            decode: |piece| Ok(small_copy::keep(piece)),
+        }
+    }
+}
+
+impl<T: prost::Message + Default> Codec<T> {
+    /// Protocol buffers, by the type's own description.
+    pub const fn protobuf() -> Self {
+        Self {
+            id: PROTOBUF,
+            encode: |message, out| {
+                message.encode(out).expect("a vector has room");
+                Ok(None)
+            },
+            decode: |piece| {
+                let decoded = match piece {
+                    Piece::Borrowed(bytes) => T::decode(bytes),
+                    Piece::Owned(bytes) => T::decode(bytes), // fields of `Bytes` share it
+                };
+                decoded.map_err(|error| unreadable::<T>("protobuf", error))
+            },
+        }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Codec<T> {
+    /// JSON, by the type's own description.
+    pub const fn json() -> Self {
+        Self {
+            id: JSON,
+            encode: |message, out| match serde_json::to_writer(out, &message) {
+                Ok(()) => Ok(None),
+                Err(error) => {
+                    let text = format!("the {} cannot be written as JSON: {error}", short::<T>());
+                    Err(Status::internal(text).with_source(error))
+                }
+            },
+            decode: |piece| {
+                serde_json::from_slice(&piece).map_err(|error| unreadable::<T>("JSON", error))
+            },
+        }
+    }
+}
+
+#[cold]
+fn unreadable<T>(form: &str, error: impl std::error::Error + Send + Sync + 'static) -> Status {
+    let text = format!("the message is no {} in {form}: {error}", short::<T>());
+    Status::invalid_argument(text).with_source(error)
+}
+
+/// The type's name without its path, which is the program's own business.
+fn short<T>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    let end = name.find('<').unwrap_or(name.len());
+    name[..end].rfind(':').map_or(name, |colon| &name[colon + 1..])
+}
+
+/// The [`Codec`] of a type: raw for `Bytes`, else protobuf if it is a `prost::Message`, else JSON
+/// if it has serde's `Serialize` and `DeserializeOwned`.
+///
+/// The type must be known where the macro stands: it cannot be a generic parameter.
+///
+/// ```
+/// use ringway_rpc::codec_of;
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Point { x: i32, y: i32 }
+///
+/// let mut out = Vec::new();
+/// (codec_of!(Point).encode)(Point { x: 1, y: 2 }, &mut out)?;
+/// assert_eq!(out, br#"{"x":1,"y":2}"#);
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+#[macro_export]
+macro_rules! codec_of {
+    ($message:ty) => {{
+        // A method is looked for on the value as it stands first, then behind each reference.
+        #[allow(unused_imports)]
+        use $crate::select::{ByNothing as _, ByProst as _, BySerde as _, Raw as _};
+        (&&&$crate::select::Select::<$message>::new()).codec()
+    }};
+}
+
+/// The choice behind [`codec_of!`](crate::codec_of): the method of the first trait that fits.
+#[doc(hidden)]
+pub mod select {
+    use std::marker::PhantomData;
+
+    use bytes::Bytes;
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+
+    use super::Codec;
+
+    #[derive(Clone, Copy, Debug)]
+    pub struct Select<T>(PhantomData<fn() -> T>);
+
+    impl<T> Select<T> {
+        #[allow(clippy::new_without_default, reason = "nobody but the macro makes one")]
+        pub const fn new() -> Self {
+            Self(PhantomData)
+        }
+    }
+
+    pub trait Raw {
+        fn codec(self) -> Codec<Bytes>;
+    }
+
+    impl Raw for &&&Select<Bytes> {
+        fn codec(self) -> Codec<Bytes> {
+            Codec::raw()
+        }
+    }
+
+    pub trait ByProst<T> {
+        fn codec(self) -> Codec<T>;
+    }
+
+    impl<T: prost::Message + Default> ByProst<T> for &&Select<T> {
+        fn codec(self) -> Codec<T> {
+            Codec::protobuf()
+        }
+    }
+
+    pub trait BySerde<T> {
+        fn codec(self) -> Codec<T>;
+    }
+
+    impl<T: Serialize + DeserializeOwned> BySerde<T> for &Select<T> {
+        fn codec(self) -> Codec<T> {
+            Codec::json()
+        }
+    }
+
+    /// Fits every type, so that one which cannot travel is told so in words.
+    pub trait ByNothing<T> {
+        fn codec(self) -> Codec<T>
+        where
+            T: Travels;
+    }
+
+    impl<T> ByNothing<T> for Select<T> {
+        fn codec(self) -> Codec<T>
+        where
+            T: Travels,
+        {
+            unreachable!("no type has this trait")
+        }
+    }
+
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be sent or received by an RPC method",
+        label = "not a message",
+        note = "use `Bytes`, a type with `prost::Message`, or one with serde's `Serialize` and `Deserialize`"
+    )]
+    pub trait Travels {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    struct Point {
+        x: i32,
+    }
+
+    /// It has prost's trait and both of serde's.
+    #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize)]
+    struct Both {
+        #[prost(uint32, tag = "1")]
+        value: u32,
+    }
+
+    #[track_caller]
+    fn check<T: Clone + PartialEq + fmt::Debug>(codec: Codec<T>, id: u8, value: T, wire: &[u8]) {
+        assert_eq!(codec.id, id);
+        let mut out = Vec::new();
+        let whole = (codec.encode)(value.clone(), &mut out).expect("it is encoded");
+        assert_eq!(whole.as_deref().unwrap_or(&out), wire);
+        for piece in [Piece::Borrowed(wire), Piece::Owned(Bytes::copy_from_slice(wire))] {
+            assert_eq!((codec.decode)(piece).expect("it is decoded"), value);
+        }
+    }
+
+    #[test]
+    fn the_type_decides() {
+        check(codec_of!(Bytes), RAW, Bytes::from_static(b"\x00raw"), b"\x00raw");
+        check(codec_of!(Both), PROTOBUF, Both { value: 3 }, b"\x08\x03");
+        check(codec_of!(Point), JSON, Point { x: -1 }, br#"{"x":-1}"#);
+        check(codec_of!(Vec<Point>), JSON, vec![Point { x: 1 }], br#"[{"x":1}]"#);
+        check(codec_of!(()), PROTOBUF, (), b"");
+        check(codec_of!(String), PROTOBUF, "hi".to_owned(), b"\x0a\x02hi");
+    }
+
+    #[test]
+    fn raw_bytes_that_are_owned_are_not_copied() {
+        let sent = Bytes::from(vec![7; 100]);
+        let got = (codec_of!(Bytes).decode)(Piece::Owned(sent.clone())).expect("bytes");
+        assert_eq!(got.as_ptr(), sent.as_ptr());
+        let whole = (codec_of!(Bytes).encode)(sent.clone(), &mut Vec::new()).expect("bytes");
+        assert_eq!(whole.expect("handed over").as_ptr(), sent.as_ptr());
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_the_type_and_whose_fault_it_is() {
+        let request = (codec_of!(Point).decode)(Piece::Borrowed(b"{")).expect_err("no JSON");
+        assert!(request.is_invalid_argument());
+        assert!(request.message().starts_with("the message is no Point in JSON"), "{request}");
+        let reply = codec_of!(Both).decode_reply(Piece::Borrowed(&[8])).expect_err("cut");
+        assert!(reply.is_internal(), "{reply}");
+        assert!(std::error::Error::source(&reply).is_some());
+    }
+}

@@ -1,0 +1,117 @@
+//! The end of a call, which several threads may look at.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use crate::call::status::{Code, Status};
+use crate::waiters::{self, Waiters};
+
+/// Whether a call is over, and how. The first end counts.
+#[derive(Default)]
+pub(super) struct End {
+    cancelled: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    how: Option<How>,
+    waiting: Waiters,
+}
+
+enum How {
+    Answered,
+    Cancelled(Status),
+}
+
+impl End {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Why it was cancelled, if so.
+    pub(super) fn reason(&self) -> Option<Status> {
+        self.lock().reason()
+    }
+
+    pub(super) fn answer(&self) {
+        let state = self.lock();
+        if state.how.is_none() {
+            Self::end(state, How::Answered);
+        }
+    }
+
+    pub(super) fn cancel(&self, code: Code, reason: &str) {
+        let state = self.lock();
+        if state.how.is_none() {
+            self.cancelled.store(true, Ordering::Release);
+            Self::end(state, How::Cancelled(Status::new(code, reason.to_owned())));
+        }
+    }
+
+    fn end(mut state: MutexGuard<'_, State>, how: How) {
+        state.how = Some(how);
+        let waiting = state.waiting.take_all();
+        drop(state);
+        waiters::wake_all(waiting);
+    }
+
+    /// No foreign code runs under the lock, so a poisoned one guards sound content.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn reason(&self) -> Option<Status> {
+        match &self.how {
+            Some(How::Cancelled(status)) => Some(status.clone()),
+            Some(How::Answered) | None => None,
+        }
+    }
+}
+
+/// Waits for the end of a call; made by [`Context::done`](super::Context::done).
+#[must_use = "a future does nothing until it is awaited"]
+pub struct Done {
+    end: Arc<End>,
+    place: Option<usize>,
+}
+
+impl Done {
+    pub(super) fn new(end: Arc<End>) -> Self {
+        Self { end, place: None }
+    }
+}
+
+impl Future for Done {
+    type Output = Option<Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Status>> {
+        let this = &mut *self;
+        let mut state = this.end.lock();
+        if state.how.is_some() {
+            return Poll::Ready(state.reason());
+        }
+        let former = state.waiting.wait(&mut this.place, cx.waker());
+        drop(state);
+        waiters::discard(former);
+        Poll::Pending
+    }
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        let left = self.end.lock().waiting.leave(&mut self.place);
+        waiters::discard(left);
+    }
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Done").field("cancelled", &self.end.is_cancelled()).finish()
+    }
+}

@@ -1,0 +1,513 @@
+//! What a handler may know of the call that it serves.
+
+mod end;
+mod extensions;
+mod peer;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringway_runtime::CoreHandle;
+
+use self::end::End;
+use self::extensions::Extensions;
+use crate::call::metadata::{InvalidMetadata, Metadata};
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
+use crate::call::trace::TraceContext;
+use crate::limits;
+
+pub use end::Done;
+pub use peer::Peer;
+
+/// A call as its handler sees it: who calls, with what metadata, until when, and whether the caller
+/// still waits.
+///
+/// A handler takes it as its first argument, or asks for [`current`](Self::current). It is a
+/// handle: clones are the same call.
+///
+/// ```
+/// use ringway_rpc::{Context, Status};
+///
+/// async fn quote(context: Context, symbol: String) -> Result<u64, Status> {
+///     if context.metadata().get("tenant").is_none() {
+///         return Err(Status::unauthenticated("which tenant?"));
+///     }
+///     context.set_trailer("symbol", &symbol)?;
+///     Ok(42)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Context(Rc<State>);
+
+struct State {
+    begun: Begun,
+    metadata: Metadata,
+    trace: Option<TraceContext>,
+    initial: RefCell<Metadata>,
+    /// What is set from now on has no effect.
+    initial_taken: Cell<bool>,
+    trailers: RefCell<Metadata>,
+    extensions: RefCell<Extensions>,
+    /// Made for the first who asks or cancels.
+    end: OnceCell<Arc<End>>,
+}
+
+/// What is known of every call when it begins.
+#[derive(Clone)]
+pub(crate) struct Begun {
+    pub(crate) method: &'static Method,
+    pub(crate) peer: Rc<Peer>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) attempt: u8,
+}
+
+/// What a call that is made inside of a handler takes over from the call being served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inherited {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) attempt: u8,
+    pub(crate) trace: Option<TraceContext>,
+}
+
+thread_local! {
+    /// The call whose handler is being polled on this thread.
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+    /// The memory of a context that nobody holds any more, so that most calls need no other.
+    static SPARE: Cell<Option<Rc<State>>> = const { Cell::new(None) };
+    /// More of them, from calls that have waited.
+    static SPARES: RefCell<Vec<Rc<State>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Context {
+    /// The call that is being served; `None` outside of handlers and in tasks that they spawned.
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|current| current.borrow().clone()).ok()?
+    }
+
+    /// The method that was called.
+    pub fn method(&self) -> &'static Method {
+        self.0.begun.method
+    }
+
+    /// Who called.
+    pub fn peer(&self) -> &Peer {
+        &self.0.begun.peer
+    }
+
+    /// What the caller said beside the request.
+    pub fn metadata(&self) -> &Metadata {
+        &self.0.metadata
+    }
+
+    /// When the caller stops waiting. Calls that the handler makes end by then as well.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.begun.deadline
+    }
+
+    /// How long the caller still waits, right now; zero if it does no more, `None` if it waits for ever.
+    pub fn remaining(&self) -> Option<Duration> {
+        Some(self.deadline()?.saturating_duration_since(now()))
+    }
+
+    /// 0 for the first attempt of a call, more for a retry or hedge.
+    pub fn attempt(&self) -> u8 {
+        self.0.begun.attempt
+    }
+
+    /// The trace that the call belongs to, if the caller named one. Calls that the handler makes
+    /// belong to it as well.
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.0.trace
+    }
+
+    /// Whether the caller has given up, the deadline has passed or the connection is lost.
+    ///
+    /// A handler that waits is dropped then; this is for work that blocks or computes, and for tasks that
+    /// outlive their handler. A handler that computes on its core keeps it from receiving, so it sees its
+    /// deadline pass and nothing else; one that is declared `offload` sees all.
+    pub fn is_cancelled(&self) -> bool {
+        self.look_at_deadline();
+        self.0.end.get().is_some_and(|end| end.is_cancelled())
+    }
+
+    /// Whoever keeps the core keeps it from firing the timer of the deadline as well.
+    fn look_at_deadline(&self) {
+        if self.deadline().is_some_and(|deadline| deadline <= now()) {
+            self.cancel(Code::DeadlineExceeded, "the deadline passed while the handler ran");
+        }
+    }
+
+    /// Waits until the call is over: `None` when it was answered, the reason when it was cancelled.
+    /// For what a handler leaves behind when it ends.
+    ///
+    /// ```
+    /// use ringway_rpc::{Context, Status};
+    ///
+    /// async fn subscribe(context: Context, topic: String) -> Result<(), Status> {
+    ///     let done = context.done();
+    ///     ringway_runtime::spawn(async move {
+    ///         match done.await {
+    ///             Some(reason) => println!("{topic}: given up, {reason}"),
+    ///             None => println!("{topic}: done"),
+    ///         }
+    ///     });
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn done(&self) -> Done {
+        Done::new(Arc::clone(self.end()))
+    }
+
+    /// Why the call was cancelled, with the caller's words if it used any.
+    pub fn cancel_reason(&self) -> Option<Status> {
+        self.look_at_deadline();
+        self.0.end.get()?.reason()
+    }
+
+    /// Sets metadata that the caller gets with the outcome of the call.
+    ///
+    /// # Errors
+    /// When key or value break the rules of [`Metadata`].
+    pub fn set_trailer(&self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
+        self.0.trailers.borrow_mut().insert(key, value)
+    }
+
+    /// Sets metadata that the caller gets before the first message. After the first message of a
+    /// stream it has no effect: use a [trailer](Self::set_trailer).
+    ///
+    /// # Errors
+    /// When key or value break the rules of [`Metadata`].
+    pub fn set_initial_metadata(
+        &self,
+        key: &str,
+        value: impl AsRef<[u8]>,
+    ) -> Result<(), InvalidMetadata> {
+        self.0.initial.borrow_mut().insert(key, value)
+    }
+
+    /// Adds a value for those who come later, from an interceptor to the handler; one a type.
+    pub fn insert<T: 'static>(&self, value: T) {
+        let former = self.0.extensions.borrow_mut().insert(value);
+        drop(former); // its destructor may look at the context
+    }
+
+    /// The value of this type that was [inserted](Self::insert).
+    pub fn extension<T: 'static>(&self) -> Option<Rc<T>> {
+        self.0.extensions.borrow().get()
+    }
+
+    /// The context of a call that begins. Allocates nothing if the last one was
+    /// [recycled](Self::recycle).
+    #[inline]
+    pub(crate) fn begin(begun: Begun) -> Self {
+        if let Some(mut spare) = SPARE.take().or_else(|| SPARES.with_borrow_mut(Vec::pop))
+            && let Some(state) = Rc::get_mut(&mut spare)
+        {
+            state.begun = begun;
+            return Self(spare);
+        }
+        Self(Rc::new(State {
+            begun,
+            metadata: Metadata::new(),
+            trace: None,
+            initial: RefCell::default(),
+            initial_taken: Cell::new(false),
+            trailers: RefCell::default(),
+            extensions: RefCell::default(),
+            end: OnceCell::new(),
+        }))
+    }
+
+    /// Adds what the caller said beside its message, before anybody else has the context.
+    pub(crate) fn set_said(&mut self, metadata: Metadata, trace: Option<TraceContext>) {
+        let state = Rc::get_mut(&mut self.0).expect("the call has only begun");
+        (state.metadata, state.trace) = (metadata, trace);
+    }
+
+    /// The call was answered. Tells whoever waits for that, and keeps the memory for the next call
+    /// if nobody else holds the context.
+    #[inline]
+    pub(crate) fn recycle(mut self) {
+        let Some(state) = Rc::get_mut(&mut self.0) else {
+            return self.end().answer();
+        };
+        state.clear();
+        if let Some(spare) = SPARE.replace(Some(self.0)) {
+            SPARES.with_borrow_mut(|spares| {
+                if spares.len() < limits::SPARE_CONTEXTS_MAX {
+                    spares.push(spare);
+                }
+            });
+        }
+    }
+
+    /// Calls `f` with this as the [current](Self::current) call: around each poll of its handler.
+    #[inline]
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        f()
+    }
+
+    /// Tells whoever looks. The first reason counts.
+    pub(crate) fn cancel(&self, code: Code, reason: &str) {
+        self.end().cancel(code, reason);
+    }
+
+    /// Whether there is initial metadata that has not been sent.
+    #[inline]
+    pub(crate) fn has_initial(&self) -> bool {
+        !self.0.initial.borrow().is_empty() && !self.0.initial_taken.get()
+    }
+
+    /// What is to be sent before the first message, which is about to be sent.
+    pub(crate) fn take_initial(&self) -> Metadata {
+        self.0.initial_taken.set(true);
+        self.0.initial.take()
+    }
+
+    pub(crate) fn take_trailers(&self) -> Metadata {
+        self.0.trailers.take()
+    }
+
+    /// Takes over what a context of the same call on another thread has gathered.
+    pub(crate) fn set_reply_metadata(&self, initial: Metadata, trailers: Metadata) {
+        self.0.initial.replace(initial);
+        self.0.trailers.replace(trailers);
+    }
+
+    /// What it takes to make a context of the same call on another thread, where the same
+    /// end is seen.
+    pub(crate) fn to_sendable(&self) -> Sendable {
+        let begun = &self.0.begun;
+        Sendable {
+            method: begun.method,
+            peer: Peer::clone(&begun.peer),
+            deadline: begun.deadline,
+            attempt: begun.attempt,
+            trace: self.0.trace,
+            metadata: self.0.metadata.clone(),
+            end: Arc::clone(self.end()),
+        }
+    }
+
+    fn end(&self) -> &Arc<End> {
+        self.0.end.get_or_init(Arc::default)
+    }
+}
+
+impl State {
+    fn clear(&mut self) {
+        if !self.metadata.is_empty() {
+            self.metadata = Metadata::new();
+        }
+        self.trace = None;
+        if !self.initial.get_mut().is_empty() {
+            self.initial.take();
+        }
+        self.initial_taken.set(false);
+        if !self.trailers.get_mut().is_empty() {
+            self.trailers.take();
+        }
+        self.extensions.get_mut().clear();
+        if let Some(end) = self.end.take() {
+            end.answer();
+        }
+    }
+}
+
+/// Gives the thread its former call back, also when a handler panics.
+struct Restore(Option<Context>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        drop(CURRENT.replace(self.0.take()));
+    }
+}
+
+/// A context on its way to another thread.
+pub(crate) struct Sendable {
+    method: &'static Method,
+    peer: Peer,
+    deadline: Option<Instant>,
+    attempt: u8,
+    trace: Option<TraceContext>,
+    metadata: Metadata,
+    end: Arc<End>,
+}
+
+impl Sendable {
+    pub(crate) fn into_context(self) -> Context {
+        let begun = Begun {
+            method: self.method,
+            peer: Rc::new(self.peer),
+            deadline: self.deadline,
+            attempt: self.attempt,
+        };
+        let mut context = Context::begin(begun);
+        context.set_said(self.metadata, self.trace);
+        _ = context.0.end.set(self.end); // a new context has none
+        context
+    }
+}
+
+/// What calls made now take over from the call being served, if one is.
+#[inline]
+pub(crate) fn inherited() -> Option<Inherited> {
+    let of = |context: &Context| {
+        let Begun { deadline, attempt, .. } = context.0.begun;
+        Inherited { deadline, attempt, trace: context.0.trace }
+    };
+    CURRENT.try_with(|current| current.borrow().as_ref().map(of)).ok()?
+}
+
+/// The time right now by the clock of the core, which may be virtual; elsewhere by the system's.
+fn now() -> Instant {
+    if CoreHandle::is_here() { ringway_runtime::now_exact() } else { Instant::now() }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("method", &self.method().name())
+            .field("peer", self.peer())
+            .field("remaining", &self.remaining())
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{self, Poll, Waker};
+
+    use super::*;
+    use crate::call::method::Kind;
+
+    static QUOTE: Method = Method::new("market.Market/Quote", Kind::Unary);
+
+    /// A call without anything special.
+    pub(crate) fn sample() -> Context {
+        begun(None)
+    }
+
+    fn begun(deadline: Option<Instant>) -> Context {
+        let trace = Some(TraceContext::root(true));
+        let peer = Rc::new(Peer::unknown());
+        let mut context = Context::begin(Begun { method: &QUOTE, peer, deadline, attempt: 2 });
+        context.set_said(Metadata::new(), trace);
+        context
+    }
+
+    #[test]
+    fn the_current_call_is_the_innermost_and_only_while_it_is_polled() {
+        assert!(Context::current().is_none() && inherited().is_none());
+        let (outer, inner) = (sample(), sample());
+        let is_current = |context: &Context| {
+            Context::current().is_some_and(|current| Rc::ptr_eq(&current.0, &context.0))
+        };
+        outer.enter(|| {
+            assert!(is_current(&outer));
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                inner.enter(|| {
+                    assert!(is_current(&inner));
+                    panic!("as handlers may");
+                })
+            }));
+            assert!(panicked.is_err() && is_current(&outer));
+            let inherited = inherited().expect("a call is served");
+            assert_eq!((inherited.attempt, inherited.trace), (2, outer.trace()));
+        });
+        assert!(Context::current().is_none());
+    }
+
+    #[test]
+    fn memory_is_used_again_unless_somebody_holds_it_and_nothing_is_left_in_it() {
+        let first = sample();
+        first.insert(7_u32);
+        first.set_trailer("a", "1").expect("a good entry");
+        first.cancel(Code::Cancelled, "changed my mind");
+        let place = Rc::as_ptr(&first.0);
+        first.recycle();
+        let second = sample();
+        assert_eq!(Rc::as_ptr(&second.0), place);
+        assert!(second.extension::<u32>().is_none() && second.take_trailers().is_empty());
+        assert!(!second.is_cancelled());
+        let held = second.clone();
+        second.recycle();
+        assert_ne!(Rc::as_ptr(&sample().0), place, "somebody holds it");
+        drop(held);
+    }
+
+    #[test]
+    fn cancelling_wakes_who_waits_and_the_first_reason_counts() {
+        let context = sample();
+        let mut cx = task::Context::from_waker(Waker::noop());
+        let mut done = pin!(context.done());
+        assert!(done.as_mut().poll(&mut cx).is_pending() && !context.is_cancelled());
+        context.cancel(Code::DeadlineExceeded, "too late");
+        context.cancel(Code::Cancelled, "and again");
+        let Poll::Ready(Some(told)) = done.as_mut().poll(&mut cx) else {
+            panic!("it was cancelled");
+        };
+        let reason = context.cancel_reason().expect("cancelled");
+        assert_eq!(reason.to_string(), "DEADLINE_EXCEEDED: too late");
+        assert_eq!(told.to_string(), reason.to_string());
+    }
+
+    #[test]
+    fn the_end_of_a_call_is_told_whether_its_context_is_held_or_not() {
+        let mut cx = task::Context::from_waker(Waker::noop());
+        let mut is_answered = |done: &mut Done| match Pin::new(done).poll(&mut cx) {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(reason)) => panic!("it was not cancelled: {reason}"),
+            Poll::Pending => false,
+        };
+        let context = sample();
+        let mut done = context.done();
+        assert!(!is_answered(&mut done));
+        context.recycle();
+        assert!(is_answered(&mut done));
+
+        let context = sample();
+        let held = context.clone();
+        context.recycle();
+        assert!(is_answered(&mut held.done()), "also for those who ask later");
+        held.cancel(Code::Cancelled, "too late");
+        assert!(!held.is_cancelled() && held.cancel_reason().is_none());
+    }
+
+    #[test]
+    fn another_thread_sees_the_same_call_and_its_cancellation() {
+        let context = begun(Some(Instant::now() + Duration::from_secs(60)));
+        let sendable = context.to_sendable();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let far = sendable.into_context();
+            assert!(far.remaining().is_some_and(|rest| rest > Duration::from_secs(30)));
+            ready.send(()).expect("the test waits");
+            while !far.is_cancelled() {
+                std::thread::yield_now();
+            }
+            far.cancel_reason().map(|status| status.message().to_owned())
+        });
+        is_ready.recv_timeout(Duration::from_secs(60)).expect("the thread has started");
+        context.cancel(Code::Cancelled, "enough");
+        assert_eq!(thread.join().expect("no panic").as_deref(), Some("enough"));
+    }
+
+    #[test]
+    fn one_extension_a_type() {
+        let context = sample();
+        context.insert("a".to_owned());
+        context.insert(1_u8);
+        context.insert("b".to_owned());
+        assert_eq!(context.extension::<String>().as_deref().map(String::as_str), Some("b"));
+        assert_eq!(context.extension::<u8>().as_deref(), Some(&1));
+        assert!(context.extension::<u16>().is_none());
+    }
+}

@@ -1,0 +1,10 @@
+//! What a call consists of, on every protocol and at both ends.
+
+pub(crate) mod codec;
+pub(crate) mod context;
+pub(crate) mod metadata;
+pub(crate) mod method;
+pub(crate) mod small_copy;
+pub(crate) mod status;
+pub(crate) mod trace;
+pub(crate) mod zero_copy;

@@ -1,0 +1,157 @@
+//! A status on the native protocol: its number in the frame's header, the rest in the metadata.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_wire::native::{MetaReader, MetaWriter, Tag, Violation};
+
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Origin, Pushback, Status};
+
+impl Status {
+    /// Appends what a handler's status says beside its code: text, details, trailers, and what it
+    /// asks of those who try again.
+    ///
+    /// That a call was not executed, and what its server asked for, are facts of the call that the
+    /// handler has made and not of the one that it serves: they stay here.
+    pub(crate) fn write(&self, meta: &mut MetaWriter<'_>) {
+        if !self.message().is_empty() {
+            meta.status_message(self.message());
+        }
+        if !self.details().is_empty() {
+            meta.status_details(self.details());
+        }
+        match self.pushback().filter(|_| self.0.pushback_is_own) {
+            Some(Pushback::After(wait)) => {
+                meta.pushback_ms(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+            }
+            Some(Pushback::Never) => {
+                meta.pushback_ms(-1);
+            }
+            None => {}
+        }
+        self.metadata().write(meta);
+    }
+
+    /// What a RESPONSE says: the trailers of a call that succeeded, or why it did not.
+    ///
+    /// # Errors
+    /// The peer's status; INTERNAL for one that cannot be read.
+    pub(crate) fn of_response(number: u8, meta: &[u8]) -> Result<Metadata, Status> {
+        if number == Code::Ok.number() && meta.is_empty() {
+            return Ok(Metadata::new());
+        }
+        let code = Code::from_wire(number);
+        let mut status = Status::new(code, "").with_origin(Origin::Handler);
+        status.read(meta)?;
+        if code == Code::Ok {
+            return Ok(std::mem::take(status.metadata_mut()));
+        }
+        Err(status)
+    }
+
+    fn read(&mut self, meta: &[u8]) -> Result<(), Status> {
+        for piece in MetaReader::new(meta) {
+            let (tag, value) = piece?;
+            match tag {
+                Tag::StatusMessage => {
+                    self.0.message = String::from_utf8_lossy(value).into_owned().into();
+                }
+                Tag::StatusDetails => self.0.details = Bytes::copy_from_slice(value),
+                Tag::Refused => {
+                    self.0.not_executed = true;
+                    self.0.origin = Origin::Peer;
+                }
+                Tag::Pushback => {
+                    let wait = u64::try_from(MetaReader::pushback_ms(value)?);
+                    let after = |ms| Pushback::After(Duration::from_millis(ms));
+                    self.0.pushback = Some(wait.map_or(Pushback::Never, after));
+                }
+                Tag::Entry | Tag::Authorization => self.0.metadata.read(tag, value)?,
+                Tag::Unknown(tag) => {
+                    let message = format!("the reply has metadata of an unknown kind: tag {tag}");
+                    return Err(Status::unimplemented(message));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<Violation> for Status {
+    /// A peer that breaks the protocol is a defect.
+    fn from(violation: Violation) -> Self {
+        Self::internal(format!("the peer broke the protocol: {violation}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn read_back(status: &Status) -> Status {
+        let mut meta = Vec::new();
+        status.write(&mut MetaWriter::new(&mut meta));
+        Status::of_response(status.code().number(), &meta).expect_err("a failure")
+    }
+
+    #[test]
+    fn a_failure_arrives_as_it_was_sent() {
+        let mut trailers = Metadata::new();
+        trailers.insert("shard", "7").expect("a good entry");
+        let sent = Status::not_found("no such user")
+            .with_details("42")
+            .with_pushback(Pushback::After(Duration::from_millis(250)))
+            .with_metadata(trailers);
+        let got = read_back(&sent);
+        assert!(got.is_not_found() && !got.is_not_executed());
+        assert_eq!((got.message(), got.origin()), ("no such user", Origin::Handler));
+        assert_eq!(&got.details()[..], b"42");
+        assert_eq!(got.pushback(), sent.pushback());
+        assert_eq!(got.metadata().get("shard"), Some("7"));
+    }
+
+    fn refused() -> Status {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).refused().pushback_ms(-1);
+        Status::of_response(Code::Unavailable.number(), &meta).expect_err("a failure")
+    }
+
+    #[test]
+    fn a_refused_call_was_not_executed() {
+        let got = refused();
+        assert!(got.is_not_executed());
+        assert_eq!((got.origin(), got.pushback()), (Origin::Peer, Some(Pushback::Never)));
+    }
+
+    #[test]
+    fn what_is_true_of_one_hop_is_not_passed_on_to_the_next() {
+        for status in [refused(), Status::unavailable("cannot connect").not_executed()] {
+            let got = read_back(&status);
+            assert!(!got.is_not_executed(), "{got:?}");
+            assert_eq!((got.origin(), got.pushback()), (Origin::Handler, None));
+        }
+        let wait = Pushback::After(Duration::from_millis(7));
+        let own = read_back(&refused().with_pushback(wait));
+        assert_eq!(own.pushback(), Some(wait), "what the handler itself asks for is");
+    }
+
+    #[test]
+    fn success_has_trailers_and_malformed_metadata_is_a_failure() {
+        assert!(Status::of_response(0, &[]).expect("success").is_empty());
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).entry("cost", b"3");
+        assert_eq!(Status::of_response(0, &meta).expect("success").get("cost"), Some("3"));
+        let torn = Status::of_response(0, &meta[..meta.len() - 1]).expect_err("torn");
+        assert!(torn.is_internal(), "{torn}");
+        // Tags from 80 up may be skipped, others must be understood.
+        assert!(Status::of_response(0, b"\xf0\x01x").expect("skipped").is_empty());
+        for number in [0, 5] {
+            let unknown = Status::of_response(number, b"\x20\x01x").expect_err("not understood");
+            assert!(unknown.is_unimplemented(), "{unknown}");
+        }
+        assert!(Status::of_response(200, &[]).expect_err("a failure").is_unknown());
+    }
+}

@@ -1,0 +1,167 @@
+//! Messages of one stream on their way from a connection to the reader.
+//!
+//! Small ones stand one after another in a chunk, so they cost no allocation each. The connection
+//! fills one batch while the reader uses another; the two change places, and with them the memory.
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+use ringway_wire::native::Piece;
+
+use crate::call::codec::{self, Codec};
+use crate::call::status::Status;
+use crate::limits;
+
+/// Messages in order.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Of each message: its length in `chunk`, or `WHOLE` for one in `whole`.
+    lengths: VecDeque<u32>,
+    chunk: BytesMut,
+    whole: VecDeque<Bytes>,
+    bytes: usize,
+    /// The chunk has held more than is kept.
+    is_burst: bool,
+    /// The chunk is larger than that of a spare batch may be.
+    has_grown: bool,
+}
+
+thread_local! {
+    /// Memory of streams that have ended: most streams are short, and then need no other.
+    static SPARE: RefCell<Vec<Batch>> = const { RefCell::new(Vec::new()) };
+}
+
+/// No message in a chunk is that long.
+const WHOLE: u32 = u32::MAX;
+
+impl Batch {
+    /// Takes the memory of a stream that has ended, if there is some, for a batch without any.
+    #[cold]
+    fn take_spare(&mut self) {
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+        *self = spare.unwrap_or_default();
+    }
+
+    /// Drops what was not read, and keeps the memory for another stream where that is small.
+    pub(crate) fn recycle(mut self) {
+        let room = self.lengths.capacity();
+        if self.has_grown || room == 0 || room > limits::SPARE_BATCH_MESSAGES_MAX {
+            return;
+        }
+        self.lengths.clear();
+        self.chunk.clear();
+        self.whole = VecDeque::new();
+        (self.bytes, self.is_burst) = (0, false);
+        // Without a place for it, as when the thread ends, it is dropped.
+        let _kept = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < limits::SPARE_BATCHES_MAX {
+                spare.push(self);
+            }
+        });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// Messages.
+    pub(crate) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Bytes of all messages.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, message: Piece<'_>) {
+        if self.lengths.capacity() == 0 {
+            self.take_spare();
+        }
+        self.bytes += message.len();
+        let copied_max = match &message {
+            Piece::Borrowed(_) => limits::STREAM_BORROWED_COPIED_MAX,
+            Piece::Owned(_) => limits::STREAM_OWNED_COPIED_MAX,
+        };
+        if message.len() > copied_max {
+            self.whole.push_back(message.into_bytes());
+            self.lengths.push_back(WHOLE);
+            return;
+        }
+        if self.chunk.capacity() - self.chunk.len() < message.len() {
+            self.make_room(message.len());
+        }
+        self.chunk.extend_from_slice(&message);
+        self.lengths.push_back(message.len() as u32);
+    }
+
+    /// Uses the chunk anew if its messages are gone, else a larger one: by what has gathered, so
+    /// that a quiet stream costs little.
+    #[cold]
+    fn make_room(&mut self, len: usize) {
+        if !self.chunk.try_reclaim(len) {
+            let more = self.chunk.len().max(limits::STREAM_CHUNK_BYTES_MIN).max(len);
+            self.has_grown |= self.chunk.len() + more > limits::SPARE_BATCH_BYTES_MAX;
+            self.chunk.reserve(more);
+        }
+    }
+
+    /// Bytes of the next message.
+    #[inline]
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        match *self.lengths.front()? {
+            WHOLE => self.whole.front().map(Bytes::len),
+            len => Some(len as usize),
+        }
+    }
+
+    /// Takes the next message, which has `len` bytes, and decodes it.
+    #[inline]
+    pub(crate) fn decode_next<T: 'static>(
+        &mut self,
+        len: usize,
+        codec: &Codec<T>,
+    ) -> Result<T, Status> {
+        self.bytes -= len;
+        if self.lengths.pop_front() == Some(WHOLE) {
+            let message = self.whole.pop_front().expect("one for each mark");
+            return (codec.decode)(Piece::Owned(message));
+        }
+        if codec.id == codec::RAW {
+            // These bytes may outlive the batch, so they share its memory.
+            let message = self.chunk.split_to(len).freeze();
+            return as_they_are(message).or_else(|message| (codec.decode)(Piece::Owned(message)));
+        }
+        let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
+        self.chunk.advance(len);
+        decoded
+    }
+
+    /// Gives all messages for a batch that is used up.
+    #[inline]
+    pub(crate) fn exchange(&mut self, used_up: &mut Self) {
+        debug_assert!(used_up.is_empty());
+        if used_up.is_burst {
+            *used_up = Self::default();
+        }
+        self.is_burst = self.chunk.len() > limits::STREAM_CHUNK_BYTES_KEPT;
+        std::mem::swap(self, used_up);
+    }
+}
+
+/// The message itself where that is what its reader wants, which is known when this is compiled.
+#[inline(always)]
+fn as_they_are<T: 'static>(message: Bytes) -> Result<T, Bytes> {
+    let mut message = Some(message);
+    match (&mut message as &mut dyn Any).downcast_mut::<Option<T>>().and_then(Option::take) {
+        Some(message) => Ok(message),
+        None => Err(message.expect("it was not taken")),
+    }
+}

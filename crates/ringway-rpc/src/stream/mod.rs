@@ -1,0 +1,6 @@
+//! The ends of a stream that users hold.
+
+pub(crate) mod pending;
+pub(crate) mod remote;
+pub(crate) mod sink;
+pub(crate) mod streaming;

@@ -1,0 +1,162 @@
+//! A stream that a client has promised and not opened yet: its handles exist, its connection may
+//! still be being made.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::call::codec::Codec;
+use crate::call::status::Status;
+use crate::stream::remote::{Half, Leaving, StreamAt};
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
+use crate::waiters;
+
+/// The client's side: opens the stream and tells its handles where it is, from any thread.
+/// Dropping it instead fails them.
+pub(crate) struct Opener {
+    shared: Arc<Mutex<State>>,
+}
+
+/// A handle's side.
+pub(crate) struct Opening {
+    shared: Arc<Mutex<State>>,
+    half: Half,
+}
+
+struct State {
+    outcome: Option<Result<StreamAt, Status>>,
+    opener: Option<Waker>,
+    reader: Waiting,
+    writer: Waiting,
+}
+
+/// One handle, before the stream is open.
+#[derive(Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    left: Option<Leaving>,
+}
+
+impl Opener {
+    /// Promises a stream.
+    pub(crate) fn new() -> Self {
+        let state = State {
+            outcome: None,
+            opener: None,
+            reader: Waiting::default(),
+            writer: Waiting::default(),
+        };
+        Self { shared: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The promised stream's reader.
+    pub(crate) fn streaming<T>(&self, codec: Codec<T>) -> Streaming<T> {
+        let shared = Arc::clone(&self.shared);
+        Streaming::opening(Opening { shared, half: Half::Reader }, codec)
+    }
+
+    /// The promised stream's writer.
+    pub(crate) fn sink<T>(&self, codec: Codec<T>) -> Sink<T> {
+        let shared = Arc::clone(&self.shared);
+        Sink::opening(Opening { shared, half: Half::Writer }, codec)
+    }
+
+    /// Ready when a handle was dropped or has cancelled, so that there is nothing to open any
+    /// more; with the reason, where there is one.
+    pub(crate) fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Option<String>> {
+        let mut state = lock(&self.shared);
+        for left in [&state.reader.left, &state.writer.left] {
+            match left {
+                Some(Leaving::Dropped) => return Poll::Ready(None),
+                Some(Leaving::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
+                Some(Leaving::Finished) | None => {}
+            }
+        }
+        let former = waiters::renew(&mut state.opener, cx.waker());
+        drop(state);
+        waiters::discard(former);
+        Poll::Pending
+    }
+
+    /// Tells the handles that the stream is open, or why it will not be. What they did meanwhile
+    /// (finish, cancel, drop) is done to the stream now.
+    pub(crate) fn complete(self, outcome: Result<StreamAt, Status>) {
+        self.settle(outcome);
+    }
+
+    fn settle(&self, outcome: Result<StreamAt, Status>) {
+        let mut state = lock(&self.shared);
+        if state.outcome.is_some() {
+            return;
+        }
+        state.outcome = Some(outcome.clone());
+        let left =
+            [(Half::Reader, state.reader.left.take()), (Half::Writer, state.writer.left.take())];
+        let wakers = [state.reader.waker.take(), state.writer.waker.take()];
+        drop(state);
+        waiters::wake_all(wakers.into_iter().flatten());
+        if let Ok(at) = outcome {
+            for (half, how) in left {
+                if let Some(how) = how {
+                    at.leave(half, how);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        self.settle(Err(Status::unavailable("the client has been closed")));
+    }
+}
+
+impl Opening {
+    /// Where the stream is, once it is open.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
+        let mut state = lock(&self.shared);
+        if let Some(outcome) = &state.outcome {
+            return Poll::Ready(outcome.clone());
+        }
+        let former = waiters::renew(&mut state.waiting(self.half).waker, cx.waker());
+        drop(state);
+        waiters::discard(former);
+        Poll::Pending
+    }
+
+    /// Parts from the stream, which may come to be open later.
+    pub(crate) fn leave(self, how: Leaving) {
+        let mut state = lock(&self.shared);
+        match &state.outcome {
+            None => {
+                state.waiting(self.half).left = Some(how);
+                let opener = state.opener.take();
+                drop(state);
+                opener.into_iter().for_each(waiters::wake);
+            }
+            Some(Ok(at)) => {
+                let at = *at;
+                drop(state);
+                at.leave(self.half, how);
+            }
+            Some(Err(_)) => {}
+        }
+    }
+}
+
+impl State {
+    fn waiting(&mut self, half: Half) -> &mut Waiting {
+        match half {
+            Half::Reader => &mut self.reader,
+            Half::Writer => &mut self.writer,
+        }
+    }
+}
+
+/// No foreign code runs under the lock, so a poisoned one guards sound content.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

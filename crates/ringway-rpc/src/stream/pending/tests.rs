@@ -1,0 +1,119 @@
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use ringway_wire::native::StreamId;
+
+use crate::call::status::{Code, Status};
+use crate::connection::carrier::double::{Did, Double, digits};
+use crate::connection::table::Handles;
+use crate::stream::pending::Opener;
+use crate::stream::sink::{Sink, TrySendError};
+use crate::stream::streaming::Streaming;
+
+const STREAM: StreamId = StreamId::new(0, 1);
+
+fn check(test: impl AsyncFnOnce(&Double, Opener, Sink<u64>, Streaming<u64>) + 'static) {
+    let ran = ringway_runtime::block_on(async move {
+        let double = Double::new();
+        let opener = Opener::new();
+        let (sink, stream) = (opener.sink(digits()), opener.streaming(digits()));
+        test(&double, opener, sink, stream).await;
+    });
+    ran.expect("a core");
+}
+
+fn abandoned(opener: &Opener) -> Poll<Option<String>> {
+    opener.poll_abandoned(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn both_handles_wait_until_the_stream_is_open() {
+    check(async |double, opener, mut sink, mut stream| {
+        assert!(matches!(sink.try_send(1), Err(TrySendError::Full(1))));
+        let sending = ringway_runtime::spawn(async move {
+            sink.send(1).await.expect("a stream");
+            sink.finish();
+        });
+        let reading = ringway_runtime::spawn(async move { stream.next().await });
+        ringway_runtime::yield_now().await;
+        assert!(abandoned(&opener).is_pending() && !sending.is_finished());
+        opener.complete(Ok(double.open(STREAM, Handles::Both)));
+        double.push(STREAM, b"2");
+        assert_eq!(reading.await.expect("no panic").expect("a message"), Some(2));
+        sending.await.expect("no panic");
+        let did = double.did(STREAM);
+        assert!(did.contains(&Did::Sent(b"1".to_vec())) && did.contains(&Did::Finished));
+    });
+}
+
+#[test]
+fn a_stream_that_cannot_be_opened_fails_both() {
+    check(async |_, opener, mut sink, mut stream| {
+        opener.complete(Err(Status::unavailable("nobody listens")));
+        for _ in 0..2 {
+            let failure = sink.send(1).await.expect_err("no stream");
+            assert_eq!((failure.code(), failure.message()), (Code::Unavailable, "nobody listens"));
+            assert_eq!(stream.next().await.expect_err("no stream").message(), "nobody listens");
+        }
+    });
+    check(async |_, opener, mut sink, mut stream| {
+        let reading = ringway_runtime::spawn(async move { stream.metadata().await });
+        ringway_runtime::yield_now().await;
+        drop(opener);
+        let failure = reading.await.expect("no panic").expect_err("no stream");
+        assert_eq!(failure.code(), Code::Unavailable);
+        assert_eq!(sink.send(1).await.expect_err("no stream").code(), Code::Unavailable);
+    });
+}
+
+#[test]
+fn what_handles_did_meanwhile_is_done_when_it_opens() {
+    check(async |double, opener, sink, stream| {
+        sink.finish();
+        assert!(abandoned(&opener).is_pending(), "a finished writer may have a reader");
+        opener.complete(Ok(double.open(STREAM, Handles::Both)));
+        assert_eq!(double.did(STREAM), [Did::Finished, Did::DroppedWriter(false)]);
+        drop(stream);
+    });
+    check(async |double, opener, sink, stream| {
+        drop(stream);
+        sink.cancel("enough");
+        opener.complete(Ok(double.open(STREAM, Handles::Both)));
+        let cancelled = Did::Cancelled("enough".to_owned());
+        assert_eq!(double.did(STREAM), [Did::DroppedReader, cancelled, Did::DroppedWriter(true)]);
+    });
+}
+
+#[test]
+fn an_opener_learns_that_nobody_wants_the_stream() {
+    check(async |_, opener, sink, stream| {
+        {
+            let mut waiting = pin!(std::future::poll_fn(|cx| opener.poll_abandoned(cx)));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        }
+        let waiting = ringway_runtime::spawn(async move {
+            std::future::poll_fn(|cx| opener.poll_abandoned(cx)).await
+        });
+        ringway_runtime::yield_now().await;
+        sink.cancel("changed my mind");
+        let reason = waiting.await.expect("no panic");
+        assert_eq!(reason.as_deref(), Some("changed my mind"));
+        drop(stream);
+    });
+    check(async |_, opener, sink, stream| {
+        drop(stream);
+        assert_eq!(abandoned(&opener), Poll::Ready(None));
+        drop(sink);
+    });
+}
+
+#[test]
+fn a_handle_that_was_never_used_parts_from_the_open_stream() {
+    check(async |double, opener, sink, stream| {
+        opener.complete(Ok(double.open(STREAM, Handles::Both)));
+        drop(sink);
+        drop(stream);
+        assert_eq!(double.did(STREAM), [Did::DroppedWriter(true), Did::DroppedReader]);
+    });
+}

@@ -1,0 +1,344 @@
+//! The same handles on threads that are no core of theirs: tokio's tasks, plain threads, other
+//! cores.
+//!
+//! A handle that is used where its carrier is not found sends a pump to the carrier's core, by the
+//! core's [desk](crate::remote::mailbox), and keeps the other end of a bounded [pipe](crate::remote::pipe). Messages
+//! cross as bytes and are encoded and decoded at the user's side.
+//!
+//! ```text
+//!   user's thread                         core
+//!   Streaming ── FarReader ◄── pipe ◄── ReaderPump ── carrier ── stream
+//!   Sink ─────── FarWriter ──► pipe ──► WriterPump ──► carrier ──► stream
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use ringway_wire::native::Body;
+
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
+use crate::connection::batch::Batch;
+use crate::connection::carrier::{self, Carrier, CarrierId, Received};
+use crate::connection::table::StreamKey;
+use crate::remote::mailbox;
+use crate::remote::pipe::{Receiver, Sender, Weigh, pipe};
+
+/// Where a stream is: its connection, and its place there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamAt {
+    pub(crate) carrier: CarrierId,
+    pub(crate) key: StreamKey,
+}
+
+/// The two ends of a stream that a user may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Half {
+    Reader,
+    Writer,
+}
+
+/// How a handle parts from its stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Leaving {
+    Finished,
+    Dropped,
+    Cancelled(String),
+}
+
+impl StreamAt {
+    /// Gives up one half, from any thread. Nothing happens if its connection is gone.
+    pub(crate) fn leave(self, half: Half, how: Leaving) {
+        let part = move || {
+            carrier::with(self.carrier, |carrier| part(carrier, self.key, half, &how));
+        };
+        if carrier::is_here(self.carrier) {
+            part();
+        } else {
+            mailbox::place(self.carrier.core(), Box::new(part));
+        }
+    }
+}
+
+/// A stream of a call whose handler has not got its handles yet. Where nobody comes to take hold of
+/// them, both are left when this is dropped: nothing of its connection may be borrowed then.
+pub(crate) struct OpenedStream(StreamAt);
+
+impl OpenedStream {
+    /// Takes charge of a stream that has just been opened.
+    pub(crate) fn new(at: StreamAt) -> Self {
+        Self(at)
+    }
+
+    /// For handles, which leave by themselves from now on.
+    pub(crate) fn take(self) -> StreamAt {
+        let Self(at) = self;
+        std::mem::forget(self);
+        at
+    }
+}
+
+impl Drop for OpenedStream {
+    fn drop(&mut self) {
+        self.0.leave(Half::Reader, Leaving::Dropped);
+        self.0.leave(Half::Writer, Leaving::Dropped);
+    }
+}
+
+fn part(carrier: &dyn Carrier, key: StreamKey, half: Half, how: &Leaving) {
+    match how {
+        Leaving::Finished => carrier.finish(key),
+        Leaving::Cancelled(reason) => carrier.cancel(key, Code::Cancelled, reason),
+        Leaving::Dropped => {}
+    }
+    match half {
+        Half::Reader => carrier.drop_reader(key),
+        Half::Writer => carrier.drop_writer(key),
+    }
+}
+
+/// What handles get when the connection is not there any more, not even to say why it ended.
+pub(crate) fn unreachable() -> Status {
+    Status::unavailable("the connection of this stream has been closed")
+}
+
+/// What crosses from the core to a reader.
+enum Inbound {
+    Initial(Metadata),
+    Messages(Batch),
+}
+
+impl Weigh for Inbound {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Initial(_) => 0,
+            Self::Messages(batch) => batch.bytes(),
+        }
+    }
+}
+
+impl Weigh for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+type End = Result<Metadata, Status>;
+
+/// A reader on another thread than its core's.
+pub(crate) struct FarReader {
+    pipe: Receiver<Inbound, End, Leaving>,
+    taken: VecDeque<Inbound>,
+}
+
+impl FarReader {
+    /// Has a pump started for the stream, of which the reader has got `in_hand` messages that its
+    /// connection does not know to be taken.
+    pub(crate) fn start(at: StreamAt, in_hand: usize) -> Self {
+        let (sender, receiver) = pipe();
+        let pump = ReaderPump { at, pipe: Some(sender), initial: false, in_hand };
+        let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
+        mailbox::place(at.carrier.core(), Box::new(start));
+        Self { pipe: receiver, taken: VecDeque::new() }
+    }
+
+    /// As [`Carrier::poll_messages`].
+    pub(crate) fn poll_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &mut Batch,
+    ) -> Poll<Received> {
+        loop {
+            match self.taken.pop_front() {
+                Some(Inbound::Messages(messages)) => {
+                    *batch = messages;
+                    return Poll::Ready(Received::Messages);
+                }
+                Some(Inbound::Initial(_)) => {}
+                None => match ready!(self.pipe.poll_take(cx, &mut self.taken)) {
+                    Ok(()) => {}
+                    Err(Some(Ok(trailers))) => return Poll::Ready(Received::End(trailers)),
+                    Err(Some(Err(status))) => return Poll::Ready(Received::Failed(status)),
+                    Err(None) => return Poll::Ready(Received::Failed(unreachable())),
+                },
+            }
+        }
+    }
+
+    /// As [`Carrier::poll_initial`].
+    pub(crate) fn poll_initial(&mut self, cx: &mut Context<'_>) -> Poll<Metadata> {
+        if self.taken.is_empty() {
+            // At the end there is nothing, and the end itself is for whoever asks for messages.
+            ready!(self.pipe.poll_some(cx, &mut self.taken));
+        }
+        match self.taken.pop_front() {
+            Some(Inbound::Initial(metadata)) => Poll::Ready(metadata),
+            Some(message) => {
+                self.taken.push_front(message);
+                Poll::Ready(Metadata::default())
+            }
+            None => Poll::Ready(Metadata::default()),
+        }
+    }
+
+    pub(crate) fn leave(self, how: Leaving) {
+        self.pipe.close(how);
+    }
+}
+
+/// Moves what arrives for a reader to its pipe.
+struct ReaderPump {
+    at: StreamAt,
+    /// `None` once it has ended the pipe.
+    pipe: Option<Sender<Inbound, End, Leaving>>,
+    /// Whether what comes before the first message has been passed on.
+    initial: bool,
+    /// Messages that were taken before, and are to be counted first of all.
+    in_hand: usize,
+}
+
+impl Future for ReaderPump {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let at = self.at;
+        let pumped = carrier::with(at.carrier, |carrier| self.pump(carrier, cx));
+        match pumped {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(how)) => at.leave(Half::Reader, how),
+            None => self.end(Err(unreachable())),
+        }
+        Poll::Ready(())
+    }
+}
+
+impl ReaderPump {
+    fn pump(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Leaving> {
+        if self.in_hand > 0 {
+            carrier.taken(self.at.key, std::mem::take(&mut self.in_hand));
+        }
+        while let Some(pipe) = &self.pipe {
+            if let Err(how) = ready!(pipe.poll_room(cx)) {
+                self.pipe = None;
+                return Poll::Ready(how.unwrap_or(Leaving::Dropped));
+            }
+            if !self.initial {
+                pipe.push(Inbound::Initial(ready!(carrier.poll_initial(self.at.key, cx))));
+                self.initial = true;
+            }
+            let mut batch = Batch::default();
+            match ready!(carrier.poll_messages(self.at.key, cx, &mut batch)) {
+                Received::Messages => {
+                    carrier.taken(self.at.key, batch.len());
+                    pipe.push(Inbound::Messages(batch));
+                }
+                Received::End(trailers) => self.end(Ok(trailers)),
+                Received::Failed(status) => self.end(Err(status)),
+            }
+        }
+        Poll::Ready(Leaving::Dropped)
+    }
+
+    fn end(&mut self, end: End) {
+        if let Some(pipe) = self.pipe.take() {
+            pipe.end(end);
+        }
+    }
+}
+
+/// A writer on another thread than its core's.
+pub(crate) struct FarWriter {
+    pipe: Sender<Bytes, Leaving, Status>,
+}
+
+impl FarWriter {
+    /// Has a pump started for the stream.
+    pub(crate) fn start(at: StreamAt) -> Self {
+        let (sender, receiver) = pipe();
+        let pump = WriterPump { at, pipe: Some(receiver), batch: VecDeque::new() };
+        let start = move || drop(ringway_runtime::spawn_named("writer from elsewhere", pump));
+        mailbox::place(at.carrier.core(), Box::new(start));
+        Self { pipe: sender }
+    }
+
+    /// As [`Carrier::poll_ready`].
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        self.pipe.poll_room(cx).map_err(|status| status.unwrap_or_else(unreachable))
+    }
+
+    pub(crate) fn send(&self, message: Bytes) {
+        self.pipe.push(message);
+    }
+
+    pub(crate) fn leave(self, how: Leaving) {
+        match how {
+            Leaving::Finished => self.pipe.end(how),
+            Leaving::Dropped | Leaving::Cancelled(_) => self.pipe.abort(how),
+        }
+    }
+}
+
+/// Moves what a writer has put into its pipe to the stream.
+struct WriterPump {
+    at: StreamAt,
+    /// `None` once it has closed the pipe.
+    pipe: Option<Receiver<Bytes, Leaving, Status>>,
+    batch: VecDeque<Bytes>,
+}
+
+impl Future for WriterPump {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let at = self.at;
+        let pumped = carrier::with(at.carrier, |carrier| self.pump(carrier, cx));
+        match pumped {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(Ok(how))) => at.leave(Half::Writer, how),
+            Some(Poll::Ready(Err(status))) => {
+                self.close(status);
+                at.leave(Half::Writer, Leaving::Dropped);
+            }
+            None => self.close(unreachable()),
+        }
+        Poll::Ready(())
+    }
+}
+
+impl WriterPump {
+    fn pump(
+        &mut self,
+        carrier: &dyn Carrier,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Leaving, Status>> {
+        let Some(pipe) = &self.pipe else {
+            return Poll::Ready(Ok(Leaving::Dropped));
+        };
+        loop {
+            if self.batch.is_empty()
+                && let Err(how) = ready!(pipe.poll_take(cx, &mut self.batch))
+            {
+                return Poll::Ready(Ok(how.unwrap_or(Leaving::Dropped)));
+            }
+            let Poll::Ready(ready) = carrier.poll_ready(self.at.key, cx) else {
+                let aborted = pipe.poll_aborted(cx);
+                return aborted.map(|how| Ok(how.unwrap_or(Leaving::Dropped)));
+            };
+            ready?;
+            if let Some(message) = self.batch.pop_front() {
+                carrier.send(self.at.key, Body::Shared(message))?;
+            }
+        }
+    }
+
+    fn close(&mut self, status: Status) {
+        if let Some(pipe) = self.pipe.take() {
+            pipe.close(status);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use ringway_wire::native::StreamId;
+
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
+use crate::connection::carrier::double::{Did, Double, digits};
+use crate::connection::table::Handles;
+use crate::limits;
+use crate::stream::pending::Opener;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
+
+const STREAM: StreamId = StreamId::new(0, 1);
+
+/// Long enough for any of these, short enough for a test that hangs.
+const BOUND: Duration = Duration::from_secs(20);
+
+/// Runs `core` on a core, beside `elsewhere`, which has the handles in a task of tokio.
+fn check<T: Send + 'static>(
+    core: impl AsyncFnOnce(&Double) + 'static,
+    elsewhere: impl AsyncFnOnce(Sink<u64>, Streaming<u64>) -> T + Send + 'static,
+) -> T {
+    let ran = ringway_runtime::block_on(async move {
+        let double = Double::new();
+        let at = double.open(STREAM, Handles::Both);
+        let (sink, stream) = (Sink::new(at, digits()), Streaming::new(at, digits()));
+        let work = move || tokio().block_on(elsewhere(sink, stream));
+        let there = ringway_runtime::spawn_blocking(work).expect("a thread");
+        let both = async {
+            core(&double).await;
+            there.await.expect("no panic there")
+        };
+        ringway_runtime::timeout(BOUND, both).await.expect("both end in time")
+    });
+    ran.expect("a core")
+}
+
+fn tokio() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().expect("tokio without I/O")
+}
+
+fn push_numbers(double: &Double, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        double.push(STREAM, number.to_string().as_bytes());
+    }
+}
+
+#[test]
+fn messages_cross_in_order_and_then_the_end() {
+    let received = check(
+        async |double| {
+            let mut initial = Metadata::default();
+            initial.insert("region", "north").expect("a good key");
+            double.table().initial(STREAM, initial);
+            for round in 0..100 {
+                push_numbers(double, round * 100..(round + 1) * 100);
+                ringway_runtime::yield_now().await;
+            }
+            let mut trailers = Metadata::default();
+            trailers.insert("rows", "3").expect("a good key");
+            double.table().finish(STREAM, Ok(trailers));
+            double.happened(STREAM, Did::DroppedReader).await;
+            assert_eq!(double.taken.get(), 10_000);
+        },
+        async |_sink, mut stream| {
+            let initial = stream.metadata().await.expect("a stream");
+            assert_eq!(initial.get("region"), Some("north"));
+            let mut received = 0;
+            while let Some(number) = stream.next().await.expect("a number") {
+                assert_eq!(number, received);
+                received += 1;
+            }
+            assert_eq!(stream.trailers().and_then(|trailers| trailers.get("rows")), Some("3"));
+            assert_eq!(stream.next().await.expect("still the end"), None);
+            received
+        },
+    );
+    assert_eq!(received, 10_000);
+}
+
+/// A reader with a batch in hand of which it has used some, and the rest is read elsewhere.
+fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
+    let ran = ringway_runtime::block_on(async move {
+        let double = Double::new();
+        let at = double.open(STREAM, Handles::Both);
+        let mut stream = Streaming::new(at, digits());
+        push_numbers(&double, 0..total / 2);
+        for number in 0..read_here {
+            assert_eq!(stream.next().await.expect("a number"), Some(number));
+        }
+        let there = ringway_runtime::spawn_blocking(move || {
+            tokio().block_on(async move {
+                if asks_metadata {
+                    stream.metadata().await.expect("a stream");
+                }
+                for number in read_here..total {
+                    assert_eq!(stream.next().await.expect("a number"), Some(number));
+                }
+                assert_eq!(stream.next().await.expect("the end"), None);
+            });
+        });
+        push_numbers(&double, total / 2..total);
+        double.table().finish(STREAM, Ok(Metadata::default()));
+        there.expect("a thread").await.expect("no panic there");
+        ringway_runtime::timeout(BOUND, double.happened(STREAM, Did::DroppedReader))
+            .await
+            .expect("it is left in time");
+        assert_eq!(double.taken.get() as u64, total, "of {read_here} read here");
+    });
+    ran.expect("a core");
+}
+
+#[test]
+fn what_a_moved_reader_has_in_hand_counts_as_taken() {
+    for read_here in [0, 1, 7, 499, 500] {
+        for asks_metadata in [false, true] {
+            check_moved(1_000, read_here, asks_metadata);
+        }
+    }
+    // More than is told at once.
+    check_moved(40_000, 10_000, false);
+}
+
+#[test]
+fn sent_messages_cross_in_order_and_then_the_finish() {
+    const SENT: u64 = 1000;
+    check(
+        async |double| {
+            double.room.set(10);
+            for granted in 1..=SENT / 10 {
+                let last = granted * 10 - 1;
+                double.happened(STREAM, Did::Sent(last.to_string().into_bytes())).await;
+                let sent = double.did(STREAM).into_iter().filter(|did| matches!(did, Did::Sent(_)));
+                assert_eq!(sent.count() as u64, granted * 10, "no more than room");
+                double.grant(STREAM, 10);
+            }
+            double.happened(STREAM, Did::DroppedWriter(false)).await;
+            let numbers = (0..SENT).map(|number| Did::Sent(number.to_string().into_bytes()));
+            let finish = [Did::Finished, Did::DroppedWriter(false)];
+            assert_eq!(double.did(STREAM), numbers.chain(finish).collect::<Vec<_>>());
+        },
+        async |mut sink, stream| {
+            for number in 0..SENT {
+                sink.send(number).await.expect("room in time");
+            }
+            sink.finish();
+            std::mem::forget(stream); // so that only the writer's doings are seen
+        },
+    );
+}
+
+#[test]
+fn a_reader_elsewhere_that_stops_reading_stops_the_credit() {
+    let (go_on, told) = mpsc::channel();
+    check(
+        async move |double| {
+            double.table().initial(STREAM, Metadata::default());
+            double.happened(STREAM, Did::Finished).await; // by now it waits and reads nothing
+            let half = "0".repeat(limits::BRIDGE_BYTES_MAX / 2 - 1) + "7";
+            for _ in 0..4 {
+                double.push(STREAM, half.as_bytes());
+                for _ in 0..10 {
+                    ringway_runtime::yield_now().await; // each lets the pump run
+                }
+            }
+            assert_eq!(double.taken.get(), 2, "two fill the pipe, the others stay here");
+            go_on.send(()).expect("the reader waits");
+            double.happened(STREAM, Did::DroppedReader).await;
+        },
+        async move |sink, mut stream| {
+            stream.metadata().await.expect("a stream");
+            sink.finish();
+            told.recv().expect("the core goes on");
+            assert_eq!(stream.next().await.expect("a message"), Some(7));
+        },
+    );
+}
+
+#[test]
+fn failures_cross_both_ways() {
+    check(
+        async |double| {
+            double.push(STREAM, b"1");
+            double.happened(STREAM, Did::Sent(b"1".to_vec())).await;
+            double.table().finish(STREAM, Err(Status::unavailable("lost")));
+        },
+        async |mut sink, mut stream| {
+            assert_eq!(stream.next().await.expect("a message"), Some(1));
+            sink.send(1).await.expect("the stream is open");
+            for _ in 0..2 {
+                let failure = stream.next().await.expect_err("lost");
+                assert_eq!((failure.code(), failure.message()), (Code::Unavailable, "lost"));
+            }
+            let failure = loop {
+                if let Err(failure) = sink.send(2).await {
+                    break failure;
+                }
+                tokio::task::yield_now().await;
+            };
+            assert_eq!(failure.message(), "lost");
+            assert_eq!(sink.send(3).await.expect_err("again").message(), "lost");
+        },
+    );
+}
+
+#[test]
+fn dropping_and_cancelling_elsewhere_reach_the_stream() {
+    // Handles that were never used, used, and used up to the mark.
+    check(
+        async |double| {
+            double.happened(STREAM, Did::DroppedWriter(true)).await;
+            double.happened(STREAM, Did::DroppedReader).await;
+        },
+        async |sink, stream| {
+            drop(sink);
+            drop(stream);
+        },
+    );
+    check(
+        async |double| {
+            double.push(STREAM, b"1");
+            double.happened(STREAM, Did::Cancelled("by reader".to_owned())).await;
+            double.happened(STREAM, Did::DroppedReader).await;
+            double.happened(STREAM, Did::Cancelled("by writer".to_owned())).await;
+            double.happened(STREAM, Did::DroppedWriter(true)).await;
+        },
+        async |mut sink, mut stream| {
+            stream.next().await.expect("a message");
+            stream.cancel("by reader");
+            sink.send(1).await.expect("room");
+            sink.cancel("by writer");
+        },
+    );
+    check(
+        async |double| {
+            double.room.set(0);
+            double.happened(STREAM, Did::DroppedReader).await;
+            double.happened(STREAM, Did::Cancelled("tired of waiting".to_owned())).await;
+            assert!(!double.did(STREAM).contains(&Did::Sent(b"1".to_vec())));
+        },
+        async |mut sink, stream| {
+            while sink.try_send(1).is_ok() {}
+            drop(stream);
+            sink.cancel("tired of waiting");
+        },
+    );
+}
+
+#[test]
+fn a_core_that_ends_fails_the_handles() {
+    let (at_sender, at_receiver) = mpsc::channel();
+    let (started_sender, started) = mpsc::channel();
+    let core = thread::spawn(move || {
+        ringway_runtime::block_on(async move {
+            let double = Double::new();
+            at_sender.send(double.open(STREAM, Handles::Both)).expect("the test waits");
+            double.happened(STREAM, Did::Sent(b"1".to_vec())).await;
+            started_sender.send(()).expect("the test waits");
+        })
+    });
+    let at = at_receiver.recv().expect("a stream");
+    let (mut sink, mut stream) = (Sink::new(at, digits()), Streaming::new(at, digits()));
+    tokio().block_on(async move {
+        sink.send(1).await.expect("room");
+        started.recv().expect("it was sent");
+        assert_eq!(stream.next().await.expect_err("no core").code(), Code::Unavailable);
+        core.join().expect("no panic").expect("a core");
+        assert_eq!(sink.send(2).await.expect_err("no core").code(), Code::Unavailable);
+    });
+}
+
+#[test]
+fn a_stream_promised_here_and_opened_there() {
+    let opener = Opener::new();
+    let (mut sink, mut stream) = (opener.sink(digits()), opener.streaming(digits()));
+    let core = thread::spawn(move || {
+        ringway_runtime::block_on(async move {
+            let double = Double::new();
+            opener.complete(Ok(double.open(STREAM, Handles::Both)));
+            push_numbers(&double, 0..3);
+            double.happened(STREAM, Did::Sent(b"9".to_vec())).await;
+            double.table().end(STREAM);
+            double.happened(STREAM, Did::DroppedReader).await;
+            double.happened(STREAM, Did::DroppedWriter(false)).await;
+        })
+    });
+    tokio().block_on(async move {
+        for number in 0..3 {
+            assert_eq!(stream.next().await.expect("a number"), Some(number));
+        }
+        sink.send(9).await.expect("room");
+        assert_eq!(stream.next().await.expect("the end"), None);
+        sink.finish();
+    });
+    core.join().expect("no panic").expect("a core");
+}
+
+#[test]
+fn handles_serve_a_task_of_another_core() {
+    check(
+        async |double| {
+            push_numbers(double, 0..10);
+            double.happened(STREAM, Did::Sent(b"45".to_vec())).await;
+        },
+        async |mut sink, mut stream| {
+            let other_core = thread::spawn(move || {
+                ringway_runtime::block_on(async move {
+                    let mut sum = 0;
+                    for _ in 0..10 {
+                        sum += stream.next().await.expect("a number").expect("ten numbers");
+                    }
+                    sink.send(sum).await.expect("room");
+                    sink.finish();
+                })
+            });
+            other_core.join().expect("no panic").expect("a core");
+        },
+    );
+}
