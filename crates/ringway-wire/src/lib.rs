@@ -11,7 +11,7 @@
 //! | feed received slices to any of them, or to a [`Codec`] of your own | [`Framer`] |
 //! | tell a connection's protocol by its first bytes | [`detect`] |
 //! | speak the native RPC protocol | [`native`] |
-//! | speak HTTP/2 | [`http2`] |
+//! | speak HTTP/2, and gRPC on it | [`http2`], [`grpc`] |
 //! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
 //!
 //! Frames are borrowed from the received bytes; one that straddles two slices is copied once.
@@ -70,6 +70,7 @@ mod width;
 
 #[doc(hidden)]
 pub mod fuzz;
+pub mod grpc;
 pub mod http2;
 pub mod native;
 

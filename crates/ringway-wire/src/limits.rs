@@ -363,3 +363,6 @@ pub(crate) const HTTP2_PARTIAL_KEPT: usize = 4 << 10;
 
 /// Longest reason of a GOAWAY that is handed on, in bytes.
 pub(crate) const HTTP2_REASON_MAX: usize = NATIVE_REASON_MAX;
+
+/// Bytes reserved at least for a message of gRPC that comes in pieces.
+pub(crate) const GRPC_MESSAGE_LEAST: usize = NATIVE_MESSAGE_LEAST;

@@ -20,6 +20,11 @@ fn fixed_size() {
 }
 
 #[test]
+fn grpc_codec() {
+    replay("grpc_codec", fuzz::grpc_codec);
+}
+
+#[test]
 fn http2_hpack() {
     replay("http2_hpack", fuzz::http2_hpack);
 }

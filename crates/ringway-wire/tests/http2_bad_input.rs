@@ -334,7 +334,7 @@ fn what_a_server_may_not_do() {
     ] {
         fatal(heard(&[wire]), violation);
     }
-    // OpenStream 1 has ended on both sides.
+    // Stream 1 has ended on both sides.
     let end = frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[(":status", "200")]));
     fatal(heard(&[end, frame(DATA, 0, 1, b"x")]), StreamClosed);
 }

@@ -29,7 +29,7 @@ struct Pair {
     server: Http2Server,
     at_server: BTreeMap<u32, Came>,
     at_client: BTreeMap<u32, Came>,
-    /// StreamTable as the server knows them.
+    /// Streams as the server knows them.
     known: BTreeMap<u32, StreamHandle>,
     others: Vec<String>,
     /// The server answers a request when it has ended, with its data.

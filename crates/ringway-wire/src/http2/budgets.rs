@@ -13,7 +13,7 @@ pub(super) struct Budgets {
     settings: Bucket,
     resets: Allowance,
     idle: Allowance,
-    /// StreamTable that came to their end.
+    /// Streams that came to their end.
     pub(super) finished: u64,
     /// Requests, and DATA frames in both directions.
     pub(super) progress: u64,

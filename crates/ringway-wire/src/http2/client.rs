@@ -81,7 +81,7 @@ impl Connection<Calling> {
         Ok(stream)
     }
 
-    /// StreamTable that may be opened now.
+    /// Streams that may be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.room()

@@ -1,10 +1,10 @@
-//! StreamTable that have closed and whose frames may still come (RFC 9113, section 5.1).
+//! Streams that have closed and whose frames may still come (RFC 9113, section 5.1).
 
 use std::collections::VecDeque;
 
 use crate::limits::HTTP2_RESETS_REMEMBERED;
 
-/// StreamTable that ended on both sides and are still told apart from those that were never opened.
+/// Streams that ended on both sides and are still told apart from those that were never opened.
 const ENDED_KEPT: usize = 8;
 
 /// What a peer may send on a stream that is closed.

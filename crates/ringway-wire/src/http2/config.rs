@@ -11,7 +11,7 @@ use crate::limits::{
 /// PeerSettings of one end of a connection. The default suits most services.
 #[derive(Debug, Clone)]
 pub struct Http2Config {
-    /// StreamTable that a client may have open at a time.
+    /// Streams that a client may have open at a time.
     pub max_streams: u32,
     /// Bytes that a stream may bring before the reader has taken some.
     pub initial_window: u32,

@@ -195,7 +195,7 @@ impl<R: Role> Connection<R> {
         &self.fields
     }
 
-    /// StreamTable that are open, and those that were reset and not [let go](Self::let_go).
+    /// Streams that are open, and those that were reset and not [let go](Self::let_go).
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {

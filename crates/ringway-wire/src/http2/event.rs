@@ -52,7 +52,7 @@ pub enum Event<'i> {
         /// The stream.
         stream: StreamHandle,
     },
-    /// StreamTable can be opened again, after one could not. Clients only.
+    /// Streams can be opened again, after one could not. Clients only.
     Capacity,
     /// The peer takes or opens no more streams.
     Leaving {

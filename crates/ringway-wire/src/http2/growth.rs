@@ -1,4 +1,4 @@
-//! OpenStream windows: credit that goes back as the reader takes, and growth with the path.
+//! Stream windows: credit that goes back as the reader takes, and growth with the path.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) struct WindowGrowth {
     pub(super) nonce: u32,
     /// No PING before.
     pub(super) next: Duration,
-    /// Bytes by which the windows of this connection's streams have grown. StreamTable that have ended
+    /// Bytes by which the windows of this connection's streams have grown. Streams that have ended
     /// give theirs back.
     pub(super) grown: u32,
 }

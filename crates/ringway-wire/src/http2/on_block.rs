@@ -236,7 +236,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// StreamTable that may be opened now.
+    /// Streams that may be opened now.
     pub(super) fn room(&self) -> usize {
         if self.is_leaving || self.next_own > MAX_31 || self.failed.is_some() {
             return 0;

@@ -125,7 +125,7 @@ impl<R: Role> Connection<R> {
         Ok(None)
     }
 
-    /// Section 6.8. StreamTable above the last that the peer looks at are given back as refused.
+    /// Section 6.8. Streams above the last that the peer looks at are given back as refused.
     fn on_go_away(&mut self, payload: &[u8]) -> Result<Event<'static>, Violation> {
         self.budgets.bear_idle(self.now)?;
         let (last, code, reason) = go_away(payload);

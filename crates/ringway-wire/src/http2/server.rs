@@ -23,7 +23,8 @@ use crate::native::{Body, Gone};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use ringway_wire::http2::{
-///     Body, Http2Client, Http2Config, Event, Known, Line, NewRequest, Outgoing, Resolver, Http2Server, Vocabulary,
+///     Body, Event, Http2Client, Http2Config, Http2Server, Known, Line, NewRequest, Outgoing,
+///     Resolver, Vocabulary,
 /// };
 ///
 /// #[derive(Debug)]

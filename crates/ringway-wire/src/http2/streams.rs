@@ -13,7 +13,7 @@ pub(super) struct StreamTable {
     free: Vec<u32>,
     index: Index,
     pub(super) closed: Closed,
-    /// StreamTable that count: those that are open, and those whose slot the caller has not let go.
+    /// Streams that count: those that are open, and those whose slot the caller has not let go.
     live: usize,
 }
 

@@ -1,0 +1,158 @@
+//! Metadata: names, and values of `-bin` names in base64 (PROTOCOL-HTTP2.md of gRPC).
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Whether the values of a name are bytes, in base64 on the wire.
+#[inline]
+#[must_use]
+pub fn is_binary(name: &[u8]) -> bool {
+    name.ends_with(b"-bin")
+}
+
+/// Whether a name may be metadata of a caller's: lower case letters, digits, `_`, `-` and `.`, and none
+/// that the protocol uses itself.
+#[must_use]
+pub fn is_metadata_name(name: &[u8]) -> bool {
+    let is_legal = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.');
+    !name.is_empty() && name.iter().all(is_legal) && !is_reserved(name)
+}
+
+/// Names that the protocol uses itself.
+#[must_use]
+pub fn is_reserved(name: &[u8]) -> bool {
+    const RESERVED: [&[u8]; 8] = [
+        b"content-type",
+        b"te",
+        b"user-agent",
+        b"host",
+        b"content-length",
+        b"connection",
+        b"transfer-encoding",
+        b"upgrade",
+    ];
+    name.starts_with(b"grpc-") || name.starts_with(b"ringway-") || RESERVED.contains(&name)
+}
+
+/// Whether a text may be a value of a name that does not end in `-bin`: printable ASCII, no blank at
+/// either end.
+#[must_use]
+pub fn is_ascii_value(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| byte == Some(&b' ');
+    value.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        && !is_blank(value.first())
+        && !is_blank(value.last())
+}
+
+/// Appends `bytes` in base64 without padding.
+pub fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    for group in bytes.chunks(3) {
+        let [a, b, c] = [0, 1, 2].map(|at| u32::from(group.get(at).copied().unwrap_or(0)));
+        let bits = a << 16 | b << 8 | c;
+        let digits = [18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift & 63) as usize]);
+        out.extend_from_slice(&digits[..=group.len()]);
+    }
+}
+
+/// Appends the bytes that `text` stands for, with padding or without; `false` and nothing appended
+/// when it is no base64.
+pub fn parse_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let unpadded = match text {
+        [rest @ .., b'=', b'='] | [rest @ .., b'='] => rest,
+        _ => text,
+    };
+    let is_padded = unpadded.len() < text.len();
+    let is_whole = !is_padded || text.len().is_multiple_of(4);
+    let is_good = is_whole && unpadded.chunks(4).all(|group| parse_group(group, out).is_some());
+    if !is_good {
+        out.truncate(start);
+    }
+    is_good
+}
+
+fn parse_group(group: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let mut bits = 0_u32;
+    for &digit in group {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+    }
+    bits <<= 6 * (4 - group.len());
+    let len = group.len().checked_sub(1).filter(|&len| len > 0)?;
+    out.extend_from_slice(&bits.to_be_bytes()[1..=len]);
+    Some(())
+}
+
+/// The values of a `-bin` field, which may be several joined by commas, as base64 each.
+pub fn binary_values(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_goes_both_ways_with_padding_and_without() {
+        for (bytes, text, padded) in [
+            (&b""[..], "", ""),
+            (b"f", "Zg", "Zg=="),
+            (b"fo", "Zm8", "Zm8="),
+            (b"foo", "Zm9v", "Zm9v"),
+            (b"foob", "Zm9vYg", "Zm9vYg=="),
+            (b"\xff\xfe\xfd", "//79", "//79"),
+            (b"\xfb", "+w", "+w=="),
+        ] {
+            let mut out = Vec::new();
+            put_base64(bytes, &mut out);
+            assert_eq!(out, text.as_bytes());
+            for text in [text, padded] {
+                let mut out = b"x".to_vec();
+                assert!(parse_base64(text.as_bytes(), &mut out), "{text}");
+                assert_eq!(&out[1..], bytes, "{text}");
+            }
+        }
+        for wrong in
+            ["A", "=", "A=", "A===", "Zg=", "Zm9vY", "Zm9v====", "Z g=", "Zg==Zg==", "Z-_w"]
+        {
+            let mut out = b"x".to_vec();
+            assert!(!parse_base64(wrong.as_bytes(), &mut out), "{wrong}");
+            assert_eq!(out, b"x");
+        }
+    }
+
+    #[test]
+    fn values_are_joined_by_commas() {
+        let values: Vec<_> = binary_values(b"Zg==, Zm8,Zm9v").collect();
+        assert_eq!(values, [&b"Zg=="[..], b"Zm8", b"Zm9v"]);
+    }
+
+    #[test]
+    fn names_of_the_protocol_are_not_metadata() {
+        for (name, is_good) in [
+            (&b"x-request.id_1"[..], true),
+            (b"authorization", true),
+            (b"trace-bin", true),
+            (b"", false),
+            (b"Upper", false),
+            (b"a b", false),
+            (b":path", false),
+            (b"grpc-timeout", false),
+            (b"grpc-anything", false),
+            (b"ringway-x", false),
+            (b"te", false),
+            (b"content-type", false),
+        ] {
+            assert_eq!(is_metadata_name(name), is_good, "{name:?}");
+        }
+        assert!(is_binary(b"x-bin") && !is_binary(b"binary"));
+        assert!(is_ascii_value(b"a b~") && is_ascii_value(b""));
+        assert!(!is_ascii_value(b" a") && !is_ascii_value(b"a ") && !is_ascii_value(b"\xc3"));
+    }
+}

@@ -1,0 +1,94 @@
+//! `grpc-timeout`: up to eight digits and a unit.
+
+use std::time::Duration;
+
+/// Most digits.
+const DIGITS_MAX: usize = 8;
+
+const NANOS: [(u8, u64); 6] = [
+    (b'n', 1),
+    (b'u', 1_000),
+    (b'm', 1_000_000),
+    (b'S', 1_000_000_000),
+    (b'M', 60_000_000_000),
+    (b'H', 3_600_000_000_000),
+];
+
+/// The value of a `grpc-timeout` field. More than five centuries are five centuries.
+#[must_use]
+pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let nanos = NANOS.iter().find(|(known, _)| known == unit)?.1;
+    let count = digits.iter().try_fold(0_u64, |sum, digit| {
+        digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0'))
+    })?;
+    Some(Duration::from_nanos(count.saturating_mul(nanos)))
+}
+
+/// A value for a `grpc-timeout` field, without memory of its own on the heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeoutText {
+    bytes: [u8; DIGITS_MAX + 1],
+    start: u8,
+}
+
+impl TimeoutText {
+    /// `timeout` in the finest unit that fits, rounded down; at least one nanosecond.
+    #[must_use]
+    pub fn new(timeout: Duration) -> Self {
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let fits = |&&(_, unit): &&(u8, u64)| nanos / unit < 10_u64.pow(DIGITS_MAX as u32);
+        let &(unit, size) = NANOS.iter().find(fits).unwrap_or(&NANOS[5]);
+        let mut text = Self { bytes: [unit; DIGITS_MAX + 1], start: DIGITS_MAX as u8 };
+        let mut left = nanos / size;
+        loop {
+            text.start -= 1;
+            text.bytes[usize::from(text.start)] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                return text;
+            }
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[usize::from(self.start)..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_go_both_ways_in_the_finest_unit_that_fits() {
+        let check = |nanos: u64, text: &str, back: u64| {
+            let written = TimeoutText::new(Duration::from_nanos(nanos));
+            assert_eq!(str::from_utf8(written.as_bytes()), Ok(text));
+            assert_eq!(parse_timeout(text.as_bytes()), Some(Duration::from_nanos(back)));
+        };
+        check(0, "1n", 1);
+        check(1, "1n", 1);
+        check(99_999_999, "99999999n", 99_999_999);
+        check(100_000_999, "100000u", 100_000_000);
+        check(10_000_000_000, "10000000u", 10_000_000_000);
+        check(100_000_000_000, "100000m", 100_000_000_000);
+        check(100_000_000_000_000, "100000S", 100_000_000_000_000);
+        check(u64::MAX, "5124095H", 5_124_095 * 3_600_000_000_000);
+    }
+
+    #[test]
+    fn what_is_no_timeout() {
+        for text in ["", "n", "1", "1x", "123456789n", "-1n", "1 n", "1.5S", "1nn"] {
+            assert_eq!(parse_timeout(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse_timeout(b"0n"), Some(Duration::ZERO));
+        let most = parse_timeout(b"99999999H").expect("legal");
+        assert_eq!(most, Duration::from_nanos(u64::MAX));
+    }
+}
