@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::call::{Access, resolve_access, with_service};
 use super::choices::{Backend, Format, RpcMode, Transport};
-use super::flags::{BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
+use super::flags::{BenchCallFlags, BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
 use super::values::{Cores, Scheme, Uri, ValueError};
 use crate::limits;
 use crate::payload::PACKET_BYTES_MIN;
@@ -36,6 +37,7 @@ pub(crate) enum Suite {
     Receive { connections: Vec<u32>, sizes: Vec<u32>, modes: Vec<SendMode> },
     Rpc { connections: Vec<u32>, sizes: Vec<u32>, loads: Vec<RpcLoad> },
     Stream { connections: Vec<u32>, sizes: Vec<u32>, loads: Vec<StreamLoad> },
+    Call { connections: Vec<u32>, paces: Vec<Pace>, job: CallJob },
 }
 
 /// What each connection of the rpc suite does.
@@ -43,6 +45,20 @@ pub(crate) enum Suite {
 pub(crate) struct RpcLoad {
     pub(crate) mode: RpcMode,
     pub(crate) pace: Pace,
+}
+
+/// What is called, over and over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallJob {
+    pub(crate) access: Access,
+    /// `package.Service/Method`.
+    pub(crate) method: String,
+    /// As it was written; `-` stands for standard input.
+    pub(crate) message: String,
+    /// The reply that each call is to have, as it was written.
+    pub(crate) expect: Option<String>,
+    /// Messages are given as they travel.
+    pub(crate) is_binary: bool,
 }
 
 /// When a call is begun.
@@ -88,7 +104,7 @@ pub(crate) struct RunLength {
 pub(crate) enum Target {
     /// Servers of our own, started for the purpose, over each of these; at least one.
     Own(Vec<Transport>),
-    /// A server that runs already, `tcp://` or `unix://`; its costs are not known.
+    /// A server that runs already, `tcp://` or `unix://`, for calls `tls://` too; its costs are not known.
     Running(Uri),
 }
 
@@ -129,7 +145,9 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         }
         Some(SuiteFlags::Rpc(flags)) => vec![rpc(&common, &flags)?],
         Some(SuiteFlags::Stream(flags)) => vec![stream(&common, &flags)?],
+        Some(SuiteFlags::Call(flags)) => vec![call(&mut common, flags)?],
     };
+    let is_call = matches!(suites[..], [Suite::Call { .. }]);
     Ok(BenchConfig {
         suites,
         length: RunLength {
@@ -144,7 +162,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         peers: common.peers,
         format: common.format,
         is_wide: common.wide,
-        target: target(common)?,
+        target: target(common, is_call)?,
     })
 }
 
@@ -247,10 +265,7 @@ fn rpc(common: &BenchFlags, flags: &RpcFlags) -> Result<Suite, ValueError> {
     }
     let paces: Vec<Pace> = match flags.rate {
         Some(rate) => vec![Pace::Open { rate, slow_percent: flags.slow.unwrap_or(0) }],
-        None => list("-l", &flags.depth, &[1])?
-            .into_iter()
-            .map(|depth| Pace::Closed { depth })
-            .collect(),
+        None => closed(&list("-l", &flags.depth, &[1])?),
     };
     let modes = if flags.mode.is_empty() { &[RpcMode::Unary][..] } else { &flags.mode };
     if flags.slow.is_some() && modes != [RpcMode::Unary] {
@@ -262,6 +277,41 @@ fn rpc(common: &BenchFlags, flags: &RpcFlags) -> Result<Suite, ValueError> {
         sizes: list("-s", &common.size, &[256])?,
         loads: pairs.map(|(mode, pace)| RpcLoad { mode, pace }).collect(),
     })
+}
+
+/// The server's address stands where `call` has it, so the target is known here.
+fn call(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueError> {
+    let BenchCallFlags { uri, method, message, expect, depth, rate, binary, access } = flags;
+    if common.addr.is_some() {
+        return Err(ValueError::new("--addr is what call has as its URI; drop --addr"));
+    }
+    if !common.size.is_empty() {
+        return Err(ValueError::new("-s has no meaning for call, whose message has its size"));
+    }
+    if common.server_cores.is_some() {
+        return Err(ValueError::new("--server-cores: call does not start the server; drop it"));
+    }
+    common.addr = Some(uri.clone());
+    let method = with_service(method, &uri)?;
+    let paces = match rate {
+        Some(rate) => vec![Pace::Open { rate, slow_percent: 0 }],
+        None => closed(&list("-p", &depth, &[1])?),
+    };
+    Ok(Suite::Call {
+        connections: list("-c", &common.connections, &[100])?,
+        paces,
+        job: CallJob {
+            access: resolve_access(uri, access)?,
+            method,
+            message,
+            expect,
+            is_binary: binary,
+        },
+    })
+}
+
+fn closed(depths: &[u32]) -> Vec<Pace> {
+    depths.iter().map(|&depth| Pace::Closed { depth }).collect()
 }
 
 fn stream(common: &BenchFlags, flags: &StreamFlags) -> Result<Suite, ValueError> {
@@ -296,7 +346,7 @@ fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueErr
     Ok(if given.is_empty() { default } else { given }.to_vec())
 }
 
-fn target(common: BenchFlags) -> Result<Target, ValueError> {
+fn target(common: BenchFlags, is_call: bool) -> Result<Target, ValueError> {
     let BenchFlags { addr, mut transport, unix, peers, .. } = common;
     if unix && !transport.contains(&Transport::Unix) {
         transport.push(Transport::Unix);
@@ -310,7 +360,9 @@ fn target(common: BenchFlags) -> Result<Target, ValueError> {
         Some(_) if peers => Err(ValueError::new(
             "--addr measures one running server; drop it to run --peers beside our own",
         )),
-        Some(uri) if matches!(uri.scheme(), Scheme::Tcp | Scheme::Unix) => Ok(Target::Running(uri)),
+        Some(uri) if is_call || matches!(uri.scheme(), Scheme::Tcp | Scheme::Unix) => {
+            Ok(Target::Running(uri))
+        }
         Some(uri) => Err(ValueError::new(format!(
             "{uri}: the bench speaks tcp:// and unix://, not udp:// or tls://"
         ))),
@@ -462,6 +514,26 @@ mod tests {
         assert_eq!(loads("bench stream -w 1,8"), [echo(16, 1), echo(16, 8)]);
         assert_eq!(loads("bench stream -f 4 -w 2"), [echo(4, 2)]);
         assert_eq!(loads("bench stream --one-way"), [StreamLoad::OneWay]);
+    }
+
+    #[test]
+    fn a_call_has_its_own_address() {
+        let config = config("bench call tls://a:1 m.M/Go {} -c 2 -p 1,8 -H x=1 --expect {} -d 1");
+        let Suite::Call { connections, paces, job } = &config.suites[0] else {
+            panic!("{config:?}");
+        };
+        assert_eq!(connections, &[2]);
+        assert_eq!(paces, &closed(&[1, 8]));
+        assert_eq!(
+            (&*job.method, &*job.message, job.expect.as_deref()),
+            ("m.M/Go", "{}", Some("{}"))
+        );
+        assert_eq!(job.access.metadata, [("x".to_owned(), "1".to_owned())]);
+        assert_eq!(config.target, Target::Running("tls://a:1".parse().expect("an address")));
+        let open = super::super::tests::parse_words("bench call tcp://a:1 m.M/Go --rate 5");
+        let Ok(Config::Bench(BenchConfig { suites, .. })) = open else { panic!("{open:?}") };
+        let Suite::Call { paces, .. } = &suites[0] else { panic!("{suites:?}") };
+        assert_eq!(paces, &[Pace::Open { rate: 5, slow_percent: 0 }]);
     }
 
     #[test]

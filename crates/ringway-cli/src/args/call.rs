@@ -3,16 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::flags::CallFlags;
+use super::flags::{AccessFlags, CallFlags};
 use super::values::{Scheme, Uri, ValueError};
 
 /// A server to ask something, everything decided.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallConfig {
+    pub(crate) access: Access,
+    pub(crate) ask: Ask,
+}
+
+/// Where a server is, and what goes with each call of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Access {
     /// `tcp://`, `unix://` or `tls://`.
     pub(crate) addr: Uri,
-    pub(crate) ask: Ask,
-    /// Where somebody has said how long it may take.
+    /// Where somebody has said how long a call may take.
     pub(crate) timeout: Option<Duration>,
     /// Goes with whatever is asked.
     pub(crate) metadata: Vec<(String, String)>,
@@ -38,24 +44,37 @@ pub(crate) enum Ask {
 /// # Errors
 /// A method's name without a service; an address of datagrams.
 pub(super) fn resolve(raw: CallFlags) -> Result<CallConfig, ValueError> {
-    let CallFlags { addr, method, message, list: _, binary, timeout, metadata, ca } = raw;
+    let CallFlags { addr, method, message, list: _, binary, access } = raw;
+    let access = resolve_access(addr, access)?;
+    let ask = match method {
+        None => Ask::List,
+        Some(method) => {
+            let method = with_service(method, &access.addr)?;
+            Ask::Call { method, message, is_binary: binary }
+        }
+    };
+    Ok(CallConfig { access, ask })
+}
+
+/// # Errors
+/// An address of datagrams.
+pub(super) fn resolve_access(addr: Uri, flags: AccessFlags) -> Result<Access, ValueError> {
     if addr.scheme() == Scheme::Udp {
         return Err(ValueError::new(format!("{addr}: calls need a stream, and udp:// has none")));
     }
-    let ask = match method {
-        None => Ask::List,
-        Some(method) if has_service(&method) => Ask::Call { method, message, is_binary: binary },
-        Some(method) => {
-            return Err(ValueError::new(format!(
-                "{method} names no service; write Service/Method, as `ringway call {addr} --list` shows it"
-            )));
-        }
-    };
-    Ok(CallConfig { addr, ask, timeout, metadata, ca })
+    let AccessFlags { timeout, metadata, ca } = flags;
+    Ok(Access { addr, timeout, metadata, ca })
 }
 
-fn has_service(method: &str) -> bool {
-    method.split_once('/').is_some_and(|(service, name)| !service.is_empty() && !name.is_empty())
+/// # Errors
+/// A method's name without a service.
+pub(super) fn with_service(method: String, addr: &Uri) -> Result<String, ValueError> {
+    match method.split_once('/') {
+        Some((service, name)) if !service.is_empty() && !name.is_empty() => Ok(method),
+        _ => Err(ValueError::new(format!(
+            "{method} names no service; write Service/Method, as `ringway call {addr} --list` shows it"
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +92,7 @@ mod tests {
     #[test]
     fn a_list() {
         let config = config("call unix:///tmp/rpc --list");
-        assert_eq!((config.ask, config.timeout), (Ask::List, None));
+        assert_eq!((config.ask, config.access.timeout), (Ask::List, None));
     }
 
     #[test]
@@ -83,8 +102,8 @@ mod tests {
         );
         let metadata = [("x", "1"), ("y", "2=3")].map(|(key, value)| (key.into(), value.into()));
         let ask = Ask::Call { method: "a.B/C".into(), message: "{}".into(), is_binary: true };
-        assert_eq!((config.ask, config.timeout), (ask, Some(Duration::from_millis(500))));
-        assert_eq!(config.metadata, metadata);
-        assert_eq!(config.ca, Some(PathBuf::from("ca.pem")));
+        assert_eq!((config.ask, config.access.timeout), (ask, Some(Duration::from_millis(500))));
+        assert_eq!(config.access.metadata, metadata);
+        assert_eq!(config.access.ca, Some(PathBuf::from("ca.pem")));
     }
 }

@@ -36,6 +36,7 @@ Examples:
   ringway bench pingpong -c 100 -s 64,16384 -d 5
   ringway bench receive --batch --format json > receive.json
   ringway bench rpc -c 200 -l 4 -s 47 --peers   beside tonic and tarpc
+  ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{}'    load on your own method
 
 The table goes to standard output, progress to standard error. The exit status is 0 if every payload
 was right, 1 if any was wrong or any request failed, 2 if the arguments were wrong.";
@@ -87,6 +88,17 @@ Examples:
   ringway bench rpc --rate 100000 -c 50         an open loop: latency from when each call was due
   ringway bench rpc --rate 100000 --slow 1      with 1 % slow handlers, latency of the others
   ringway bench rpc --addr tcp://127.0.0.1:9000 -c 10";
+
+pub(super) const BENCH_CALL: &str = "\
+Examples:
+  ringway bench call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello
+  ringway bench call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello --expect hello -c 8 -p 1,16
+  ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{\"symbol\": \"ACME\"}' --rate 50000
+  ringway bench call tls://market:9000 market.v1.Market/Quote - -H 'authorization: Bearer 1' < q.json
+
+A call is over when its last reply has come. Those that end with a status other than OK are counted
+by it, and none of them is among the latencies. -s, --addr, --server-cores, --transport and --peers
+do not go with it. Call servers that are yours, and no others.";
 
 pub(super) const STREAM: &str = "\
 Examples:

@@ -136,6 +136,9 @@ pub(super) enum SuiteFlags {
     /// Each connection runs one stream after the other; every frame is compared.
     #[command(after_help = examples::STREAM)]
     Stream(StreamFlags),
+    /// Put load on any method of a server that runs already.
+    #[command(after_help = examples::BENCH_CALL)]
+    Call(BenchCallFlags),
 }
 
 #[derive(Debug, Args)]
@@ -193,10 +196,16 @@ pub(super) struct CallFlags {
     /// input is one message
     #[arg(long, requires = "method")]
     pub(super) binary: bool,
-    /// How long the call may take, e.g. 500ms [default: 10s, for streams no limit]
+    #[command(flatten)]
+    pub(super) access: AccessFlags,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AccessFlags {
+    /// How long a call may take, e.g. 500ms [default: 10s; `call` waits for streams without a limit]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout)]
     pub(super) timeout: Option<Duration>,
-    /// Metadata to send, with --list too, as key=value or 'key: value'; repeatable
+    /// Metadata to send with whatever is asked, as key=value or 'key: value'; repeatable
     #[arg(short = 'H', long = "metadata", value_name = "KEY=VALUE", value_parser = values::parse_entry)]
     pub(super) metadata: Vec<(String, String)>,
     /// Certificate authority to trust for tls://, PEM [default: the machine's]
@@ -205,9 +214,47 @@ pub(super) struct CallFlags {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct BenchCallFlags {
+    /// Where the server is: tcp://, unix:// or tls://
+    #[arg(value_name = "URI")]
+    pub(super) uri: Uri,
+    /// What to call, as in market.v1.Market/Quote; the server has to offer reflection, as ours do
+    #[arg(value_name = "SERVICE/METHOD")]
+    pub(super) method: String,
+    /// The request: JSON, or plain text for a method that takes bytes or a string; - reads standard
+    /// input. A method that takes a stream gets this one message
+    #[arg(value_name = "MESSAGE", default_value = "", allow_negative_numbers = true)]
+    pub(super) message: String,
+    /// What each reply has to be, as `ringway call` prints it; any other one is an error [default:
+    /// replies are not looked at]
+    #[arg(long, value_name = "REPLY", allow_hyphen_values = true)]
+    pub(super) expect: Option<String>,
+    /// Calls in flight on each connection, one row per value [default: 1]
+    #[arg(
+        short = 'p',
+        short_alias = 'l',
+        long = "depth",
+        value_name = "LIST",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
+    pub(super) depth: Vec<u32>,
+    /// Begin this many calls a second whatever the server does, and count latency from the moment
+    /// at which each was due [default: the next call when a reply has come]
+    #[arg(long, value_name = "CALLS", conflicts_with = "depth")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=limits::RATE_MAX))]
+    pub(super) rate: Option<u64>,
+    /// Send the request as it is
+    #[arg(long)]
+    pub(super) binary: bool,
+    #[command(flatten)]
+    pub(super) access: AccessFlags,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct BenchFlags {
-    /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000; rpc and
-    /// stream 100]
+    /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000; rpc,
+    /// stream and call 100]
     #[arg(
         short = 'c',
         long,

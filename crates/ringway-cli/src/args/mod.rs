@@ -13,9 +13,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
 pub(crate) use bench::{
-    BenchConfig, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite, Target,
+    BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite, Target,
 };
-pub(crate) use call::{Ask, CallConfig};
+pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, RpcMode, Transport};
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
 pub(crate) use values::{Cores, Scheme, Uri};
@@ -96,12 +96,13 @@ mod tests {
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
         insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
+        insta::assert_snapshot!("help_bench_call", help("bench call --help"));
     }
 
     #[test]
     fn help_fits_100_columns() {
-        let suites =
-            ["", "pingpong", "receive", "rpc", "stream"].map(|suite| format!("bench {suite}"));
+        let suites = ["", "pingpong", "receive", "rpc", "stream", "call"]
+            .map(|suite| format!("bench {suite}"));
         for words in ["", "serve", "serve echo", "call"].map(str::to_owned).iter().chain(&suites) {
             let help = help(&format!("{words} --help"));
             let long = help.lines().find(|line| line.chars().count() > 100);
@@ -139,6 +140,13 @@ mod tests {
         check("bench rpc --rate 5 --slow 1 -m bidi", "unary");
         check("bench stream -f 4 -w 5", "raise -f");
         check("bench stream --one-way -f 4", "--one-way");
+        check("bench call tcp://127.0.0.1:1", "SERVICE/METHOD");
+        check("bench call tcp://127.0.0.1:1 Say", "Service/Method");
+        check("bench call udp://127.0.0.1:1 a/b", "udp");
+        check("bench call tcp://127.0.0.1:1 a/b --addr tcp://127.0.0.1:2", "drop --addr");
+        check("bench call tcp://127.0.0.1:1 a/b -s 7", "-s");
+        check("bench call tcp://127.0.0.1:1 a/b --peers", "--peers");
+        check("bench call tcp://127.0.0.1:1 a/b --rate 5 -p 2", "--depth");
         check("call tcp://127.0.0.1:1", "SERVICE/METHOD");
         check("call tcp://127.0.0.1:1 Echo", "Service/Method");
         check("call udp://127.0.0.1:1 --list", "udp");

@@ -11,16 +11,35 @@ use crate::args::Uri;
 use crate::echo_service::EchoClient;
 use crate::limits;
 
-/// A client for each connection of `part`, with the connection's number. A connection that is not up within
-/// [`limits::CONNECT_MAX`] is an error of the run, and the others are measured without it.
+/// A client of the echo service for each connection of `part`, with the connection's number.
 pub(super) async fn dial(part: &Part, score: &Score) -> Vec<(u32, EchoClient)> {
+    let uri = part.uri.clone();
+    dial_by(part, score, move || connect(uri.clone())).await
+}
+
+/// What `connect` gives for each connection of `part`, with the connection's number. A connection that is not up
+/// within [`limits::CONNECT_MAX`] is an error of the run, and the others are measured without it.
+pub(super) async fn dial_by<T, F>(
+    part: &Part,
+    score: &Score,
+    connect: impl Fn() -> F + Clone + 'static,
+) -> Vec<(u32, T)>
+where
+    T: 'static,
+    F: Future<Output = Result<T, Status>> + 'static,
+{
     let at_once = Semaphore::new(limits::CONNECTS_AT_ONCE);
     let attempts: Vec<_> = part
         .connections
         .clone()
         .map(|number| {
-            let (at_once, uri) = (at_once.clone(), part.uri.clone());
-            (number, spawn(async move { connect(&at_once, &uri).await }))
+            let (at_once, connect) = (at_once.clone(), connect.clone());
+            let attempt = async move {
+                let permit = at_once.acquire(1).await;
+                let _permit = permit.map_err(|closed| Status::internal(closed.to_string()))?;
+                timeout(limits::CONNECT_MAX, connect()).await?
+            };
+            (number, spawn(attempt))
         })
         .collect();
     let mut clients = Vec::with_capacity(attempts.len());
@@ -33,12 +52,10 @@ pub(super) async fn dial(part: &Part, score: &Score) -> Vec<(u32, EchoClient)> {
     clients
 }
 
-async fn connect(at_once: &Semaphore, uri: &Uri) -> Result<EchoClient, Status> {
-    let _permit =
-        at_once.acquire(1).await.map_err(|closed| Status::internal(closed.to_string()))?;
+async fn connect(uri: Uri) -> Result<EchoClient, Status> {
     let client = Client::builder().address(uri.as_str()).connections_max(1).build()?;
     let client = EchoClient::new(client);
     // A client connects with its first call.
-    timeout(limits::CONNECT_MAX, client.say(Bytes::new())).await??;
+    client.say(Bytes::new()).await?;
     Ok(client)
 }

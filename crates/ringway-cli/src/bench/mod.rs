@@ -4,6 +4,7 @@ mod calls;
 mod connect;
 mod descriptors;
 mod dial;
+mod due_calls;
 mod engine;
 mod open_loop;
 mod outcome;
@@ -15,12 +16,14 @@ mod rows;
 mod score;
 mod server;
 mod streams;
+mod user_calls;
 
 use std::error::Error;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad, Target};
+use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad, Suite, Target};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
 use crate::payload::{Pattern, Run};
@@ -28,9 +31,11 @@ use crate::process::{PeerClientRun, PeerJob, PeerResult, Peers};
 use crate::progress::Progress;
 use crate::report::{Cost, Errors, Printer, Report, Screen};
 use crate::stderr;
+use due_calls::OpenLoad;
 use outcome::{Latency, Outcome};
 use plan::{Client, Contender, Program, Setting, Workload};
 use server::Server;
+use user_calls::UserCall;
 
 pub(crate) use descriptors::raise_limit;
 
@@ -45,8 +50,15 @@ pub(crate) fn run(
     allowed: &Cores,
     out: &mut dyn Write,
 ) -> Result<bool, Box<dyn Error>> {
-    let settings = plan::settings(config);
-    let mut bench = Bench::prepare(config, allowed, &settings)?;
+    let mut settings = plan::settings(config);
+    let user_call = match &config.suites[..] {
+        [Suite::Call { job, .. }] => Some(UserCall::prepare(job)?),
+        _ => None,
+    };
+    if let Some(call) = &user_call {
+        settings.iter_mut().for_each(|setting| setting.size = call.request_len());
+    }
+    let mut bench = Bench::prepare(config, allowed, &settings, user_call)?;
     let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
     let mut rows = Vec::new();
     let mut failure = None;
@@ -79,6 +91,8 @@ pub(crate) fn run(
 struct Bench<'a> {
     config: &'a BenchConfig,
     peers: Option<Peers>,
+    /// What the call suite does.
+    user_call: Option<Arc<UserCall>>,
     pattern: Pattern,
     environment: Environment,
     progress: Progress,
@@ -89,6 +103,7 @@ impl<'a> Bench<'a> {
         config: &'a BenchConfig,
         allowed: &Cores,
         settings: &[Setting],
+        user_call: Option<Arc<UserCall>>,
     ) -> Result<Self, Box<dyn Error>> {
         let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
         descriptors::ensure(most)?;
@@ -101,6 +116,7 @@ impl<'a> Bench<'a> {
         Ok(Self {
             config,
             peers,
+            user_call,
             pattern: Pattern::new(message_bytes),
             environment: Environment::read(
                 allowed,
@@ -155,7 +171,7 @@ impl<'a> Bench<'a> {
         let service = match setting.workload {
             Workload::PingPong => Service::Echo,
             Workload::Receive(_) => Service::DiscardFramed,
-            Workload::Rpc(_) | Workload::Stream(_) => Service::Rpc,
+            Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => Service::Rpc,
         };
         match program {
             Program::Ringway => Server::own(self.config, service, setting.transport),
@@ -192,13 +208,7 @@ impl<'a> Bench<'a> {
             }
             Workload::Rpc(RpcLoad { mode, pace: Pace::Open { rate, slow_percent } }) => {
                 engine::run(config, connections, server, progress, move |part| {
-                    open_loop::run(
-                        part,
-                        series,
-                        size,
-                        mode,
-                        open_loop::OpenLoad { rate, slow_percent },
-                    )
+                    due_calls::run(part, series, size, mode, OpenLoad { rate, slow_percent })
                 })
             }
             Workload::Stream(StreamLoad::Echo { frames, window }) => {
@@ -211,9 +221,17 @@ impl<'a> Bench<'a> {
                     streams::one_way(part, series, size)
                 })
             }
+            Workload::Call(pace) => {
+                let call = self.user_call.clone().ok_or("a call without a method")?;
+                engine::run(config, connections, server, progress, move |part| {
+                    user_calls::run(part, Arc::clone(&call), pace)
+                })
+            }
         }?;
         if let (Latency::Samples(latencies), Some(in_flight)) =
             (&outcome.latency, setting.in_flight())
+            // A failed call was in flight as well, and has no latency.
+            && outcome.errors.total() == 0
         {
             let warning = rows::check_littles_law(outcome.rate, latencies, in_flight);
             outcome.warnings.extend(warning);

@@ -1,5 +1,5 @@
-//! The open loop of the rpc suite: calls begin when they are due, whatever the server does, and their
-//! latency counts from then, so that a stall of the server, or of the client itself, delays every call
+//! The open loop of calls: they begin when they are due, whatever the server does, and their latency
+//! counts from then, so that a stall of the server, or of the client itself, delays every call
 //! that was due meanwhile (no coordinated omission).
 //!
 //! One task says which calls are due, a tick at a time. A fixed set of lanes, tasks that outlive the run,
@@ -15,77 +15,54 @@ use std::time::{Duration, Instant};
 
 use ringway_runtime::{spawn, yield_now};
 
-use super::calls::Caller;
-use super::dial::dial;
 use super::engine::Part;
 use super::outcome::CoreOutcome;
 use super::score::Score;
-use crate::args::RpcMode;
-use crate::echo_service::LATER;
 use crate::limits;
-use crate::payload::{Composer, Series};
 
-/// When calls are due.
-#[derive(Clone, Copy)]
-pub(super) struct OpenLoad {
-    /// Calls a second, on all cores of the client.
-    pub(super) rate: u64,
-    /// The share of them that has a slow handler.
-    pub(super) slow_percent: u32,
+/// What is done when a call is due.
+pub(super) trait Work: 'static {
+    /// Makes the call `sequence`, which was due at `due`, and counts how it ends.
+    fn call(&self, sequence: u64, due: Instant, score: &Score) -> impl Future<Output = ()>;
+
+    /// Lanes, of so many calls a second, for those that are to keep none from the others.
+    fn lanes_aside(&self, _rate: f64) -> usize {
+        0
+    }
 }
 
-/// Calls over the connections of `part` in turn, each with `size` bytes.
-pub(super) async fn run(
-    part: Part,
-    series: Series,
-    size: usize,
-    mode: RpcMode,
-    due: OpenLoad,
+/// Does `work` at `rate` calls a second on all cores of the client, on this core its share. Without a `work` no
+/// connection could be made, which is counted already.
+pub(super) async fn run<W: Work>(
+    part: &Part,
+    rate: u64,
+    work: Option<W>,
+    score: &Rc<Score>,
 ) -> io::Result<CoreOutcome> {
-    let score = Score::new();
-    let connected = dial(&part, &score).await;
-    part.wait_for_all(1).await;
-    let composer = Rc::new(RefCell::new(Composer::new(series.pattern())));
-    let caller = |(lane, client)| {
-        let composer = Rc::clone(&composer);
-        Caller { client, series, composer, size, lane }
+    let Some(work) = work else {
+        return score.keep(part, Vec::new()).await;
     };
-    let callers: Vec<_> = connected.into_iter().map(caller).collect();
-    let rate = due.rate as f64 * part.share_of_all();
-    let lane_count = limits::OPEN_LANES + lanes_for_slow(rate, due.slow_percent);
+    let rate = rate as f64 * part.share_of_all();
+    let lane_count = limits::OPEN_LANES + work.lanes_aside(rate);
     let calls = Rc::new(Calls {
-        callers,
-        mode,
-        slow_percent: due.slow_percent,
+        work,
         timetable: Timetable { start: Instant::now(), interval_ns: 1e9 / rate },
         due: Cell::new(0),
         begun: Cell::new(0),
         idle: RefCell::new(Vec::with_capacity(lane_count)),
         closed: Cell::new(false),
-        score: Rc::clone(&score),
+        score: Rc::clone(score),
     });
-    if calls.callers.is_empty() {
-        // That no connection could be made is counted already.
-        return score.keep(&part, Vec::new()).await;
-    }
     let mut tasks = vec![spawn(Rc::clone(&calls).pace())];
     tasks.extend((0..lane_count).map(|_| spawn(Rc::clone(&calls).run_lane())));
-    let mut outcome = score.keep(&part, tasks).await?;
+    let mut outcome = score.keep(part, tasks).await?;
     outcome.errors.unanswered += calls.due.get() - calls.begun.get();
     Ok(outcome)
 }
 
-/// Twice the calls with slow handlers that are under way at any moment, so that they keep no lane from the
-/// others.
-fn lanes_for_slow(rate: f64, percent: u32) -> usize {
-    (2.0 * rate * f64::from(percent) / 100.0 * LATER.as_secs_f64()) as usize
-}
-
 /// The calls of one core.
-struct Calls {
-    callers: Vec<Caller>,
-    mode: RpcMode,
-    slow_percent: u32,
+struct Calls<W> {
+    work: W,
     timetable: Timetable,
     /// How many have been due so far.
     due: Cell<u64>,
@@ -98,7 +75,7 @@ struct Calls {
     score: Rc<Score>,
 }
 
-impl Calls {
+impl<W: Work> Calls<W> {
     /// Has calls begun until the run is over. It looks at the clock in every turn of the core, which
     /// therefore never sleeps: a timer would be too coarse.
     async fn pace(self: Rc<Self>) {
@@ -127,7 +104,7 @@ impl Calls {
 
     async fn run_lane(self: Rc<Self>) {
         while let Some(sequence) = poll_fn(|cx| self.poll_next(cx)).await {
-            self.call(sequence).await;
+            self.work.call(sequence, self.timetable.due(sequence), &self.score).await;
         }
     }
 
@@ -145,32 +122,6 @@ impl Calls {
         self.idle.borrow_mut().push(cx.waker().clone());
         Poll::Pending
     }
-
-    async fn call(&self, sequence: u64) {
-        let caller = &self.callers[sequence as usize % self.callers.len()];
-        let is_slow = is_slow(sequence, self.slow_percent);
-        let message = caller.series.message(caller.lane, sequence, caller.size);
-        let reply = match is_slow {
-            true => caller.client.say_later(caller.compose(&message)).await,
-            false => caller.call(self.mode, &message).await,
-        };
-        match reply {
-            Err(status) => self.score.fail(&status),
-            Ok(reply) if self.score.check(&message, &reply) => {
-                self.score.add(1);
-                if !is_slow {
-                    self.score.time(self.timetable.due(sequence), Instant::now());
-                }
-            }
-            Ok(_) => {}
-        }
-    }
-}
-
-/// Whether this is one of the share with a slow handler: so many of each hundred, a place earlier in each
-/// next one, so that no connection has more of them than others.
-fn is_slow(sequence: u64, percent: u32) -> bool {
-    (sequence + sequence / 100) % 100 < u64::from(percent)
 }
 
 /// At which moments calls are due: evenly spread, the first at the start.
@@ -211,20 +162,6 @@ mod tests {
                 let by_then = timetable.due_by(due + Duration::from_nanos(1));
                 assert_eq!(by_then, sequence + 1, "{rate}: {sequence}");
             }
-        }
-    }
-
-    #[test]
-    fn slow_calls_are_as_many_as_asked_for_on_every_connection() {
-        for (percent, connections) in [(1, 50), (10, 8), (50, 100)] {
-            let mut slow = vec![0; connections];
-            let calls = 100_000 * connections as u64;
-            for sequence in (0..calls).filter(|&sequence| is_slow(sequence, percent)) {
-                slow[sequence as usize % connections] += 1;
-            }
-            let expected = 1000 * percent;
-            let is_near = |count: &u32| count.abs_diff(expected) <= expected / 20;
-            assert!(slow.iter().all(is_near), "{percent} %: {slow:?}");
         }
     }
 }

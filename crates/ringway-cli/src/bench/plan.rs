@@ -15,6 +15,8 @@ pub(super) struct Setting {
     pub(super) size: u32,
     /// Run after each other, over and over; at least one.
     pub(super) contenders: Vec<Contender>,
+    /// The method that is called, where it is not the tool's own.
+    pub(super) method: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(super) enum Workload {
     Receive(SendMode),
     Rpc(RpcLoad),
     Stream(StreamLoad),
+    /// A method that is not the tool's own.
+    Call(Pace),
 }
 
 /// A server and a client.
@@ -59,7 +63,18 @@ pub(super) fn settings(config: &BenchConfig) -> Vec<Setting> {
         for &transport in &transports {
             for (workload, connections, size) in combinations(suite) {
                 let contenders = contenders(config, workload);
-                settings.push(Setting { workload, transport, connections, size, contenders });
+                let method = match suite {
+                    Suite::Call { job, .. } => Some(job.method.clone()),
+                    _ => None,
+                };
+                settings.push(Setting {
+                    workload,
+                    transport,
+                    connections,
+                    size,
+                    contenders,
+                    method,
+                });
             }
         }
     }
@@ -67,7 +82,12 @@ pub(super) fn settings(config: &BenchConfig) -> Vec<Setting> {
 }
 
 fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
+    // How long a user's request is turns out when it is read.
+    let unknown = vec![0];
     let (connections, sizes, workloads) = match suite {
+        Suite::Call { connections, paces, .. } => {
+            (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
+        }
         Suite::PingPong { connections, sizes } => (connections, sizes, vec![Workload::PingPong]),
         Suite::Receive { connections, sizes, modes } => {
             (connections, sizes, modes.iter().map(|&mode| Workload::Receive(mode)).collect())
@@ -105,7 +125,7 @@ fn contenders(config: &BenchConfig, workload: Workload) -> Vec<Contender> {
             contenders.extend(PEERS.map(|kind| with_ours(Program::Peer(kind))));
             contenders.push(Contender { server: Program::Peer("epoll"), client: Client::Epoll });
         }
-        Workload::Receive(_) => {}
+        Workload::Receive(_) | Workload::Call(_) => {}
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
             contenders.push(rival("tonic"));
             if mode == RpcMode::Unary {
@@ -126,6 +146,7 @@ impl Setting {
             Workload::Receive(_) => "receive",
             Workload::Rpc(_) => "rpc",
             Workload::Stream(_) => "stream",
+            Workload::Call(_) => "call",
         }
     }
 
@@ -134,7 +155,7 @@ impl Setting {
         match self.workload {
             Workload::PingPong => "messages/s",
             Workload::Receive(_) => "packets/s",
-            Workload::Rpc(RpcLoad { mode: RpcMode::Unary, .. }) => "calls/s",
+            Workload::Rpc(RpcLoad { mode: RpcMode::Unary, .. }) | Workload::Call(_) => "calls/s",
             Workload::Rpc(_) => "streams/s",
             Workload::Stream(StreamLoad::Echo { .. }) => "frames/s",
             Workload::Stream(StreamLoad::OneWay) => "messages/s",
@@ -153,13 +174,14 @@ impl Setting {
             Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
+            Workload::Call(_) => put("method", json!(self.method)),
             Workload::PingPong => None,
         };
         put("connections", json!(self.connections));
         match self.workload {
-            Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. }) => {
-                put("depth", json!(depth))
-            }
+            Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
+            | Workload::Call(Pace::Closed { depth }) => put("depth", json!(depth)),
+            Workload::Call(Pace::Open { rate, .. }) => put("due", json!(rate)),
             Workload::Rpc(RpcLoad { pace: Pace::Open { rate, slow_percent }, .. }) => {
                 put("due", json!(rate));
                 put("slow", json!(slow_percent))
@@ -178,17 +200,19 @@ impl Setting {
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
             Workload::PingPong => Some(self.connections),
-            Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. }) => {
-                Some(self.connections * depth)
+            Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
+            | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),
+            Workload::Receive(_) | Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => {
+                None
             }
-            Workload::Receive(_) | Workload::Rpc(_) | Workload::Stream(_) => None,
         }
     }
 
     /// Operations per second that are to be begun, whatever becomes of them.
     pub(super) fn due(&self) -> Option<f64> {
         match self.workload {
-            Workload::Rpc(RpcLoad { pace: Pace::Open { rate, .. }, .. }) => Some(rate as f64),
+            Workload::Rpc(RpcLoad { pace: Pace::Open { rate, .. }, .. })
+            | Workload::Call(Pace::Open { rate, .. }) => Some(rate as f64),
             _ => None,
         }
     }
@@ -201,6 +225,7 @@ impl Setting {
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
             Workload::Stream(StreamLoad::OneWay) => " one-way".to_owned(),
             Workload::Stream(StreamLoad::Echo { window, .. }) => format!(" window {window}"),
+            Workload::Call(_) => format!(" {}", self.method.as_deref().unwrap_or_default()),
         };
         format!(
             "{}{mode} {} {}, {} connections, {} B, run {run}",

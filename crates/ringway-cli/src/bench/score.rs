@@ -118,6 +118,23 @@ impl Score {
         self.complain(printable(&status.to_string()).into_owned());
     }
 
+    /// The same, of a method whose statuses tell its user something.
+    #[cold]
+    pub(super) fn fail_by_status(&self, status: &Status) {
+        let name = status.code().name();
+        *self.errors.borrow_mut().by_status.entry(name).or_default() += 1;
+        self.fail(status);
+    }
+
+    /// A reply was compared with what it is to be.
+    pub(super) fn compared(&self, is_right: bool, complaint: impl FnOnce() -> String) {
+        self.verified.set(self.verified.get() + 1);
+        if !is_right {
+            self.errors.borrow_mut().mismatched += 1;
+            self.complain(complaint());
+        }
+    }
+
     /// A connection was not made.
     #[cold]
     pub(super) fn unconnected(&self, status: &Status) {

@@ -53,6 +53,16 @@ impl Input {
     }
 }
 
+/// All of the message that a command line names, `-` for standard input, without the end of its last line
+/// unless it `is_binary`.
+///
+/// # Errors
+/// It cannot be read, or is longer than any message.
+pub(crate) fn whole_message(message: &str, is_binary: bool) -> Result<Vec<u8>, String> {
+    let bytes = Input::of(message).whole()?;
+    Ok(if is_binary { bytes } else { without_end(bytes) })
+}
+
 struct Lines {
     input: BufReader<Box<dyn Read + Send>>,
     /// Of the line that was read last.

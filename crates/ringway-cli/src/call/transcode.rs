@@ -9,12 +9,12 @@ use ringway_rpc::reflection::MethodDescription;
 use serde::de::IgnoredAny;
 
 /// The forms of one method's messages.
-pub(super) struct Transcoder {
+pub(crate) struct Transcoder {
     request: Form,
     reply: Form,
 }
 
-enum Form {
+pub(super) enum Form {
     Raw,
     Json,
     Protobuf(MessageDescriptor),
@@ -54,11 +54,15 @@ impl Transcoder {
         })
     }
 
+    pub(super) fn reply_form(&self) -> &Form {
+        &self.reply
+    }
+
     /// What is sent for `text`. No text stands for an empty message.
     ///
     /// # Errors
     /// Text that is no JSON, or not of the request's type.
-    pub(super) fn request(&self, text: &[u8]) -> Result<Bytes, String> {
+    pub(crate) fn request(&self, text: &[u8]) -> Result<Bytes, String> {
         let as_text = || {
             std::str::from_utf8(text)
                 .map_err(|error| format!("the request is not text: {error}; use --binary"))
@@ -73,7 +77,9 @@ impl Transcoder {
             }
             Form::Protobuf(_) if text.is_empty() => Ok(Bytes::new()),
             Form::Protobuf(descriptor) => {
-                Ok(message(descriptor, as_text()?)?.encode_to_vec().into())
+                let message = message(descriptor, as_text()?);
+                let message = message.map_err(|error| format!("the request is {error}"))?;
+                Ok(message.encode_to_vec().into())
             }
         }
     }
@@ -82,7 +88,7 @@ impl Transcoder {
     ///
     /// # Errors
     /// A reply that is not of its type.
-    pub(super) fn reply(&self, bytes: &Bytes) -> Result<Vec<u8>, String> {
+    pub(crate) fn reply(&self, bytes: &Bytes) -> Result<Vec<u8>, String> {
         match &self.reply {
             Form::Raw | Form::Json => Ok(bytes.to_vec()),
             Form::Protobuf(descriptor) => {
@@ -123,8 +129,11 @@ fn described(
 }
 
 /// A message written as JSON; a string also without its quotes.
-fn message(descriptor: &MessageDescriptor, text: &str) -> Result<DynamicMessage, String> {
-    let wrong = |error| format!("the request is not {} as JSON: {error}", descriptor.full_name());
+pub(super) fn message(
+    descriptor: &MessageDescriptor,
+    text: &str,
+) -> Result<DynamicMessage, String> {
+    let wrong = |error| format!("not {} as JSON: {error}", descriptor.full_name());
     if descriptor.full_name() == STRING && !text.trim_start().starts_with('"') {
         let word = serde_json::Value::String(text.to_owned());
         return DynamicMessage::deserialize(descriptor.clone(), word).map_err(wrong);

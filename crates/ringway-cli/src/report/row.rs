@@ -1,5 +1,7 @@
 //! One row of a report: one workload at one setting.
 
+use std::collections::BTreeMap;
+
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -70,7 +72,7 @@ pub(crate) struct Cost {
 }
 
 /// Failed operations by kind, in all runs. None of them is among the latencies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Errors {
     /// Connections that were not accepted.
     pub(crate) refused: u64,
@@ -83,6 +85,9 @@ pub(crate) struct Errors {
     pub(crate) unanswered: u64,
     /// What fits no other kind.
     pub(crate) other: u64,
+    /// How many of them ended with which status, where that is told.
+    #[serde(skip)]
+    pub(crate) by_status: BTreeMap<&'static str, u64>,
 }
 
 impl Row {
@@ -95,7 +100,7 @@ impl Row {
 impl Errors {
     /// Failed operations of all kinds.
     pub(crate) fn total(&self) -> u64 {
-        let Self { refused, reset, timed_out, mismatched, unanswered, other } = self;
+        let Self { refused, reset, timed_out, mismatched, unanswered, other, by_status: _ } = self;
         refused + reset + timed_out + mismatched + unanswered + other
     }
 
@@ -107,20 +112,25 @@ impl Errors {
         self.mismatched += other.mismatched;
         self.unanswered += other.unanswered;
         self.other += other.other;
+        for (status, count) in &other.by_status {
+            *self.by_status.entry(status).or_default() += count;
+        }
     }
 
-    /// The kinds that occurred, with their numbers.
+    /// The kinds that occurred, with their numbers. Calls that ended with a status are of the kind that it names.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        [
+        let is_told = !self.by_status.is_empty();
+        let untold = |count: u64| if is_told { 0 } else { count };
+        let kinds = [
             ("refused", self.refused),
-            ("reset", self.reset),
-            ("timed out", self.timed_out),
+            ("reset", untold(self.reset)),
+            ("timed out", untold(self.timed_out)),
             ("mismatched", self.mismatched),
             ("unanswered", self.unanswered),
-            ("other", self.other),
-        ]
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
+            ("other", untold(self.other)),
+        ];
+        let by_status = self.by_status.iter().map(|(status, count)| (*status, *count));
+        kinds.into_iter().filter(|(_, count)| *count > 0).chain(by_status)
     }
 }
 
@@ -144,7 +154,7 @@ impl Cost {
 /// The names that every suite's rows share; readers of the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 22)?;
+        let mut out = serializer.serialize_struct("Row", 23)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -162,6 +172,11 @@ impl Serialize for Row {
         out.serialize_field("max_us", &self.latency.max_us)?;
         out.serialize_field("errors", &self.errors.total())?;
         out.serialize_field("errors_by_kind", &self.errors)?;
+        match self.suite {
+            "call" => out.serialize_field("errors_by_status", &self.errors.by_status)?,
+            // The others call a service whose statuses say nothing of it.
+            _ => out.skip_field("errors_by_status")?,
+        }
         out.serialize_field("verified", &self.verified)?;
         out.serialize_field("server", &self.server)?;
         out.serialize_field("client", &self.client)?;

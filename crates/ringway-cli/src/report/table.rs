@@ -119,7 +119,7 @@ fn alarming(is_bad: fn(&Row) -> bool, rows: &[Row], column: Column) -> Column {
 }
 
 /// The names of the parameters in the order in which they first occur: those with one value in all rows, and
-/// the others. Whose server it is always counts among the others.
+/// the others.
 fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
     let mut names: Vec<&str> = Vec::new();
     for name in rows.iter().flat_map(|row| row.parameters.keys()) {
@@ -130,7 +130,7 @@ fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
     let is_shared = |name: &&str| {
         let mut values = rows.iter().map(|row| row.parameters.get(*name));
         let first = values.next();
-        *name != "server" && values.all(|value| Some(value) == first)
+        values.all(|value| Some(value) == first)
     };
     names.into_iter().partition(is_shared)
 }
@@ -276,6 +276,9 @@ fn verdict(report: &Report) -> String {
     let sum = |part: &dyn Fn(&Row) -> u64| report.rows.iter().map(part).sum::<u64>() as i64;
     let verified = humane::grouped(sum(&|row| row.verified));
     match sum(&|row| row.errors.total()) {
+        0 if report.failure.is_none() && verified == "0" => {
+            "no call failed; no reply was compared (`--expect` says what it has to be)".to_owned()
+        }
         0 if report.failure.is_none() => format!("{verified} payloads compared, all right"),
         errors => format!("{verified} payloads compared, {} errors", humane::grouped(errors)),
     }
