@@ -1,29 +1,29 @@
 //! A connection: what a program receives from and sends to.
 
+mod link;
 mod opening;
 mod sending;
+mod server_hooks;
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::io::StreamLimits;
 use ringway_runtime::sync::CancellationToken;
 use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 
-use self::opening::Opening;
+pub(crate) use self::link::{Link, Pushed, WeakLink};
 pub use self::sending::{Drained, Sending};
+pub(crate) use self::server_hooks::ServerHooks;
 use crate::address::Endpoint;
 use crate::error::{Error, Result};
 use crate::marks;
-use crate::server::{Place, Sessions};
 use crate::session::{ConnectionId, Session};
 use crate::slow_reader::SlowReader;
 use crate::tls::TlsStream;
@@ -53,22 +53,6 @@ pub struct Connection {
 /// what a [`Connection`] is beyond receiving.
 pub struct Peer {
     link: Rc<Link>,
-}
-
-/// What a connection consists of. Its one lasting owner is the `Connection` or the handler's
-/// callback; tables and groups hold it weakly.
-pub(crate) struct Link {
-    transport: Transport,
-    session: Session,
-    limits: RefCell<Rc<StreamLimits>>,
-    /// Where a server keeps it.
-    place: Option<Place>,
-    slow_reader: SlowReader,
-    /// How often somebody has asked for its end.
-    closes: Cell<u32>,
-    /// The program wants to receive even while the server drains.
-    receives_while_draining: Cell<bool>,
-    opening: Cell<Opening>,
 }
 
 impl Connection {
@@ -281,21 +265,15 @@ impl Peer {
         Rc::clone(&self.link.limits.borrow())
     }
 
-    /// The other connections of the server; `None` on a connection of no server.
-    pub fn sessions(&self) -> Option<Sessions> {
-        let place = self.link.place.as_ref()?;
-        Some(Sessions::new(place.context().shared.clone()))
-    }
-
     /// Whether the server has been asked to stop.
     pub fn is_draining(&self) -> bool {
-        self.link.place.as_ref().is_some_and(|place| place.context().draining.is_cancelled())
+        self.link.hooks().is_some_and(|hooks| hooks.draining.is_cancelled())
     }
 
     /// Waits until the server is asked to stop; for ever on a connection of no server.
     pub async fn draining(&self) {
-        match &self.link.place {
-            Some(place) => place.context().draining.cancelled().await,
+        match self.link.hooks() {
+            Some(hooks) => hooks.draining.cancelled().await,
             None => std::future::pending().await,
         }
     }
@@ -303,7 +281,7 @@ impl Peer {
     /// What [`draining`](Self::draining) waits for, to be kept apart from the connection; `None` on a
     /// connection of no server.
     pub fn drain_token(&self) -> Option<CancellationToken> {
-        self.link.place.as_ref().map(|place| place.context().draining.clone())
+        self.link.hooks().map(|hooks| hooks.draining.clone())
     }
 
     /// Lets [`recv`](Connection::recv) go on while the server drains, until the peer or the drain's
@@ -313,126 +291,6 @@ impl Peer {
         self.link.receives_while_draining.set(receives);
     }
 }
-
-impl Link {
-    pub(crate) fn new(
-        transport: Transport,
-        id: ConnectionId,
-        limits: Rc<StreamLimits>,
-        place: Option<Place>,
-        slow_reader: SlowReader,
-    ) -> Self {
-        Self {
-            transport,
-            session: Session::new(id),
-            limits: RefCell::new(limits),
-            place,
-            slow_reader,
-            closes: Cell::new(0),
-            receives_while_draining: Cell::new(false),
-            opening: Cell::new(Opening::Silent),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        let polled = self.transport.poll_recv(cx);
-        if matches!(polled, Poll::Ready(Ok(Some(_)))) {
-            self.note_bytes();
-        }
-        polled.map_err(Error::from)
-    }
-
-    /// Ends receiving as though the peer had finished behind what has arrived.
-    pub(crate) fn end_receiving(&self) {
-        self.transport.end_receiving();
-    }
-
-    pub(crate) fn close(&self) {
-        self.closes.set(self.closes.get().wrapping_add(1));
-        self.end_receiving();
-    }
-
-    /// Changes whenever somebody asks for the connection's end.
-    pub(crate) fn closes(&self) -> u32 {
-        self.closes.get()
-    }
-
-    /// Says the end, after what is queued: its handler has done all it had to do.
-    pub(crate) fn finish(&self) {
-        self.transport.shutdown();
-    }
-
-    pub(crate) fn abort(&self) {
-        self.transport.abort();
-    }
-
-    fn set_paced(&self, paced: bool) {
-        self.stream().set_paced(paced);
-        if self.tls().is_some() {
-            // What was decrypted waits here, and the stream knows nothing of it.
-            self.stream().prompt();
-        }
-    }
-
-    pub(crate) fn stream(&self) -> &Stream {
-        self.transport.stream()
-    }
-
-    /// Why nothing can be sent any more, if it is not our own doing.
-    pub(crate) fn failure(&self) -> Option<Error> {
-        self.transport.failure().map(Error::from)
-    }
-
-    pub(crate) fn tls(&self) -> Option<&TlsStream> {
-        self.transport.tls()
-    }
-
-    pub(crate) fn id(&self) -> ConnectionId {
-        self.session.id()
-    }
-
-    /// Queues a whole message that did not come from the connection's own task.
-    pub(crate) fn push(&self, message: Bytes) -> Pushed {
-        if self.slow_reader == SlowReader::Drop && self.stream().is_congested() {
-            return Pushed::Dropped;
-        }
-        match self.transport.send(message.into()) {
-            Pressure::Low => Pushed::Queued,
-            Pressure::High => Pushed::Congested,
-            Pressure::Closed => Pushed::Closed,
-        }
-    }
-
-    fn change_limits(&self, change: impl FnOnce(&mut StreamLimits)) {
-        let mut limits = StreamLimits::clone(&self.limits.borrow());
-        change(&mut limits);
-        let limits = Rc::new(limits);
-        self.transport.stream().set_limits(Rc::clone(&limits));
-        self.limits.replace(limits);
-    }
-}
-
-/// What became of a message that was pushed to a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pushed {
-    Queued,
-    /// Queued, and the connection is above its high-water mark.
-    Congested,
-    Dropped,
-    Closed,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        if let Some(place) = &self.place {
-            place.context().forget(self.session.id());
-        }
-    }
-}
-
-/// What tables keep of a connection.
-pub(crate) type WeakLink = Weak<Link>;
 
 /// Future of [`Connection::recv`].
 #[must_use = "futures do nothing unless awaited"]

@@ -25,7 +25,7 @@ const STATES: &str = "the states of the one type of its file, private to it";
 /// Two readers need one name for two things, or two things for one name.
 const TO_BE_CUT: &str = "to be cut";
 
-pub(super) const KNOWN: [KnownTwins; 61] = [
+pub(super) const KNOWN: [KnownTwins; 58] = [
     twins(
         "crates/ringway-net/src",
         "Inner",
@@ -33,8 +33,6 @@ pub(super) const KNOWN: [KnownTwins; 61] = [
         "what the handle of its file points to, private to it",
     ),
     twins("crates/ringway-net/src", "Kind", 2, STATES),
-    twins("crates/ringway-net/src", "Place", 2, TO_BE_CUT),
-    twins("crates/ringway-net/src", "Serving", 2, TO_BE_CUT),
     twins("crates/ringway-net/src", "Session", 2, TO_BE_CUT),
     twins(
         "crates/ringway-net/src",
@@ -43,7 +41,6 @@ pub(super) const KNOWN: [KnownTwins; 61] = [
         "what the handle of its file points to, private to it",
     ),
     twins("crates/ringway-net/src", "State", 3, STATES),
-    twins("crates/ringway-net/src", "Table", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Answer", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Answered", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Call", 2, TO_BE_CUT),

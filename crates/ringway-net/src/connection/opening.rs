@@ -1,35 +1,46 @@
 //! The beginning of a connection, which the end of its server may come upon.
 
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use ringway_runtime::{sleep, spawn_named};
+use ringway_runtime::{now, sleep, spawn_named};
 
-use super::Link;
-use crate::server::Place;
+use super::link::Link;
+use crate::limits;
 
 /// What has come of a connection that is new.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Opening {
     /// Nothing yet.
-    Silent,
+    Silent { since: Instant },
     /// Nothing yet, and receiving ends with what comes first.
     LastChance,
     /// Bytes.
     Heard,
 }
 
+impl Opening {
+    /// For how long the first bytes may still be on their way, although the server drains: the peer may
+    /// have connected before it could know.
+    fn grace_left(self) -> Option<Duration> {
+        let Self::Silent { since } = self else { return None };
+        let age = now().saturating_duration_since(since);
+        limits::FIRST_BYTES_WAIT.checked_sub(age).filter(|left| !left.is_zero())
+    }
+}
+
 impl Link {
     /// Bytes have come.
     #[inline]
     pub(crate) fn note_bytes(&self) {
-        if self.opening.get() != Opening::Heard {
+        if !matches!(self.opening.get(), Opening::Heard) {
             self.note_first_bytes();
         }
     }
 
     #[cold]
     fn note_first_bytes(&self) {
-        if self.opening.replace(Opening::Heard) == Opening::LastChance {
+        if let Opening::LastChance = self.opening.replace(Opening::Heard) {
             self.end_for_drain();
         }
     }
@@ -37,9 +48,7 @@ impl Link {
     /// The server drains: what has arrived is still delivered, unless the program wants more. What a
     /// peer that has just connected says first may be on its way, so it is waited for.
     pub(crate) fn begin_drain(self: &Rc<Self>) {
-        let is_silent = self.opening.get() == Opening::Silent;
-        let grace = self.place.as_ref().filter(|_| is_silent).and_then(Place::grace_left);
-        let Some(left) = grace else { return self.end_for_drain() };
+        let Some(left) = self.opening.get().grace_left() else { return self.end_for_drain() };
         self.opening.set(Opening::LastChance);
         let link = Rc::downgrade(self);
         spawn_named("first bytes", async move {

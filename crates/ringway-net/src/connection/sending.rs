@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use ringway_runtime::io::Pressure;
 
-use super::Link;
+use super::link::Link;
 use crate::error::{Error, Kind, Result};
 
 /// The answer of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write): the bytes

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use super::context::CoreContext;
-use super::face::{report_datagram_error, report_datagram_panic};
+use super::failures::{report_datagram_error, report_datagram_panic};
 use super::log::log;
 use super::seldom::Seldom;
 use super::until::{at_once, until};

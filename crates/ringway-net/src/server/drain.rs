@@ -36,7 +36,7 @@ async fn drain(context: &CoreContext) {
     context.stopping.cancel();
     context.listeners.ended().await;
     context.draining.cancel();
-    for link in context.links() {
+    for link in context.connections.owned() {
         link.begin_drain();
     }
     context.datagrams.ended().await;
@@ -48,12 +48,12 @@ async fn abort(context: &CoreContext) {
     context.stopping.cancel();
     context.draining.cancel();
     context.aborting.cancel();
-    for link in context.links() {
+    for link in context.connections.owned() {
         link.abort();
     }
     abort_dropped_streams();
     for _ in 0..limits::ABORTED_TURNS {
-        if context.is_deserted() {
+        if context.connections.is_deserted() {
             break;
         }
         yield_now().await;

@@ -14,7 +14,7 @@ use socket2::{SockAddr, SockRef, Socket};
 
 use super::accept::{Door, Kind};
 use super::bind::{Binding, Held, Reserve};
-use super::context::CoreContext;
+use super::context::{CoreContext, Serve};
 use super::control::Phase;
 use super::core_number::CoreNumber;
 use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
@@ -25,14 +25,10 @@ use super::shared::ServerShared;
 use super::unix_path::UnixPath;
 use super::{Farewell, Ready, Server, drain};
 use crate::address::Address;
-use crate::connection::Connection;
 use crate::error::{self, Error, Result};
 use crate::keepalive;
 use crate::limits;
 use crate::udp::{self, UdpSocket};
-
-/// What hands a core's new connections to the program.
-pub(crate) type Serve = Box<dyn Fn(Connection)>;
 
 /// A server that listens, and of which nobody has been told yet.
 pub(crate) struct Launched {

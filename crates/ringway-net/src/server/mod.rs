@@ -3,23 +3,27 @@
 mod accept;
 mod arrival;
 mod bind;
+mod callbacks;
+mod connections;
 mod context;
 mod control;
 mod core_number;
 mod datagrams;
 mod drain;
-mod face;
+mod failures;
 mod handle;
 mod handshakes;
 mod launch;
 mod log;
 mod per_address;
+mod running;
 mod seldom;
 mod sessions;
 mod settings;
 mod shared;
 mod signals;
 mod stats;
+mod tasks;
 mod unix_path;
 mod until;
 
@@ -28,8 +32,6 @@ use std::time::Duration;
 use ringway_runtime::affinity::CoreSet;
 use ringway_runtime::{Backend, Builder, Runtime};
 
-pub(crate) use context::Place;
-pub(crate) use face::{report_error, report_panic};
 pub use handle::ServerHandle;
 pub use sessions::Sessions;
 pub use stats::{CoreStats, ServerStats};
@@ -42,7 +44,7 @@ use self::signals::Signals;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::handler::{self, Handler};
+use crate::handler::Handler;
 use crate::limits;
 use crate::slow_reader::SlowReader;
 use crate::tls::ServerTls;
@@ -326,7 +328,7 @@ impl Server {
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
     {
-        launch::launch(self, move || face::tasks(handler.clone()))
+        launch::launch(self, move || tasks::one_each(handler.clone()))
     }
 
     /// As [`serve`](Self::serve), with a [`Handler`] for every connection instead of a task.
@@ -358,10 +360,7 @@ impl Server {
         M: Fn() -> H + Clone + Send + 'static,
         H: Handler,
     {
-        launch::launch(self, move || {
-            let make = make.clone();
-            Box::new(move |connection| handler::serve(connection, &make))
-        })
+        launch::launch(self, move || callbacks::one_each(make.clone()))
     }
 }
 

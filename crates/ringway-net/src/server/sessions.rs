@@ -76,10 +76,18 @@ impl Sessions {
             Error::new(Kind::Misuse, format!("connection {id} belongs to another server"))
         })?;
         let there = async move || {
-            let link = CoreContext::current()?.find(id)?;
+            let link = CoreContext::current()?.connections.find(id)?;
             Some(f(&Peer::of_link(link)))
         };
         Ok(core.spawn(there)?)
+    }
+}
+
+impl Peer {
+    /// The other connections of the server; `None` on a connection of no server.
+    pub fn sessions(&self) -> Option<Sessions> {
+        let server = Arc::clone(&self.link().hooks()?.server);
+        server.downcast().ok().map(Sessions::new)
     }
 }
 

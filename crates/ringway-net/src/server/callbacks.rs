@@ -1,0 +1,174 @@
+//! Serving connections by callbacks, without a task each.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use ringway_runtime::io::{Incoming, Next};
+
+use super::context::Serve;
+use super::failures::{report_error, report_panic};
+use crate::connection::{Connection, Peer};
+use crate::error::Error;
+use crate::handler::Handler;
+use crate::session::ConnectionId;
+use crate::spans;
+use crate::tls::TlsStream;
+
+/// Every connection gets a handler that `make` makes.
+pub(crate) fn one_each<H: Handler>(make: impl Fn() -> H + 'static) -> Serve {
+    Box::new(move |connection| serve(connection, &make))
+}
+
+fn serve<H: Handler>(connection: Connection, make: impl FnOnce() -> H) {
+    let span = spans::of_connection(&connection);
+    let peer = connection.into_peer();
+    let Some(handler) = contain(peer.id(), || span.in_scope(make)) else { return peer.abort() };
+    let link = Rc::clone(peer.link());
+    let mut serving = Some(Served { handler, peer, last: None });
+    let mut step = move |step: Step| {
+        let Some(served) = &mut serving else { return Next::Close };
+        let _entered = span.enter();
+        match contain(served.peer.id(), || served.take(step)) {
+            Some(Next::Continue) => return Next::Continue,
+            Some(Next::Close) => {}
+            None => served.peer.abort(),
+        }
+        if let Some(Served { handler, peer, .. }) = serving.take() {
+            contain(peer.id(), || drop(handler));
+        }
+        Next::Close
+    };
+    if step(Step::Open) == Next::Continue {
+        link.stream().set_callback(move |incoming| step(Step::Incoming(incoming)));
+    }
+}
+
+/// A connection and its handler.
+struct Served<H> {
+    handler: H,
+    peer: Peer,
+    /// How the stream under TLS has ended, behind plaintext that waits still.
+    last: Option<io::Result<()>>,
+}
+
+/// What a connection goes through.
+enum Step {
+    Open,
+    Incoming(Incoming),
+}
+
+impl<H: Handler> Served<H> {
+    fn take(&mut self, step: Step) -> Next {
+        match step {
+            Step::Open => self.open(),
+            Step::Incoming(incoming) if self.peer.is_tls() => self.decrypt(incoming),
+            Step::Incoming(incoming) => self.deliver(incoming),
+        }
+    }
+
+    fn open(&mut self) -> Next {
+        let closes = self.peer.link().closes();
+        self.handler.on_open(&self.peer);
+        match self.goes_on(closes) {
+            // What came with the end of the handshake.
+            Next::Continue if self.peer.is_tls() => self.deliver_decrypted(),
+            next => next,
+        }
+    }
+
+    /// Calls the handler. The last call is followed by the word that this was all, unless the
+    /// connection has failed.
+    fn deliver(&mut self, incoming: Incoming) -> Next {
+        let closes = self.peer.link().closes();
+        match incoming {
+            Incoming::Data(view) => {
+                self.peer.link().note_bytes();
+                self.handler.on_message(&self.peer, view);
+            }
+            Incoming::Drained => self.handler.on_drained(&self.peer),
+            Incoming::Eof => return self.close(None),
+            Incoming::Failed(error) => return self.close(Some(&error.into())),
+        }
+        self.goes_on(closes)
+    }
+
+    /// Ends at once when the handler has asked for it. When others have, or the server drains, the
+    /// stream tells the end behind what has arrived.
+    fn goes_on(&mut self, closes: u32) -> Next {
+        match self.peer.link().closes() == closes {
+            true => Next::Continue,
+            false => self.close(None),
+        }
+    }
+
+    fn close(&mut self, error: Option<&Error>) -> Next {
+        if let Some(error) = error {
+            report_error(self.peer.id(), error);
+        }
+        self.handler.on_close(&self.peer, error);
+        if error.is_none() {
+            self.peer.link().finish();
+        }
+        Next::Close
+    }
+
+    /// The same with ciphertext.
+    fn decrypt(&mut self, incoming: Incoming) -> Next {
+        let link = Rc::clone(self.peer.link());
+        let Some(tls) = link.tls() else { return Next::Close };
+        match incoming {
+            Incoming::Data(ciphertext) => tls.give(ciphertext),
+            Incoming::Eof => self.last = Some(Ok(())),
+            Incoming::Failed(error) => self.last = Some(Err(error)),
+            Incoming::Drained => {
+                if self.deliver(Incoming::Drained) == Next::Close {
+                    return Next::Close;
+                }
+            }
+        }
+        self.deliver_decrypted()
+    }
+
+    /// Delivers plaintext until none is left, or the connection is to be read no further for now.
+    fn deliver_decrypted(&mut self) -> Next {
+        let link = Rc::clone(self.peer.link());
+        let Some(tls) = link.tls() else { return Next::Close };
+        while !link.stream().waits_for_room() {
+            let Some(plain) = tls.next_plain() else {
+                return self.tell_end(tls);
+            };
+            if self.deliver(Incoming::Data(plain)) == Next::Close {
+                return Next::Close;
+            }
+        }
+        Next::Continue
+    }
+
+    /// Tells the end, if it has come: that of the session, or else that of the stream.
+    fn tell_end(&mut self, tls: &TlsStream) -> Next {
+        match self.last.take() {
+            Some(Err(error)) if tls.end().is_none() => {
+                return self.deliver(Incoming::Failed(error));
+            }
+            Some(_) => tls.stream_ended(),
+            None => {}
+        }
+        match tls.end() {
+            None => Next::Continue,
+            Some(Ok(())) => self.deliver(Incoming::Eof),
+            Some(Err(error)) => self.deliver(Incoming::Failed(error.into())),
+        }
+    }
+}
+
+/// Runs a callback; `None` when it panicked.
+fn contain<T>(id: ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(value) => Some(value),
+        Err(panic) => {
+            report_panic(id, panic);
+            None
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The connections of one core of a server.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+
+use super::core_number::CoreNumber;
+use crate::connection::{Link, WeakLink};
+use crate::limits;
+use crate::session::ConnectionId;
+
+/// The connections of a core, found by the slot in their ids. Their owners are elsewhere.
+pub(crate) struct Connections {
+    slots: RefCell<Slots>,
+}
+
+struct Slots {
+    core: CoreNumber,
+    list: Vec<Slot>,
+    /// The one that has been free for longest comes first.
+    free: VecDeque<u32>,
+}
+
+struct Slot {
+    reuse: u32,
+    link: WeakLink,
+}
+
+impl Connections {
+    pub(crate) fn new(core: CoreNumber) -> Self {
+        Self { slots: RefCell::new(Slots::new(core)) }
+    }
+
+    /// An id for a new connection; `None` when there are as many as a core can have. Once the connection
+    /// is made, it [`enters`](Self::enter).
+    pub(crate) fn reserve(&self) -> Option<ConnectionId> {
+        self.slots.borrow_mut().reserve()
+    }
+
+    pub(crate) fn enter(&self, link: &Rc<Link>) {
+        self.slots.borrow_mut().list[link.id().slot()].link = Rc::downgrade(link);
+    }
+
+    /// The connection, if it is still open.
+    pub(crate) fn find(&self, id: ConnectionId) -> Option<Rc<Link>> {
+        let slots = self.slots.borrow();
+        let link = slots.list.get(id.slot())?.link.upgrade()?;
+        (link.id() == id).then_some(link)
+    }
+
+    /// The connections that somebody owns now.
+    pub(crate) fn owned(&self) -> Vec<Rc<Link>> {
+        self.slots.borrow().list.iter().filter_map(|slot| slot.link.upgrade()).collect()
+    }
+
+    /// Whether no connection has an owner.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.slots.borrow().list.iter().all(|slot| slot.link.strong_count() == 0)
+    }
+
+    /// A connection has lost its owner.
+    pub(crate) fn forget(&self, id: ConnectionId) {
+        let freed = self.slots.borrow_mut().free(id);
+        drop(freed);
+    }
+}
+
+impl Slots {
+    fn new(core: CoreNumber) -> Self {
+        Self { core, list: Vec::new(), free: VecDeque::new() }
+    }
+
+    fn reserve(&mut self) -> Option<ConnectionId> {
+        let slot = match self.free.pop_front() {
+            Some(slot) => slot,
+            None if self.list.len() >= limits::SLOTS_MAX => return None,
+            None => {
+                self.list.push(Slot { reuse: self.core.reuse(), link: Weak::new() });
+                self.list.len() as u32 - 1
+            }
+        };
+        Some(ConnectionId::new(self.core.get(), slot, self.list[slot as usize].reuse))
+    }
+
+    /// The link's memory, to be freed outside of the borrow. A slot whose ids are used up is not
+    /// used again.
+    fn free(&mut self, id: ConnectionId) -> WeakLink {
+        let slot = &mut self.list[id.slot()];
+        if let Some(next) = slot.reuse.checked_add(1) {
+            slot.reuse = next;
+            self.free.push_back(id.slot() as u32);
+        }
+        std::mem::take(&mut slot.link)
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        let last = self.list.iter().map(|slot| slot.reuse).max();
+        last.into_iter().for_each(|reuse| self.core.note(reuse));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_one_core_take_turns_over_its_slots_and_never_come_again() {
+        let called = CoreNumber::take(1).expect("a number").remove(0);
+        let core = called.get();
+        let mut slots = Slots::new(called);
+        let first: Vec<_> = (0..3).map(|_| slots.reserve().expect("room")).collect();
+        first.iter().for_each(|&id| drop(slots.free(id)));
+        let again: Vec<_> = (0..3).map(|_| slots.reserve().expect("room")).collect();
+        assert!(first.iter().zip(&again).all(|(a, b)| a.slot() == b.slot() && a != b));
+        assert!(again.iter().all(|id| !first.contains(id)));
+
+        slots.list[again[0].slot()].reuse = u32::MAX;
+        let last = ConnectionId::new(core, again[0].slot() as u32, u32::MAX);
+        drop(slots.free(last));
+        let next = slots.reserve().expect("another slot");
+        assert_ne!(next.slot(), last.slot(), "its ids are used up");
+    }
+}

@@ -1,0 +1,45 @@
+//! Handlers that failed are counted and logged.
+
+use std::any::Any;
+use std::sync::atomic::AtomicU64;
+
+use ringway_runtime::panic_message;
+
+use super::context::CoreContext;
+use super::log::log;
+use super::shared::CoreShare;
+use crate::error::Error;
+use crate::session::ConnectionId;
+
+/// Counts and logs that a connection's handler has failed.
+pub(crate) fn report_error(id: ConnectionId, error: &Error) {
+    count(|share| &share.handler_errors);
+    log(|| tracing::debug!(%id, %error, "a connection's handler ended with an error"));
+}
+
+/// Counts and logs the panic of a connection's handler.
+pub(crate) fn report_panic(id: ConnectionId, panic: Box<dyn Any + Send>) {
+    count(|share| &share.handler_panics);
+    let panic = panic_message(panic);
+    log(
+        || tracing::error!(%id, panic, "a connection's handler panicked; its connection is closed"),
+    );
+}
+
+/// The same for a datagram's. The error may be the program's own, and panic when it is told or dropped.
+pub(crate) fn report_datagram_error(error: Error) {
+    count(|share| &share.handler_errors);
+    log(move || tracing::debug!(%error, "a datagram's handler ended with an error"));
+}
+
+pub(crate) fn report_datagram_panic(panic: Box<dyn Any + Send>) {
+    count(|share| &share.handler_panics);
+    let panic = panic_message(panic);
+    log(|| tracing::error!(panic, "a datagram's handler panicked; the next one is handled"));
+}
+
+fn count(which: impl FnOnce(&CoreShare) -> &AtomicU64) {
+    if let Some(context) = CoreContext::current() {
+        context.count(which);
+    }
+}
