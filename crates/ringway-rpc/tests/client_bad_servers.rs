@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringway_rpc::{Call, Client, Codec, Kind, Method};
@@ -102,4 +103,38 @@ fn a_server_that_takes_less_and_more_again_does_not_hold_up_the_core() {
     });
     let outcome = has_ended.recv_timeout(Duration::from_secs(30)).expect("the core goes on");
     outcome.expect("a core").expect("success");
+}
+
+/// Sends every client away as soon as it has come, in these ways by turns. Tells how many came.
+fn sends_all_away(listener: &TcpListener, came: &AtomicU32) {
+    loop {
+        let mut peer = Peer::accept(listener);
+        peer.settings(256);
+        match came.fetch_add(1, Ordering::Relaxed) % 2 {
+            0 => peer.write(FrameKind::GoAway, Flags::NONE, StreamId::CONNECTION, &[0; 8]),
+            _ => peer.write(FrameKind::Response, Flags::END, StreamId::new(77, 1), b"!"),
+        }
+    }
+}
+
+#[test]
+fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("tcp://{}", listener.local_addr().expect("it is bound"));
+    let came = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&came);
+    std::thread::spawn(move || sends_all_away(&listener, &counted));
+    let outcome = block_on(async move {
+        let client = Client::builder().address(&*url).build()?;
+        let end = Instant::now() + Duration::from_secs(1);
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            let call = echo(&client).timeout(left).wait_for_ready(true);
+            call.await.expect_err("nobody answers");
+        }
+        Ok::<(), ringway_rpc::Status>(())
+    });
+    outcome.expect("a core").expect("an address");
+    // The second comes at once; waits of at least 100, 200 and 400 ms lie between those after it.
+    let came = came.load(Ordering::Relaxed);
+    assert!((1..=6).contains(&came), "it came {came} times");
 }

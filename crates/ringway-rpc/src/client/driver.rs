@@ -13,6 +13,7 @@ use ringway_wire::native::{Outgoing, PREFACE, Violation};
 use super::hub::{self, Hub};
 use super::link::Link;
 use super::pool::Pool;
+use super::pool_host::Usefulness;
 use crate::limits;
 use crate::waiters;
 
@@ -25,6 +26,7 @@ pub(super) struct Driver {
     armed: Option<Instant>,
     /// Since when nothing is under way.
     idle_since: Option<Instant>,
+    began: Instant,
     /// The peer has said something, so it is there.
     heard: bool,
     woken: Vec<Waker>,
@@ -42,6 +44,7 @@ impl Driver {
             timer: runtime::sleep(Duration::ZERO),
             armed: None,
             idle_since: None,
+            began: runtime::now(),
             heard: false,
             woken: Vec::new(),
             why,
@@ -51,6 +54,20 @@ impl Driver {
     /// Whether the peer has said anything.
     pub(super) fn has_heard(&self) -> bool {
         self.heard
+    }
+
+    /// What the connection was good for. A server that sends its clients away as soon as they come
+    /// would be connected to in a loop, if to have heard of it was enough.
+    fn usefulness(&self) -> Usefulness {
+        let lasted = || runtime::now().saturating_duration_since(self.began);
+        let worked = self.link.has_answered()
+            || self.link.is_closed_here()
+            || self.heard && lasted() >= limits::RECONNECT_DELAY_MAX;
+        match (worked, self.heard) {
+            (true, _) => Usefulness::Worked,
+            (false, true) => Usefulness::Greeted,
+            (false, false) => Usefulness::None,
+        }
     }
 
     /// Says why it is dropped before its end.
@@ -244,7 +261,7 @@ impl Future for Driver {
 impl Drop for Driver {
     /// Calls that are under way fail, and whoever waits for room looks for another connection.
     fn drop(&mut self) {
-        let needed = self.link.is_open();
+        let usefulness = self.usefulness();
         if self.link.in_flight() == 0 && !self.link.has_output() {
             self.connection.shutdown(); // nothing is cut off
         }
@@ -253,7 +270,7 @@ impl Drop for Driver {
             hub.remove_link(self.link.key);
         });
         self.link.forget_if_unused();
-        if self.link.host.lost(&self.link, self.heard || !needed, &self.why) {
+        if self.link.host.lost(&self.link, usefulness, &self.why) {
             self.pool.unreachable(&self.link.host);
         }
         waiters::wake_all(self.woken.drain(..));

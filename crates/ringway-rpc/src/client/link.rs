@@ -41,6 +41,8 @@ pub(super) struct Link {
     in_flight: Cell<u32>,
     /// Its task has ended.
     gone: Cell<bool>,
+    /// A call has been answered.
+    answered: Cell<bool>,
     /// No new calls: the peer is leaving, or the connection is not needed any more.
     closing: Cell<bool>,
     /// Where handles of streams find it, once it has had one.
@@ -121,6 +123,7 @@ impl Link {
             stirred: Cell::new(true), // its task runs first of all
             in_flight: Cell::new(0),
             gone: Cell::new(false),
+            answered: Cell::new(false),
             closing: Cell::new(false),
             carrier: OnceCell::new(),
         }
@@ -165,6 +168,16 @@ impl Link {
     /// Whether its task has ended.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.get()
+    }
+
+    /// Whether the peer has answered a call.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.get()
+    }
+
+    /// Whether it takes no more calls without the peer having said so.
+    pub(super) fn is_closed_here(&self) -> bool {
+        self.closing.get() && self.state.borrow().accepted.is_none()
     }
 
     /// Takes no more calls, and ends once those under way are over.
@@ -299,7 +312,10 @@ impl Link {
                 Err(violation) => break Err(violation),
             }
         };
-        self.in_flight.set(self.in_flight.get() - ended);
+        if ended > 0 {
+            self.in_flight.set(self.in_flight.get() - ended);
+            self.answered.set(true);
+        }
         if state.accepted.is_some() {
             self.closing.set(true);
         }

@@ -27,8 +27,7 @@ pub(super) struct PoolHost {
     links: RefCell<Vec<Rc<Link>>>,
     /// Attempts to connect that are under way.
     connecting: Cell<usize>,
-    /// Failures since the last connection on which anything was heard. Attempts that fail together are
-    /// one.
+    /// Failures since the last connection that has worked. Attempts that fail together are one.
     failures: Cell<u32>,
     retry_at: Cell<Option<Instant>>,
     last_failure: RefCell<String>,
@@ -185,23 +184,33 @@ impl PoolHost {
         true
     }
 
-    /// A connection has ended; `worked` if its peer had said anything, or we closed it. Otherwise
-    /// whether it is to be counted as a [failure](Self::failed).
+    /// A connection has ended. Whether it is to be counted as a [failure](Self::failed).
     #[must_use]
-    pub(super) fn lost(&self, link: &Link, worked: bool, why: &str) -> bool {
+    pub(super) fn lost(&self, link: &Link, usefulness: Usefulness, why: &str) -> bool {
         let mut links = self.links.borrow_mut();
         let at = links.iter().position(|other| other.key == link.key);
         let removed = at.map(|at| links.swap_remove(at));
         drop(links);
         drop(removed);
-        if worked {
-            self.failures.set(0);
-            self.last_failure.replace(why.to_owned());
-            false
-        } else {
-            self.failed(why.to_owned())
-        }
+        let failures = match usefulness {
+            Usefulness::Worked => 0,
+            Usefulness::Greeted if self.failures.get() == 0 => 1,
+            Usefulness::Greeted | Usefulness::None => return self.failed(why.to_owned()),
+        };
+        self.failures.set(failures);
+        self.last_failure.replace(why.to_owned());
+        false
     }
+}
+
+/// What a connection was good for.
+pub(super) enum Usefulness {
+    /// It has answered calls, or lasted, or was not needed any more: the next may be made at once.
+    Worked,
+    /// The server was there, and no more: the next may be made at once, and those after it after a wait.
+    Greeted,
+    /// Nothing was heard.
+    None,
 }
 
 /// The wait after so many failures before this one: it doubles, and is shortened by a random part
