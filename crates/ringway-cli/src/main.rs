@@ -43,10 +43,7 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
     let allowed = environment::cores_allowed()?;
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     match args::parse(args, &allowed) {
-        Err(answer) => {
-            answer.print()?;
-            Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(u8::MAX)))
-        }
+        Err(answer) => Ok(ExitCode::from(answer.print()?)),
         Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
         Ok(Config::Call(config)) => call::run(config),
         Ok(Config::Bench(config)) => {

@@ -94,11 +94,10 @@ Examples:
   ringway bench call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello
   ringway bench call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello --expect hello -c 8 -p 1,16
   ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{\"symbol\": \"ACME\"}' --rate 50000
-  ringway bench call tls://market:9000 market.v1.Market/Quote - -H 'authorization: Bearer 1' < q.json
+  ringway bench call tls://market:9000 market.v1.Market/Quote - -H 'authorization: Bearer 1' < q
 
 A call is over when its last reply has come. Those that end with a status other than OK are counted
-by it, and none of them is among the latencies. -s, --addr, --server-cores, --transport and --peers
-do not go with it. Call servers that are yours, and no others.";
+by it, and none of them is among the latencies. Call servers that are yours, and no others.";
 
 pub(super) const STREAM: &str = "\
 Examples:

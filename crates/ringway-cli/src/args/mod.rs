@@ -1,16 +1,20 @@
 //! The command line: raw flags are parsed first ([`flags`]), then resolved into plain configurations
 //! ([`mod@serve`], [`mod@bench`]) that the rest of the tool works from.
 
+mod answer;
 mod bench;
 mod call;
 mod choices;
 mod examples;
 mod flags;
 mod serve;
+mod suites;
 mod values;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+
+use answer::Answer;
 
 pub(crate) use bench::{
     BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite, Target,
@@ -43,7 +47,7 @@ pub(crate) struct TetherConfig {
 /// # Errors
 /// A request for help or the version, to be printed; or a fault in the arguments, which names the
 /// argument and what it should be.
-pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, clap::Error> {
+pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, Answer> {
     parse_as(flags::Cli::command(), args, allowed)
 }
 
@@ -51,8 +55,14 @@ fn parse_as(
     mut command: clap::Command,
     args: Vec<String>,
     allowed: &Cores,
-) -> Result<Config, clap::Error> {
-    let matches = command.try_get_matches_from_mut(args)?;
+) -> Result<Config, Answer> {
+    let fresh = command.clone();
+    let matches = command.try_get_matches_from_mut(&args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp => {
+            suites::help(&fresh, &args).map_or(Answer::from(error), Answer::Help)
+        }
+        _ => error.into(),
+    })?;
     let cli = flags::Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     let resolved = match cli.command {
         flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
@@ -62,7 +72,8 @@ fn parse_as(
             Ok(Config::Tether(TetherConfig { parent, command }))
         }
     };
-    resolved.map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")))
+    resolved
+        .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).into())
 }
 
 #[cfg(test)]

@@ -168,7 +168,10 @@ impl Setting {
         let mut put = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
         put("server", json!(contender.server.name()));
         put("client", json!(contender.client.name()));
-        put("transport", json!(self.transport.as_str()));
+        // The address of a method's server says it.
+        if self.method.is_none() {
+            put("transport", json!(self.transport.as_str()));
+        }
         match self.workload {
             Workload::Receive(mode) => put("mode", json!(mode.to_string())),
             Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
@@ -227,12 +230,16 @@ impl Setting {
             Workload::Stream(StreamLoad::Echo { window, .. }) => format!(" window {window}"),
             Workload::Call(_) => format!(" {}", self.method.as_deref().unwrap_or_default()),
         };
+        let transport = match self.method {
+            Some(_) => String::new(),
+            None => format!(" {}", self.transport.as_str()),
+        };
         format!(
-            "{}{mode} {} {}, {} connections, {} B, run {run}",
+            "{}{mode} {}{transport}, {} connection{}, {} B, run {run}",
             self.suite(),
             contender.server.name(),
-            self.transport.as_str(),
             self.connections,
+            if self.connections == 1 { "" } else { "s" },
             self.size
         )
     }
@@ -331,6 +338,19 @@ mod tests {
         let expected = json!({"server": "unix:///tmp/d", "client": "ringway", "transport": "unix",
                               "mode": "batch 8", "connections": 3, "size": 32});
         assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
+    }
+
+    #[test]
+    fn parameters_of_a_users_method() {
+        let config = config("ringway bench call tls://a:1 m.M/Go --rate 9 -c 2");
+        let setting = &settings(&config)[0];
+        let expected = json!({"server": "tls://a:1", "client": "ringway", "method": "m.M/Go",
+                              "connections": 2, "due": 9, "size": 0});
+        assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
+        assert_eq!(
+            setting.describe(&setting.contenders[0], 1),
+            "call m.M/Go tls://a:1, 2 connections, 0 B, run 1"
+        );
     }
 
     #[test]

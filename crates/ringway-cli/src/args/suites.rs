@@ -1,0 +1,119 @@
+//! Help of one suite: what it says of the flags that all suites share.
+
+use clap::builder::StyledStr;
+use clap::{Arg, Command};
+
+/// A suite by its name on the command line.
+struct SuiteHelp {
+    name: &'static str,
+    /// Defaults of `-c` and `-s`.
+    connections: &'static str,
+    size: &'static str,
+    /// Flags that it does not take.
+    without: &'static [&'static str],
+    /// What the server of `--addr` has to offer.
+    needs: &'static str,
+}
+
+const SUITES: [SuiteHelp; 5] = [
+    SuiteHelp {
+        name: "pingpong",
+        connections: "1,10,100,1000",
+        size: "16384",
+        without: &[],
+        needs: "an echo, as of `ringway serve echo`",
+    },
+    SuiteHelp {
+        name: "receive",
+        connections: "1,100,1000,10000",
+        size: "32",
+        without: &["peers"],
+        needs: "what `ringway serve discard --frame` does",
+    },
+    SuiteHelp {
+        name: "rpc",
+        connections: "100",
+        size: "256",
+        without: &[],
+        needs: "ringway.bench.Echo, as `ringway serve rpc` does; other services are for `bench call`",
+    },
+    SuiteHelp {
+        name: "stream",
+        connections: "100; with --one-way 1",
+        size: "128",
+        without: &[],
+        needs: "ringway.bench.Echo, as `ringway serve rpc` does",
+    },
+    SuiteHelp {
+        name: "call",
+        connections: "100",
+        size: "",
+        without: &["addr", "peers", "server_cores", "size", "transport", "unix"],
+        needs: "",
+    },
+];
+
+/// The help that `args` have asked `command` for, if it is that of a suite: clap gives each suite the same words
+/// for what is global, and cannot be told others for the parsing.
+pub(super) fn help(command: &Command, args: &[String]) -> Option<StyledStr> {
+    let mut words = args.iter().skip(1).filter(|word| *word != "help");
+    words.next().filter(|word| *word == "bench")?;
+    let suite = words.find_map(|word| SUITES.iter().find(|suite| suite.name == word))?;
+    let mut command = command.clone();
+    // From here on the suite has copies of its own of what is global.
+    command.build();
+    let of_suite = command.find_subcommand("bench")?.find_subcommand(suite.name)?.clone();
+    Some(suite.describe(of_suite).render_help())
+}
+
+impl SuiteHelp {
+    fn describe(&self, command: Command) -> Command {
+        let Self { connections, size, needs, .. } = self;
+        let texts = [
+            ("connections", format!("Connections, one row per value [default: {connections}]")),
+            ("size", format!("Payload bytes one way, one row per value [default: {size}]")),
+            ("seconds", "Measured seconds per run, warm-up excluded [default: 2]".to_owned()),
+            (
+                "addr",
+                format!(
+                    "Measure a server that runs already [default: start one]; it has to offer {needs}"
+                ),
+            ),
+        ];
+        let described = texts
+            .into_iter()
+            .fold(command, |it, (name, text)| it.mut_arg(name, |arg| arg.help(text)));
+        let hide = |arg: Arg| arg.hide(true);
+        self.without.iter().fold(described, |command, name| command.mut_arg(name, hide))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Suite, tests::parse_words};
+    use super::*;
+
+    /// They are decided elsewhere.
+    #[test]
+    fn defaults_are_those_that_the_help_tells() {
+        let list = |values: &[u32]| {
+            let texts: Vec<String> = values.iter().map(u32::to_string).collect();
+            texts.join(",")
+        };
+        for suite in &SUITES {
+            let call = if suite.name == "call" { " tcp://a:1 b/c" } else { "" };
+            let parsed = parse_words(&format!("bench {}{call}", suite.name));
+            let Ok(Config::Bench(config)) = parsed else { panic!("{}", suite.name) };
+            let (connections, size) = match &config.suites[0] {
+                Suite::PingPong { connections, sizes }
+                | Suite::Receive { connections, sizes, .. }
+                | Suite::Rpc { connections, sizes, .. }
+                | Suite::Stream { connections, sizes, .. } => (connections, list(sizes)),
+                Suite::Call { connections, .. } => (connections, String::new()),
+            };
+            let told = suite.connections.split(';').next();
+            assert_eq!(told, Some(list(connections).as_str()), "{}", suite.name);
+            assert_eq!(suite.size, size, "{}", suite.name);
+        }
+    }
+}
