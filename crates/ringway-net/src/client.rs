@@ -1,14 +1,13 @@
 //! Clients: connecting, retrying, reconnecting.
 
 mod backoff;
-mod dial;
+mod connector;
 mod race;
 mod reconnecting;
 
 pub use backoff::Backoff;
 pub use reconnecting::Reconnecting;
 
-use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,9 +21,11 @@ use crate::error::{Error, Kind, Result};
 use crate::limits;
 use crate::marks;
 use crate::spans;
-use crate::tls::{ClientTls, TlsError};
+use crate::tls::ClientTls;
 use crate::transport::Transport;
 use backoff::Series;
+use connector::Connector;
+use race::is_final;
 
 /// How to connect to a server, over TCP, TLS or a Unix socket. Used on a core of the runtime.
 ///
@@ -48,14 +49,10 @@ use backoff::Series;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    address: Address,
-    tls: ClientTls,
-    connect_timeout: Duration,
+    connector: Connector,
     attempts_max: Option<u32>,
     backoff: Backoff,
     stable_after: Duration,
-    nodelay: bool,
-    keepalive: Option<Duration>,
     stream_limits: StreamLimits,
 }
 
@@ -79,14 +76,10 @@ impl Client {
             return Err(Error::new(Kind::Address, format!("{address}: {why_not}")));
         }
         Ok(Self {
-            address,
-            tls: ClientTls::new(),
-            connect_timeout: limits::CONNECT_TIMEOUT,
+            connector: Connector::new(address),
             attempts_max: None,
             backoff: Backoff::default(),
             stable_after: limits::STABLE_AFTER,
-            nodelay: true,
-            keepalive: None,
             stream_limits: StreamLimits::default(),
         })
     }
@@ -107,7 +100,7 @@ impl Client {
     /// not set. A TLS handshake has its own limit.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = limit;
+        self.connector.timeout = limit;
         self
     }
 
@@ -139,14 +132,14 @@ impl Client {
     /// set.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
-        self.tls = tls;
+        self.connector.tls = tls;
         self
     }
 
     /// Whether TCP sends small pieces at once (`TCP_NODELAY`); on if not set.
     #[must_use]
     pub fn nodelay(mut self, on: bool) -> Self {
-        self.nodelay = on;
+        self.connector.nodelay = on;
         self
     }
 
@@ -154,7 +147,7 @@ impl Client {
     /// [`Server::keepalive`](crate::Server::keepalive) does; off if not set.
     #[must_use]
     pub fn keepalive(mut self, quiet: Duration) -> Self {
-        self.keepalive = Some(quiet);
+        self.connector.keepalive = Some(quiet);
         self
     }
 
@@ -190,7 +183,7 @@ impl Client {
 
     /// Goes on with a series until it succeeds or has `attempts_max` failures.
     async fn attempt(&self, series: &mut Series, attempts_max: u32) -> Result<Connection> {
-        let span = spans::of_connect(&self.address);
+        let span = spans::of_connect(&self.connector.address);
         self.attempt_within(series, attempts_max).instrument(span).await
     }
 
@@ -198,7 +191,7 @@ impl Client {
         loop {
             sleep(series.pause_left(now())).await;
             series.begun(now());
-            let error = match dial::dial(self).await {
+            let error = match self.connector.connect().await {
                 Ok(transport) => {
                     series.connected();
                     return Ok(self.connection(transport));
@@ -209,7 +202,7 @@ impl Client {
             if is_final(&error) || series.failures() >= attempts_max {
                 return Err(self.gave_up(error, series.failures()));
             }
-            tracing::debug!(address = %self.address, %error, "attempt to connect failed");
+            tracing::debug!(address = %self.connector.address, %error, "attempt to connect failed");
         }
     }
 
@@ -221,17 +214,8 @@ impl Client {
 
     fn gave_up(&self, error: Error, attempts: u32) -> Error {
         let plural = if attempts == 1 { "" } else { "s" };
-        let what = format!("cannot connect to {} ({attempts} attempt{plural})", self.address);
+        let what =
+            format!("cannot connect to {} ({attempts} attempt{plural})", self.connector.address);
         Error::in_context(what, error)
-    }
-}
-
-/// Whether another attempt would end the same.
-fn is_final(error: &Error) -> bool {
-    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
-    let Some(cause) = error.as_io() else { return error.is_tls() };
-    match TlsError::of(cause) {
-        Some(tls) => tls.is_final(),
-        None => matches!(cause.kind(), InvalidInput | PermissionDenied | Unsupported),
     }
 }

@@ -25,15 +25,13 @@ const STATES: &str = "the states of the one type of its file, private to it";
 /// Two readers need one name for two things, or two things for one name.
 const TO_BE_CUT: &str = "to be cut";
 
-pub(super) const KNOWN: [KnownTwins; 58] = [
+pub(super) const KNOWN: [KnownTwins; 56] = [
     twins(
         "crates/ringway-net/src",
         "Inner",
         2,
         "what the handle of its file points to, private to it",
     ),
-    twins("crates/ringway-net/src", "Kind", 2, STATES),
-    twins("crates/ringway-net/src", "Session", 2, TO_BE_CUT),
     twins(
         "crates/ringway-net/src",
         "Shared",

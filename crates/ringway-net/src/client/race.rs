@@ -1,14 +1,15 @@
 //! Attempts beside each other, begun one after the other (as in RFC 8305, "happy eyeballs").
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ringway_runtime::{Sleep, sleep};
 
-use super::is_final;
 use crate::error::{Error, Result};
 use crate::limits;
+use crate::tls::TlsError;
 
 /// The first attempt that succeeds; the others are dropped. The next one begins when the last has
 /// failed or had its head start. `None` without attempts.
@@ -75,6 +76,16 @@ where
             }
         }
         Poll::Pending
+    }
+}
+
+/// Whether another attempt would end the same.
+pub(super) fn is_final(error: &Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let Some(cause) = error.as_io() else { return error.is_tls() };
+    match TlsError::of(cause) {
+        Some(tls) => tls.is_final(),
+        None => matches!(cause.kind(), InvalidInput | PermissionDenied | Unsupported),
     }
 }
 

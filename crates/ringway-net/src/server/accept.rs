@@ -24,7 +24,7 @@ use crate::transport::Transport;
 
 /// How the connections of a listener are to be treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct DoorKind {
     pub(crate) tls: bool,
     pub(crate) unix: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Kind {
 /// A listener with what it does to its connections.
 pub(crate) struct Door {
     pub(crate) listener: Listener,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DoorKind,
     /// The file that leads here.
     pub(crate) path: Option<Arc<UnixPath>>,
 }
@@ -106,7 +106,7 @@ impl Door {
     }
 }
 
-impl Kind {
+impl DoorKind {
     /// Lets nobody else into the kernel's queue. A Unix socket refuses them. An internet socket drops
     /// their SYNs, which they repeat after a second: it cannot refuse anybody and keep its queue.
     fn keep_others_out(self, socket: &SockRef<'_>) -> io::Result<()> {
@@ -161,11 +161,11 @@ fn is_of_that_client_only(error: &io::Error) -> bool {
 
 /// Whoever panics at a new connection, what makes its handler or what listens to the log, costs that
 /// connection and not the listener.
-fn let_in(context: &Rc<CoreContext>, arrival: Arrival, kind: Kind) {
+fn let_in(context: &Rc<CoreContext>, arrival: Arrival, kind: DoorKind) {
     contain("what was to serve a connection", || admit(context, arrival, kind));
 }
 
-fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: Kind) {
+fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: DoorKind) {
     let shared = &context.shared;
     let own = context.number;
     context.count(|share| &share.accepted);
@@ -203,7 +203,7 @@ fn hand_over(
     target: usize,
     arrival: Arrival,
     mut permit: Permit,
-    kind: Kind,
+    kind: DoorKind,
 ) {
     permit.move_to(target);
     let parcel = Arc::new(Mutex::new(Some((arrival, permit))));
@@ -232,7 +232,7 @@ fn hand_over(
 }
 
 /// A connection has reached the core where it will live.
-fn arrive(context: &Rc<CoreContext>, arrival: Arrival, permit: Permit, kind: Kind) {
+fn arrive(context: &Rc<CoreContext>, arrival: Arrival, permit: Permit, kind: DoorKind) {
     let stream = match arrival.into_stream(&context.limits) {
         Ok(stream) => stream,
         Err(error) => {

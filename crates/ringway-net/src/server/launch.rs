@@ -12,7 +12,7 @@ use ringway_runtime::io::{ListenOptions, Listener};
 use ringway_runtime::{CoreHandle, Deadline, Runtime, contain, drop_contained, spawn_named};
 use socket2::{SockAddr, SockRef, Socket};
 
-use super::accept::{Door, Kind};
+use super::accept::{Door, DoorKind};
 use super::bind::{Binding, Held, Reserve};
 use super::context::{CoreContext, Serve};
 use super::control::Phase;
@@ -186,7 +186,7 @@ impl Port {
         let door = match self.at {
             At::Alone { listening, path } => {
                 let listener = Listener::adopt(listening.into()).map_err(cannot)?;
-                Door { listener, kind: Kind { tls, unix: true }, path }
+                Door { listener, kind: DoorKind { tls, unix: true }, path }
             }
             At::Shared { sock_addr, only_v6, reserve } => {
                 let options =
@@ -199,7 +199,7 @@ impl Port {
                 }
                 let keepalive = context.shared.settings.keepalive;
                 let listener = listen_at(&sock_addr, options, keepalive).map_err(cannot)?;
-                Door { listener, kind: Kind { tls, unix: false }, path: None }
+                Door { listener, kind: DoorKind { tls, unix: false }, path: None }
             }
         };
         spawn_named("accept connections", door.serve(Rc::clone(context)));

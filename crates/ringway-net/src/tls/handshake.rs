@@ -9,7 +9,7 @@ use rustls::{ClientConnection, ServerConnection};
 
 use super::arrivals::Arrivals;
 use super::places::Place;
-use super::session::Session;
+use super::session::TlsSession;
 use super::stream::flush;
 use super::{ClientTls, ServerTls, TlsError, TlsStream};
 use crate::error::{Error, Kind, Result};
@@ -34,7 +34,7 @@ impl TlsStream {
         place: Option<&Place<'_>>,
     ) -> Result<TlsStream> {
         let connection = ServerConnection::new(tls.config()).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit(), place).await
+        handshake(stream, TlsSession::new(connection), tls.handshake_limit(), place).await
     }
 
     /// The client's side of the handshake with the server `host`: a name or an IP address that the
@@ -46,13 +46,13 @@ impl TlsStream {
     pub async fn connect(stream: Stream, tls: &ClientTls, host: &str) -> Result<TlsStream> {
         let (config, name) = tls.prepare(host).await?;
         let connection = ClientConnection::new(config, name).map_err(TlsError::from)?;
-        handshake(stream, Session::new(connection), tls.handshake_limit(), None).await
+        handshake(stream, TlsSession::new(connection), tls.handshake_limit(), None).await
     }
 }
 
 async fn handshake(
     stream: Stream,
-    mut session: Session,
+    mut session: TlsSession,
     limit: Duration,
     place: Option<&Place<'_>>,
 ) -> Result<TlsStream> {
@@ -70,7 +70,7 @@ async fn handshake(
 /// Until the handshake is done or has failed.
 async fn go_through(
     stream: &Stream,
-    session: &mut Session,
+    session: &mut TlsSession,
     place: Option<&Place<'_>>,
 ) -> io::Result<()> {
     let mut arrivals = Arrivals::default();

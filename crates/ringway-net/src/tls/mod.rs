@@ -1,8 +1,8 @@
 //! TLS over a stream, by rustls.
 //!
 //! ```text
-//!   Stream ── ciphertext views ──► Session ── plaintext views ──► TlsStream::poll_recv
-//!   Stream ◄── its send queue ──── Session ◄─────────────────────  TlsStream::write
+//!   Stream ── ciphertext views ──► TlsSession ── plaintext views ──► TlsStream::poll_recv
+//!   Stream ◄── its send queue ──── TlsSession ◄─────────────────────  TlsStream::write
 //! ```
 //!
 //! [`session`] knows no socket, [`stream`] knows no record, [`handshake`] joins them under a

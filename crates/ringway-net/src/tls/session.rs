@@ -20,7 +20,7 @@ use super::TlsError;
 use crate::limits;
 
 /// The state between a byte stream's two directions and their plaintext.
-pub(super) struct Session {
+pub(super) struct TlsSession {
     rustls: Connection,
     /// Ciphertext that has not been taken in yet. More than one piece only where plaintext is not
     /// taken before more is given.
@@ -35,7 +35,7 @@ pub(super) struct Session {
     failed: Option<TlsError>,
 }
 
-impl Session {
+impl TlsSession {
     pub(super) fn new(rustls: impl Into<Connection>) -> Self {
         let mut rustls = rustls.into();
         // What is encrypted goes to the stream's send queue at once, and that one has a bound.

@@ -10,7 +10,7 @@ use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
 
 use super::TlsError;
-use super::session::Session;
+use super::session::TlsSession;
 use crate::limits;
 
 /// A [`Stream`] under TLS, with the same ways to receive and send.
@@ -21,7 +21,7 @@ use crate::limits;
 /// peer does not take a half of something for the whole.
 pub struct TlsStream {
     stream: Stream,
-    session: RefCell<Session>,
+    session: RefCell<TlsSession>,
     agreed: Agreed,
     /// Our own side has ended receiving.
     receiving_ended: Cell<bool>,
@@ -36,7 +36,7 @@ struct Agreed {
 
 impl TlsStream {
     /// A session whose handshake is done, over its stream.
-    pub(super) fn new(stream: Stream, session: Session) -> Self {
+    pub(super) fn new(stream: Stream, session: TlsSession) -> Self {
         let rustls = session.rustls();
         let agreed = Agreed {
             peer_certificates: rustls.peer_certificates().unwrap_or_default().to_vec(),
@@ -236,7 +236,7 @@ impl fmt::Debug for TlsStream {
 }
 
 /// Moves all ciphertext of a session to its stream's send queue.
-pub(super) fn flush(session: &mut Session, stream: &Stream) -> Pressure {
+pub(super) fn flush(session: &mut TlsSession, stream: &Stream) -> Pressure {
     let mut queue = SendQueue { stream, pressure: Pressure::Low };
     if let Err(error) = session.drain_to(&mut queue) {
         session.fail(rustls::Error::General(error.to_string()).into());

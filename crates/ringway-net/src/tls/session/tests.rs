@@ -13,8 +13,8 @@ use crate::tls::provider;
 
 /// A client and a server without a socket between them.
 struct Pair {
-    client: Session,
-    server: Session,
+    client: TlsSession,
+    server: TlsSession,
 }
 
 impl Pair {
@@ -45,7 +45,7 @@ impl Pair {
         let name = "server.test".try_into().expect("a name");
         let client = ClientConnection::new(Arc::new(client), name).expect("a session");
         let server = ServerConnection::new(Arc::new(server)).expect("a session");
-        Self { client: Session::new(client), server: Session::new(server) }
+        Self { client: TlsSession::new(client), server: TlsSession::new(server) }
     }
 
     /// Carries bytes both ways, in pieces of `cut`, until nothing moves any more.
@@ -71,7 +71,7 @@ impl Pair {
     }
 }
 
-fn carry(from: &mut Session, to: &mut Session, cut: usize) -> usize {
+fn carry(from: &mut TlsSession, to: &mut TlsSession, cut: usize) -> usize {
     let ciphertext = ciphertext_of(from);
     let mut plain = Vec::new();
     for piece in ciphertext.chunks(cut) {
@@ -83,13 +83,13 @@ fn carry(from: &mut Session, to: &mut Session, cut: usize) -> usize {
     ciphertext.len()
 }
 
-fn ciphertext_of(session: &mut Session) -> Vec<u8> {
+fn ciphertext_of(session: &mut TlsSession) -> Vec<u8> {
     let mut ciphertext = Vec::new();
     session.drain_to(&mut ciphertext).expect("a vector takes everything");
     ciphertext
 }
 
-fn received(session: &mut Session) -> Vec<u8> {
+fn received(session: &mut TlsSession) -> Vec<u8> {
     let mut plain = Vec::new();
     while let Some(view) = session.next_plain() {
         assert!(view.len() <= limits::TLS_PLAIN_BYTES_MAX);

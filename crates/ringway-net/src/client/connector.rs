@@ -8,57 +8,73 @@ use ringway_runtime::io::Stream;
 use ringway_runtime::timeout;
 use socket2::SockAddr;
 
-use super::Client;
 use super::race::first;
 use crate::address::{Address, unix_sock_addr};
 use crate::error::{Error, Kind, Result};
 use crate::keepalive;
 use crate::limits;
-use crate::tls::TlsStream;
+use crate::tls::{ClientTls, TlsStream};
 use crate::transport::Transport;
 
-pub(super) async fn dial(client: &Client) -> Result<Transport> {
-    if let Address::Unix(path) = &client.address {
-        let stream = connect(&unix_sock_addr(path)?, client).await?;
-        return Ok(Transport::Plain(stream));
+/// What every attempt to reach a server needs to know.
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    pub(super) address: Address,
+    pub(super) tls: ClientTls,
+    /// For the look-up of the name, and for each of its addresses.
+    pub(super) timeout: Duration,
+    pub(super) nodelay: bool,
+    pub(super) keepalive: Option<Duration>,
+}
+
+impl Connector {
+    pub(super) fn new(address: Address) -> Self {
+        let timeout = limits::CONNECT_TIMEOUT;
+        Self { address, tls: ClientTls::new(), timeout, nodelay: true, keepalive: None }
     }
-    let resolved = within(client.connect_timeout, client.address.resolve()).await??;
-    reach(client, families_in_turn(resolved)).await
-}
 
-/// The first of a name's addresses that can be used.
-async fn reach(client: &Client, addresses: Vec<SocketAddr>) -> Result<Transport> {
-    let addresses = addresses.into_iter().take(limits::ADDRESSES_TRIED_MAX);
-    let outcome = first(addresses.map(|address| reach_one(client, address))).await;
-    let none = || Error::new(Kind::Address, format!("{} has no address", client.address));
-    outcome.unwrap_or_else(|| Err(none()))
-}
-
-/// Connects, and shakes hands where that is part of the address.
-async fn reach_one(client: &Client, address: SocketAddr) -> Result<Transport> {
-    let reached = async {
-        let stream = connect(&address.into(), client).await?;
-        let Address::Tls(authority) = &client.address else {
+    pub(super) async fn connect(&self) -> Result<Transport> {
+        if let Address::Unix(path) = &self.address {
+            let stream = self.connect_to(&unix_sock_addr(path)?).await?;
             return Ok(Transport::Plain(stream));
-        };
-        let secured = TlsStream::connect(stream, &client.tls, &authority.host()).await?;
-        Ok(Transport::Tls(Box::new(secured)))
-    };
-    reached.await.inspect_err(|error| tracing::debug!(%address, %error, "cannot connect"))
-}
-
-async fn connect(address: &SockAddr, client: &Client) -> Result<Stream> {
-    let stream = within(client.connect_timeout, Stream::connect(address)).await??;
-    if address.as_socket().is_some() {
-        refuse_self(&stream)?;
-        stream.with_socket(|socket| {
-            socket.set_tcp_nodelay(client.nodelay)?;
-            client
-                .keepalive
-                .map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
-        })?;
+        }
+        let resolved = within(self.timeout, self.address.resolve()).await??;
+        self.reach(families_in_turn(resolved)).await
     }
-    Ok(stream)
+
+    /// The first of a name's addresses that can be used.
+    async fn reach(&self, addresses: Vec<SocketAddr>) -> Result<Transport> {
+        let addresses = addresses.into_iter().take(limits::ADDRESSES_TRIED_MAX);
+        let outcome = first(addresses.map(|address| self.reach_one(address))).await;
+        let none = || Error::new(Kind::Address, format!("{} has no address", self.address));
+        outcome.unwrap_or_else(|| Err(none()))
+    }
+
+    /// Connects, and shakes hands where that is part of the address.
+    async fn reach_one(&self, address: SocketAddr) -> Result<Transport> {
+        let reached = async {
+            let stream = self.connect_to(&address.into()).await?;
+            let Address::Tls(authority) = &self.address else {
+                return Ok(Transport::Plain(stream));
+            };
+            let secured = TlsStream::connect(stream, &self.tls, &authority.host()).await?;
+            Ok(Transport::Tls(Box::new(secured)))
+        };
+        reached.await.inspect_err(|error| tracing::debug!(%address, %error, "cannot connect"))
+    }
+
+    async fn connect_to(&self, address: &SockAddr) -> Result<Stream> {
+        let stream = within(self.timeout, Stream::connect(address)).await??;
+        if address.as_socket().is_some() {
+            refuse_self(&stream)?;
+            stream.with_socket(|socket| {
+                socket.set_tcp_nodelay(self.nodelay)?;
+                let quiet = self.keepalive;
+                quiet.map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
+            })?;
+        }
+        Ok(stream)
+    }
 }
 
 async fn within<F: Future>(limit: Duration, future: F) -> Result<F::Output> {
@@ -110,7 +126,7 @@ mod tests {
     use socket2::{Domain, Socket, Type};
 
     use super::*;
-    use crate::tls::{ClientTls, ServerTls};
+    use crate::tls::ServerTls;
 
     /// A socket that is bound to a port and connects to that port is connected to itself: what
     /// happens by chance to a client of a local port that nobody listens on.
@@ -149,17 +165,17 @@ mod tests {
         kept.expect("a core").expect("two ends");
     }
 
-    /// A client of `tls://127.0.0.1` that trusts the server, and the server's side.
-    fn trusting_client() -> (Client, ServerTls) {
+    /// A connector to `tls://127.0.0.1` that trusts the server, and the server's side.
+    fn trusting_connector() -> (Connector, ServerTls) {
         let identity = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
         let identity = identity.expect("a certificate");
         let (chain, key) = (identity.cert.pem(), identity.signing_key.serialize_pem());
         let tls = ClientTls::new().roots_pem(&chain).expect("a root");
         // Only the next address can make it in time.
         let tls = tls.handshake_timeout(10 * LIMIT);
-        let client = Client::new("tls://127.0.0.1:1").expect("an address").tls(tls);
+        let connector = Connector::new("tls://127.0.0.1:1".parse().expect("an address"));
         let server = ServerTls::from_pem(&chain, &key).expect("they belong together");
-        (client.connect_timeout(10 * LIMIT), server)
+        (Connector { tls, timeout: 10 * LIMIT, ..connector }, server)
     }
 
     /// Far above what any step takes.
@@ -181,7 +197,7 @@ mod tests {
     #[test]
     fn a_bad_backend_does_not_hide_a_good_one() {
         let outcome = ringway_runtime::block_on(async {
-            let (client, tls) = trusting_client();
+            let (connector, tls) = trusting_connector();
             let cuts = backend(async |stream| drop(stream));
             let talks_plainly = backend(async |stream: Stream| {
                 stream.write(b"220 welcome\r\n");
@@ -196,11 +212,11 @@ mod tests {
                 let _until_it_leaves = served.recv().await;
             });
             for bad in [cuts, talks_plainly, is_silent] {
-                let reached = timeout(LIMIT, reach(&client, vec![bad, good])).await??;
+                let reached = timeout(LIMIT, connector.reach(vec![bad, good])).await??;
                 let said = poll_fn(|cx| reached.poll_recv(cx)).await?.expect("a word");
                 assert_eq!(&*said, b"good");
             }
-            let lost = timeout(LIMIT, reach(&client, vec![cuts, talks_plainly])).await?;
+            let lost = timeout(LIMIT, connector.reach(vec![cuts, talks_plainly])).await?;
             assert!(lost.err().expect("both are bad").is_closed(), "what may pass is told");
             Ok::<_, Error>(())
         });
