@@ -298,6 +298,20 @@ fn a_server_without_tallies_is_no_receiver() {
     assert!(ended.out.contains("serve discard --frame"), "{}", ended.out);
 }
 
+/// Each of them listens, and is of another kind than the suite needs.
+#[test]
+fn a_server_of_another_kind_is_named_as_such() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1).start();
+    let server = server.expect("starts without a service");
+    let address = &server.addresses()[0];
+    for (suite, part) in [("pingpong", "ringway serve echo"), ("rpc", "ringway bench call")] {
+        let row = single_row(&format!("{suite} --addr {address} -c 1 -s 64"), 1);
+        let warnings = row["warnings"].as_array().expect("an array");
+        let is_hint = |warning: &Value| warning.as_str().is_some_and(|text| text.contains(part));
+        assert!(warnings.iter().any(is_hint), "{suite}: {row}");
+    }
+}
+
 #[test]
 fn nobody_listening_is_an_error_that_is_counted() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -17,6 +17,7 @@ mod score;
 mod server;
 mod streams;
 mod user_calls;
+mod warnings;
 
 use std::error::Error;
 use std::io::Write;
@@ -228,14 +229,8 @@ impl<'a> Bench<'a> {
                 })
             }
         }?;
-        if let (Latency::Samples(latencies), Some(in_flight)) =
-            (&outcome.latency, setting.in_flight())
-            // A failed call was in flight as well, and has no latency.
-            && outcome.errors.total() == 0
-        {
-            let warning = rows::check_littles_law(outcome.rate, latencies, in_flight);
-            outcome.warnings.extend(warning);
-        }
+        let warnings = warnings::of(setting, contender, &outcome);
+        outcome.warnings.extend(warnings);
         if contender.server == Program::Ringway {
             self.environment.server.learn(&server.counters().clone().into());
         }

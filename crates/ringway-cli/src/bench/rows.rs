@@ -2,7 +2,6 @@
 
 use super::outcome::{self, Outcome};
 use super::plan::{Client, Contender, Program, Setting};
-use crate::histogram::Latencies;
 use crate::repeats;
 use crate::report::{Errors, OpenLoop, Row, Versus};
 
@@ -82,13 +81,3 @@ fn check_rate(due: f64, runs: &[Outcome]) -> Option<String> {
 
 /// The share of what was due that may be missing: a little is under way when the clock stops.
 const SHORTFALL_MAX: f64 = 0.01;
-
-/// Warns of a run whose rate, latencies and connections contradict each other.
-pub(super) fn check_littles_law(
-    rate: f64,
-    latencies: &Latencies,
-    in_flight: u32,
-) -> Option<String> {
-    let mean = latencies.mean_us()?;
-    repeats::check_littles_law(rate, mean, f64::from(in_flight))
-}

@@ -1,0 +1,36 @@
+//! What a run itself shows to be wrong with it.
+
+use super::outcome::{Latency, Outcome};
+use super::plan::{Contender, Program, Setting, Workload};
+use crate::repeats;
+
+pub(super) fn of(setting: &Setting, contender: &Contender, outcome: &Outcome) -> Vec<String> {
+    let is_others = matches!(contender.server, Program::Running(_));
+    let wrong_server = if is_others { wrong_server(setting, outcome) } else { None };
+    check_littles_law(setting, outcome).into_iter().chain(wrong_server).collect()
+}
+
+/// Rate, latencies and connections that contradict each other. A failed operation was in flight as well and has
+/// no latency, so nothing is told of a run that had one.
+fn check_littles_law(setting: &Setting, outcome: &Outcome) -> Option<String> {
+    let Latency::Samples(latencies) = &outcome.latency else { return None };
+    let in_flight = setting.in_flight().filter(|_| outcome.errors.total() == 0)?;
+    repeats::check_littles_law(outcome.rate, latencies.mean_us()?, f64::from(in_flight))
+}
+
+/// A server that does not do what the suite needs, which those who started it may not know.
+fn wrong_server(setting: &Setting, outcome: &Outcome) -> Option<String> {
+    let needs = match setting.workload {
+        Workload::PingPong if outcome.verified == 0 && outcome.errors.reset > 0 => {
+            "no connection has given back what was sent: this suite needs an echo, as of `ringway serve echo`"
+        }
+        Workload::Rpc(_) | Workload::Stream(_)
+            if outcome.warnings.iter().any(|warning| warning.contains("UNIMPLEMENTED")) =>
+        {
+            "this suite calls ringway.bench.Echo, as `ringway serve rpc` offers it; `ringway bench call` puts \
+             load on other methods"
+        }
+        _ => return None,
+    };
+    Some(needs.to_owned())
+}
