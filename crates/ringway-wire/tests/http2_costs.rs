@@ -10,7 +10,7 @@ use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http2::{NOW, PREFACE, SETTINGS, frame};
+use http2::{NOW, PREFACE, SETTINGS, WINDOW_UPDATE, frame};
 use ringway_wire::grpc::{
     CallHead, ContentType, Messages, ReplyHead, RequestNames, ResponseNames, TimeoutText, lines,
     prefix,
@@ -123,9 +123,10 @@ fn serve(server: &mut Http2Server, up: &[u8], down: &mut Vec<u8>) {
 /// Serves batches that one client has written, without a client; how many calls.
 fn server_alone(batches: usize) {
     let mut ends = Ends::new();
-    assert_eq!(ends.unary(), BATCH);
-    ends.unary();
-    // The second batch's bytes, with stream ids that go on.
+    for _ in 0..3 {
+        assert_eq!(ends.unary(), BATCH);
+    }
+    // The third batch's bytes, behind the first one's, with stream ids that go on.
     let mut up = ends.up.clone();
     let mut server = new_server();
     let mut down = Vec::new();
@@ -136,9 +137,13 @@ fn server_alone(batches: usize) {
     // Behind preface, SETTINGS and the window.
     let start = PREFACE.len() + 9 + 4 * 6 + 13;
     serve(&mut server, &all[start..], &mut down);
+    // A client that reads gives windows back.
+    let update = frame(WINDOW_UPDATE, 0, 0, &4_096_u32.to_be_bytes());
     for _ in 0..batches {
         down.clear();
+        serve(&mut server, &update, &mut down);
         serve(&mut server, &up, &mut down);
+        assert_eq!(server.in_flight(), 0);
         raise_ids(&mut up);
     }
 }

@@ -13,9 +13,12 @@ use support::{Random, for_seeds};
 struct Keeper;
 
 impl Resolver for Keeper {
-    fn resolve(&self, name: &[u8], _: &[u8]) -> Option<Known> {
-        let is_known = name.starts_with(b":") || matches!(name, b"content-length" | b"te");
-        is_known.then_some(Known { key: Key::PATH, value: 0, keep: true })
+    fn key(&self, _: &[u8]) -> Option<Key> {
+        None
+    }
+
+    fn value(&self, _: Key, _: &[u8]) -> Known {
+        Known { value: 0, keep: true }
     }
 }
 
@@ -230,13 +233,12 @@ fn decode_story(story: &str, name: &str) -> usize {
 struct Calls;
 
 impl Resolver for Calls {
-    fn resolve(&self, name: &[u8], value: &[u8]) -> Option<Known> {
-        let key = match name {
-            b":path" => Key::PATH,
-            b"timeout" => Key::own(1),
-            _ => return None,
-        };
-        Some(Known { key, value: value.len() as u64, keep: false })
+    fn key(&self, name: &[u8]) -> Option<Key> {
+        (name == b"timeout").then_some(Key::own(1))
+    }
+
+    fn value(&self, _: Key, value: &[u8]) -> Known {
+        Known { value: value.len() as u64, keep: false }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::names::{Accepted, Compression, ContentType};
 use super::status::{parse_status, status_of_http};
-use super::timeout::parse_timeout;
+use super::timeout::parse_nanos;
 use crate::http2::{Head, Key, Known, Method, Resolver};
 
 const CONTENT_TYPE: Key = Key::own(0);
@@ -36,14 +36,17 @@ impl RequestNames {
 }
 
 impl Resolver for RequestNames {
-    fn resolve(&self, name: &[u8], value: &[u8]) -> Option<Known> {
-        if name == b":path" {
+    fn key(&self, name: &[u8]) -> Option<Key> {
+        key(name)
+    }
+
+    fn value(&self, key: Key, value: &[u8]) -> Known {
+        if key == Key::PATH {
             let number = self.methods.get(value).copied();
-            let value = number.map_or(NONE, u64::from);
             // A path that is no method is wanted for the answer that says so.
-            return Some(Known { key: Key::PATH, value, keep: number.is_none() });
+            return Known { value: number.map_or(NONE, u64::from), keep: number.is_none() };
         }
-        common(name, value)
+        Known { value: meaning(key, value), keep: false }
     }
 }
 
@@ -52,25 +55,40 @@ impl Resolver for RequestNames {
 pub struct ResponseNames;
 
 impl Resolver for ResponseNames {
-    fn resolve(&self, name: &[u8], value: &[u8]) -> Option<Known> {
-        common(name, value)
+    fn key(&self, name: &[u8]) -> Option<Key> {
+        key(name)
+    }
+
+    fn value(&self, key: Key, value: &[u8]) -> Known {
+        Known { value: meaning(key, value), keep: false }
     }
 }
 
 /// Fields that either end cares for. Messages and details of a status are kept as they are.
-fn common(name: &[u8], value: &[u8]) -> Option<Known> {
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(NONE - 1).min(NONE - 1);
-    let (key, value) = match name {
-        b"content-type" => (CONTENT_TYPE, ContentType::parse(value) as u64),
-        b"grpc-timeout" => (TIMEOUT, parse_timeout(value).map_or(NONE, nanos)),
-        b"grpc-encoding" => (ENCODING, Compression::parse(value) as u64),
-        b"grpc-accept-encoding" => (ACCEPT_ENCODING, Accepted::parse(value).0.into()),
-        b"grpc-status" => (STATUS, parse_status(value).into()),
-        b"grpc-previous-rpc-attempts" => (ATTEMPTS, number(value).unwrap_or_default() as u64),
-        b"grpc-retry-pushback-ms" => (PUSHBACK, number(value).unwrap_or(-1) as u64),
+fn key(name: &[u8]) -> Option<Key> {
+    Some(match name {
+        b"content-type" => CONTENT_TYPE,
+        b"grpc-timeout" => TIMEOUT,
+        b"grpc-encoding" => ENCODING,
+        b"grpc-accept-encoding" => ACCEPT_ENCODING,
+        b"grpc-status" => STATUS,
+        b"grpc-previous-rpc-attempts" => ATTEMPTS,
+        b"grpc-retry-pushback-ms" => PUSHBACK,
         _ => return None,
-    };
-    Some(Known { key, value, keep: false })
+    })
+}
+
+fn meaning(key: Key, value: &[u8]) -> u64 {
+    match key {
+        TIMEOUT => parse_nanos(value).map_or(NONE, |nanos| nanos.min(NONE - 1)),
+        CONTENT_TYPE => ContentType::parse(value) as u64,
+        ENCODING => Compression::parse(value) as u64,
+        ACCEPT_ENCODING => Accepted::parse(value).0.into(),
+        STATUS => parse_status(value).into(),
+        ATTEMPTS => number(value).unwrap_or_default() as u64,
+        PUSHBACK => number(value).unwrap_or(-1) as u64,
+        _ => 0,
+    }
 }
 
 fn number(text: &[u8]) -> Option<i64> {

@@ -5,27 +5,48 @@ use std::time::Duration;
 /// Most digits.
 const DIGITS_MAX: usize = 8;
 
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+/// Units that are written, in nanoseconds.
 const NANOS: [(u8, u64); 6] = [
     (b'n', 1),
     (b'u', 1_000),
     (b'm', 1_000_000),
-    (b'S', 1_000_000_000),
-    (b'M', 60_000_000_000),
-    (b'H', 3_600_000_000_000),
+    (b'S', SECOND),
+    (b'M', 60 * SECOND),
+    (b'H', 3_600 * SECOND),
 ];
 
 /// The value of a `grpc-timeout` field. More than five centuries are five centuries.
 #[must_use]
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
+    parse_nanos(value).map(Duration::from_nanos)
+}
+
+/// The same in nanoseconds.
+#[inline]
+pub(super) fn parse_nanos(value: &[u8]) -> Option<u64> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > DIGITS_MAX {
         return None;
     }
-    let nanos = NANOS.iter().find(|(known, _)| known == unit)?.1;
-    let count = digits.iter().try_fold(0_u64, |sum, digit| {
-        digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0'))
-    })?;
-    Some(Duration::from_nanos(count.saturating_mul(nanos)))
+    let nanos = match unit {
+        b'n' => 1,
+        b'u' => 1_000,
+        b'm' => 1_000_000,
+        b'S' => SECOND,
+        b'M' => 60 * SECOND,
+        b'H' => 3_600 * SECOND,
+        _ => return None,
+    };
+    let (mut count, mut is_good) = (0_u64, true);
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        is_good &= digit < 10;
+        count = count * 10 + u64::from(digit);
+    }
+    is_good.then(|| count.saturating_mul(nanos))
 }
 
 /// A value for a `grpc-timeout` field, without memory of its own on the heap.

@@ -1,54 +1,74 @@
 //! Which fields may be in a message at all (RFC 9113, sections 8.2 and 8.3).
 
 use super::Violation;
+use super::meaning::Key;
 
 /// Digits of a number that are read: no message has 10^18 bytes.
 const DIGITS_MAX: usize = 18;
 
-/// Checks a field by itself.
+/// Checks a name by itself.
 ///
 /// # Errors
 ///
-/// When no message may have it.
-pub(super) fn check(name: &[u8], value: &[u8]) -> Result<(), Violation> {
+/// When no message may have a field of that name.
+pub(super) fn check_name(name: &[u8]) -> Result<(), Violation> {
     let is_pseudo = name.first() == Some(&b':');
     let regular = if is_pseudo { &name[1..] } else { name };
-    if regular.is_empty() || !regular.iter().all(|&byte| is_name_byte(byte)) {
+    let is_good = regular.iter().fold(true, |good, &byte| good & NAME_BYTES[usize::from(byte)]);
+    if regular.is_empty() || !is_good {
         return Err(Violation::BadFieldName);
     }
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    let has_control = value.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r'));
-    if has_control || is_blank(value.first()) || is_blank(value.last()) {
-        return Err(Violation::BadFieldValue);
-    }
-    if is_pseudo { check_pseudo(name, value) } else { check_regular(name, value) }
-}
-
-fn check_pseudo(name: &[u8], value: &[u8]) -> Result<(), Violation> {
-    let is_good = match name {
-        b":method" | b":scheme" | b":path" => !value.is_empty(),
-        b":authority" => true,
-        b":status" => value.len() == 3 && number(value).is_some_and(|status| status >= 100),
-        _ => false,
-    };
-    if is_good { Ok(()) } else { Err(Violation::BadPseudoField) }
-}
-
-fn check_regular(name: &[u8], value: &[u8]) -> Result<(), Violation> {
     match name {
+        b":method" | b":scheme" | b":path" | b":authority" | b":status" => Ok(()),
+        _ if is_pseudo => Err(Violation::BadPseudoField),
         b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
             Err(Violation::ConnectionField)
         }
-        b"te" if value != b"trailers" => Err(Violation::ConnectionField),
-        b"content-length" if number(value).is_none() => Err(Violation::BadContentLength),
         _ => Ok(()),
     }
 }
 
-/// Not above the letters: neither capitals, nor signs that end a name elsewhere.
-fn is_name_byte(byte: u8) -> bool {
-    matches!(byte, 0x21..=0x7e) && !byte.is_ascii_uppercase() && byte != b':'
+/// Checks the value of a field whose name has this key.
+///
+/// # Errors
+///
+/// When no message may have it.
+#[inline]
+pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let has_control = value.iter().fold(false, |has, &byte| has | CONTROLS[usize::from(byte)]);
+    if has_control || is_blank(value.first()) || is_blank(value.last()) {
+        return Err(Violation::BadFieldValue);
+    }
+    let is_status = |value: &[u8]| value.len() == 3 && number(value).is_some_and(|it| it >= 100);
+    match key {
+        Key::METHOD | Key::SCHEME | Key::PATH if value.is_empty() => Err(Violation::BadPseudoField),
+        Key::STATUS if !is_status(value) => Err(Violation::BadPseudoField),
+        Key::TE if value != b"trailers" => Err(Violation::ConnectionField),
+        Key::CONTENT_LENGTH if number(value).is_none() => Err(Violation::BadContentLength),
+        _ => Ok(()),
+    }
 }
+
+/// Bytes that a name may have: neither capitals, nor signs that end a name elsewhere.
+static NAME_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0x21_u8;
+    while byte <= 0x7e {
+        table[byte as usize] = !byte.is_ascii_uppercase() && byte != b':';
+        byte += 1;
+    }
+    table
+};
+
+/// Bytes that a value may not have.
+static CONTROLS: [bool; 256] = {
+    let mut table = [false; 256];
+    table[0] = true;
+    table[b'\n' as usize] = true;
+    table[b'\r' as usize] = true;
+    table
+};
 
 /// A number of decimal digits.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
@@ -111,7 +131,15 @@ mod tests {
             (b"content-length", b"-1", Err(BadContentLength)),
             (b"content-length", b"1000000000000000000", Err(BadContentLength)),
         ] {
-            assert_eq!(check(name, value), expected, "{name:?}: {value:?}");
+            let key = match name {
+                b":path" => Key::PATH,
+                b":status" => Key::STATUS,
+                b"te" => Key::TE,
+                b"content-length" => Key::CONTENT_LENGTH,
+                _ => Key::NONE,
+            };
+            let result = check_name(name).and_then(|()| check_value(key, value));
+            assert_eq!(result, expected, "{name:?}: {value:?}");
             if let Err(violation) = expected {
                 assert_eq!(fault(fault_number(violation).into()), violation);
             }

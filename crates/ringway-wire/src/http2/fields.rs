@@ -3,14 +3,14 @@
 use super::Violation;
 use super::field_check;
 use super::hpack::ENTRY_OVERHEAD;
-use super::meaning::{KEPT, KEYED, KEYS, Key, MALFORMED, Meaning, PSEUDO};
+use super::meaning::{ALWAYS, KEPT, KEYED, KEYS, Key, MALFORMED, Meaning, PSEUDO, REGULAR};
 
 /// What the fields of a message say that an endpoint cares for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Head {
     values: [u64; KEYS],
-    /// One bit for each key that is there.
-    present: u16,
+    /// One bit for each key that is there, and those of [`meaning`](super::meaning).
+    bits: u32,
 }
 
 impl Head {
@@ -25,29 +25,29 @@ impl Head {
     #[inline]
     #[must_use]
     pub fn has(&self, key: Key) -> bool {
-        self.present & 1 << key.0 != 0
+        self.bits & 1 << key.0 != 0
     }
 
     /// Whether exactly these of the pseudo-fields are there, `:authority` or not.
     #[inline]
     pub(super) fn has_pseudo_exactly(&self, keys: &[Key]) -> bool {
         let wanted = keys.iter().fold(0, |set, key| set | 1 << key.0);
-        self.present & PSEUDO_KEYS & !(1 << Key::AUTHORITY.0) == wanted
+        self.bits & PSEUDO_KEYS & !(1 << Key::AUTHORITY.0) == wanted
     }
 
     /// Whether there is no pseudo-field at all.
     pub(super) fn has_no_pseudo(&self) -> bool {
-        self.present & PSEUDO_KEYS == 0
+        self.bits & PSEUDO_KEYS == 0
     }
 
     #[inline]
     fn set(&mut self, key: Key, value: u64) {
         self.values[usize::from(key.0) % KEYS] = value;
-        self.present |= 1 << key.0;
+        self.bits |= 1 << key.0;
     }
 }
 
-const PSEUDO_KEYS: u16 = 1 << Key::METHOD.0
+const PSEUDO_KEYS: u32 = 1 << Key::METHOD.0
     | 1 << Key::SCHEME.0
     | 1 << Key::AUTHORITY.0
     | 1 << Key::PATH.0
@@ -63,7 +63,6 @@ pub struct Fields {
     size_max: usize,
     /// Fields were left out since there were too many of them.
     is_cut: bool,
-    has_regular: bool,
     fault: Option<Violation>,
 }
 
@@ -114,29 +113,30 @@ impl Fields {
 
     #[inline]
     pub(super) fn clear(&mut self) {
-        self.head.present = 0;
+        self.head.bits = ALWAYS;
         self.texts.clear();
         self.lens.clear();
-        (self.size, self.is_cut, self.has_regular, self.fault) = (0, false, false, None);
+        (self.size, self.is_cut, self.fault) = (0, false, None);
     }
 
     /// Takes a field of `size` bytes by its meaning. `true`: its text is to be [kept](Self::keep).
     #[inline]
-    pub(super) fn add(&mut self, meaning: Meaning, size: usize) -> bool {
-        self.size += size;
+    pub(super) fn add(&mut self, meaning: Meaning, size: u32) -> bool {
+        self.size += size as usize;
         if self.size > self.size_max {
             self.is_cut = true;
             return false;
         }
-        if meaning.flags == KEYED {
-            self.has_regular = true;
-            self.head.set(meaning.key, meaning.value);
-            return false;
+        // Nearly all are these: fields with a key, and pseudo-fields before them.
+        if self.head.bits & meaning.forbids != 0 {
+            return self.add_other(meaning);
         }
-        self.add_other(meaning)
+        self.head.bits |= meaning.sets;
+        self.head.values[usize::from(meaning.key.0) % KEYS] = meaning.value;
+        false
     }
 
-    #[inline]
+    #[cold]
     fn add_other(&mut self, meaning: Meaning) -> bool {
         let flags = meaning.flags;
         if flags & MALFORMED != 0 {
@@ -144,8 +144,8 @@ impl Fields {
             return true;
         }
         if flags & PSEUDO == 0 {
-            self.has_regular = true;
-        } else if self.has_regular || self.head.has(meaning.key) {
+            self.head.bits |= REGULAR;
+        } else if self.head.bits & REGULAR != 0 || self.head.has(meaning.key) {
             self.blame(Violation::BadPseudoField);
         }
         if flags & KEYED != 0 {

@@ -1,12 +1,14 @@
 //! Which slot a stream id has.
 
-/// Ids to slots, by open addressing. Ids only grow, and those that are open at a time are mostly
-/// neighbours, so their low bits spread them better than any hash. A peer that chooses ids which share
-/// low bits makes a look-up as long as there are streams: a thousand comparisons.
+/// Ids to slots. Ids only grow, and those that are open at a time are mostly neighbours, so the low
+/// bits of an id are its place, without any hash. Ids that find their place taken are in a list: a few
+/// when some streams live long. A peer that chooses ids which share low bits makes a look-up as long as
+/// there are streams: a thousand comparisons.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Id and slot; id 0 is free. The length is a power of two, and at most half of it is used.
+    /// Id and slot; id 0 is free. The length is a power of two, at least twice the ids that are there.
     places: Vec<(u32, u32)>,
+    others: Vec<(u32, u32)>,
     len: usize,
 }
 
@@ -16,14 +18,9 @@ const PLACES_MIN: usize = 16;
 impl Index {
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
-        let mask = self.places.len().wrapping_sub(1);
-        let mut at = Self::home(id) & mask;
-        loop {
-            match self.places.get(at) {
-                Some(&(found, slot)) if found == id => return Some(slot),
-                Some(&(0, _)) | None => return None,
-                Some(_) => at = (at + 1) & mask,
-            }
+        match self.places.get(self.place(id)) {
+            Some(&(found, slot)) if found == id => Some(slot),
+            _ => self.others.iter().find(|other| other.0 == id).map(|other| other.1),
         }
     }
 
@@ -34,55 +31,51 @@ impl Index {
             self.grow();
         }
         self.len += 1;
-        self.place(id, slot);
+        self.put(id, slot);
     }
 
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {
-        let mask = self.places.len().wrapping_sub(1);
-        let mut hole = Self::home(id) & mask;
-        loop {
-            match self.places.get(hole) {
-                Some(&(found, _)) if found == id => break,
-                Some(&(0, _)) | None => return,
-                Some(_) => hole = (hole + 1) & mask,
+        let place = self.place(id);
+        match self.places.get_mut(place) {
+            Some(found) if found.0 == id => {
+                *found = (0, 0);
+                self.len -= 1;
             }
+            _ => self.remove_other(id),
         }
-        self.len -= 1;
-        let mut at = (hole + 1) & mask;
-        while self.places[at].0 != 0 {
-            // What probed past the hole moves into it.
-            let home = Self::home(self.places[at].0) & mask;
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.places[hole] = self.places[at];
-                hole = at;
-            }
-            at = (at + 1) & mask;
+    }
+
+    #[cold]
+    fn remove_other(&mut self, id: u32) {
+        if let Some(at) = self.others.iter().position(|other| other.0 == id) {
+            self.others.swap_remove(at);
+            self.len -= 1;
         }
-        self.places[hole] = (0, 0);
     }
 
     /// Ids of one side are all odd or all even.
     #[inline]
-    fn home(id: u32) -> usize {
-        (id >> 1) as usize
+    fn place(&self, id: u32) -> usize {
+        (id >> 1) as usize & self.places.len().wrapping_sub(1)
     }
 
     #[inline]
-    fn place(&mut self, id: u32, slot: u32) {
-        let mask = self.places.len() - 1;
-        let mut at = Self::home(id) & mask;
-        while self.places[at].0 != 0 {
-            at = (at + 1) & mask;
+    fn put(&mut self, id: u32, slot: u32) {
+        let place = self.place(id);
+        match self.places[place].0 {
+            0 => self.places[place] = (id, slot),
+            _ => self.others.push((id, slot)),
         }
-        self.places[at] = (id, slot);
     }
 
     #[cold]
     fn grow(&mut self) {
         let len = (self.places.len() * 2).max(PLACES_MIN);
-        let old = std::mem::replace(&mut self.places, vec![(0, 0); len]);
-        old.iter().filter(|place| place.0 != 0).for_each(|&(id, slot)| self.place(id, slot));
+        let places = std::mem::replace(&mut self.places, vec![(0, 0); len]);
+        let others = std::mem::take(&mut self.others);
+        let all = places.into_iter().chain(others).filter(|place| place.0 != 0);
+        all.for_each(|(id, slot)| self.put(id, slot));
     }
 }
 
@@ -111,6 +104,7 @@ mod tests {
                 assert!(model.iter().all(|(&id, &slot)| index.find(id) == Some(slot)));
             }
         }
-        assert!(index.places.len() <= 256 && !model.is_empty());
+        assert_eq!(index.len, model.len());
+        assert!(index.places.len() <= 256 && !index.others.is_empty());
     }
 }

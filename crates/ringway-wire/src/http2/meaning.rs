@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::field_check;
+use super::fields::field_size;
 use super::hpack::{STATIC_LEN, STATIC_TABLE};
 
 /// Which of the fields that an endpoint cares for a field is.
@@ -64,11 +65,9 @@ impl Method {
     }
 }
 
-/// What a resolver says of a field.
+/// What a resolver says of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// Where a [`Head`](super::Head) has it. For pseudo-fields, the key is that of the field itself.
-    pub key: Key,
     /// What it means.
     pub value: u64,
     /// Whether the text is wanted as well, among the fields of no concern.
@@ -76,12 +75,27 @@ pub struct Known {
 }
 
 /// Knows the fields that an endpoint cares for.
+///
+/// It is asked once for each field that is put into a table. Of a field that is sent with the name of a
+/// table's entry, only the value is new.
 pub trait Resolver: fmt::Debug + Send + Sync {
-    /// What this field means; `None`: it is of no concern, and kept as it is.
-    ///
-    /// It is asked once for each field that is put into a table, and each time for others. For
-    /// pseudo-fields `None` means that the text is of no use either.
-    fn resolve(&self, name: &[u8], value: &[u8]) -> Option<Known>;
+    /// The key of a field with this name; `None`: it is of no concern, and kept as it is. Names that
+    /// HTTP/2 itself cares for have [keys](Key) already.
+    fn key(&self, name: &[u8]) -> Option<Key>;
+
+    /// What the value of a field means: one with a key of its own, `:path`, `:scheme` or
+    /// `:authority`, or another that HTTP/2 cares for, of which only `keep` matters.
+    fn value(&self, key: Key, value: &[u8]) -> Known;
+}
+
+/// What is known of a field by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NameClass {
+    key: Key,
+    /// A set of the flags below.
+    flags: u8,
+    /// With [`MALFORMED`]: the number of the fault.
+    fault: u8,
 }
 
 /// The meaning of a field, as tables keep it.
@@ -89,11 +103,31 @@ pub trait Resolver: fmt::Debug + Send + Sync {
 pub(super) struct Meaning {
     pub(super) value: u64,
     pub(super) key: Key,
-    /// A set of the flags below; most fields of most calls have none.
+    /// A set of the flags below; most fields of most calls have [`KEYED`] alone.
     pub(super) flags: u8,
+    /// What it adds to the bits of a [`Head`](super::Head), and which of these it may not follow.
+    pub(super) sets: u32,
+    pub(super) forbids: u32,
 }
 
-/// The field may not be there at all; `value` is the index of its fault.
+/// Bits of a head above those of the keys: there was a regular field, after which no pseudo-field may
+/// come; and one that is always there, so that what is not simply noted is looked at more closely.
+pub(super) const REGULAR: u32 = 1 << 30;
+pub(super) const ALWAYS: u32 = 1 << 31;
+
+impl Meaning {
+    fn new(value: u64, key: Key, flags: u8) -> Self {
+        let bit = 1 << key.0;
+        let (sets, forbids) = match flags {
+            KEYED => (bit | REGULAR, 0),
+            _ if flags == KEYED | PSEUDO => (bit, bit | REGULAR),
+            _ => (0, ALWAYS),
+        };
+        Self { value, key, flags, sets, forbids }
+    }
+}
+
+/// The field may not be there at all; the value of its meaning is the number of the fault.
 pub(super) const MALFORMED: u8 = 1;
 /// Its name begins with a colon.
 pub(super) const PSEUDO: u8 = 2;
@@ -102,68 +136,91 @@ pub(super) const KEPT: u8 = 4;
 /// It has a key.
 pub(super) const KEYED: u8 = 8;
 
+/// An entry of the static table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StaticEntry {
+    pub(super) class: NameClass,
+    pub(super) meaning: Meaning,
+    pub(super) size: u32,
+}
+
 /// A resolver together with what it says of the static table: made once, for all connections.
 #[derive(Debug)]
 pub struct Vocabulary {
     resolver: Box<dyn Resolver>,
-    static_meanings: [Meaning; STATIC_LEN],
+    static_entries: [StaticEntry; STATIC_LEN],
 }
 
 impl Vocabulary {
     /// What `resolver` knows.
     #[must_use]
     pub fn new(resolver: impl Resolver + 'static) -> Self {
-        let unknown = Meaning { value: 0, key: Key::NONE, flags: KEPT };
-        let mut vocabulary =
-            Self { resolver: Box::new(resolver), static_meanings: [unknown; STATIC_LEN] };
-        for (at, (name, value)) in STATIC_TABLE.iter().enumerate() {
-            vocabulary.static_meanings[at] = vocabulary.meaning(name, value);
-        }
-        vocabulary
+        let static_entries = STATIC_TABLE.map(|(name, value)| {
+            let class = class_of(&resolver, name);
+            let meaning = meaning_of(&resolver, class, value);
+            let size = field_size(name.len(), value.len()) as u32;
+            StaticEntry { class, meaning, size }
+        });
+        Self { resolver: Box::new(resolver), static_entries }
     }
 
-    /// The meaning of an entry of the static table, from 0.
+    /// An entry of the static table, from 0.
     #[inline]
-    pub(super) fn of_static(&self, at: usize) -> Meaning {
-        self.static_meanings[at]
+    pub(super) fn static_entry(&self, at: usize) -> &StaticEntry {
+        &self.static_entries[at]
     }
 
-    /// The meaning of a field.
-    pub(super) fn meaning(&self, name: &[u8], value: &[u8]) -> Meaning {
-        if let Err(violation) = field_check::check(name, value) {
-            let flags = MALFORMED | if name.first() == Some(&b':') { PSEUDO } else { 0 };
-            let value = u64::from(field_check::fault_number(violation));
-            return Meaning { value, key: Key::NONE, flags };
-        }
-        let known = self.resolver.resolve(name, value);
-        let (key, own_value) = match name {
-            b":method" => (Key::METHOD, Method::parse(value) as u64),
-            b":scheme" => (Key::SCHEME, 0),
-            b":authority" => (Key::AUTHORITY, 0),
-            b":path" => (Key::PATH, 0),
-            b":status" => (Key::STATUS, field_check::number(value).unwrap_or_default()),
-            b"content-length" => {
-                (Key::CONTENT_LENGTH, field_check::number(value).unwrap_or_default())
-            }
-            b"te" => (Key::TE, 0),
-            _ => return regular(known),
-        };
-        let value = match key {
-            Key::SCHEME | Key::AUTHORITY | Key::PATH => known.map_or(own_value, |k| k.value),
-            _ => own_value,
-        };
-        let pseudo = if name[0] == b':' { PSEUDO } else { 0 };
-        let kept = if known.is_some_and(|known| known.keep) { KEPT } else { 0 };
-        Meaning { value, key, flags: KEYED | pseudo | kept }
+    /// What is known of a name.
+    pub(super) fn class(&self, name: &[u8]) -> NameClass {
+        class_of(&*self.resolver, name)
+    }
+
+    /// What a field of that name means.
+    #[inline]
+    pub(super) fn meaning(&self, class: NameClass, value: &[u8]) -> Meaning {
+        meaning_of(&*self.resolver, class, value)
     }
 }
 
-/// The meaning of a field that HTTP/2 itself does not care for.
-fn regular(known: Option<Known>) -> Meaning {
-    match known {
-        None => Meaning { value: 0, key: Key::NONE, flags: KEPT },
-        Some(Known { key, value, keep }) => {
-            Meaning { value, key, flags: KEYED | if keep { KEPT } else { 0 } }
-        }
+fn class_of(resolver: &dyn Resolver, name: &[u8]) -> NameClass {
+    let pseudo = if name.first() == Some(&b':') { PSEUDO } else { 0 };
+    if let Err(violation) = field_check::check_name(name) {
+        let fault = field_check::fault_number(violation);
+        return NameClass { key: Key::NONE, flags: MALFORMED | pseudo, fault };
     }
+    let key = match name {
+        b":method" => Key::METHOD,
+        b":scheme" => Key::SCHEME,
+        b":authority" => Key::AUTHORITY,
+        b":path" => Key::PATH,
+        b":status" => Key::STATUS,
+        b"content-length" => Key::CONTENT_LENGTH,
+        b"te" => Key::TE,
+        _ => match resolver.key(name) {
+            None => return NameClass { key: Key::NONE, flags: KEPT, fault: 0 },
+            Some(key) => key,
+        },
+    };
+    NameClass { key, flags: KEYED | pseudo, fault: 0 }
+}
+
+fn meaning_of(resolver: &dyn Resolver, class: NameClass, value: &[u8]) -> Meaning {
+    let NameClass { key, flags, fault } = class;
+    if flags & MALFORMED != 0 {
+        return Meaning::new(fault.into(), key, flags);
+    }
+    if let Err(violation) = field_check::check_value(key, value) {
+        let fault = field_check::fault_number(violation);
+        return Meaning::new(fault.into(), key, MALFORMED | flags & PSEUDO);
+    }
+    if flags & KEYED == 0 {
+        return Meaning::new(0, key, flags);
+    }
+    let known = resolver.value(key, value);
+    let value = match key {
+        Key::METHOD => Method::parse(value) as u64,
+        Key::STATUS | Key::CONTENT_LENGTH => field_check::number(value).unwrap_or_default(),
+        _ => known.value,
+    };
+    Meaning::new(value, key, flags | if known.keep { KEPT } else { 0 })
 }

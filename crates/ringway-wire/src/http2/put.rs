@@ -2,6 +2,7 @@
 
 use super::ErrorCode;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
+use super::hpack::SHORT_MAX;
 
 #[inline]
 pub(super) fn put_header(kind: u8, flags: u8, stream: u32, len: usize, out: &mut Vec<u8>) {
@@ -40,6 +41,26 @@ pub(super) fn put_go_away(last: u32, code: ErrorCode, reason: &[u8], out: &mut V
     out.extend_from_slice(&last.to_be_bytes());
     out.extend_from_slice(&code.0.to_be_bytes());
     out.extend_from_slice(reason);
+}
+
+/// Appends HEADERS with the first `len` bytes of `block`, which never need a second frame.
+#[inline]
+pub(super) fn put_short_headers(
+    stream: u32,
+    end: bool,
+    block: [u8; SHORT_MAX],
+    len: usize,
+    out: &mut Vec<u8>,
+) {
+    let flags = flag::END_HEADERS | if end { flag::END_STREAM } else { 0 };
+    let header = FrameHeader { len: len as u32, kind: kind::HEADERS, flags, stream };
+    let mut frame = [0; HEADER_LEN + SHORT_MAX];
+    frame[..HEADER_LEN].copy_from_slice(&header.encode());
+    frame[HEADER_LEN..].copy_from_slice(&block);
+    // All of it at once, and what is not meant off again: cheaper than a copy of so many bytes.
+    let end = out.len() + HEADER_LEN + len;
+    out.extend_from_slice(&frame);
+    out.truncate(end);
 }
 
 /// Appends HEADERS with the block that `write` appends, and CONTINUATION for what is beyond

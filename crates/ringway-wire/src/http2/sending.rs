@@ -3,7 +3,7 @@
 
 use super::connection::Connection;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
-use super::put::{put_header, put_headers, put_reset};
+use super::put::{put_header, put_headers, put_reset, put_short_headers};
 use super::role::Role;
 use super::stream::QueueEnd;
 use super::{Encoder, ErrorCode, Event, Line, StreamHandle};
@@ -133,6 +133,9 @@ impl<R: Role> Connection<R> {
     #[inline]
     pub(super) fn write_headers(&mut self, stream: StreamHandle, lines: &[Line<'_>], end: bool) {
         let (encoder, len_max) = (&mut self.encoder, self.peer.max_frame as usize);
+        if let Some((block, len)) = encoder.short_block(lines) {
+            return put_short_headers(stream.id, end, block, len, &mut self.outbox.written);
+        }
         put_headers(stream.id, end, len_max, &mut self.outbox.written, |out| {
             encoder.begin(out);
             lines.iter().for_each(|line| encoder.put(line, out));

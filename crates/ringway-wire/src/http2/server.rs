@@ -23,7 +23,7 @@ use crate::native::{Body, Gone};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use ringway_wire::http2::{
-///     Body, Event, Http2Client, Http2Config, Http2Server, Known, Line, NewRequest, Outgoing,
+///     Body, Event, Http2Client, Http2Config, Http2Server, Key, Known, Line, NewRequest, Outgoing,
 ///     Resolver, Vocabulary,
 /// };
 ///
@@ -31,8 +31,11 @@ use crate::native::{Body, Gone};
 /// struct Nothing;
 ///
 /// impl Resolver for Nothing {
-///     fn resolve(&self, _name: &[u8], _value: &[u8]) -> Option<Known> {
+///     fn key(&self, _name: &[u8]) -> Option<Key> {
 ///         None
+///     }
+///     fn value(&self, _key: Key, _value: &[u8]) -> Known {
+///         Known { value: 0, keep: false }
 ///     }
 /// }
 ///

@@ -17,14 +17,25 @@ pub(crate) const NOW: Duration = Duration::ZERO;
 pub(crate) struct Names;
 
 impl Resolver for Names {
-    fn resolve(&self, name: &[u8], value: &[u8]) -> Option<Known> {
-        let (key, value) = match name {
-            b":path" => (Key::PATH, value.len() as u64),
-            b"content-type" => (Key::own(0), u64::from(value == b"application/grpc")),
-            b"grpc-status" => (Key::own(1), u64::from(value[0] - b'0')),
-            _ => return None,
+    fn key(&self, name: &[u8]) -> Option<Key> {
+        match name {
+            b"content-type" => Some(Key::own(0)),
+            b"grpc-status" => Some(Key::own(1)),
+            _ => None,
+        }
+    }
+
+    fn value(&self, key: Key, value: &[u8]) -> Known {
+        let is_type = key == Key::own(0);
+        let is_grpc = u64::from(value == b"application/grpc");
+        let number = value.first().map_or(0, |digit| u64::from(digit.wrapping_sub(b'0')));
+        let value = match key {
+            Key::PATH => value.len() as u64,
+            _ if is_type => is_grpc,
+            _ if key == Key::own(1) => number,
+            _ => 0,
         };
-        Some(Known { key, value, keep: false })
+        Known { value, keep: false }
     }
 }
 

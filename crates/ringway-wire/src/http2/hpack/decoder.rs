@@ -1,7 +1,7 @@
 //! Field blocks into fields (RFC 7541, section 6).
 
 use super::dynamic_table::DynamicTable;
-use super::{ENTRY_OVERHEAD, STATIC_LEN, STATIC_TABLE, TABLE_SIZE_DEFAULT, huffman, integer};
+use super::{STATIC_LEN, STATIC_TABLE, TABLE_SIZE_DEFAULT, huffman, integer};
 use crate::http2::fields::{Fields, field_size};
 use crate::http2::{Violation, Vocabulary};
 
@@ -89,15 +89,16 @@ impl Decoder {
         let index = integer::decode(first, 0x7f, rest)?;
         if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
-            if fields.add(entry.meaning, entry.size()) {
+            if fields.add(entry.meaning, entry.size) {
                 let (name, value) = self.table.text(entry);
                 fields.keep(name, value);
             }
             return Ok(());
         }
         let at = index.checked_sub(1).ok_or(Violation::NoSuchIndex)?;
-        let (name, value) = STATIC_TABLE[at];
-        if fields.add(vocabulary.of_static(at), field_size(name.len(), value.len())) {
+        let entry = vocabulary.static_entry(at);
+        if fields.add(entry.meaning, entry.size) {
+            let (name, value) = STATIC_TABLE[at];
             fields.keep(name, value);
         }
         Ok(())
@@ -115,21 +116,25 @@ impl Decoder {
         let index = integer::decode(first, mask, rest)?;
         self.name.clear();
         self.value.clear();
-        if index == 0 {
+        let class = if index == 0 {
             take_string(rest, &mut self.name)?;
+            vocabulary.class(&self.name)
         } else if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
             self.name.extend_from_slice(self.table.text(entry).0);
+            entry.class
         } else {
             self.name.extend_from_slice(STATIC_TABLE[index - 1].0);
-        }
+            vocabulary.static_entry(index - 1).class
+        };
         take_string(rest, &mut self.value)?;
-        let meaning = vocabulary.meaning(&self.name, &self.value);
-        if fields.add(meaning, self.name.len() + self.value.len() + ENTRY_OVERHEAD) {
+        let meaning = vocabulary.meaning(class, &self.value);
+        let size = field_size(self.name.len(), self.value.len());
+        if fields.add(meaning, size as u32) {
             fields.keep(&self.name, &self.value);
         }
         if mask == 0x3f {
-            self.table.insert(&self.name, &self.value, meaning);
+            self.table.insert(&self.name, &self.value, class, meaning);
         }
         Ok(())
     }

@@ -3,24 +3,20 @@
 use std::collections::VecDeque;
 
 use crate::http2::fields::field_size;
-use crate::http2::meaning::Meaning;
+use crate::http2::meaning::{Meaning, NameClass};
 
 /// An entry without its text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) meaning: Meaning,
+    pub(super) class: NameClass,
+    /// As the table's bound counts it.
+    pub(super) size: u32,
     /// Position of its name among all bytes that were ever put into the table, modulo 2^32; the
     /// value stands behind.
     start: u32,
     name_len: u32,
     value_len: u32,
-}
-
-impl Entry {
-    #[inline]
-    pub(super) fn size(&self) -> usize {
-        field_size(self.name_len as usize, self.value_len as usize)
-    }
 }
 
 /// The table of a decoder: the newest entry is the first.
@@ -63,7 +59,7 @@ impl DynamicTable {
     }
 
     /// Puts an entry in front. One that is larger than the table only empties it.
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], meaning: Meaning) {
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], class: NameClass, meaning: Meaning) {
         let size = field_size(name.len(), value.len());
         self.evict(size);
         if size > self.size_max {
@@ -74,8 +70,9 @@ impl DynamicTable {
         self.texts.extend_from_slice(name);
         self.texts.extend_from_slice(value);
         let (name_len, value_len) = (name.len() as u32, value.len() as u32);
-        self.entries.push_front(Entry { meaning, start, name_len, value_len });
         self.size += size;
+        let size = size as u32;
+        self.entries.push_front(Entry { meaning, class, size, start, name_len, value_len });
     }
 
     /// Lets the oldest entries go until `size` more bytes fit.
@@ -83,7 +80,7 @@ impl DynamicTable {
         while self.size + size > self.size_max
             && let Some(oldest) = self.entries.pop_back()
         {
-            self.size -= oldest.size();
+            self.size -= oldest.size as usize;
         }
     }
 
@@ -105,17 +102,19 @@ impl DynamicTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::meaning::Key;
-
-    const MEANING: Meaning = Meaning { value: 0, key: Key::NONE, flags: 0 };
+    use crate::http2::Vocabulary;
+    use crate::http2::hpack::fuzz::Keeper;
 
     #[test]
     fn texts_stay_right_and_their_memory_bounded_while_entries_come_and_go() {
+        let vocabulary = Vocabulary::new(Keeper);
+        let class = vocabulary.class(b"name");
+        let meaning = vocabulary.meaning(class, b"value");
         let mut table = DynamicTable::new(200);
         for number in 0..10_000_u32 {
             let name = number.to_string();
             let value = "v".repeat(number as usize % 60);
-            table.insert(name.as_bytes(), value.as_bytes(), MEANING);
+            table.insert(name.as_bytes(), value.as_bytes(), class, meaning);
             assert!(table.texts.capacity() <= 800 && table.size <= 200);
             let held = table.entries.len();
             assert!(held >= 1, "the newest fits");
@@ -128,7 +127,7 @@ mod tests {
                 assert_eq!((name.to_vec(), value.to_vec()), expected);
             }
         }
-        table.insert(b"large", &[0; 200], MEANING);
+        table.insert(b"large", &[0; 200], class, meaning);
         assert_eq!((table.entries.len(), table.size), (0, 0));
     }
 }

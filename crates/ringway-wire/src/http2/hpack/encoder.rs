@@ -7,6 +7,9 @@ use super::static_table::index_of_name;
 use super::{Line, STATIC_LEN, TABLE_SIZE_DEFAULT, huffman, integer};
 use crate::http2::fields::field_size;
 
+/// Fields of a short block. A response has two, its trailers one.
+pub(in crate::http2) const SHORT_MAX: usize = 8;
+
 /// The state of a connection's sent field blocks.
 #[derive(Debug)]
 pub struct Encoder {
@@ -54,6 +57,30 @@ impl Encoder {
             }
             integer::encode(0x20, 0x1f, self.size_max, out);
         }
+    }
+
+    /// The block of fields that are one byte each, and how long it is; `None` where some are not.
+    #[inline]
+    pub(in crate::http2) fn short_block(
+        &self,
+        lines: &[Line<'_>],
+    ) -> Option<([u8; SHORT_MAX], usize)> {
+        let mut block = [0; SHORT_MAX];
+        if self.said_least.is_some() || lines.len() > SHORT_MAX {
+            return None;
+        }
+        for (byte, line) in block.iter_mut().zip(lines) {
+            let index = match *line {
+                Line::Static(index) => usize::from(index),
+                Line::Fixed { id, .. } => self.index(id)?,
+                Line::Named { .. } | Line::Once { .. } | Line::Secret { .. } => return None,
+            };
+            if index >= 0x7f {
+                return None;
+            }
+            *byte = 0x80 | index as u8;
+        }
+        Some((block, lines.len()))
     }
 
     /// Appends a field to a block that has begun.

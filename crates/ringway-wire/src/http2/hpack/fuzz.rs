@@ -1,16 +1,19 @@
 //! Any bytes as field blocks, and any fields through both ends of a connection.
 
 use super::{Decoder, Encoder, Line};
-use crate::http2::{Fields, Known, Resolver, Violation, Vocabulary};
+use crate::http2::{Fields, Key, Known, Resolver, Violation, Vocabulary};
 
 /// Knows no field, so that each is kept as it is.
 #[derive(Debug)]
-struct Keeper;
+pub(super) struct Keeper;
 
 impl Resolver for Keeper {
-    fn resolve(&self, name: &[u8], _: &[u8]) -> Option<Known> {
-        let key = crate::http2::Key::PATH;
-        name.starts_with(b":").then_some(Known { key, value: 0, keep: true })
+    fn key(&self, _: &[u8]) -> Option<Key> {
+        None
+    }
+
+    fn value(&self, _: Key, _: &[u8]) -> Known {
+        Known { value: 0, keep: true }
     }
 }
 
