@@ -200,6 +200,10 @@ pub(crate) const TIMEOUT_EXACT_BELOW: Duration = Duration::from_secs(1);
 /// task mostly runs in the same turn of the core, and turns are shorter.
 pub(crate) const TURN_KEPT: Duration = Duration::from_millis(10);
 
+/// Places of a line that are looked at, from the first one on with time enough, for one who waits: those
+/// between were called or stand apart, as many as a connection has room for. It takes microseconds.
+pub(crate) const PLACES_LOOKED_AT: usize = 1_024;
+
 /// Calls of one pool that wait for room. Each costs about 100 bytes, and waits longer than any
 /// deadline should be where so many are before it.
 pub(crate) const WAITING_CALLS_MAX: usize = 65_536;

@@ -9,7 +9,7 @@ use crate::limits;
 use crate::policy::Pace;
 
 /// A place in a line. Lower ones are served first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct Ticket(u64);
 
 /// What a place is entered or taken up again with.
@@ -60,6 +60,8 @@ pub(super) struct Line {
     apart: usize,
     /// Those who wait for room and are not patient.
     impatient: usize,
+    /// Nobody with a lower ticket waits for room.
+    none_before: Ticket,
     /// Who was called and when, for as long as they have time to come: as many as there was room for
     /// in that time.
     calls: VecDeque<(Ticket, Instant)>,
@@ -147,6 +149,9 @@ impl Line {
         let place = &mut self.places[at];
         let (former, is_patient) =
             (std::mem::replace(&mut place.standing, standing), place.is_patient);
+        if place.is_waiting() {
+            self.none_before = self.none_before.min(place.ticket);
+        }
         self.count(former, is_patient, -1);
         self.count(standing, is_patient, 1);
     }
@@ -212,20 +217,32 @@ impl Line {
 
     /// The first who has a fair part left of the time that the latest has: for those with less it is
     /// too late to be answered in it.
-    fn first_in_time(&self, latest: usize, now: Instant) -> usize {
-        let left = |place: &Place| match place.wake_at {
-            Some(at) => at.saturating_duration_since(now),
+    fn first_in_time(&mut self, latest: usize, now: Instant) -> usize {
+        let first = self.first_waiting(latest);
+        let left = |at: usize| match self.places[at].wake_at {
+            Some(until) => until.saturating_duration_since(now),
             None => Duration::MAX,
         };
-        let enough = left(&self.places[latest]) / limits::LEFT_PART_MIN;
+        let enough = left(latest) / limits::LEFT_PART_MIN;
+        if left(first) >= enough {
+            return first;
+        }
         // Those who have come first mostly have least left; where that is not so, whoever is found
         // may be served as well.
-        let goes = |place: &Place| place.is_waiting() && left(place) >= enough;
-        let first = self.places.partition_point(|place| !goes(place));
-        match self.places.get(first).is_some_and(goes) {
-            true => first,
-            false => latest,
-        }
+        let is_late = |place: &Place| {
+            place.wake_at.is_some_and(|until| until.saturating_duration_since(now) < enough)
+        };
+        let in_time = self.places.partition_point(is_late).max(first);
+        let goes = |at: &usize| self.places[*at].is_waiting() && left(*at) >= enough;
+        (in_time..latest).take(limits::PLACES_LOOKED_AT).find(goes).unwrap_or(latest)
+    }
+
+    /// The first who waits for room, as the latest does.
+    fn first_waiting(&mut self, latest: usize) -> usize {
+        let from = self.places.partition_point(|place| place.ticket < self.none_before);
+        let first = (from..latest).find(|at| self.places[*at].is_waiting()).unwrap_or(latest);
+        self.none_before = self.places[first].ticket;
+        first
     }
 
     fn serves_latest(&mut self, latest: usize, now: Instant) -> bool {
@@ -392,6 +409,33 @@ mod tests {
         line.wait(Some(a), for_room(), soon);
         assert!(line.call_next(soon).is_some() && line.may_go(a), "it is the first again");
         assert_eq!((line.waiting(), line.called(), line.apart), (1, 1, 0));
+    }
+
+    #[test]
+    fn who_stands_apart_or_was_called_hides_nobody() {
+        let (now, host) = (Instant::now(), HostId::numbered(1));
+        for places in 1..40 {
+            for skipped in 0..1_u64 << places.min(10) {
+                let mut line = Line::default();
+                let is_apart = |at: usize| skipped >> (at % 10) & 1 == 1;
+                let wait = |at| if is_apart(at) { for_host(host) } else { for_room() };
+                let tickets: Vec<_> =
+                    (0..places).map(|at| line.wait(None, wait(at), now).0).collect();
+                let waiting = || (0..places).filter(|at| !is_apart(*at));
+                for at in waiting() {
+                    assert!(line.call_next(now).is_some());
+                    assert!(line.may_go(tickets[at]), "{at} of {places}, {skipped:b}");
+                }
+                assert!(line.call_next(now).is_none());
+                // The first of them found no room.
+                if let Some(at) = waiting().next() {
+                    line.wait(Some(tickets[at]), for_room(), now);
+                    line.wait(None, for_room(), now);
+                    assert!(line.call_next(now).is_some());
+                    assert!(line.may_go(tickets[at]), "{at} of {places}, {skipped:b}");
+                }
+            }
+        }
     }
 
     #[test]
