@@ -230,7 +230,8 @@ impl Unary {
         flown: Option<Flying>,
         cx: &mut Context<'_>,
     ) -> Option<Status> {
-        let Some(pool) = hub.known_pool(self.client).filter(|_| !self.is_hedged) else {
+        let is_last = self.is_hedged || matches!(self.stage, Stage::Failed(_)); // no request
+        let Some(pool) = hub.known_pool(self.client).filter(|_| !is_last) else {
             return Some(failure);
         };
         let is_leaving = flown.is_some_and(|flown| hub.is_leaving(flown.link));
@@ -314,7 +315,10 @@ impl Unary {
         let (place, avoid) = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::New { avoid } => (None, avoid),
             Stage::Waiting(place) => (Some(place), None),
-            Stage::Failed(status) => return Poll::Ready(status),
+            Stage::Failed(status) => {
+                self.stage = Stage::Failed(status.clone());
+                return Poll::Ready(status);
+            }
             Stage::Flying(_) | Stage::Napping { .. } | Stage::Far(_) => {
                 unreachable!("handled by the callers")
             }

@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ringway_rpc::{Client, Code, Policy, Pushback};
+use bytes::Bytes;
+use ringway_rpc::{Client, Code, Codec, Policy, Pushback, Status};
 use ringway_runtime::spawn;
 use ringway_wire::native::{Config, GoAwayCode, MetaWriter, Reply};
 
 use crate::hand_server::{HandConnection, HandServer, Request};
-use crate::{MS, connect, echo, run};
+use crate::{ECHO, MS, connect, echo, run};
 
 #[test]
 fn a_server_that_leaves_finishes_its_calls_and_gets_no_more() {
@@ -146,6 +147,25 @@ fn a_wait_that_lasts_longer_than_callers_do_is_not_waited_for() {
         let status = call.await.expect_err("it fails");
         let wait = Pushback::After(Duration::from_millis(i64::MAX as u64));
         assert_eq!((status.pushback(), attempts.get()), (Some(wait), 1), "the caller is told");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_request_that_cannot_be_encoded_is_not_sent_later_without_its_message() {
+    run(async {
+        let server = HandServer::echo();
+        let client = connect(&server);
+        echo(&client, "the connection is there").await?;
+        let fails = Codec {
+            encode: |_: Bytes, _| Err(Status::unavailable("no key to seal it with")),
+            ..Codec::raw()
+        };
+        let call = client.unary(&ECHO, fails, Codec::<Bytes>::raw(), Bytes::from_static(b"secret"));
+        let status = call.idempotent().await.expect_err("there is nothing to send");
+        assert_eq!(status.message(), "test.Test/Echo: no key to seal it with");
+        assert!(status.is_not_executed(), "{status:?}");
+        assert_eq!(server.requests(), 1, "the first call only");
         Ok(())
     });
 }
