@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_rpc::{
     Call, CallOptions, Client, ClientBuilder, Code, Codec, IncomingReply, Kind, Method, NextCall,
-    OutgoingCall, Status,
+    OutgoingCall, Side, Status,
 };
 use ringway_runtime::{Runtime, spawn, timeout};
 use ringway_wire::native::{Config, MetaReader, MetaWriter, Reply, Tag};
@@ -413,6 +413,32 @@ fn a_stream_that_nobody_wants_any_more_drops_them() {
             ringway_runtime::yield_now().await;
         }
         assert_eq!(server.requests(), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_stream_that_one_of_them_opens_too_late_is_cancelled() {
+    run(async {
+        let server = HandServer::start(Config::default(), Rc::new(|_, _| {}));
+        let log = Log::default();
+        let client = with_one(&server, {
+            let log = log.clone();
+            async move |call: OutgoingCall, next: NextCall| {
+                let log = log.clone();
+                drop(spawn(async move {
+                    let outcome = next.run(call).await.map(drop).map_err(|status| status.code());
+                    log.add(format!("{outcome:?}"));
+                }));
+                Err(Status::aborted("without waiting for it"))
+            }
+        })?;
+        let mut replies = client.server_stream::<Bytes, Bytes>(&COUNT, RAW, RAW, Bytes::new());
+        assert!(replies.next().await.expect_err("answered early").is_aborted());
+        assert_eq!(log.next().await, "Err(Cancelled)");
+        let count =
+            client.metrics().method(Side::Client, COUNT.name()).expect("it was opened").in_flight();
+        assert_eq!(count, 0);
         Ok(())
     });
 }

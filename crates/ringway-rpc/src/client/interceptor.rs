@@ -36,7 +36,7 @@ use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::stream::pending::Opener;
-use crate::stream::remote;
+use crate::stream::remote::{self, OpenedStream};
 
 /// A call on its way out through the interceptors of a client.
 #[derive(Debug)]
@@ -217,9 +217,11 @@ async fn make(inner: Inner, call: OutgoingCall, scope: &Scope) -> Result<Incomin
             let (tell_end, end) = oneshot::channel();
             let (mut opening, mut watcher) = (Opening::new(*stream), Some(tell_end));
             let at = poll_fn(|cx| hub::with(|hub| opening.poll(hub, cx, &mut watcher)));
-            let at = at.await?;
-            if let Some(opener) = scope.opener.take() {
-                opener.complete(Ok(at));
+            let opened = OpenedStream::new(at.await?);
+            match scope.opener.take() {
+                Some(opener) => opener.complete(Ok(opened.take())),
+                // Another interceptor has answered meanwhile, so nobody has its handles.
+                None => drop(opened),
             }
             end.await.unwrap_or_else(|_| Err(remote::unreachable()))?;
             Ok(IncomingReply { message: None, meta: None })
