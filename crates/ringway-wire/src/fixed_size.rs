@@ -72,7 +72,7 @@ pub fn fuzz(data: &[u8]) {
         return;
     };
     let codec = FixedSize::new(usize::from(len).max(1));
-    let frames = crate::fuzz::same_when_cut(|| codec, <[u8]>::to_vec, stream, cut);
+    let frames = crate::cut::same_when_cut(|| codec, <[u8]>::to_vec, stream, cut);
     assert_eq!(frames.len(), stream.len() / codec.len);
     assert!(stream.starts_with(&frames.concat()));
 }

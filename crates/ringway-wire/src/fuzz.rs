@@ -1,9 +1,4 @@
-//! Entry points of the fuzzer, one per decoder, and what they all check: that it does not matter
-//! how the network cuts a stream.
-
-use std::fmt::Debug;
-
-use crate::{Codec, Error, Framer};
+//! Entry points of the fuzzer, one per decoder.
 
 pub use crate::delimiter::fuzz as delimiter;
 pub use crate::detect::fuzz as detect;
@@ -15,38 +10,3 @@ pub use crate::line::fuzz as line;
 pub use crate::native::fuzz_codec::fuzz as native_codec;
 pub use crate::native::fuzz_machines::{client as native_client, server as native_server};
 pub use crate::native::fuzz_pair::fuzz as native_pair;
-
-/// Decodes `stream` at once, byte by byte, and in pieces of `cut` + 1 bytes; asserts that frames,
-/// error and memory bound are the same, and returns the frames.
-pub(crate) fn same_when_cut<C: Codec, T: PartialEq + Debug>(
-    codec: impl Fn() -> C,
-    own: impl Fn(C::Item<'_>) -> T,
-    stream: &[u8],
-    cut: u8,
-) -> Vec<T> {
-    let whole = decode_all(codec(), &own, stream.chunks(stream.len().max(1)));
-    for piece_len in [1, usize::from(cut) + 1] {
-        let pieces = decode_all(codec(), &own, stream.chunks(piece_len));
-        assert_eq!(pieces, whole, "in pieces of {piece_len}");
-    }
-    whole.0
-}
-
-fn decode_all<'a, C: Codec, T>(
-    codec: C,
-    own: impl Fn(C::Item<'_>) -> T,
-    pieces: impl Iterator<Item = &'a [u8]>,
-) -> (Vec<T>, Result<(), Error>) {
-    let frame_len_max = codec.frame_len_max();
-    let mut framer = Framer::new(codec);
-    let mut frames = Vec::new();
-    for piece in pieces {
-        if let Err(error) = framer.push(piece, |item| frames.push(own(item))) {
-            return (frames, Err(error));
-        }
-        assert!(framer.buffered() < frame_len_max);
-        assert!(framer.capacity() <= frame_len_max);
-    }
-    let end = framer.finish();
-    (frames, end)
-}

@@ -263,7 +263,7 @@ impl Shape {
             codec = codec.counts_whole_frame();
         }
         let own = |frame: LengthFrame<'_>| (frame.header.to_vec(), frame.payload.to_vec());
-        let frames = crate::fuzz::same_when_cut(|| codec, own, stream, cut);
+        let frames = crate::cut::same_when_cut(|| codec, own, stream, cut);
         for (header, payload) in frames {
             let mut bytes = Vec::new();
             codec.encode_with_header(&header, &payload, &mut bytes).expect("decoded, so encodable");

@@ -54,6 +54,7 @@
 //! ```
 
 mod codec;
+mod cut;
 mod deadlines;
 mod delimiter;
 mod detect;
@@ -64,6 +65,7 @@ mod id_matcher;
 mod length_field;
 mod limits;
 mod line;
+mod rates;
 mod request_id;
 mod sequential_matcher;
 mod width;

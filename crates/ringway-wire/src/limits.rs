@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::native::Rate;
+use crate::rates::Rate;
 
 /// Longest frame that a length-field codec lets through unless told otherwise, in bytes: 16 MiB.
 ///

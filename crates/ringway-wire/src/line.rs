@@ -112,7 +112,7 @@ pub fn fuzz(data: &[u8]) {
         return;
     };
     let codec = Line::new(usize::from(max)).crlf();
-    for payload in crate::fuzz::same_when_cut(|| codec.clone(), <[u8]>::to_vec, stream, cut) {
+    for payload in crate::cut::same_when_cut(|| codec.clone(), <[u8]>::to_vec, stream, cut) {
         let mut bytes = Vec::new();
         codec.clone().encode(&payload, &mut bytes).expect("decoded, so encodable");
         assert_eq!(bytes, [&payload[..], CRLF].concat());

@@ -5,7 +5,7 @@ use crate::limits::VARINT_LEN_MAX;
 /// A form that a length field can have; see [`LengthField`](crate::LengthField).
 ///
 /// Sealed: the implementors are the marker types of this crate.
-pub trait Width: sealed::Form + Copy {}
+pub trait Width: sealed::Encoding + Copy {}
 
 /// What stands at the front of the bytes where the length field should be.
 pub enum Field {
@@ -20,7 +20,7 @@ pub enum Field {
 pub(crate) mod sealed {
     use super::Field;
 
-    pub trait Form {
+    pub trait Encoding {
         /// Bytes of the shortest field.
         const LEN_MIN: usize;
         /// Bytes of the longest field.
@@ -44,7 +44,7 @@ macro_rules! fixed_widths {
 
         impl Width for $name {}
 
-        impl sealed::Form for $name {
+        impl sealed::Encoding for $name {
             const LEN_MIN: usize = size_of::<$int>();
             const LEN_MAX: usize = size_of::<$int>();
 
@@ -92,7 +92,7 @@ pub enum Varint {}
 
 impl Width for Varint {}
 
-impl sealed::Form for Varint {
+impl sealed::Encoding for Varint {
     const LEN_MIN: usize = 1;
     const LEN_MAX: usize = VARINT_LEN_MAX;
 

@@ -25,7 +25,7 @@ const STATES: &str = "the states of the one type of its file, private to it";
 /// Two readers need one name for two things, or two things for one name.
 const TO_BE_CUT: &str = "to be cut";
 
-pub(super) const KNOWN: [KnownTwins; 56] = [
+pub(super) const KNOWN: [KnownTwins; 55] = [
     twins(
         "crates/ringway-net/src",
         "Inner",
@@ -119,9 +119,13 @@ pub(super) const KNOWN: [KnownTwins; 56] = [
     twins("crates/ringway-runtime/src", "Timer", 2, TO_BE_CUT),
     twins("crates/ringway-runtime/src", "TryRecvError", 2, "named with its module, as Sender is"),
     twins("crates/ringway-wire/src", "Before", 2, TO_BE_CUT),
-    twins("crates/ringway-wire/src", "Form", 2, TO_BE_CUT),
     twins("crates/ringway-wire/src", "Line", 2, TO_BE_CUT),
-    twins("crates/ringway-wire/src", "Violation", 2, TO_BE_CUT),
+    twins(
+        "crates/ringway-wire/src",
+        "Violation",
+        2,
+        "named with its protocol: http2::Violation, native::Violation",
+    ),
     twins("peers/src", "Client", 2, TO_BE_CUT),
     twins("peers/src", "Connection", 3, TO_BE_CUT),
     twins("peers/src", "Echo", 2, TO_BE_CUT),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Violation;
 use crate::limits::{HTTP2_IDLE_RATE, HTTP2_PING_RATE, HTTP2_RESET_RATE, HTTP2_SETTINGS_RATE};
-use crate::native::{Allowance, Bucket};
+use crate::rates::{Allowance, Bucket};
 
 /// How much a peer still may.
 #[derive(Debug)]

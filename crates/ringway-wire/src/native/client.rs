@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage, shortened};
-use super::rates::Allowance;
 use super::slots::{Found, NO_STREAM, Phase};
 use super::transmit::Served;
 use super::{
@@ -13,6 +12,7 @@ use super::{
     Violation,
 };
 use crate::limits::NATIVE_RESET_RATE;
+use crate::rates::Allowance;
 
 /// A held RST says no more than that.
 const CANCELLED: u8 = 1;

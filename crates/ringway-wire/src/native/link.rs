@@ -8,7 +8,6 @@ use super::frame::{Parts, cost};
 use super::growth::Growth;
 use super::keepalive::{Due, Keepalive};
 use super::outbox::Outbox;
-use super::rates::{Allowance, Bucket};
 use super::receive_side::{Assembled, Piecemeal};
 use super::slots::{NO_STREAM, Slots};
 use super::splitter::Splitter;
@@ -20,6 +19,7 @@ use crate::limits::{
     NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_IDLE_RATE, NATIVE_PING_RATE, NATIVE_REASON_MAX,
     NATIVE_SETTINGS_RATE,
 };
+use crate::rates::{Allowance, Bucket};
 
 /// How far the connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

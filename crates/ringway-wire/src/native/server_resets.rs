@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::frame::Frame;
-use super::rates::{Allowance, Bucket};
 use super::server::Server;
 use super::server_answer::CANCELLED;
 use super::server_event::ServerEvent;
 use super::slots::moment;
 use super::{FrameKind, Violation};
 use crate::limits::{NATIVE_REFUSED_RATE, NATIVE_RESET_RATE};
+use crate::rates::{Allowance, Bucket};
 
 const STATUS_MAX: u32 = 16;
 
