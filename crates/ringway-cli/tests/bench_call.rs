@@ -231,6 +231,20 @@ fn metadata_goes_with_every_call() {
     server.abort();
 }
 
+/// Each call fails at once, without a wait of its client in which something else could run.
+#[test]
+fn calls_that_fail_by_themselves_leave_the_clock_running() {
+    let (server, address) = serve();
+    let words = format!("bench call {address} shop.v1.Shop/Raw - -c 1 -d 0.05 --warmup 0");
+    let words = format!("{words} --repeat 1 --format json");
+    let ended = common::run_with_input(&words, &"x".repeat(20 << 20));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let row = &report["rows"][0];
+    assert!(number(&row["errors_by_status"], "RESOURCE_EXHAUSTED") > 1, "{row}");
+    server.abort();
+}
+
 /// The server goes while it is measured: the bench ends, and says what became of the calls.
 #[test]
 fn a_server_that_goes_is_counted_and_not_waited_for() {
