@@ -31,9 +31,9 @@ fn a_server_tells_what_it_offers() {
     for part in [
         "grpc.health.v1.Health\n",
         "ringway.bench.Echo\n",
-        "  Say       bytes              -> bytes               idempotent\n",
-        "  Chat      stream of bytes    -> stream of bytes\n",
-        "  Greet     JSON               -> JSON                idempotent\n",
+        "  Say       bytes            -> bytes            idempotent\n",
+        "  Chat      stream of bytes  -> stream of bytes\n",
+        "  Greet     JSON             -> JSON             idempotent\n",
         "ringway.reflection.v1.Reflection\n",
     ] {
         assert!(ended.out.contains(part), "{part} is not in\n{}", ended.out);

@@ -1,8 +1,8 @@
 //! What a server says of itself.
 
 use std::error::Error;
-use std::fmt::Write;
 
+use comfy_table::{ContentArrangement, Table};
 use ringway_rpc::reflection::{
     DescribeRequest, DescribeResponse, ListRequest, ListResponse, MethodDescription,
 };
@@ -77,21 +77,21 @@ pub(super) fn twice(services: &mut Vec<String>) -> Vec<String> {
 
 /// One line a method, in columns.
 pub(super) fn table(methods: &[MethodDescription]) -> String {
-    let names: Vec<_> = methods.iter().map(|method| printable(&method.name)).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut out = String::new();
-    for (method, name) in methods.iter().zip(names) {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING).force_no_tty();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    for method in methods {
         let side = |streams: bool, codec: u32| {
             let codec = codec_name(codec);
             if streams { format!("stream of {codec}") } else { codec.to_owned() }
         };
         let sent = side(method.streams_in, method.codec_in);
-        let got = side(method.streams_out, method.codec_out);
-        let idempotent = if method.idempotent { "  idempotent" } else { "" };
-        let line = format!("  {name:width$}  {sent:18} -> {got:18}{idempotent}");
-        writeln!(out, "{}", line.trim_end()).expect("writing to a string");
+        let got = format!("-> {}", side(method.streams_out, method.codec_out));
+        let idempotent = if method.idempotent { "idempotent" } else { "" };
+        table.add_row([&*printable(&method.name), &sent, &got, idempotent]);
     }
-    out
+    table.column_iter_mut().for_each(|column| _ = column.set_padding((2, 0)));
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn codec_name(codec: u32) -> &'static str {
@@ -120,8 +120,8 @@ mod tests {
         };
         let methods = [method("Say", false, 0, true), method("Collect", true, 2, false)];
         insta::assert_snapshot!(table(&methods), @r"
-          Say      bytes              -> bytes               idempotent
-          Collect  stream of JSON     -> bytes
+          Say      bytes           -> bytes  idempotent
+          Collect  stream of JSON  -> bytes
         ");
     }
 
