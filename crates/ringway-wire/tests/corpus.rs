@@ -25,6 +25,16 @@ fn grpc_codec() {
 }
 
 #[test]
+fn http2_client() {
+    replay("http2_client", fuzz::http2_client);
+}
+
+#[test]
+fn http2_server() {
+    replay("http2_server", fuzz::http2_server);
+}
+
+#[test]
 fn http2_hpack() {
     replay("http2_hpack", fuzz::http2_hpack);
 }

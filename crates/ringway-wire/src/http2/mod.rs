@@ -16,6 +16,7 @@ mod event;
 mod field_check;
 mod fields;
 mod frames;
+pub(crate) mod fuzz_machines;
 mod growth;
 pub(crate) mod hpack;
 mod index;
