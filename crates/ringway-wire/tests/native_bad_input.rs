@@ -211,7 +211,7 @@ fn late_frames_of_a_stream_that_has_ended_are_dropped() {
     let events = feed(&mut server, &request(OPEN, FIRST, 0, b"x")).expect("in order");
     assert!(matches!(events[..], [Asked::Request { .. }]));
     let stream = ringway_wire::native::StreamId::from_raw(FIRST);
-    assert!(server.respond(stream, Reply { status: 0, meta: &[], message: None }));
+    assert!(server.respond(stream, Reply { status: 0, meta: &[], message: None }).is_some());
     drain(|out| server.transmit(usize::MAX, out));
     for late in [
         frame(DATA, MORE, FIRST, 100, b"late"),

@@ -53,11 +53,13 @@ fn every_answer_fits_what_the_client_takes_of_metadata() {
         };
         for (slot, status) in [(0, 0), (1, 5)] {
             let stream = call(&mut server, slot);
-            assert!(server.respond(stream, Reply { status, meta: &failure, message: None }));
+            assert!(
+                server.respond(stream, Reply { status, meta: &failure, message: None }).is_some()
+            );
         }
         let stream = call(&mut server, 2);
         let message = Some(Body::Copy(b"more than ten"));
-        assert!(server.respond(stream, Reply { status: 0, meta: &[], message }));
+        assert!(server.respond(stream, Reply { status: 0, meta: &[], message }).is_some());
         let stream = call(&mut server, 3);
         server.send(stream, &[], Body::Copy(b"more than ten")).expect_err("too long");
         let stream = call(&mut server, 4);
@@ -116,7 +118,7 @@ fn a_machine_that_has_failed_has_nothing_to_tell_but_that() {
     server.set_tight(true);
     server.go_away(GoAwayCode::NoError, NOW, "");
     assert!(server.send_initial(streams[0], b"\x06\0").is_err());
-    assert!(!server.respond(streams[0], Reply { status: 0, meta: &[], message: None }));
+    assert_eq!(server.respond(streams[0], Reply { status: 0, meta: &[], message: None }), None);
     assert!(!server.end_largest(Side::Unread) && !server.has_output() && !server.has_events());
 }
 
@@ -238,7 +240,7 @@ fn calls_that_are_given_up_unsent_leave_their_slot_as_it_was() {
         let call = pair.unary(b"served");
         pair.settle(&mut idle);
         let reply = Reply { status: 0, meta: &[], message: Some(Body::Copy(b"")) };
-        assert!(pair.server.respond(call, reply));
+        assert!(pair.server.respond(call, reply).is_some());
         pair.settle(&mut idle);
         // The socket takes nothing for a while, and calls run into their deadlines.
         for _ in 0..2_100 {
@@ -273,7 +275,7 @@ fn a_farewell_with_an_error_closes_at_once_at_either_end() {
         pair.settle(&mut idle);
         let events = feed(&mut pair.server, &go_away(code));
         let reply = Reply { status: 0, meta: &[], message: Some(Body::Copy(b"done")) };
-        assert_eq!(pair.server.respond(call, reply), is_orderly, "code {code}");
+        assert_eq!(pair.server.respond(call, reply).is_some(), is_orderly, "code {code}");
         match is_orderly {
             true => assert!(matches!(&events.expect("in order")[..], [Asked::Leaving(..)])),
             false => assert_eq!(events, Err(left.clone())),

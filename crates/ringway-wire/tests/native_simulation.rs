@@ -249,7 +249,7 @@ impl Simulation<'_> {
         let call = &self.calls[&stream.raw()];
         let bytes = len.map(|len| content(call.number, call.down.sent.len(), false, len));
         let message = bytes.map(|bytes| self.body(bytes));
-        assert!(self.server.respond(stream, Reply { status, meta: &[], message }));
+        assert!(self.server.respond(stream, Reply { status, meta: &[], message }).is_some());
         let call = self.calls.get_mut(&stream.raw()).expect("picked");
         call.is_running = false;
         call.down.sent.extend(len);

@@ -5,6 +5,7 @@ use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
 use bytes::Bytes;
 
 use super::connection::NativeConnection;
+use super::waiting::given_up;
 use crate::call::context::Context;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
@@ -66,8 +67,9 @@ impl NativeConnection {
         };
         let reply = Reply { status: Code::Ok as u8, meta: &meta, message: body };
         match self.respond(stream, reply) {
-            true => Answered { code: Code::Ok, bytes },
-            false => self.unheard(stream),
+            Some(0) => Answered { code: Code::Ok, bytes },
+            Some(instead) => Answered::none(Code::from_wire(instead)),
+            None => self.unheard(stream),
         }
     }
 
@@ -100,8 +102,8 @@ impl NativeConnection {
         trailers.write(&mut writer);
         let reply = Reply { status: status.code() as u8, meta: &meta, message: None };
         match self.respond(stream, reply) {
-            true => Answered::none(status.code()),
-            false => self.unheard(stream),
+            Some(_) => Answered::none(status.code()),
+            None => self.unheard(stream),
         }
     }
 
@@ -110,6 +112,16 @@ impl NativeConnection {
     fn unheard(&self, stream: StreamId) -> Answered {
         let failure = self.failure(stream);
         Answered::none(failure.map_or(Code::Cancelled, |status| status.code()))
+    }
+
+    /// How a call counts that is over while its handler is not. The machine may have ended it before
+    /// the handler did, and has told the client so.
+    #[cold]
+    pub(super) fn given_up(&self, stream: StreamId, context: &Context) -> Answered {
+        match self.failure(stream) {
+            Some(failure) => Answered::none(failure.code()),
+            None => given_up(context),
+        }
     }
 
     /// Answers a call that never reached its handler, or was taken from it.

@@ -114,10 +114,12 @@ impl NativeConnection {
     /// Tells the core what is kept here, and what was refused.
     #[inline]
     pub(super) fn account(&self) {
-        let refused = self.machine().refused();
-        let before = self.refused.replace(refused);
-        if refused != before {
-            self.core().share().add_refused(refused - before);
+        let machine = self.machine();
+        let unserved = (machine.refused(), machine.overdue());
+        drop(machine);
+        let before = self.unserved.replace(unserved);
+        if unserved != before {
+            self.core().share().add_unserved(unserved.0 - before.0, unserved.1 - before.1);
         }
         let kept = match self.is_closed() {
             true => Kept::default(),

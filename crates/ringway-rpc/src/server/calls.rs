@@ -98,6 +98,12 @@ impl Calls {
         }
     }
 
+    /// All requests that are queued.
+    pub(super) fn take_queued_all(&mut self) -> Vec<Call> {
+        let streams: Vec<_> = self.queued.iter().map(|&(_, stream)| stream).collect();
+        streams.into_iter().filter_map(|stream| self.remove(stream)).collect()
+    }
+
     /// The task that runs a call is known only after it has been made.
     pub(super) fn set_task(&mut self, stream: StreamId, handle: JoinHandle<()>) {
         if let Some(Call { state: State::Running { task, .. }, .. }) = self.find(stream) {
@@ -124,6 +130,10 @@ impl Calls {
 impl Call {
     pub(super) fn running(stream: StreamId, context: Context) -> Self {
         Self { stream, state: State::Running { context, task: None } }
+    }
+
+    pub(super) fn stream(&self) -> StreamId {
+        self.stream
     }
 
     /// Its request, if it has not run.

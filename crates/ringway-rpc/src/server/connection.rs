@@ -47,8 +47,9 @@ pub(crate) struct NativeConnection {
     place: Cell<usize>,
     /// What is kept here, as the core has last heard.
     pub(super) kept: Cell<Kept>,
-    /// Calls that the machine has refused, as the core has last heard.
-    pub(super) refused: Cell<u64>,
+    /// Calls that the machine has refused, and those that it has ended as not whole in time, as the core
+    /// has last heard.
+    pub(super) unserved: Cell<(u64, u64)>,
     /// The connection is to be closed at once, whoever may have calls on it.
     is_ended: Cell<bool>,
     /// Calls that the client was told to be welcome.
@@ -74,7 +75,7 @@ impl NativeConnection {
             closed: Cell::new(false),
             place: Cell::new(0),
             kept: Cell::default(),
-            refused: Cell::new(0),
+            unserved: Cell::default(),
             is_ended: Cell::new(false),
             leased: Cell::new(None),
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),
@@ -231,6 +232,10 @@ impl NativeConnection {
     }
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), Violation> {
+        // The machine ends all calls then and does not know which of them have run.
+        if self.core.draining().is_some_and(|left| left.is_zero()) {
+            self.refuse_waiting();
+        }
         self.machine.borrow_mut().handle_timeout(now)
     }
 
@@ -320,12 +325,12 @@ impl NativeConnection {
         }
     }
 
-    /// Answers a call; false, and nothing happens, if it has ended already.
+    /// Answers a call, with the status that is returned; nothing happens if it has ended already.
     #[inline]
-    pub(super) fn respond(&self, stream: StreamId, reply: Reply<'_>) -> bool {
-        let is_answered = self.machine.borrow_mut().respond(stream, reply);
+    pub(super) fn respond(&self, stream: StreamId, reply: Reply<'_>) -> Option<u8> {
+        let status = self.machine.borrow_mut().respond(stream, reply);
         self.wake();
-        is_answered
+        status
     }
 
     /// Lends memory to encode a reply in.

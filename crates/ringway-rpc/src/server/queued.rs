@@ -89,12 +89,25 @@ impl NativeConnection {
         true
     }
 
+    /// The time to drain is over: calls that have not begun are answered as not executed.
+    #[cold]
+    pub(super) fn refuse_waiting(&self) {
+        let queued = self.calls.borrow_mut().take_queued_all();
+        for call in queued {
+            self.refuse(call.stream(), DRAINED);
+        }
+        self.refuse_deferred();
+    }
+
     fn shed(&self, entry: &Entry, stream: StreamId, why: &'static str) {
         entry.sheet().shed();
         self.core().share().count_shed();
         self.refuse(stream, why);
     }
 }
+
+/// Why a call has not begun.
+pub(super) const DRAINED: &str = "the server has shut down before the call could begin";
 
 impl Ticket {
     /// The request, unless it has ended meanwhile.

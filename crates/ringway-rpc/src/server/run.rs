@@ -17,6 +17,7 @@ use super::dispatch::{Arrival, takes_one_message};
 use super::entry::Entry;
 use super::interceptor;
 use super::observe::{close_span, span_of};
+use super::queued::DRAINED;
 use super::request_meta::RequestMeta;
 use super::waiting::{Admitted, Measures, Running, drop_waiting, given_up, spawn_waiting};
 use crate::call::context::{Begun, Context};
@@ -147,6 +148,21 @@ impl NativeConnection {
         }
     }
 
+    /// The time to drain is over before their turn came.
+    pub(super) fn refuse_deferred(&self) {
+        while let Some(Deferred { admitted, begin, .. }) = self.next_deferred() {
+            let call = self.calls.borrow_mut().remove(admitted.stream);
+            match call.map(drop) {
+                Some(()) => {
+                    self.refuse(admitted.stream, DRAINED);
+                    let (core, answered) = (self.core(), Answered::none(Code::Unavailable));
+                    core.end(core.entry(admitted.place), admitted.measures, answered);
+                }
+                None => self.end_deferred(&admitted, &begin.context),
+            }
+        }
+    }
+
     fn end_deferred(&self, admitted: &Admitted, context: &Context) {
         let core = self.core();
         core.end(core.entry(admitted.place), admitted.measures, given_up(context));
@@ -224,7 +240,7 @@ impl NativeConnection {
         scratch: &mut Vec<u8>,
     ) -> Answered {
         if self.is_over(admitted) {
-            return given_up(context);
+            return self.given_up(admitted.stream, context);
         }
         let Admitted { place, stream, .. } = *admitted;
         let answered = self.answer(stream, outcome, scratch, context);

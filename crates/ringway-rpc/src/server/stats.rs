@@ -20,9 +20,12 @@ macro_rules! counters {
                 self.unread_bytes.store(bytes as u64, Ordering::Relaxed);
             }
 
-            /// Counts calls that the machine of a connection has refused.
-            pub(crate) fn add_refused(&self, calls: u64) {
-                add(&self.refused, calls);
+            /// Counts calls that the machine of a connection has refused, and those whose request did not
+            /// come whole in time.
+            #[cold]
+            pub(crate) fn add_unserved(&self, refused: u64, overdue: u64) {
+                add(&self.refused, refused);
+                add(&self.expired, overdue);
             }
 
             $(
@@ -70,11 +73,11 @@ counters! {
     unknown_methods, count_unknown_method,
         "Calls of methods that the server does not have.";
     refused, count_refused,
-        "Calls answered as not executed: over a limit or a lease, or while the server drains.";
+        "Calls answered as not executed: over a limit or a lease, while the server drains, or since they had not begun when that was over.";
     shed, count_shed,
         "Of these: calls that had waited in a queue for too long, or were taken out of it for others.";
     expired, count_expired,
-        "Calls whose deadline passed before they could run.";
+        "Calls whose deadline passed before they could run, or whose request did not come whole in time.";
     cancelled, count_cancelled,
         "Calls that clients have cancelled when they had left their queue.";
     panicked, count_panicked,
@@ -82,7 +85,7 @@ counters! {
     exhausted, count_exhausted,
         "Calls, and connections where no call was to blame, that were ended since more bytes waited for handlers or clients than a core may keep.";
     cut_off, count_cut_off,
-        "Calls that were ended by the deadline of the drain.";
+        "Calls that ran and were ended by the deadline of the drain.";
 }
 
 /// Adds to a counter that only its core writes: no read-modify-write is needed.

@@ -132,7 +132,7 @@ impl WaitingCall {
         // What it holds of the context goes, so that its memory is used again.
         let answered = match call.map(drop) {
             Some(()) => connection.finish(&self.admitted, &context, outcome, scratch),
-            None => given_up(&context),
+            None => connection.given_up(self.admitted.stream, &context),
         };
         close_span(span, answered.code);
         core.end(entry, self.admitted.measures, answered);
@@ -142,14 +142,15 @@ impl WaitingCall {
     }
 }
 
-/// A call is over of which nothing but the handler is left, which waits: it is told, and dropped.
+/// A call is over of which nothing but the handler is left, which waits: it is told, and dropped. Its
+/// destructors are code of a user, and so is what listens to its span: each has its panics to itself.
 #[cold]
 pub(super) fn drop_waiting(connection: &NativeConnection, admitted: &Admitted, running: Running) {
     let Running { context, handler, span } = running;
     let core = connection.core();
     let entry = core.entry(admitted.place);
-    context.cancel(Code::Cancelled, "the handler has ended the call");
-    let answered = given_up(&context);
+    context.cancel(Code::Cancelled, "the handler was dropped");
+    let answered = connection.given_up(admitted.stream, &context);
     close_span(span, answered.code);
     core.end(entry, admitted.measures, answered);
     contain(entry.method().name, || context.enter(|| drop(handler)));
@@ -169,13 +170,9 @@ pub(super) fn given_up(context: &Context) -> Answered {
 impl Drop for WaitingCall {
     /// Dropped before it had an answer: the client has given up, or the connection is gone.
     fn drop(&mut self) {
-        let Some(running) = &self.running else {
-            return;
-        };
-        running.context.cancel(Code::Cancelled, "the handler was dropped");
-        self.in_flight = None;
-        let core = self.connection.core();
-        let answered = given_up(&running.context);
-        core.end(core.entry(self.admitted.place), self.admitted.measures, answered);
+        if let Some(running) = self.running.take() {
+            self.in_flight = None;
+            drop_waiting(&self.connection, &self.admitted, running);
+        }
     }
 }

@@ -216,9 +216,9 @@ impl HandConnection {
     }
 
     pub(crate) fn respond(&self, stream: StreamId, reply: Reply<'_>) -> bool {
-        let responded = self.machine.borrow_mut().respond(stream, reply);
+        let status = self.machine.borrow_mut().respond(stream, reply);
         self.flush();
-        responded
+        status.is_some()
     }
 
     pub(crate) fn send(&self, stream: StreamId, meta: &[u8], message: &[u8]) {

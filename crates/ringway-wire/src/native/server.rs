@@ -90,6 +90,8 @@ pub struct Server {
     pub(super) plain_len_max: usize,
     /// Requests that were answered as not executed.
     pub(super) refused: u64,
+    /// Requests that did not come whole in time.
+    pub(super) overdue: u64,
 }
 
 /// The end of a connection that finishes what it has begun.
@@ -116,6 +118,7 @@ impl Server {
             drain: None,
             plain_len_max: 0,
             refused: 0,
+            overdue: 0,
         };
         server.note_window();
         server
@@ -217,7 +220,8 @@ impl Server {
         Ok(Before::Frames)
     }
 
-    /// Ends a call. `false`: it had ended already, cancelled or failed, and nothing is sent.
+    /// Ends a call, with the status that is returned. `None`: it had ended already, cancelled or failed,
+    /// and nothing is sent.
     ///
     /// What was sent on the stream before goes first. A message longer than one frame, or than
     /// the client's credit, keeps the stream in [`in_flight`](Self::in_flight) until it has left.
@@ -225,11 +229,9 @@ impl Server {
     /// A message that is longer than the client takes is answered as RESOURCE_EXHAUSTED in its place.
     /// So is a success with such metadata; a failure keeps its status, and of its metadata what fits.
     #[inline]
-    pub fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> bool {
+    pub fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> Option<u8> {
         let link = &mut self.link;
-        let Some(index) = link.slots.find_open(stream) else {
-            return false;
-        };
+        let index = link.slots.find_open(stream)?;
         let is_plain = link.slots.at(index).stream == NO_STREAM && reply.meta.is_empty();
         if let Some(body) = &reply.message
             && is_plain
@@ -248,7 +250,7 @@ impl Server {
             };
             link.outbox.put_body(&frame, body);
             link.slots.end(index);
-            return true;
+            return Some(reply.status);
         }
         self.respond_at(index, stream, reply)
     }
@@ -416,11 +418,19 @@ impl Server {
     }
 
     /// Requests that this machine has answered as not executed: beyond `max_streams` or a lease, while
-    /// too many are given up, or after a GOAWAY.
+    /// too many are given up, after a GOAWAY, or since they were not whole when the time to drain was
+    /// over.
     #[inline]
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// Requests that this machine has ended, since they did not come whole in time.
+    #[inline]
+    #[must_use]
+    pub fn overdue(&self) -> u64 {
+        self.overdue
     }
 
     /// Whether [`receive`](Self::receive) has something to tell, whatever its input: an event, or that

@@ -19,17 +19,22 @@ pub(super) const UNAVAILABLE: u8 = 14;
 
 impl Server {
     /// A reply with metadata, without a message, of a stream, or too long to be written at once.
-    pub(super) fn respond_at(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) -> bool {
+    pub(super) fn respond_at(
+        &mut self,
+        index: usize,
+        stream: StreamId,
+        reply: Reply<'_>,
+    ) -> Option<u8> {
         if self.link.failed.is_some() {
-            return false;
+            return None;
         }
-        match substitute(&self.link.peer, &reply) {
-            None => self.put_reply(index, stream, reply),
-            Some((status, meta)) => {
-                self.put_reply(index, stream, Reply { status, meta: &meta, message: None });
-            }
-        }
-        true
+        let Some((status, meta)) = substitute(&self.link.peer, &reply) else {
+            let status = reply.status;
+            self.put_reply(index, stream, reply);
+            return Some(status);
+        };
+        self.put_reply(index, stream, Reply { status, meta: &meta, message: None });
+        Some(status)
     }
 
     fn put_reply(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) {

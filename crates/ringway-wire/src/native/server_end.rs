@@ -50,7 +50,8 @@ impl Server {
 
     /// Announces the end of the connection. New requests are refused from now on; those that run
     /// have `drain` to finish, then the machine answers them UNAVAILABLE, with a
-    /// [`Failed`](super::ServerEvent::Failed) for each. Close when
+    /// [`Failed`](super::ServerEvent::Failed) for each, and requests that are not whole by then as not
+    /// executed. Close when
     /// [`is_finished`](Self::is_finished).
     pub fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
         if self.link.failed.is_none() {
@@ -91,8 +92,14 @@ impl Server {
     fn end_all(&mut self) {
         let text = "the server ends this connection";
         let meta = self.own_meta(|meta| meta.status_message(text));
+        let unheard = self.own_meta(|meta| meta.refused().status_message(text));
         for stream in self.link.slots.live_ids() {
             let index = stream.slot() as usize;
+            if !self.is_known(index) {
+                self.refused += 1;
+                self.end_at_once(index, UNAVAILABLE, &unheard);
+                continue;
+            }
             if self.is_running(index) {
                 self.link.tell(Pending::Failed(stream, UNAVAILABLE));
             }

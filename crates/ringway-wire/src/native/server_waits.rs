@@ -115,7 +115,10 @@ impl Server {
                 Some(_) => {
                     let text = match self.link.slots.get(index).phase {
                         Phase::Closing => "the reply was not taken in time",
-                        _ => "the request did not come whole in time",
+                        _ => {
+                            self.overdue += 1;
+                            "the request did not come whole in time"
+                        }
                     };
                     let meta = self.own_meta(|meta| meta.status_message(text));
                     self.end_at_once(index, DEADLINE_EXCEEDED, &meta);
