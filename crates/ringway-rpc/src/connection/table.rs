@@ -308,15 +308,20 @@ impl StreamTable {
         Poll::Pending
     }
 
-    /// The writer sends a message of so many bytes; `None` when it can no more.
+    /// The writer sends a message; `None` when it can no more.
     #[inline]
-    pub(crate) fn begin_send(&mut self, key: StreamKey, bytes: usize) -> Option<Sending> {
+    pub(crate) fn begin_send(&mut self, key: StreamKey) -> Option<Sending> {
         let entry = entry_mut(&mut self.entries, key)?;
         let stream = entry.stream?;
-        if let Some(sheet) = &entry.sheet {
+        Some(Sending { stream, is_first: !std::mem::replace(&mut entry.begun, true) })
+    }
+
+    /// The writer has sent a message of so many bytes.
+    #[inline]
+    pub(crate) fn sent(&self, key: StreamKey, bytes: usize) {
+        if let Some(sheet) = self.entry(key).and_then(|entry| entry.sheet.as_ref()) {
             sheet.reply_message(bytes);
         }
-        Some(Sending { stream, is_first: !std::mem::replace(&mut entry.begun, true) })
     }
 
     /// Why the writer can no more, if so.

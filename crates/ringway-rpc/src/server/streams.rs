@@ -56,14 +56,15 @@ impl Carrier for NativeConnection {
     #[inline]
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
         let mut streams = self.streams();
-        let gone = || Status::cancelled("the call is over");
-        let Some(Sending { stream, is_first }) = streams.begin_send(key, body.len()) else {
+        let (gone, len) = (|| Status::cancelled("the call is over"), body.len());
+        let Some(Sending { stream, is_first }) = streams.begin_send(key) else {
             return Err(streams.failure(key).unwrap_or_else(gone));
         };
-        drop(streams);
         let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
         let sent = self.machine().send(stream, &meta, body);
         let has_room = sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))?;
+        streams.sent(key, len);
+        drop(streams);
         self.wake();
         Ok(has_room)
     }
@@ -84,6 +85,7 @@ impl Carrier for NativeConnection {
         let stream = self.known_streams().stream(key);
         if let Some(stream) = stream {
             self.machine().ignore(stream);
+            self.account();
         }
         self.streams().drop_reader(key);
         self.leave_registry();

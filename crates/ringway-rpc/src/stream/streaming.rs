@@ -35,6 +35,8 @@ pub struct Streaming<T> {
     /// Used of the batch, and not yet told to the connection. On another thread it gathers here until
     /// the stream is read from there.
     taken: Taken,
+    /// What the peer says before its first message was given, or is not to be waited for.
+    has_metadata: bool,
     trailers: Option<Metadata>,
 }
 
@@ -55,7 +57,9 @@ enum Place {
 impl<T> Streaming<T> {
     /// The reader of an open stream of requests, which its table knows as having one.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        Self::at(Place::At(at), codec, |status| status)
+        let mut requests = Self::at(Place::At(at), codec, |status| status);
+        requests.has_metadata = true;
+        requests
     }
 
     /// The same for replies: that one cannot be decoded is no fault of this side.
@@ -70,7 +74,7 @@ impl<T> Streaming<T> {
 
     fn at(place: Place, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
         let (batch, taken) = (Batch::default(), Taken::default());
-        Self { place, codec, undecodable, batch, taken, trailers: None }
+        Self { place, codec, undecodable, batch, taken, has_metadata: false, trailers: None }
     }
 
     /// Waits for what the peer says before its first message. Empty the second time, where the
@@ -147,6 +151,15 @@ impl<T> Streaming<T> {
     }
 
     pub(crate) fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
+        if self.has_metadata && !matches!(self.place, Place::Over(_)) {
+            return Poll::Ready(Ok(Metadata::default()));
+        }
+        let metadata = ready!(self.wait_metadata(cx));
+        self.has_metadata |= metadata.is_ok();
+        Poll::Ready(metadata)
+    }
+
+    fn wait_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
         loop {
             match &mut self.place {
                 &mut Place::At(at) => {

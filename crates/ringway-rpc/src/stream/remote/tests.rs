@@ -26,7 +26,7 @@ fn check<T: Send + 'static>(
     let ran = ringway_runtime::block_on(async move {
         let double = Double::new();
         let at = double.open(STREAM, Handles::Both);
-        let (sink, stream) = (Sink::new(at, digits()), Streaming::new(at, digits()));
+        let (sink, stream) = (Sink::new(at, digits()), Streaming::replies(at, digits()));
         let work = move || tokio().block_on(elsewhere(sink, stream));
         let there = ringway_runtime::spawn_blocking(work).expect("a thread");
         let both = async {
@@ -86,7 +86,7 @@ fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
     let ran = ringway_runtime::block_on(async move {
         let double = Double::new();
         let at = double.open(STREAM, Handles::Both);
-        let mut stream = Streaming::new(at, digits());
+        let mut stream = Streaming::replies(at, digits());
         push_numbers(&double, 0..total / 2);
         for number in 0..read_here {
             assert_eq!(stream.next().await.expect("a number"), Some(number));
