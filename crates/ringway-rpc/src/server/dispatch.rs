@@ -10,6 +10,7 @@ use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 use super::calls::Call;
 use super::connection::NativeConnection;
 use super::numbers::Meaning;
+use super::observe::log;
 use super::request_meta;
 
 use crate::call::method::Kind;
@@ -85,7 +86,7 @@ impl NativeConnection {
             ServerEvent::Writable { stream } => self.streams().writable(stream),
             ServerEvent::PeerLeaving { code, reason } => {
                 let reason = String::from_utf8_lossy(&reason);
-                tracing::debug!(code, %reason, "a client announces that it leaves");
+                log(|| tracing::debug!(code, %reason, "a client announces that it leaves"));
             }
         }
     }

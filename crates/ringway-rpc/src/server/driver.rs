@@ -12,6 +12,7 @@ use ringway_wire::native::{Outgoing, Violation};
 
 use super::connection::NativeConnection;
 use super::core::ServerCore;
+use super::observe::log;
 use crate::limits;
 
 /// Serves a connection that speaks the native protocol, from its first bytes to its end.
@@ -139,7 +140,8 @@ impl Driver {
         if !matches!(violation, Violation::PeerLeft { .. }) {
             self.native.core().share().count_violation();
         }
-        tracing::debug!(id = %self.connection.id(), %violation, "a native connection is closed");
+        let id = self.connection.id();
+        log(|| tracing::debug!(%id, %violation, "a native connection is closed"));
         false
     }
 

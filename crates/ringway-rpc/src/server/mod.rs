@@ -51,6 +51,7 @@ pub use stats::ServerStats;
 use self::core::ServerCore;
 use self::first_bytes::{Opening, first_bytes};
 use self::interceptor::MakeIntercept;
+use self::observe::log;
 use self::settings::Settings;
 use self::shared::ServerShared;
 use crate::builtin::health::{Health, HealthService};
@@ -330,11 +331,11 @@ fn serve_with(
             }
             Opening::Speaks(detected, _) => {
                 core.share().count_unknown_protocol();
-                tracing::debug!(?detected, "a connection speaks no protocol that is served here");
+                log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
             }
             Opening::Silent => {
                 core.share().count_silent();
-                tracing::debug!("a connection has not said in time which protocol it speaks");
+                log(|| tracing::debug!("a connection has not said in time what it speaks"));
             }
             Opening::Closed => {}
         }

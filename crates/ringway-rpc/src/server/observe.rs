@@ -53,6 +53,11 @@ pub(super) fn close_span(span: Span, code: Code) {
     }
 }
 
+/// Tells what listens to the log one event, whose panics end here.
+pub(super) fn log(tell: impl FnOnce()) {
+    contain(LISTENER, tell);
+}
+
 /// Whose panics end where it was called.
 pub(super) const LISTENER: &str = "a listener to the log";
 

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use ringway_runtime::io::Stream;
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, JoinHandle, sleep, timeout, yield_now};
-use ringway_wire::native::{Body, Client, ClientEvent, Config, Open, Outgoing, StreamId};
+use ringway_wire::native::{
+    Body, Client, ClientEvent, Config, MetaReader, Open, Outgoing, StreamId, Tag,
+};
 
 use super::{SimServer, accept, listen};
 use crate::call::codec::Codec;
@@ -28,7 +30,7 @@ use crate::stream::streaming::Streaming;
 /// Virtual time in which whatever is waited for has happened.
 const LIMIT: Duration = Duration::from_secs(60);
 
-static METHODS: [Method; 7] = [
+static METHODS: [Method; 8] = [
     Method::new("left.Over/Say", Kind::Unary),
     Method::new("left.Over/Collect", Kind::ClientStream),
     Method::new("left.Over/Alone", Kind::ClientStream).concurrency(1),
@@ -36,6 +38,7 @@ static METHODS: [Method; 7] = [
     Method::new("left.Over/Leave", Kind::Bidi).concurrency(1),
     Method::new("left.Over/Stay", Kind::Bidi),
     Method::new("left.Over/Shout", Kind::Bidi),
+    Method::new("left.Over/Bitter", Kind::ClientStream),
 ];
 
 thread_local! {
@@ -74,6 +77,19 @@ impl Service for Plain {
         methods.bidi(&METHODS[4], raw, raw, leave);
         methods.bidi(&METHODS[5], raw, raw, stay);
         methods.bidi(&METHODS[6], raw, raw, shout);
+        methods.client_stream(&METHODS[7], raw, raw, async |_: Context, _in: Streaming<Bytes>| {
+            let _bitter = Bitter;
+            std::future::pending::<Result<Bytes, Status>>().await
+        });
+    }
+}
+
+/// Its end is a panic.
+struct Bitter;
+
+impl Drop for Bitter {
+    fn drop(&mut self) {
+        panic!("as destructors may");
     }
 }
 
@@ -108,9 +124,10 @@ async fn shout(_: Context, _in: Streaming<Bytes>, mut out: Sink<Bytes>) -> Resul
 pub(super) struct Peer {
     pub(super) machine: Client,
     stream: Stream,
-    answers: Vec<(StreamId, Code)>,
-    server: Rc<SimServer>,
-    serving: JoinHandle<()>,
+    /// With whether the call is said not to have been executed.
+    answers: Vec<(StreamId, (Code, bool))>,
+    pub(super) server: Rc<SimServer>,
+    pub(super) serving: JoinHandle<()>,
 }
 
 impl Peer {
@@ -118,7 +135,7 @@ impl Peer {
         Self::of(SimServer::intercepted(Settings::default(), Plain, interceptors)).await
     }
 
-    async fn of(server: Rc<SimServer>) -> Self {
+    pub(super) async fn of(server: Rc<SimServer>) -> Self {
         let (listener, address) = listen();
         let serving = server.serve(address);
         let stream = accept(&listener).await;
@@ -146,7 +163,17 @@ impl Peer {
         let _pressure = self.stream.write(&out);
     }
 
+    /// Sends what is no frame.
+    pub(super) fn break_protocol(&self) {
+        let _pressure = self.stream.write(&[0xff; 64]);
+    }
+
     pub(super) async fn answer(&mut self, stream: StreamId) -> Code {
+        self.told(stream).await.0
+    }
+
+    /// The answer, and whether it says that the call was not executed.
+    pub(super) async fn told(&mut self, stream: StreamId) -> (Code, bool) {
         self.flush();
         loop {
             if let Some(at) = self.answers.iter().position(|(of, _)| *of == stream) {
@@ -157,8 +184,9 @@ impl Peer {
             let mut input = &view[..];
             while let Some(event) = self.machine.receive(&mut input, Duration::ZERO).expect("good")
             {
-                if let ClientEvent::Response { stream, status, .. } = event {
-                    self.answers.push((stream, Code::from_wire(status)));
+                if let ClientEvent::Response { stream, status, meta, .. } = event {
+                    let is_refused = said(&meta).any(|tag| tag == Tag::Refused);
+                    self.answers.push((stream, (Code::from_wire(status), is_refused)));
                 }
             }
         }
@@ -174,7 +202,7 @@ impl Peer {
         self.server.shared.stats()
     }
 
-    fn core(&self) -> Rc<ServerCore> {
+    pub(super) fn core(&self) -> Rc<ServerCore> {
         self.server.core().expect("it serves")
     }
 
@@ -201,7 +229,7 @@ impl Peer {
     }
 
     /// The connection ends with all its calls.
-    async fn leave_calls(self) {
+    pub(super) async fn leave_calls(self) {
         let connection = self.connection();
         drop(self.stream);
         timeout(LIMIT, self.serving).await.expect("it ends").expect("no panic");
@@ -209,6 +237,10 @@ impl Peer {
         let stats = self.server.shared.stats();
         assert_eq!((stats.in_flight, stats.unread_bytes), (0, 0));
     }
+}
+
+fn said(meta: &[u8]) -> impl Iterator<Item = Tag> {
+    MetaReader::new(meta).map(|piece| piece.expect("well-formed").0)
 }
 
 pub(super) fn run(test: impl AsyncFnOnce() + 'static) {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringway_wire::native::GoAwayCode;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -15,6 +16,8 @@ enum At {
     Exit,
     Record,
     Close,
+    /// Any, instead of a span.
+    Event,
 }
 
 /// Panics there, for the second span.
@@ -33,7 +36,7 @@ impl Listener {
 
 impl Subscriber for Listener {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.name() == "call"
+        metadata.name() == "call" || metadata.is_event() && self.at == At::Event
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -48,7 +51,9 @@ impl Subscriber for Listener {
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, _: &Event<'_>) {
+        assert!(self.at != At::Event, "as listeners may");
+    }
 
     fn enter(&self, span: &Id) {
         self.hear(At::Enter, span.into_u64());
@@ -91,4 +96,41 @@ fn a_listener_that_panics_harms_no_other_call() {
     check(At::Exit, Code::Internal);
     check(At::Record, Code::Ok);
     check(At::Close, Code::Ok);
+}
+
+#[test]
+fn a_listener_that_panics_at_what_a_connection_says_ends_no_call() {
+    let listener = Listener { at: At::Event, spans: AtomicU64::new(0) };
+    let _listens = tracing::subscriber::set_default(listener);
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        let call = peer.open("left.Over/Alone", b"one", false, &[]);
+        peer.machine.go_away(GoAwayCode::NoError, "no more calls");
+        peer.flush();
+        peer.until("it runs", || peer.stats().in_flight == 1).await;
+        peer.machine.finish(call);
+        assert_eq!(peer.answer(call).await, Code::Ok);
+        peer.break_protocol();
+        peer.until("it is noticed", || peer.stats().violations == 1).await;
+        peer.serving.await.expect("no panic");
+    });
+}
+
+#[test]
+fn a_listener_and_a_destructor_that_panic_for_the_same_call_harm_no_other() {
+    let listener = Listener { at: At::Close, spans: AtomicU64::new(0) };
+    let _listens = tracing::subscriber::set_default(listener);
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        let first = peer.open("left.Over/Alone", b"one", false, &[]);
+        let second = peer.open("left.Over/Bitter", b"two", false, &[]);
+        peer.flush();
+        peer.until("they run", || peer.stats().in_flight == 2).await;
+        peer.machine.cancel(second, Code::Cancelled as u8, "");
+        peer.flush();
+        peer.until("one is left", || peer.stats().in_flight == 1).await;
+        peer.machine.finish(first);
+        assert_eq!(peer.answer(first).await, Code::Ok);
+        peer.leave().await;
+    });
 }
