@@ -5,6 +5,7 @@
 //! the next call as soon as the reply has come, whenever the user looks at it.
 
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use ringway_wire::native::StreamId;
@@ -43,6 +44,8 @@ pub(super) struct Cell {
     waker: Option<Waker>,
     message: Option<Bytes>,
     end: Option<Result<(), Status>>,
+    /// About when that came; nobody may look at it for long.
+    ended_at: Option<Instant>,
     meta: Option<Box<ReplyMeta>>,
 }
 
@@ -50,11 +53,13 @@ pub(super) struct Cell {
 pub(super) struct Cells {
     table: Vec<Cell>,
     free: Vec<u32>,
+    /// When the task of a connection last looked at the clock.
+    pub(super) looked_at: Option<Instant>,
 }
 
 impl Cells {
     pub(super) const fn new() -> Self {
-        Self { table: Vec::new(), free: Vec::new() }
+        Self { table: Vec::new(), free: Vec::new(), looked_at: None }
     }
 
     /// A cell for a call that has just been given to a connection.
@@ -97,6 +102,7 @@ impl Cells {
         let cell = &mut self.table[index as usize];
         debug_assert!(cell.flight.is_some() && cell.end.is_none(), "a call ends once");
         cell.flight = None;
+        cell.ended_at = self.looked_at;
         cell.end = Some(match outcome {
             Ok(None) => Ok(()),
             Ok(message) if cell.message.is_none() => {
@@ -109,13 +115,15 @@ impl Cells {
         cell.waker.take()
     }
 
-    /// The outcome, once; the cell is free then. A waker that another one takes the place of is
-    /// put into `former`, to be dropped when the cells are no longer borrowed.
+    /// The outcome, once; the cell is free then. `at` becomes the moment at which it came, where that
+    /// is later. A waker that another one takes the place of is put into `former`, to be dropped when
+    /// the cells are no longer borrowed.
     #[inline]
     pub(super) fn poll(
         &mut self,
         key: CellKey,
         cx: &Context<'_>,
+        at: &mut Instant,
         former: &mut Option<Waker>,
     ) -> Poll<Outcome> {
         let Some(cell) = self.find(key) else {
@@ -125,6 +133,7 @@ impl Cells {
             *former = renew(&mut cell.waker, cx.waker());
             return Poll::Pending;
         };
+        *at = cell.ended_at.map_or(*at, |ended| ended.max(*at));
         let (message, meta) = (cell.message.take(), cell.meta.take());
         self.vacate(key.index);
         Poll::Ready(match (end, message) {
@@ -159,6 +168,13 @@ impl Cells {
 }
 
 impl Cell {
-    const EMPTY: Cell =
-        Cell { generation: 0, flight: None, waker: None, message: None, end: None, meta: None };
+    const EMPTY: Cell = Cell {
+        generation: 0,
+        flight: None,
+        waker: None,
+        message: None,
+        end: None,
+        ended_at: None,
+        meta: None,
+    };
 }

@@ -39,8 +39,6 @@ pub(super) struct Hub {
     desk: RefCell<Option<Arc<Desk>>>,
     /// The clocks of the connections count from here.
     origin: Cell<Option<Instant>>,
-    /// When the task of a connection last looked at the clock.
-    looked_at: Cell<Option<Instant>>,
     /// By the client's index.
     pools: RefCell<Vec<PoolPlace>>,
     links: RefCell<Vec<LinkPlace>>,
@@ -62,7 +60,6 @@ thread_local! {
             core: Cell::new(None),
             desk: RefCell::new(None),
             origin: Cell::new(None),
-            looked_at: Cell::new(None),
             pools: RefCell::new(Vec::new()),
             links: RefCell::new(Vec::new()),
             cells: RefCell::new(Cells::new()),
@@ -161,14 +158,13 @@ impl Hub {
     /// The task of a connection has looked at the clock.
     #[inline]
     pub(super) fn set_look(&self, now: Instant) {
-        self.looked_at.set(Some(now));
+        self.cells.borrow_mut().looked_at = Some(now);
     }
 
-    /// When a reply has come that a call finds now: about the last look at the clock, which costs
-    /// nothing. Not before `begun`.
+    /// About now: the last look at the clock, which costs nothing. Not before `begun`.
     #[inline]
     pub(super) fn last_look(&self, begun: Instant) -> Instant {
-        self.looked_at.get().map_or(begun, |at| at.max(begun))
+        self.cells.borrow().looked_at.map_or(begun, |at| at.max(begun))
     }
 
     /// The moment that a machine of this core names so; `None` if it is beyond all clocks.
@@ -292,11 +288,17 @@ impl Hub {
         self.link(key).is_some_and(|link| link.lease_cuts() != lease_cuts)
     }
 
-    /// The outcome of a call that was sent.
+    /// The outcome of a call that was sent. `at` becomes the moment at which it came, where that is
+    /// later.
     #[inline]
-    pub(super) fn poll_cell(&self, key: CellKey, cx: &Context<'_>) -> Poll<Outcome> {
+    pub(super) fn poll_cell(
+        &self,
+        key: CellKey,
+        cx: &Context<'_>,
+        at: &mut Instant,
+    ) -> Poll<Outcome> {
         let mut former = None;
-        let polled = self.cells.borrow_mut().poll(key, cx, &mut former);
+        let polled = self.cells.borrow_mut().poll(key, cx, at, &mut former);
         waiters::discard(former);
         polled
     }

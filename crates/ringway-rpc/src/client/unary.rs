@@ -173,12 +173,12 @@ impl Unary {
             let Stage::Flying(flying) = self.stage else {
                 let failure = ready!(self.poll_before(hub, cx));
                 match self.after(hub, failure, None, cx) {
-                    Some(failure) => return self.failed(hub, failure),
+                    Some(failure) => return self.failed(hub, failure, runtime::now()),
                     None => continue,
                 }
             };
-            let outcome = ready!(hub.poll_cell(flying.cell, cx));
-            let now = hub.last_look(flying.begun);
+            let mut now = flying.begun;
+            let outcome = ready!(hub.poll_cell(flying.cell, cx, &mut now));
             let pool = hub.known_pool(self.client);
             if let Some(pool) = pool.as_ref().filter(|pool| pool.tally.learns_of_hosts()) {
                 let failure = outcome.as_ref().err();
@@ -197,7 +197,7 @@ impl Unary {
                     self.maybe_executed |= !failure.is_not_executed();
                     self.tried = Some(flying.host);
                     if let Some(failure) = self.after(hub, failure, Some(flying), cx) {
-                        return self.failed(hub, failure);
+                        return self.failed(hub, failure, now);
                     }
                 }
             }
@@ -286,9 +286,9 @@ impl Unary {
 
     /// The call is over with a failure.
     #[cold]
-    fn failed(&mut self, hub: &Hub, failure: Status) -> Poll<Outcome> {
+    fn failed(&mut self, hub: &Hub, failure: Status, now: Instant) -> Poll<Outcome> {
         if let Some(pool) = hub.known_pool(self.client) {
-            self.count_end(&pool.tally, failure.code(), 0, runtime::now());
+            self.count_end(&pool.tally, failure.code(), 0, now);
         }
         let failure = match self.maybe_executed {
             true => failure.maybe_executed(),

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_rpc::{CallOptions, Client, Code, Codec, Kind, Method, NextCall};
+use ringway_rpc::{CallOptions, Client, Code, Codec, Kind, Method, NextCall, Side};
 use ringway_runtime::{sleep, spawn};
 use ringway_wire::native::Config;
 
@@ -356,6 +356,24 @@ fn a_stream_of_requests_has_the_time_that_is_named_and_no_other() {
         }
         sink.finish();
         assert_eq!(reply.await?, "done");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_answer_that_is_looked_at_late_has_not_come_late() {
+    simulate(|| async {
+        let server = HandServer::echo();
+        let client = connect(&server);
+        echo(&client, "the connection is there").await?;
+        let mut call = std::pin::pin!(echo(&client, "?"));
+        assert!(poll_once(call.as_mut()).await.is_pending());
+        sleep(Duration::from_secs(5)).await;
+        call.await?;
+        let metrics = client.metrics();
+        let echo = metrics.method(Side::Client, "test.Test/Echo").expect("it was called");
+        let slowest = echo.service.quantile(1.0).expect("calls ended");
+        assert!(slowest < Duration::from_secs(1), "{slowest:?}");
         Ok(())
     });
 }

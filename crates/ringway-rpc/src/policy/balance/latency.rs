@@ -36,11 +36,11 @@ impl PeakEwma {
     pub(crate) fn observe(&mut self, latency: Duration, now: Duration) {
         let sample = latency.as_secs_f64() * 1e6;
         let kept = self.kept(now);
-        self.micros = match sample > self.micros * kept {
-            true => sample,
-            false => self.micros * kept + sample * (1.0 - kept),
+        // An answer that was looked at late came before others, which are not older for that.
+        (self.micros, self.stamp) = match sample > self.micros * kept {
+            true => (sample, now),
+            false => (self.micros * kept + sample * (1.0 - kept), now.max(self.stamp)),
         };
-        self.stamp = now;
     }
 
     /// A call has taken so long, and has no answer.
@@ -94,6 +94,15 @@ mod tests {
     fn time_that_goes_back_changes_nothing() {
         let latency = PeakEwma::new(MS, 100 * MS);
         assert_eq!(latency.micros(Duration::ZERO), 1_000.0);
+    }
+
+    #[test]
+    fn an_answer_that_is_told_late_makes_nothing_older() {
+        let mut latency = PeakEwma::new(10 * MS, 500 * MS);
+        latency.observe(MS, 100 * MS);
+        assert_eq!(latency.micros(500 * MS), 10_000.0);
+        latency.observe(20 * MS, 400 * MS);
+        assert!(latency.micros(500 * MS) < 20_000.0, "a peak fades from when it came");
     }
 
     #[test]
