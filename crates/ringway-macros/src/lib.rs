@@ -1,6 +1,7 @@
 //! The `#[service]` attribute.
 
 mod client;
+mod expand;
 mod method;
 mod options;
 mod server;
@@ -108,5 +109,5 @@ use proc_macro::TokenStream;
 /// | `name = "Quote"` | the name on the network, if not the function's in UpperCamelCase |
 #[proc_macro_attribute]
 pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
-    service::expand(options.into(), item.into()).into()
+    expand::expand(options.into(), item.into()).into()
 }

@@ -1,13 +1,12 @@
-//! From the trait to everything that is generated.
+//! A service as its trait and the options of the attribute describe it.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, Item, ItemTrait, Path, Result, TraitItem, Type, parse_quote};
+use syn::{Attribute, Error, Expr, ItemTrait, Path, Result, TraitItem, Type, parse_quote};
 
 use crate::method::Method;
-use crate::options::{self, MethodOptions, ServiceOptions};
-use crate::{client, server};
+use crate::options::{self, ServiceOptions};
 
 pub(crate) struct Service {
     /// Without the attributes that are ours.
@@ -21,53 +20,8 @@ pub(crate) struct Service {
     pub(crate) methods: Vec<Method>,
 }
 
-/// The whole attribute. After an error the trait is still there, so that what uses it is not in
-/// error as well.
-pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
-    let mut item = match parse_trait(item.clone()) {
-        Ok(item) => item,
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
-    };
-    let read = syn::parse2(options).and_then(|options| Service::read(options, &mut item));
-    match read {
-        Ok(service) => service.generate(),
-        Err(error) => {
-            let error = error.into_compile_error();
-            strip(&mut item);
-            quote!(#[allow(async_fn_in_trait, dead_code)] #item #error)
-        }
-    }
-}
-
-fn parse_trait(item: TokenStream) -> Result<ItemTrait> {
-    match syn::parse2(item)? {
-        Item::Trait(item) => Ok(item),
-        other => {
-            let why = "`#[service]` goes on a trait, whose methods are those of the service";
-            Err(Error::new_spanned(first_tokens(&other), why))
-        }
-    }
-}
-
-/// The start of an item is enough to show where it is.
-fn first_tokens(item: &Item) -> TokenStream {
-    item.to_token_stream().into_iter().take(2).collect()
-}
-
-/// Takes out the attributes that only this macro knows, whatever is wrong with them.
-fn strip(item: &mut ItemTrait) {
-    for member in &mut item.items {
-        if let TraitItem::Fn(function) = member {
-            _ = MethodOptions::take(&mut function.attrs);
-        }
-    }
-}
-
 impl Service {
-    fn read(options: ServiceOptions, item: &mut ItemTrait) -> Result<Self> {
+    pub(crate) fn read(options: ServiceOptions, item: &mut ItemTrait) -> Result<Self> {
         check_trait(item)?;
         let library = options.library.unwrap_or_else(|| parse_quote!(::ringway::rpc));
         let mut errors: Option<Error> = None;
@@ -117,49 +71,7 @@ impl Service {
         });
         quote_spanned!(span => #(#library)*::codec_of!(#message))
     }
-
-    fn generate(&self) -> TokenStream {
-        let item = &self.item;
-        let library = &self.library;
-        let wire_name = &self.wire_name;
-        let count = self.methods.len();
-        let methods = self.methods.iter().map(|method| method.descriptor(library, wire_name));
-        let descriptors = match &self.descriptors {
-            Some(descriptors) => quote!(::core::option::Option::Some(#descriptors)),
-            None => quote!(::core::option::Option::None),
-        };
-        let shadows = PARAMETERS.map(|name| {
-            let name = Ident::new(name, Span::call_site());
-            quote!(#[allow(dead_code)] fn #name() {})
-        });
-        let server_type = server::type_of(self);
-        let client_type = client::type_of(self);
-        let server = server::implementation(self);
-        let client = client::implementation(self);
-        quote! {
-            #[allow(async_fn_in_trait, dead_code)]
-            #item
-            #server_type
-            #client_type
-            #[allow(deprecated)] // whoever calls is warned
-            const _: () = {
-                static __METHODS: [#library::Method; #count] = [#(#methods),*];
-                static __SERVICE: #library::ServiceDescriptor = #library::ServiceDescriptor {
-                    name: #wire_name,
-                    methods: &__METHODS,
-                    file_descriptor_set: #descriptors,
-                };
-                #(#shadows)*
-                #server
-                #client
-            };
-        }
-    }
 }
-
-/// What the parameters of generated functions are called, for those who read the documentation. A
-/// constant of such a name would make a pattern of the parameter, so a function hides it.
-const PARAMETERS: [&str; 5] = ["service", "make", "client", "options", "request"];
 
 fn check_trait(item: &ItemTrait) -> Result<()> {
     if let Some(token) = &item.unsafety {

@@ -1,0 +1,96 @@
+//! From the trait to everything that is generated.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Error, Item, ItemTrait, Result, TraitItem};
+
+use crate::options::MethodOptions;
+use crate::service::Service;
+use crate::{client, server};
+
+/// The whole attribute. After an error the trait is still there, so that what uses it is not in
+/// error as well.
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut item = match parse_trait(item.clone()) {
+        Ok(item) => item,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let read = syn::parse2(options).and_then(|options| Service::read(options, &mut item));
+    match read {
+        Ok(service) => generate(&service),
+        Err(error) => {
+            let error = error.into_compile_error();
+            strip(&mut item);
+            quote!(#[allow(async_fn_in_trait, dead_code)] #item #error)
+        }
+    }
+}
+
+fn parse_trait(item: TokenStream) -> Result<ItemTrait> {
+    match syn::parse2(item)? {
+        Item::Trait(item) => Ok(item),
+        other => {
+            let why = "`#[service]` goes on a trait, whose methods are those of the service";
+            Err(Error::new_spanned(first_tokens(&other), why))
+        }
+    }
+}
+
+/// The start of an item is enough to show where it is.
+fn first_tokens(item: &Item) -> TokenStream {
+    item.to_token_stream().into_iter().take(2).collect()
+}
+
+/// Takes out the attributes that only this macro knows, whatever is wrong with them.
+fn strip(item: &mut ItemTrait) {
+    for member in &mut item.items {
+        if let TraitItem::Fn(function) = member {
+            _ = MethodOptions::take(&mut function.attrs);
+        }
+    }
+}
+
+fn generate(service: &Service) -> TokenStream {
+    let item = &service.item;
+    let library = &service.library;
+    let wire_name = &service.wire_name;
+    let count = service.methods.len();
+    let methods = service.methods.iter().map(|method| method.descriptor(library, wire_name));
+    let descriptors = match &service.descriptors {
+        Some(descriptors) => quote!(::core::option::Option::Some(#descriptors)),
+        None => quote!(::core::option::Option::None),
+    };
+    let shadows = PARAMETERS.map(|name| {
+        let name = Ident::new(name, Span::call_site());
+        quote!(#[allow(dead_code)] fn #name() {})
+    });
+    let server_type = server::type_of(service);
+    let client_type = client::type_of(service);
+    let server = server::implementation(service);
+    let client = client::implementation(service);
+    quote! {
+        #[allow(async_fn_in_trait, dead_code)]
+        #item
+        #server_type
+        #client_type
+        #[allow(deprecated)] // whoever calls is warned
+        const _: () = {
+            static __METHODS: [#library::Method; #count] = [#(#methods),*];
+            static __SERVICE: #library::ServiceDescriptor = #library::ServiceDescriptor {
+                name: #wire_name,
+                methods: &__METHODS,
+                file_descriptor_set: #descriptors,
+            };
+            #(#shadows)*
+            #server
+            #client
+        };
+    }
+}
+
+/// What the parameters of generated functions are called, for those who read the documentation. A
+/// constant of such a name would make a pattern of the parameter, so a function hides it.
+const PARAMETERS: [&str; 5] = ["service", "make", "client", "options", "request"];
