@@ -25,7 +25,7 @@ const STATES: &str = "the states of the one type of its file, private to it";
 /// Two readers need one name for two things, or two things for one name.
 const TO_BE_CUT: &str = "to be cut";
 
-pub(super) const KNOWN: [KnownTwins; 55] = [
+pub(super) const KNOWN: [KnownTwins; 54] = [
     twins(
         "crates/ringway-net/src",
         "Inner",
@@ -42,7 +42,6 @@ pub(super) const KNOWN: [KnownTwins; 55] = [
     twins("crates/ringway-rpc/src", "Answer", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Answered", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Call", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Driver", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "End", 3, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Ended", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Entry", 6, TO_BE_CUT),

@@ -9,11 +9,12 @@ use std::time::Duration;
 use ringway_net::Address;
 use ringway_runtime as runtime;
 
-use super::driver::Driver;
+use super::driver::{ClientEnd, drive};
 use super::hub;
 use super::link::Link;
 use super::pool::Pool;
 use super::pool_host::PoolHost;
+use crate::connection::driver::Driver;
 
 /// Makes one connection of a host and serves it to its end.
 pub(super) async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
@@ -35,8 +36,9 @@ pub(super) async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
         let config = pool.plan.config.clone();
         hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
     });
-    let driver = Driver::new(connection, Rc::clone(&link), Rc::clone(pool));
-    let Some(driver) = greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
+    let driver = drive(connection, Rc::clone(&link), Rc::clone(pool));
+    let Some(mut driver) =
+        greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
     else {
         return;
     };
@@ -45,24 +47,33 @@ pub(super) async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
     }
     host.connected(link);
     drop(attempt);
-    driver.await;
+    let ended = (&mut driver).await;
+    driver.end_mut().tell(ended);
 }
 
 /// Serves a new connection until its server has said something; `None` if it has ended before.
 ///
 /// No call is given to it earlier: a server that shuts down closes connections that only its kernel
 /// has accepted, and nobody could tell then that the calls on them were not executed.
-async fn greeted(mut driver: Driver, limit: Duration, address: &Address) -> Option<Driver> {
+async fn greeted(
+    mut driver: Driver<ClientEnd>,
+    limit: Duration,
+    address: &Address,
+) -> Option<Driver<ClientEnd>> {
     let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
-        Poll::Ready(()) => Poll::Ready(false),
-        Poll::Pending if driver.has_heard() => Poll::Ready(true),
+        Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        Poll::Pending if driver.end().has_heard() => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     });
-    let goes_on = runtime::timeout(limit, greeting).await.unwrap_or_else(|_| {
-        driver.give_up(format!("{address} accepts connections, and says nothing"));
-        false
-    });
-    goes_on.then_some(driver)
+    match runtime::timeout(limit, greeting).await {
+        Ok(None) => return Some(driver),
+        Ok(Some(ended)) => driver.end_mut().tell(ended),
+        Err(_) => {
+            let why = format!("{address} accepts connections, and says nothing");
+            driver.end_mut().give_up(why);
+        }
+    }
+    None
 }
 
 /// Counts an attempt to connect, and tells the pool when it is over, whatever its end.

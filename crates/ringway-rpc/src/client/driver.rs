@@ -1,56 +1,48 @@
-//! The task of one connection: brings what arrives to the machine and carries its output away, once
-//! a turn of the core.
+//! The client's end of a connection, from its first byte to its end.
 
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::task::Waker;
+use std::time::Duration;
 
-use ringway_net::{Address, Connection, TlsStream};
-use ringway_runtime::{self as runtime, Sleep};
+use ringway_net::{Address, Connection, TlsStream, View};
+use ringway_runtime as runtime;
 use ringway_wire::native::{Outgoing, PREFACE, Violation};
 
-use super::hub::{self, Hub};
+use super::hub;
 use super::link::Link;
 use super::pool::Pool;
 use super::pool_host::Usefulness;
+use crate::connection::driver::{Closed, Driver, Endpoint, Flow};
 use crate::limits;
 use crate::waiters;
 
-pub(super) struct Driver {
-    connection: Connection,
+/// The task of a connection of `pool`.
+pub(super) fn drive(connection: Connection, link: Rc<Link>, pool: Rc<Pool>) -> Driver<ClientEnd> {
+    let clock = hub::with(|hub| hub.clock());
+    let why = format!("the core of the connection to {} has ended", link.host.address());
+    let (began, heard, foreign) = (clock.now(), false, false);
+    let end =
+        ClientEnd { link, pool, idle_since: None, began, heard, foreign, woken: Vec::new(), why };
+    Driver::new(connection, end, clock)
+}
+
+/// Lets its calls fail when it is dropped, whatever has ended the task.
+pub(super) struct ClientEnd {
     link: Rc<Link>,
     pool: Rc<Pool>,
-    timer: Sleep,
-    /// When the timer fires.
-    armed: Option<Instant>,
     /// Since when nothing is under way.
-    idle_since: Option<Instant>,
-    began: Instant,
+    idle_since: Option<Duration>,
+    began: Duration,
     /// The peer has said something, so it is there.
     heard: bool,
+    /// It is no server of ours, or was given up: nothing is sent to it any more.
+    foreign: bool,
     woken: Vec<Waker>,
     /// Why it ends, for the calls that are under way then.
     why: String,
 }
 
-impl Driver {
-    pub(super) fn new(connection: Connection, link: Rc<Link>, pool: Rc<Pool>) -> Self {
-        let why = format!("the core of the connection to {} has ended", link.host.address());
-        Self {
-            connection,
-            link,
-            pool,
-            timer: runtime::sleep(Duration::ZERO),
-            armed: None,
-            idle_since: None,
-            began: runtime::now(),
-            heard: false,
-            woken: Vec::new(),
-            why,
-        }
-    }
-
+impl ClientEnd {
     /// Whether the peer has said anything.
     pub(super) fn has_heard(&self) -> bool {
         self.heard
@@ -59,10 +51,10 @@ impl Driver {
     /// What the connection was good for. A server that sends its clients away as soon as they come
     /// would be connected to in a loop, if to have heard of it was enough.
     fn usefulness(&self) -> Usefulness {
-        let lasted = || runtime::now().saturating_duration_since(self.began);
+        let lasted = || hub::try_with(|hub| hub.clock().now()).unwrap_or_default();
         let worked = self.link.has_answered()
             || self.link.is_closed_here()
-            || self.heard && lasted() >= limits::RECONNECT_DELAY_MAX;
+            || self.heard && lasted().saturating_sub(self.began) >= limits::RECONNECT_DELAY_MAX;
         match (worked, self.heard) {
             (true, _) => Usefulness::Worked,
             (false, true) => Usefulness::Greeted,
@@ -75,70 +67,25 @@ impl Driver {
         self.why = why;
     }
 
-    fn turn(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<()> {
-        let now = runtime::now();
-        hub.set_look(now);
-        let since_origin = hub.since_origin(now);
-        let mut ended = self.receive(hub, since_origin, cx);
-        if let Err(violation) = self.link.on_time(hub, since_origin, &mut self.woken) {
-            ended = self.ends(|address| format!("{address} was given up: {violation}"));
-        }
-        self.flush(cx);
-        if self.link.has_events() {
-            // Streams that have room again; a failure is told by receiving.
-            let _failed = self.link.take_in(hub, None, since_origin, &mut self.woken);
-        }
-        waiters::wake_all(self.woken.drain(..));
-        if self.pool.has_waiting() {
-            if !self.link.is_open() {
-                self.pool.stir(); // they need another connection
+    /// Tells its calls why the connection has ended.
+    pub(super) fn tell(&mut self, ended: Closed) {
+        let address = self.link.host.address();
+        self.why = match ended {
+            Closed::Wanted => return,
+            Closed::ByPeer if !self.heard => closed_in_silence(address),
+            Closed::ByPeer => {
+                format!("{address} has closed the connection{}", self.link.farewell())
             }
-            self.pool.offer();
-        }
-        if ended.is_pending() {
-            ended = self.rest(hub, now, cx);
-        }
-        ended
-    }
-
-    /// Takes in what has arrived. Ready when nothing more can come.
-    fn receive(&mut self, hub: &Hub, now: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        for _ in 0..limits::VIEWS_PER_TURN {
-            let view = match self.connection.poll_recv(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(Some(view))) => view,
-                Poll::Ready(Ok(None)) if !self.heard => return self.ends(closed_in_silence),
-                Poll::Ready(Ok(None)) => {
-                    let why = self.link.farewell();
-                    return self
-                        .ends(|address| format!("{address} has closed the connection{why}"));
-                }
-                Poll::Ready(Err(error)) if !self.heard => {
-                    return self.ends(|address| format!("{}: {error}", closed_in_silence(address)));
-                }
-                Poll::Ready(Err(error)) => {
-                    return self
-                        .ends(|address| format!("the connection to {address} was lost: {error}"));
-                }
-            };
-            if !self.heard && !self.speaks_our_protocol(&view) {
-                return Poll::Ready(());
+            Closed::Lost(error) if !self.heard => {
+                format!("{}: {error}", closed_in_silence(address))
             }
-            self.heard = true;
-            let taken = self.link.take_in(hub, Some(&view), now, &mut self.woken);
-            match taken {
-                Ok(()) => {}
-                Err(violation @ Violation::PeerLeft { .. }) => {
-                    return self.ends(|address| format!("no connection to {address}: {violation}"));
-                }
-                Err(violation) => {
-                    return self
-                        .ends(|address| format!("{address} broke the protocol: {violation}"));
-                }
+            Closed::Lost(error) => format!("the connection to {address} was lost: {error}"),
+            Closed::Violated(violation @ Violation::PeerLeft { .. }) => {
+                format!("no connection to {address}: {violation}")
             }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+            Closed::Violated(violation) => format!("{address} broke the protocol: {violation}"),
+            Closed::GivenUp(violation) => format!("{address} was given up: {violation}"),
+        };
     }
 
     /// Whether the first bytes may be those of a server of ours.
@@ -146,86 +93,100 @@ impl Driver {
         let common = first.len().min(PREFACE_MARK);
         let is_ours = first[..common] == PREFACE[..common];
         if !is_ours {
-            let _ended = match TlsStream::is_alert(first) {
-                true => self.ends(|address| {
-                    format!("{address} expects TLS: connect to it by a tls:// address")
-                }),
-                false => self.ends(|address| {
-                    format!("{address} speaks another protocol than a server of this one")
-                }),
+            let address = self.link.host.address();
+            self.why = match TlsStream::is_alert(first) {
+                true => format!("{address} expects TLS: connect to it by a tls:// address"),
+                false => format!("{address} speaks another protocol than a server of this one"),
             };
         }
         is_ours
     }
+}
 
-    /// Queues the machine's output, a bounded number of bytes ahead of the kernel, so that a small
-    /// message does not wait behind megabytes. The marks of the connection are set so that it has
-    /// drained only when there is room again.
-    fn flush(&mut self, cx: &mut Context<'_>) {
-        let connection = &self.connection;
-        while self.link.has_output() {
-            let queued = connection.queued_bytes();
-            let room = limits::OUTPUT_QUEUED_MAX.saturating_sub(queued);
-            if room == 0 {
-                if let Poll::Ready(Ok(())) = connection.poll_drained(cx) {
-                    cx.waker().wake_by_ref();
-                }
-                return; // a failure is told by receiving
-            }
-            self.link.give_out(room, &mut |out| match out {
-                Outgoing::Copy(bytes) => drop(connection.write(bytes)),
-                Outgoing::Shared(bytes) => drop(connection.send(bytes)),
-            });
-            if connection.queued_bytes() == queued {
-                return; // closed, or nothing to be had at the moment
-            }
-        }
+impl Endpoint for ClientEnd {
+    fn begin_turn(&self, waker: &Waker) {
+        self.link.turn_begins(waker);
+        hub::with(|hub| hub.set_look(runtime::now()));
     }
 
-    /// Nothing more to do now: arms the timer. Ready when the connection is not needed any more.
-    fn rest(&mut self, hub: &Hub, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let spare_at = if self.link.in_flight() > 0 {
+    fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Violation> {
+        if let Some(first) = view.filter(|_| !self.heard)
+            && !self.speaks_our_protocol(first)
+        {
+            self.foreign = true;
+            return Ok(());
+        }
+        self.heard |= view.is_some();
+        let taken = hub::with(|hub| self.link.take_in(hub, view, now, &mut self.woken));
+        self.foreign |= taken.is_err();
+        taken
+    }
+
+    fn has_events(&self) -> bool {
+        self.link.has_events()
+    }
+
+    fn is_full(&self) -> bool {
+        self.foreign
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        self.link.next_time()
+    }
+
+    fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
+        let outcome = hub::with(|hub| self.link.on_time(hub, now, &mut self.woken));
+        self.foreign |= outcome.is_err();
+        outcome
+    }
+
+    fn poll_transmit(&mut self, room: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        self.link.give_out(room, out);
+    }
+
+    fn has_output(&self) -> bool {
+        self.link.has_output()
+    }
+
+    /// The marks of the connection are set so that it has drained only when there is room again.
+    fn send_mark(&self) -> usize {
+        limits::OUTPUT_QUEUED_MAX
+    }
+
+    fn after_round(&mut self, now: Duration) -> Flow {
+        waiters::wake_all(self.woken.drain(..));
+        if self.pool.has_waiting() {
+            if !self.link.is_open() {
+                self.pool.stir(); // they need another connection
+            }
+            self.pool.offer();
+        }
+        if self.foreign {
+            return Flow::Close;
+        }
+        if self.link.in_flight() > 0 {
             self.idle_since = None;
-            None
-        } else if !self.link.is_open() && !self.link.has_output() {
-            return self.ends(not_needed);
-        } else {
-            let since = *self.idle_since.get_or_insert(now);
-            Some(since + limits::SPARE_CONNECTION_KEPT).filter(|_| self.link.host.has_spare())
-        };
+            return Flow::Wait(None);
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        let spare_at = Some(since + limits::SPARE_CONNECTION_KEPT);
+        let spare_at = spare_at.filter(|_| self.link.host.has_spare());
         if spare_at.is_some_and(|at| at <= now) {
             self.link.close();
-            return self.ends(not_needed);
         }
-        let next = self.link.next_time().and_then(|next| hub.instant(next));
-        let wanted = match (next, spare_at) {
-            (Some(next), Some(spare)) => Some(next.min(spare)),
-            (next, spare) => next.or(spare),
-        };
-        self.arm(wanted, now, cx);
-        Poll::Pending
+        if self.link.is_open() {
+            return Flow::Wait(spare_at);
+        }
+        self.why = not_needed(self.link.host.address());
+        Flow::CloseWhenSent
     }
 
-    /// Lets the timer fire at `wanted` or before. It is moved only to fire earlier or anew: one that
-    /// fires too early is cheaper than one that is moved with each call.
-    fn arm(&mut self, wanted: Option<Instant>, now: Instant, cx: &mut Context<'_>) {
-        let Some(wanted) = wanted else {
-            return;
-        };
-        if self.armed.is_some_and(|armed| armed > now && armed <= wanted) {
-            return;
-        }
-        self.timer.reset(wanted);
-        self.armed = Some(wanted);
-        if Pin::new(&mut self.timer).poll(cx).is_ready() {
-            self.armed = None;
-            cx.waker().wake_by_ref();
-        }
+    fn end_turn(&self) {
+        self.link.turn_ends();
     }
 
-    fn ends(&mut self, why: impl FnOnce(&Address) -> String) -> Poll<()> {
-        self.why = why(self.link.host.address());
-        Poll::Ready(())
+    fn says_its_end(&self) -> bool {
+        self.link.in_flight() == 0 && !self.link.has_output()
     }
 }
 
@@ -247,24 +208,10 @@ fn not_needed(address: &Address) -> String {
     format!("the connection to {address} was not needed any more")
 }
 
-impl Future for Driver {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.link.turn_begins(cx.waker());
-        let turned = hub::with(|hub| self.turn(hub, cx));
-        self.link.turn_ends();
-        turned
-    }
-}
-
-impl Drop for Driver {
+impl Drop for ClientEnd {
     /// Calls that are under way fail, and whoever waits for room looks for another connection.
     fn drop(&mut self) {
         let usefulness = self.usefulness();
-        if self.link.in_flight() == 0 && !self.link.has_output() {
-            self.connection.shutdown(); // nothing is cut off
-        }
         let _core_ends = hub::try_with(|hub| {
             self.link.fail_all(hub, &self.why, &mut self.woken);
             hub.remove_link(self.link.key);

@@ -18,6 +18,7 @@ use super::outcome::Outcome;
 use super::pool::Pool;
 use super::registry::{self, ClientId, Recipe};
 use crate::call::status::{Code, Status};
+use crate::connection::driver::Clock;
 use crate::limits;
 use crate::remote::mailbox::{self, Desk};
 use crate::waiters;
@@ -167,9 +168,12 @@ impl Hub {
         self.cells.borrow().looked_at.map_or(begun, |at| at.max(begun))
     }
 
-    /// The moment that a machine of this core names so; `None` if it is beyond all clocks.
-    pub(super) fn instant(&self, since_origin: Duration) -> Option<Instant> {
-        self.origin.get()?.checked_add(since_origin)
+    /// The clock of the connections of this core.
+    ///
+    /// # Panics
+    /// On a thread that is no core.
+    pub(super) fn clock(&self) -> Clock {
+        Clock::since(self.origin.get().expect("connections are made on cores"))
     }
 
     /// This core's pool of a client, made at first use.

@@ -1,5 +1,6 @@
-//! The streams of one connection, the same for both ends and every protocol.
+//! One connection, the same for both ends and every protocol: its task, and its streams.
 
 pub(crate) mod batch;
 pub(crate) mod carrier;
+pub(crate) mod driver;
 pub(crate) mod table;

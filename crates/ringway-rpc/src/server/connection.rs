@@ -138,14 +138,17 @@ impl NativeConnection {
 
 /// What the connection's task does.
 impl NativeConnection {
-    /// The task is being polled until the answer is dropped.
-    pub(super) fn begin_poll(&self, waker: &Waker) -> Polling<'_> {
+    /// The task is being polled: until [`end_turn`](Self::end_turn) it need not be woken.
+    pub(super) fn begin_turn(&self, waker: &Waker) {
         let mut task = self.task.borrow_mut();
         if !task.as_ref().is_some_and(|task| task.will_wake(waker)) {
             *task = Some(waker.clone());
         }
         self.awake.set(true);
-        Polling(self)
+    }
+
+    pub(super) fn end_turn(&self) {
+        self.awake.set(false);
     }
 
     /// Takes in received bytes, where there are some, and serves what is asked for.
@@ -347,15 +350,6 @@ impl NativeConnection {
         if scratch.capacity() <= limits::SERVER_SCRATCH_BYTES_KEPT {
             self.scratch.set(scratch);
         }
-    }
-}
-
-/// The connection's task is being polled.
-pub(super) struct Polling<'a>(&'a NativeConnection);
-
-impl Drop for Polling<'_> {
-    fn drop(&mut self) {
-        self.0.awake.set(false);
     }
 }
 

@@ -25,6 +25,7 @@ use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
 use crate::call::status::Status;
+use crate::connection::driver::Clock;
 use crate::limits;
 
 thread_local! {
@@ -155,6 +156,12 @@ impl ServerCore {
     }
 
     /// The time at which this turn's events were found.
+    #[inline]
+    pub(super) fn clock(&self) -> Clock {
+        Clock::since(self.origin)
+    }
+
+    /// When this turn of the core began.
     #[inline]
     pub(super) fn now(&self) -> Duration {
         now().saturating_duration_since(self.origin)
