@@ -81,7 +81,7 @@ fn built_in_services_take_and_print_json() {
 #[test]
 fn descriptors_of_built_in_services_are_those_of_their_proto_files() {
     for name in ["health", "reflection"] {
-        let directory = format!("{}/../ringway-rpc/src/{name}", env!("CARGO_MANIFEST_DIR"));
+        let directory = format!("{}/../ringway-rpc/src/builtin/{name}", env!("CARGO_MANIFEST_DIR"));
         let mut compiler = protox::Compiler::new([&directory]).expect("the directory is there");
         compiler.include_source_info(false).include_imports(true);
         compiler.open_file(format!("{directory}/{name}.proto")).expect("the file compiles");
