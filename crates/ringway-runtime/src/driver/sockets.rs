@@ -8,7 +8,7 @@ use std::os::fd::{IntoRawFd, RawFd};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{Shutdown, connect_unspec, shutdown};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::BindOptions;
@@ -107,6 +107,17 @@ pub(crate) fn reset_on_close(fd: RawFd) {
     let borrowed = borrow(fd);
     // A unix socket has no linger; there is nothing to reset.
     let _tcp_only = SockRef::from(&borrowed).set_linger(Some(Duration::ZERO));
+}
+
+/// Ends a connection in the way that its close is going to, and whatever waits for it in the kernel.
+#[cold]
+pub(crate) fn end_waits(fd: RawFd) {
+    let borrowed = borrow(fd);
+    let resets = matches!(SockRef::from(&borrowed).linger(), Ok(Some(Duration::ZERO)));
+    // Where it resets, no end may be said before: the peer must not take a half for the whole.
+    if !resets || connect_unspec(borrowed).is_err() {
+        let _gone_already = shutdown(borrowed, Shutdown::Both);
+    }
 }
 
 fn open(domain: Domain, kind: Type, mode: Mode) -> io::Result<Socket> {

@@ -34,9 +34,15 @@ impl Uring {
         }
     }
 
-    /// The cancel that belongs to a close has run.
+    /// The cancel that belongs to a close has run. A send that the kernel had in hand just then it has not
+    /// found, and that may wait for its peer still.
     pub(super) fn on_cancelled(&mut self, key: Key, events: &mut Vec<Event>) {
-        self.handles[key.index()].in_flight -= 1;
+        let handle = &mut self.handles[key.index()];
+        handle.in_flight -= 1;
+        if handle.sends > 0 {
+            self.counters.syscalls += 1;
+            sockets::end_waits(handle.fd);
+        }
         self.close_if_idle(key, events);
     }
 

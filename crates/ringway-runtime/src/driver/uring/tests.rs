@@ -1,6 +1,6 @@
 //! What this driver does when the kernel ends what it had asked it to go on with.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
@@ -91,4 +91,35 @@ fn a_kernel_without_memory_keeps_no_core_in_its_wait() {
     });
     let told = told.recv_timeout(Duration::from_secs(30)).expect("the wait ends");
     assert_eq!(told, (0, 1), "events, and calls");
+}
+
+/// The kernel finds that there is room, since the peer's end counts as that, and that there is none, and
+/// waits at last on a thread of its own. A cancel does not find what it has in hand meanwhile.
+#[test]
+fn a_send_to_a_peer_that_has_ended_and_reads_nothing_ends_with_its_key() {
+    for abort in [false, true] {
+        let (mut driver, _eventfd) = driver();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut far =
+            TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (near, _) = listener.accept().expect("it has connected");
+        far.shutdown(Shutdown::Write).expect("connected");
+        assert_eq!(near.peek(&mut [0]).expect("connected"), 0, "its end is here");
+        driver.register(Key::FIRST, near.into_raw_fd());
+        let segments = vec![vec![1; 16 << 20].into()];
+        driver.send(Key::FIRST, SendBatch { segments, to: None, urgent: true });
+        let mut events = Vec::new();
+        let told = |events: &[Event], what: fn(&Event) -> bool| events.iter().any(what);
+        while !told(&events, |event| matches!(event, Event::Progress { .. })) {
+            driver.turn(Wait::Poll, &mut events).expect("the ring works");
+        }
+        driver.close(Key::FIRST, abort);
+        let end = Instant::now() + Duration::from_secs(30);
+        while !told(&events, |event| matches!(event, Event::Closed { .. })) {
+            assert!(Instant::now() < end, "{events:?}");
+            driver.turn(Wait::AtMost(Duration::from_secs(1)), &mut events).expect("the ring works");
+        }
+        let read = std::io::copy(&mut far, &mut std::io::sink());
+        assert_eq!(read.is_err(), abort, "{read:?}");
+    }
 }
