@@ -4,7 +4,7 @@
 mod server_support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
@@ -102,6 +102,17 @@ fn client(trust: &Trust) -> rustls::ClientConnection {
     rustls::ClientConnection::new(Arc::new(config), name).expect("a client")
 }
 
+/// Until what is left is the client's last words.
+fn shake_hands(client: &mut rustls::ClientConnection, socket: &mut TcpStream) {
+    while client.is_handshaking() {
+        while client.wants_write() {
+            client.write_tls(socket).expect("written");
+        }
+        client.read_tls(socket).expect("the server answers");
+        client.process_new_packets().expect("an honest server");
+    }
+}
+
 /// What a client says first.
 fn hello(trust: &Trust) -> Vec<u8> {
     let mut hello = Vec::new();
@@ -157,13 +168,7 @@ fn turns_amid(flood: &Flood, trust: &Trust, backend: Backend) -> u64 {
     let mut honest = client(trust);
     let mut socket = connect(&handle);
     if flood.is_hello_answered_before {
-        while honest.is_handshaking() {
-            while honest.wants_write() {
-                honest.write_tls(&mut socket).expect("written");
-            }
-            honest.read_tls(&mut socket).expect("the server answers");
-            honest.process_new_packets().expect("an honest server");
-        }
+        shake_hands(&mut honest, &mut socket);
     }
     let mut keeper = connect_to(socket_addr(&handle.addresses()[1]));
     keeper.write_all(b"keep").expect("written");
@@ -287,13 +292,7 @@ fn a_handler_whose_pace_others_take_away_hears_what_was_decrypted_before() {
     let handle = server.expect("the server starts");
     let mut client = client(&trust);
     let mut socket = connect(&handle);
-    while client.is_handshaking() {
-        while client.wants_write() {
-            client.write_tls(&mut socket).expect("written");
-        }
-        client.read_tls(&mut socket).expect("the server answers");
-        client.process_new_packets().expect("an honest server");
-    }
+    shake_hands(&mut client, &mut socket);
     client.writer().write_all(b"first").expect("a session");
     let mut last_flight = Vec::new();
     while client.wants_write() {
@@ -308,6 +307,86 @@ fn a_handler_whose_pace_others_take_away_hears_what_was_decrypted_before() {
     assert_eq!(told.recv_timeout(LIMIT).expect("it hears"), Told::Heard);
     handle.abort();
     handle.wait().expect("an end");
+}
+
+/// As above, and takes its pace back with each piece that it hears.
+struct Wavering {
+    tell: mpsc::Sender<Wavered>,
+}
+
+enum Wavered {
+    Opened(ConnectionId),
+    Heard(usize),
+    Closed { failed: bool },
+}
+
+impl Wavering {
+    fn tell(&self, what: Wavered) {
+        self.tell.send(what).expect("a listener");
+    }
+}
+
+impl Handler for Wavering {
+    fn on_open(&mut self, peer: &Peer) {
+        peer.write(&vec![1; 12 << 20]);
+        self.tell(Wavered::Opened(peer.id()));
+    }
+
+    fn on_message(&mut self, peer: &Peer, view: View) {
+        peer.set_paced(true);
+        self.tell(Wavered::Heard(view.len()));
+    }
+
+    fn on_close(&mut self, _: &Peer, error: Option<&Error>) {
+        self.tell(Wavered::Closed { failed: error.is_some() });
+    }
+}
+
+/// The session's end was said, and the stream has ended behind it, while most of what was decrypted still
+/// waits: for others who take the handler's pace away, or for a client that reads at last.
+fn hears_all_and_the_end(trust: &Trust, backend: Backend, client_reads: bool) {
+    const BYTES: usize = 200 << 10;
+    let (tell, told) = mpsc::channel();
+    let server = patient_server(trust).backend(backend);
+    let handle = server.start_with(move || Wavering { tell: tell.clone() });
+    let handle = handle.expect("the server starts");
+    let (mut client, mut socket) = (client(trust), connect(&handle));
+    client.set_buffer_limit(None);
+    shake_hands(&mut client, &mut socket);
+    client.writer().write_all(&vec![7; BYTES]).expect("a session");
+    client.send_close_notify();
+    while client.wants_write() {
+        client.write_tls(&mut socket).expect("written");
+    }
+    socket.shutdown(Shutdown::Write).expect("connected");
+    let hear = || told.recv_timeout(LIMIT).expect("it goes on");
+    let Wavered::Opened(id) = hear() else { panic!("it reads although its peer does not") };
+    let mut heard = 0;
+    let failed = loop {
+        if client_reads && heard > BYTES / 2 {
+            std::io::copy(&mut socket, &mut std::io::sink()).expect("an end in order");
+        } else {
+            let taken_away = handle.sessions().with(id, |peer| peer.set_paced(false));
+            drop(taken_away.expect("a server that goes on"));
+        }
+        match hear() {
+            Wavered::Heard(bytes) => heard += bytes,
+            Wavered::Closed { failed } => break failed,
+            Wavered::Opened(id) => panic!("{id} again"),
+        }
+    };
+    assert_eq!((heard, failed), (BYTES, false), "{backend:?}, the client reads: {client_reads}");
+    handle.abort();
+    handle.wait().expect("an end");
+}
+
+#[test]
+fn a_handler_that_takes_its_pace_back_behind_the_end_hears_all_and_a_clean_end() {
+    let trust = Trust::new();
+    for backend in BACKENDS {
+        hears_all_and_the_end(&trust, backend, false);
+        hears_all_and_the_end(&trust, backend, true);
+    }
 }
 
 #[test]

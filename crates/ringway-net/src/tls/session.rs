@@ -85,9 +85,9 @@ impl TlsSession {
         self.close_sent || self.failed.is_some()
     }
 
-    /// Takes ciphertext in.
+    /// Takes ciphertext in. Who only wants to go on gives none.
     pub(super) fn give(&mut self, ciphertext: View) {
-        if self.failed.is_none() {
+        if self.failed.is_none() && !ciphertext.is_empty() {
             self.input.push_back(ciphertext);
             self.advance();
         }

@@ -122,10 +122,11 @@ impl TlsStream {
         session.is_peer_closed().then_some(Ok(()))
     }
 
-    /// The stream has no more bytes: an end that nobody has said, unless it is our own doing.
+    /// The stream has no more bytes: an end that nobody has said, unless the peer has in what was received
+    /// before, or it is our own doing.
     pub(crate) fn stream_ended(&self) {
         let mut session = self.session.borrow_mut();
-        match self.receiving_ended.get() {
+        match self.receiving_ended.get() || session.is_peer_closed() {
             true => session.end_receiving(),
             false => session.fail(TlsError::Truncated),
         }

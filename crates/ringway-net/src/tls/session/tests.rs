@@ -233,3 +233,16 @@ fn keys_that_are_used_up_are_changed_or_end_the_session_without_a_clean_end() {
         }
     }
 }
+
+#[test]
+fn what_is_empty_takes_no_place_among_what_waits() {
+    let mut pair = Pair::shaken(usize::MAX);
+    for _ in 0..4 {
+        pair.client.encrypt(&[7; limits::TLS_WRITE_BYTES]);
+    }
+    pair.server.give(View::from(ciphertext_of(&mut pair.client)));
+    for _ in 0..100 {
+        pair.server.give(View::from(Vec::new()));
+    }
+    assert!(pair.server.input.len() <= 1, "{} pieces", pair.server.input.len());
+}
