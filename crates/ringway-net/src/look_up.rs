@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ringway_runtime::{contain, spawn_blocking};
+use ringway_runtime::{contain, drop_contained, spawn_blocking};
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;
@@ -161,6 +161,14 @@ impl LookUp {
     }
 }
 
+impl State {
+    /// The waker of somebody who does not wait by it any more.
+    fn leave(&mut self, number: usize) -> Option<Waker> {
+        let place = self.waiting.iter().position(|(other, _)| *other == number)?;
+        Some(self.waiting.swap_remove(place).1)
+    }
+}
+
 /// Waits for what a look-up finds.
 struct Answer {
     look_up: Arc<LookUp>,
@@ -179,27 +187,24 @@ impl Future for Answer {
     type Output = Found;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Found> {
-        let waker = cx.waker().clone();
+        let mut stale = Some(cx.waker().clone()); // foreign code, like its drop: not under the lock
         let mut state = lock(&self.look_up.state);
-        if let Some(found) = &state.found {
-            return Poll::Ready(found.clone());
+        let found = state.found.clone();
+        if found.is_none() {
+            let former = state.leave(self.number);
+            let waker = std::mem::replace(&mut stale, former);
+            state.waiting.extend(waker.map(|waker| (self.number, waker)));
         }
-        let place = state.waiting.iter().position(|(number, _)| *number == self.number);
-        let former = place.map(|place| state.waiting.swap_remove(place));
-        state.waiting.push((self.number, waker));
         drop(state);
-        drop(former);
-        Poll::Pending
+        drop_contained("the destructor of a waker", stale);
+        found.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let mut state = lock(&self.look_up.state);
-        let place = state.waiting.iter().position(|(number, _)| *number == self.number);
-        let former = place.map(|place| state.waiting.swap_remove(place));
-        drop(state);
-        drop(former);
+        let stale = lock(&self.look_up.state).leave(self.number);
+        drop_contained("the destructor of a waker", stale);
     }
 }
 
@@ -331,6 +336,31 @@ mod tests {
         }));
         ended.expect("a core").expect("in time");
         drop(panics);
+    }
+
+    /// A waker whose destructor panics.
+    struct PanicsAtItsEnd;
+
+    impl Wake for PanicsAtItsEnd {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for PanicsAtItsEnd {
+        fn drop(&mut self) {
+            panic!("as the test asked for");
+        }
+    }
+
+    #[test]
+    fn wakers_whose_destructors_panic_are_replaced_and_left_behind() {
+        let look_up = Arc::default();
+        let mut answer = Answer::of(&look_up);
+        let mut poll = || {
+            let waker = Waker::from(Arc::new(PanicsAtItsEnd));
+            Pin::new(&mut answer).poll(&mut Context::from_waker(&waker)).is_pending()
+        };
+        assert!(poll() && poll());
+        drop(answer);
     }
 
     #[test]
