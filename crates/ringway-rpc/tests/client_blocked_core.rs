@@ -1,8 +1,9 @@
-//! What threads see of a background core that somebody blocks, against all advice. It is the only test
-//! of its process, as all others would be held up.
+//! What threads see of a core that somebody blocks, against all advice. No other test of its process may
+//! use the background core, as it would be held up.
 
 mod support;
 
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use ringway_rpc::{
     Call, Client, Codec, IncomingReply, Kind, Method, NextCall, OutgoingCall, Status,
 };
+use ringway_runtime::Runtime;
 use support::echo::{Echo, serve};
 use support::{LIMIT, end};
 
@@ -56,4 +58,26 @@ fn a_thread_that_waits_has_its_deadline_though_the_core_of_its_call_is_blocked()
     assert!(status.is_deadline_exceeded(), "{status}");
     assert_eq!(say(&client).wait().expect("a reply"), "?");
     end(server);
+}
+
+#[test]
+fn a_call_that_its_interceptors_have_begun_on_a_blocked_core_has_its_deadline_elsewhere() {
+    let runtime = Runtime::builder().threads(1).start().expect("a core");
+    let stall = async |_: OutgoingCall, _: NextCall| pending().await;
+    let client = Client::builder().address("tcp://127.0.0.1:1").intercept(stall).build();
+    let client = client.expect("a good address");
+    let (tell, told) = mpsc::channel();
+    let (let_go, gate) = mpsc::channel::<()>();
+    let blocked = runtime.cores()[0].spawn(async move || {
+        let mut call = say(&client).timeout(Duration::from_millis(50));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut call).poll(&mut cx).is_pending());
+        tell.send(call).expect("the test waits");
+        gate.recv_timeout(LIMIT)
+    });
+    let call = told.recv_timeout(LIMIT).expect("it has begun");
+    let status = call.wait().expect_err("nobody there");
+    assert!(status.is_deadline_exceeded(), "{status}");
+    let_go.send(()).expect("the core is blocked still");
+    blocked.expect("room").wait().expect("no panic").expect("the call has ended before");
 }

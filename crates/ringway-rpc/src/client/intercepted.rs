@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use ringway_runtime::{self as runtime, Sleep, drop_contained, drop_each, panic_message};
 
@@ -36,6 +37,7 @@ enum Stage {
     Here {
         core: u32,
         place: Place,
+        deadline: Option<Instant>,
     },
     Far(Far),
     Over,
@@ -69,8 +71,9 @@ impl Intercepted {
                 };
                 match Running::start(hub, Inner::Unary(call)) {
                     Ok(running) => {
+                        let deadline = running.scope.deadline;
                         let place = hub.intercepted.borrow_mut().insert(running);
-                        self.stage = Stage::Here { core: here, place };
+                        self.stage = Stage::Here { core: here, place, deadline };
                     }
                     Err(status) => return Some(Poll::Ready(Err(status))),
                 }
@@ -93,7 +96,7 @@ impl Intercepted {
     fn go_far(&mut self) -> Result<(), Status> {
         let (core, deadline) = match &mut self.stage {
             Stage::New(call) => (registry::background_core()?, call.begin_elsewhere()),
-            Stage::Here { core, .. } => (*core, None),
+            Stage::Here { core, deadline, .. } => (*core, *deadline),
             _ => panic!("a call was polled after it had ended"),
         };
         let (method, stage) = (self.method, std::mem::replace(&mut self.stage, Stage::Over));
@@ -133,7 +136,7 @@ impl Future for Intercepted {
 impl Drop for Intercepted {
     /// Gives the call up, on whatever thread.
     fn drop(&mut self) {
-        if let Stage::Here { core, place } = self.stage {
+        if let Stage::Here { core, place, .. } = self.stage {
             hub::on_core(core, move |hub| {
                 let running = hub.intercepted.borrow_mut().remove(place);
                 drop_contained(INTERCEPTOR, running);
