@@ -119,21 +119,31 @@ impl Fields {
         (self.size, self.is_cut, self.fault) = (0, false, None);
     }
 
+    /// Takes a field of `size` bytes if nothing is to be said of it but its meaning: one with a key,
+    /// or a pseudo-field before these. `false`: it needs a closer look, and nothing was done.
+    #[inline(always)]
+    pub(super) fn note(&mut self, meaning: &Meaning, size: u32) -> bool {
+        let size = self.size + size as usize;
+        if size > self.size_max || self.head.bits & meaning.forbids != 0 {
+            return false;
+        }
+        self.size = size;
+        self.head.bits |= meaning.sets;
+        self.head.values[usize::from(meaning.key.0) % KEYS] = meaning.value;
+        true
+    }
+
     /// Takes a field of `size` bytes by its meaning. `true`: its text is to be [kept](Self::keep).
-    #[inline]
     pub(super) fn add(&mut self, meaning: Meaning, size: u32) -> bool {
+        if self.note(&meaning, size) {
+            return false;
+        }
         self.size += size as usize;
         if self.size > self.size_max {
             self.is_cut = true;
             return false;
         }
-        // Nearly all are these: fields with a key, and pseudo-fields before them.
-        if self.head.bits & meaning.forbids != 0 {
-            return self.add_other(meaning);
-        }
-        self.head.bits |= meaning.sets;
-        self.head.values[usize::from(meaning.key.0) % KEYS] = meaning.value;
-        false
+        self.add_other(meaning)
     }
 
     #[cold]

@@ -46,6 +46,9 @@ impl Decoder {
         self.take_size_updates(&mut rest)?;
         while let Some((&first, behind)) = rest.split_first() {
             rest = behind;
+            if self.note_short(first, vocabulary, fields) {
+                continue;
+            }
             if first & 0x80 != 0 {
                 self.indexed(first, &mut rest, vocabulary, fields)?;
             } else if first & 0x40 != 0 {
@@ -57,6 +60,25 @@ impl Decoder {
             }
         }
         Ok(())
+    }
+
+    /// Takes a field that is an index of one byte and asks for nothing but to be noted, as nearly
+    /// all are. `false`: nothing was done.
+    #[inline(always)]
+    fn note_short(&self, first: u8, vocabulary: &Vocabulary, fields: &mut Fields) -> bool {
+        let index = usize::from(first.wrapping_sub(0x81));
+        if index < STATIC_LEN {
+            let entry = vocabulary.static_entry(index);
+            return fields.note(&entry.meaning, entry.size);
+        }
+        // 0x7f is the prefix of a longer index, and what is above was no index.
+        if index >= 0x7e {
+            return false;
+        }
+        match self.table.entry(index - STATIC_LEN) {
+            Some(entry) => fields.note(&entry.meaning, entry.size),
+            None => false,
+        }
     }
 
     /// Section 6.3. They stand in front of the fields only (section 4.2).
