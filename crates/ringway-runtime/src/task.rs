@@ -1,68 +1,22 @@
 //! The tasks of one core: a slab of boxed futures and a run queue, without atomics.
 
 mod join;
+mod token;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 pub use join::{JoinError, JoinHandle};
+pub(crate) use token::{Run, TaskToken};
 
 use crate::blocking::completion::Completer;
 use crate::contain::{contain, drop_contained, panic_message};
 use crate::limits;
 use crate::names::NameId;
-use crate::sys::waker_of;
-
-/// Names a task in the whole process: `core:16 | generation:20 | index:28`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TaskToken(u64);
-
-impl TaskToken {
-    const GENERATION_MASK: u32 = (1 << 20) - 1;
-    const INDEX_MASK: u32 = (1 << 28) - 1;
-
-    fn new(core: u16, generation: u32, index: u32) -> Self {
-        let generation = u64::from(generation & Self::GENERATION_MASK);
-        Self(u64::from(core) << 48 | generation << 28 | u64::from(index & Self::INDEX_MASK))
-    }
-
-    pub(crate) fn bits(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    pub(crate) fn core(self) -> u16 {
-        (self.0 >> 48) as u16
-    }
-
-    fn generation(self) -> u32 {
-        (self.0 >> 28) as u32 & Self::GENERATION_MASK
-    }
-
-    fn index(self) -> usize {
-        (self.0 as u32 & Self::INDEX_MASK) as usize
-    }
-}
-
-/// Tells the runs of cores apart, also those that follow each other on one thread or under one
-/// core's number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Run(u64);
-
-impl Run {
-    fn new() -> Self {
-        static RUNS: AtomicU64 = AtomicU64::new(0);
-        Self(RUNS.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// All tasks of a core.
 pub(crate) struct Tasks {
@@ -210,10 +164,9 @@ impl Tasks {
         }
     }
 
-    /// Polls once; the task ends or goes back to its slot.
-    pub(crate) fn poll(&self, mut runnable: Runnable) {
-        let waker = waker_of(runnable.token);
-        let mut cx = Context::from_waker(&waker);
+    /// Polls once, with the waker of the task; the task ends or goes back to its slot.
+    pub(crate) fn poll(&self, mut runnable: Runnable, waker: &Waker) {
+        let mut cx = Context::from_waker(waker);
         // The body contains panics of the task itself; this those of whoever is told of its end.
         let polled = contain("a waker", || runnable.future.as_mut().poll(&mut cx));
         let ended = polled.is_none_or(|poll| poll.is_ready());
@@ -235,7 +188,7 @@ impl Tasks {
 
     /// Drops a task's future, now or after the poll that is under way; nothing where it is a task
     /// of another run.
-    fn abort(&self, token: TaskToken, run: Run) {
+    pub(crate) fn abort(&self, token: TaskToken, run: Run) {
         if run != self.run {
             return;
         }
@@ -311,7 +264,7 @@ impl Tasks {
 
 /// A task taken out of its slot to be polled.
 pub(crate) struct Runnable {
-    token: TaskToken,
+    pub(crate) token: TaskToken,
     future: LocalFuture,
     pub(crate) name: NameId,
 }

@@ -1,6 +1,8 @@
 //! One core: its driver, tasks, timers and sockets, and the turn that joins them.
 
+mod abort;
 mod accounting;
+mod alive;
 mod callbacks;
 mod current;
 mod dispatch;
@@ -21,8 +23,8 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 pub(crate) use accounting::Held;
+pub use alive::cores_alive;
 pub(crate) use current::{ensure_vacant, enter, try_with_current, wake_task, with_current};
-pub use end::cores_alive;
 pub(crate) use registry::{CoreShared, Message};
 pub(crate) use spin::Spin;
 
@@ -61,7 +63,7 @@ pub(crate) struct Core {
     fired: Cell<Vec<Timer>>,
     pub(crate) spin: Spin,
     /// Last, so that everything above is gone when it is.
-    _alive: end::Alive,
+    _alive: alive::Alive,
 }
 
 /// Names a core for as long as the process lives; its place in the registry is given away again.
@@ -117,7 +119,7 @@ impl Core {
             inbox: RefCell::default(),
             fired: Cell::default(),
             spin: Spin::new(spin),
-            _alive: end::Alive::begin(),
+            _alive: alive::Alive::begin(),
         })
     }
 

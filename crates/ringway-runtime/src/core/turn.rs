@@ -8,6 +8,7 @@ use super::{Core, Timer};
 use crate::contain::{contain, wake};
 use crate::driver::{Driver, Event, Wait};
 use crate::limits;
+use crate::sys::waker_of;
 use crate::task::TaskToken;
 
 impl Core {
@@ -50,7 +51,8 @@ impl Core {
                 break;
             };
             self.shared.counters.poll_started(runnable.name);
-            self.tasks.poll(runnable);
+            let waker = waker_of(runnable.token);
+            self.tasks.poll(runnable, &waker);
         }
         self.shared.counters.poll_ended();
     }

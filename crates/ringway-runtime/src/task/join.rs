@@ -7,9 +7,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::{Run, TaskToken};
+use super::token::{Run, TaskToken};
 use crate::contain::{drop_contained, drop_waker, wake};
-use crate::core::try_with_current;
 
 /// Makes the two ends of a task's outcome.
 pub(super) fn pair<T>() -> (Outcome<T>, Rc<Join<T>>) {
@@ -113,14 +112,10 @@ impl<T> JoinHandle<T> {
         self.join.is_settled()
     }
 
-    /// Drops the task's future; a waiter gets a [`JoinError`] that [`is_aborted`]. A task that has
-    /// ended, or whose core has, is left as it is; so this may be called anywhere, also in a
-    /// destructor after the runtime's end.
-    ///
-    /// [`is_aborted`]: JoinError::is_aborted
-    pub fn abort(&self) {
+    /// Settles that the task was aborted, unless it has ended: `drop_task` is to drop it.
+    pub(crate) fn settle_aborted(&self, drop_task: impl FnOnce(TaskToken, Run)) {
         if self.join.settle(Err(JoinError { cause: Cause::Aborted })) {
-            try_with_current(|core| core.tasks.abort(self.token, self.run));
+            drop_task(self.token, self.run);
             self.join.wake();
         }
     }
