@@ -278,7 +278,20 @@ fn small_messages_do_not_keep_those_in_line_from_their_turns() {
     for _ in 0..20 {
         pair.client.send(chatty, &[], Body::Copy(b"x"), false).expect("open");
     }
-    let up = output(&mut pair.client, usize::MAX);
+    let mut others = (0..2).map(|_| {
+        let request = NewRequest { head: REQUEST, ..NewRequest::default() };
+        pair.client.open(request).expect("room")
+    });
+    let (waits, goes) = (others.next().expect("opened"), others.next().expect("opened"));
+    pair.client.send(waits, &[], Body::Copy(b"z"), false).expect("open");
+    assert_eq!(pair.client.unsent(waits), 1, "somebody in line is due");
+    let mut up = Vec::new();
+    while pair.client.unsent(large) == 100_000 {
+        up.extend(output(&mut pair.client, 1));
+    }
+    pair.client.send(goes, &[], Body::Copy(b"z"), false).expect("open");
+    assert_eq!(pair.client.unsent(goes), 0, "and has had a turn");
+    up.extend(output(&mut pair.client, usize::MAX));
     let frames = frames(&up);
     let first = frames.iter().filter(|frame| frame.0 == DATA).take_while(|f| f.2 == chatty.id());
     assert_eq!(first.count(), 16);
