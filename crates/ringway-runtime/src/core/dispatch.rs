@@ -81,7 +81,7 @@ impl Core {
     #[inline]
     fn retire(&self, mut segments: Vec<Segment>) {
         segments.drain(..).for_each(Segment::retire);
-        self.return_list(segments);
+        self.send_memory.return_list(segments);
     }
 
     #[inline]

@@ -7,7 +7,9 @@ mod callbacks;
 mod current;
 mod dispatch;
 mod end;
+mod number;
 mod registry;
+mod send_memory;
 mod spin;
 mod turn;
 
@@ -16,7 +18,6 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -25,14 +26,14 @@ use socket2::SockRef;
 pub(crate) use accounting::Held;
 pub use alive::cores_alive;
 pub(crate) use current::{ensure_vacant, enter, try_with_current, wake_task, with_current};
+pub(crate) use number::CoreNumber;
 pub(crate) use registry::{CoreShared, Message};
+pub(crate) use send_memory::SendMemory;
 pub(crate) use spin::Spin;
 
-use crate::buf::{ChunkPool, Segment};
 use crate::contain::drop_waker;
 use crate::driver::{Driver, Event, Key, RecvClass, sockets};
 use crate::io::{RecvState, Socket, StreamState};
-use crate::limits;
 use crate::slab::Slab;
 use crate::task::{JoinHandle, Tasks};
 use crate::timer::wheel::{TimerKey, Wheel};
@@ -44,9 +45,7 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
     pub(crate) driver: RefCell<Box<dyn Driver>>,
     pub(crate) sockets: RefCell<Slab<Socket>>,
-    pub(crate) chunks: ChunkPool,
-    /// Emptied segment lists, for the next batches.
-    spare_lists: RefCell<Vec<Vec<Segment>>>,
+    pub(crate) send_memory: SendMemory,
     /// Descriptors that the driver has.
     open: Cell<usize>,
     /// Nothing is kept open any more for the sake of a peer or a handle.
@@ -64,17 +63,6 @@ pub(crate) struct Core {
     pub(crate) spin: Spin,
     /// Last, so that everything above is gone when it is.
     _alive: alive::Alive,
-}
-
-/// Names a core for as long as the process lives; its place in the registry is given away again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct CoreNumber(u64);
-
-impl CoreNumber {
-    fn next() -> Self {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        Self(MADE.fetch_add(1, Ordering::Relaxed))
-    }
 }
 
 /// What `drain` of the mailbox fills, kept for its memory.
@@ -110,8 +98,7 @@ impl Core {
             ending: Cell::new(false),
             held: Held::new(held_bytes_max),
             number: CoreNumber::next(),
-            chunks: ChunkPool::default(),
-            spare_lists: RefCell::default(),
+            send_memory: SendMemory::default(),
             dirty: RefCell::default(),
             timers: RefCell::new(Wheel::new(now)),
             now: Cell::new(now),
@@ -189,19 +176,6 @@ impl Core {
     /// made sure that it is on it once.
     pub(crate) fn mark_dirty(&self, key: Key) {
         self.dirty.borrow_mut().push(key);
-    }
-
-    /// An empty segment list with memory of earlier use.
-    pub(crate) fn take_list(&self) -> Vec<Segment> {
-        self.spare_lists.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4))
-    }
-
-    pub(crate) fn return_list(&self, list: Vec<Segment>) {
-        debug_assert!(list.is_empty());
-        let mut spare = self.spare_lists.borrow_mut();
-        if list.capacity() > 0 && spare.len() < limits::SPARE_LISTS_MAX {
-            spare.push(list);
-        }
     }
 
     /// Lets `f` set options of a socket; under the simulated driver there is none.

@@ -16,9 +16,9 @@
 
 use std::os::fd::RawFd;
 
-use super::Socket;
-use super::stream_state::{End, Guards, Phase, RecvState, Shutdown, StreamState};
-use super::waiters::Waiters;
+use super::closed::Closed;
+use super::socket::Socket;
+use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
 use crate::buf::Segment;
 use crate::contain::drop_contained;
 use crate::core::{Core, with_current};
@@ -256,51 +256,6 @@ impl Core {
                 Some(Socket::Listener(state)) => self.end_listener(key, state),
                 _ => {}
             }
-        }
-    }
-}
-
-/// What there is to do when a descriptor has been closed.
-pub(super) struct Closed {
-    /// A handle keeps the slot.
-    pub(super) has_handle: bool,
-    pub(super) guards: Guards,
-    /// Whoever waits although the core has ended.
-    pub(super) waiters: Waiters,
-}
-
-impl Socket {
-    /// Whether only a handle keeps the slot.
-    pub(crate) fn is_closed(&self) -> bool {
-        match self {
-            Socket::Stream(state) => state.phase == Phase::Closed,
-            Socket::Datagram(state) => state.is_closed(),
-            Socket::Listener(state) => state.is_closed(),
-        }
-    }
-
-    fn note_closed(&mut self) -> Closed {
-        match self {
-            Socket::Stream(state) => state.note_closed(),
-            Socket::Datagram(state) => state.note_closed(),
-            Socket::Listener(state) => state.note_closed(),
-        }
-    }
-}
-
-impl StreamState {
-    /// The descriptor is closed. A stream that somebody holds has failed before, unless its core has
-    /// ended: then this is what its handle tells from now on.
-    fn note_closed(&mut self) -> Closed {
-        self.phase = Phase::Closed;
-        self.recv = RecvState::Ended;
-        if self.end.is_none() || !self.outbox.is_idle() {
-            self.fail(End::CoreEnded);
-        }
-        Closed {
-            has_handle: self.has_handle,
-            guards: std::mem::take(&mut self.guards),
-            waiters: self.readers.take().and(self.writers.take()),
         }
     }
 }

@@ -1,53 +1,27 @@
 //! Datagram sockets.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
-use super::closing::Closed;
-use super::stream_state::{Guards, Phase, core_ended};
+use super::datagram_state::DatagramState;
+use super::socket::Socket;
+use super::stream_state::{Phase, core_ended};
 use super::waiters::{Waitable, Waiters, poll_or_wait};
-use super::{ListenOptions, Pressure, Socket};
+use super::{ListenOptions, Pressure};
 use crate::buf::{Segment, View};
-use crate::core::{Core, Held, Timer, with_current};
-use crate::driver::{BindOptions, Key, RecvClass, RecvEnd, SendBatch};
+use crate::core::{Core, Timer, with_current};
+use crate::driver::{BindOptions, Key, RecvClass, SendBatch};
 use crate::limits;
-use crate::timer::wheel::TimerKey;
 
 /// A bound UDP (or Unix datagram) socket of this core.
 pub struct DatagramSocket {
     core: Rc<Core>,
     key: Key,
     bound: SockAddr,
-}
-
-/// What the core keeps of a datagram socket.
-pub(crate) struct DatagramState {
-    fd: RawFd,
-    received: VecDeque<(View, Option<Box<SockAddr>>)>,
-    /// Datagrams that were dropped since nobody took them in time.
-    dropped: u64,
-    /// Datagrams that the kernel did not send.
-    unsent: u64,
-    receiving: bool,
-    error: Option<i32>,
-    readers: Waiters,
-    writers: Waiters,
-    waiting: VecDeque<(Segment, Box<SockAddr>)>,
-    in_flight: usize,
-    /// On the core's dirty list.
-    dirty: bool,
-    /// Memory that both queues keep in use.
-    held: usize,
-    phase: Phase,
-    has_handle: bool,
-    /// Runs while what is queued on a dropped socket is sent.
-    timer: Option<TimerKey>,
 }
 
 impl DatagramSocket {
@@ -193,86 +167,6 @@ impl fmt::Debug for DatagramSocket {
     }
 }
 
-impl DatagramState {
-    fn new(fd: RawFd) -> Self {
-        Self {
-            fd,
-            received: VecDeque::new(),
-            dropped: 0,
-            unsent: 0,
-            receiving: true,
-            error: None,
-            readers: Waiters::default(),
-            writers: Waiters::default(),
-            waiting: VecDeque::new(),
-            in_flight: 0,
-            dirty: false,
-            held: 0,
-            phase: Phase::Open,
-            has_handle: true,
-            timer: None,
-        }
-    }
-
-    /// Takes a datagram in; the readers to wake.
-    pub(crate) fn push(&mut self, data: View, from: Option<Box<SockAddr>>, held: &Held) -> Waiters {
-        if self.phase != Phase::Open {
-            return Waiters::default();
-        }
-        let behind = !self.received.is_empty();
-        if self.received.len() >= limits::DATAGRAMS_HELD_MAX || behind && held.is_over() {
-            self.dropped += 1;
-            return Waiters::default();
-        }
-        let data = if behind { View::copied(&data) } else { data.spared() };
-        self.count(0, data.held_bytes(), held);
-        self.received.push_back((data, from));
-        self.readers.take()
-    }
-
-    /// A datagram that was too long has been lost; the readers to wake. It is counted, so an error that
-    /// nobody has heard of goes before it.
-    pub(crate) fn on_oversized(&mut self) -> Waiters {
-        self.dropped += 1;
-        self.error = self.error.or(Some(libc::EMSGSIZE));
-        self.readers.take()
-    }
-
-    pub(crate) fn on_recv_ended(&mut self, end: RecvEnd) -> Waiters {
-        self.receiving = false;
-        if let RecvEnd::Failed(errno) = end {
-            self.error = Some(errno);
-        }
-        self.readers.take()
-    }
-
-    /// Tells the core's account that one of the queues has changed.
-    fn count(&mut self, before: usize, now: usize, held: &Held) {
-        held.change(before, now);
-        self.held = self.held + now - before;
-    }
-
-    /// What was never sent.
-    pub(super) fn into_waiting(self, held: &Held) -> Vec<Segment> {
-        held.change(self.held, 0);
-        self.waiting.into_iter().map(|(segment, _)| segment).collect()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed
-    }
-
-    /// The descriptor is closed.
-    pub(super) fn note_closed(&mut self) -> Closed {
-        self.phase = Phase::Closed;
-        Closed {
-            has_handle: self.has_handle,
-            guards: Guards::default(),
-            waiters: self.readers.take().and(self.writers.take()),
-        }
-    }
-}
-
 impl Core {
     /// The handle is gone: what is queued is still sent.
     fn release_datagrams(&self, key: Key) {
@@ -355,7 +249,7 @@ impl Core {
         {
             state.count(segment.held_bytes(), 0, &self.held);
             state.in_flight += 1;
-            let mut segments = self.take_list();
+            let mut segments = self.send_memory.take_list();
             segments.push(segment);
             // Its answer is waited for by those who wait for room, and by what waits here.
             let urgent = !state.waiting.is_empty()

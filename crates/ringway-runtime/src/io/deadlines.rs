@@ -6,56 +6,13 @@
 
 use std::time::Instant;
 
+use super::clocks::Clocks;
+use super::socket::Socket;
 use super::stream_state::{End, Phase, StreamState};
-use super::{Socket, StreamLimits};
 use crate::Deadline;
 use crate::core::{Core, Timer};
 use crate::driver::Key;
 use crate::limits;
-use crate::timer::wheel::TimerKey;
-
-/// The moments that a stream's deadlines count from, and its timer.
-pub(crate) struct Clocks {
-    opened: Instant,
-    /// Bytes have arrived.
-    received: Instant,
-    /// Bytes were handed over, or some that had to wait were accepted, or there was nothing left to
-    /// send for a dropped stream. Nothing is handed over before all before it is accepted, so this is
-    /// also the last progress of what is in flight.
-    sent: Instant,
-    timer: Option<TimerKey>,
-    /// When it fires; never without one.
-    fires: Deadline,
-}
-
-impl Clocks {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { opened: now, received: now, sent: now, timer: None, fires: Deadline::NEVER }
-    }
-
-    #[inline]
-    pub(crate) fn note_received(&mut self, now: Instant) {
-        self.received = now;
-    }
-
-    #[inline]
-    pub(crate) fn note_sent(&mut self, now: Instant) {
-        self.sent = now;
-    }
-
-    /// When bytes last moved in either direction.
-    pub(crate) fn last_active(&self) -> Instant {
-        self.received.max(self.sent)
-    }
-
-    fn lifetime(&self, limits: &StreamLimits) -> Deadline {
-        Deadline::after_any(self.opened, limits.lifetime)
-    }
-
-    fn idle(&self, limits: &StreamLimits) -> Deadline {
-        Deadline::after_any(self.last_active(), limits.idle_timeout)
-    }
-}
 
 impl StreamState {
     /// When a peer that takes nothing of what is in flight has done so for too long. A dropped stream

@@ -9,15 +9,15 @@ use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
-use super::closing::Closed;
-use super::stream_state::{Guards, core_ended};
+use super::listener_state::{Accepting, ListenerState, Origin};
+use super::socket::Socket;
+use super::stream_state::core_ended;
 use super::waiters::{Waitable, Waiters, poll_or_wait};
-use super::{Socket, Stream, StreamLimits};
-use crate::core::{Core, CoreNumber, Timer, try_with_current, with_current};
+use super::{Stream, StreamLimits};
+use crate::core::{Core, Timer, try_with_current, with_current};
 use crate::driver::sockets;
 use crate::driver::{BindOptions, Key};
 use crate::limits;
-use crate::timer::wheel::TimerKey;
 
 /// Options of a listening socket.
 #[derive(Clone, Copy, Debug)]
@@ -43,53 +43,12 @@ pub struct Listener {
     bound: SockAddr,
 }
 
-/// What the core keeps of a listener.
-pub(crate) struct ListenerState {
-    fd: RawFd,
-    /// Accepted and not yet taken.
-    ready: VecDeque<Accepted>,
-    accepting: Accepting,
-    error: Option<i32>,
-    acceptors: Waiters,
-    timer: Option<TimerKey>,
-    has_handle: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Accepting {
-    On,
-    /// Asked to stop, since too many wait.
-    Stopping,
-    /// Too many wait; goes on when they were taken.
-    Full,
-    /// Descriptors or memory ran out. That more are there cannot be waited for, so this goes on after
-    /// a while, whoever asks meanwhile.
-    Resting,
-    /// The driver is closing it: nothing begins again.
-    Closing,
-    /// The descriptor is closed.
-    Closed,
-}
-
-impl Accepting {
-    fn is_over(self) -> bool {
-        matches!(self, Accepting::Closing | Accepting::Closed)
-    }
-}
-
 /// A connection that was accepted and has no owner yet; can be given to another core.
 pub struct Accepted {
     /// `None` once it has an owner.
     fd: Option<RawFd>,
     /// The core whose driver has made the descriptor.
     made_by: Origin,
-}
-
-/// Whose descriptor it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Origin {
-    core: CoreNumber,
-    simulated: bool,
 }
 
 impl Listener {
@@ -125,6 +84,7 @@ impl Listener {
     fn of_descriptor(core: &Rc<Core>, fd: RawFd, bound: SockAddr) -> Self {
         let state = ListenerState {
             fd,
+            made_by: core.origin(),
             ready: VecDeque::new(),
             accepting: Accepting::On,
             error: None,
@@ -170,7 +130,7 @@ impl Listener {
     }
 
     fn next_accepted(&self, state: &mut ListenerState) -> Poll<io::Result<Accepted>> {
-        let accepted = state.ready.pop_front();
+        let accepted = state.ready.pop_front().map(|fd| Accepted::new(fd, state.made_by));
         if state.accepting == Accepting::Full && state.ready.is_empty() {
             self.core.start_accepting(self.key, state);
         }
@@ -209,22 +169,6 @@ impl fmt::Debug for Listener {
     }
 }
 
-impl ListenerState {
-    pub(super) fn is_closed(&self) -> bool {
-        self.accepting == Accepting::Closed
-    }
-
-    /// The descriptor is closed.
-    pub(super) fn note_closed(&mut self) -> Closed {
-        self.accepting = Accepting::Closed;
-        Closed {
-            has_handle: self.has_handle,
-            guards: Guards::default(),
-            waiters: self.acceptors.take(),
-        }
-    }
-}
-
 impl Core {
     fn release_listener(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
@@ -233,12 +177,12 @@ impl Core {
         };
         state.has_handle = false;
         let acceptors = state.acceptors.take();
-        let ready = std::mem::take(&mut state.ready);
+        let (ready, made_by) = (std::mem::take(&mut state.ready), state.made_by);
         let is_closed = state.is_closed();
         self.end_listener(key, state);
         let gone = if is_closed { sockets.remove(key) } else { None };
         drop(sockets);
-        drop(ready);
+        ready.into_iter().for_each(|fd| drop(Accepted::new(fd, made_by)));
         self.retire_socket(gone);
         acceptors.retire();
     }
@@ -263,12 +207,10 @@ impl Core {
     /// A connection was accepted. Too many that wait for an acceptor are left to the kernel's own
     /// queue.
     pub(crate) fn take_accepted(&self, key: Key, fd: RawFd) -> Waiters {
-        let made_by = self.origin();
-        let accepted = Accepted { fd: Some(fd), made_by };
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
             Some(Socket::Listener(state)) if !state.accepting.is_over() => {
-                state.ready.push_back(accepted);
+                state.ready.push_back(fd);
                 if state.accepting == Accepting::On && state.ready.len() >= limits::ACCEPTED_MAX {
                     state.accepting = Accepting::Stopping;
                     self.driver.borrow_mut().accept_stop(key);
@@ -277,7 +219,7 @@ impl Core {
             }
             _ => {
                 drop(sockets);
-                drop(accepted);
+                drop(Accepted::new(fd, self.origin()));
                 Waiters::default()
             }
         }
@@ -323,6 +265,10 @@ impl Core {
 }
 
 impl Accepted {
+    fn new(fd: RawFd, made_by: Origin) -> Self {
+        Self { fd: Some(fd), made_by }
+    }
+
     /// Makes the connection a stream of the current core.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::buf::Segment;
-use crate::core::Core;
+use crate::core::SendMemory;
 use crate::driver::SendBatch;
 use crate::limits;
 
@@ -80,11 +80,11 @@ impl Outbox {
     /// Queues a segment, which is not empty. It is not copied, unless it is a view that others had better
     /// not wait for: of buffers that are running out, or of few bytes and not to leave with this turn.
     #[inline]
-    pub(crate) fn push(&mut self, core: &Core, segment: Segment) -> Filled {
+    pub(crate) fn push(&mut self, memory: &SendMemory, segment: Segment) -> Filled {
         if let Some(view) = segment.as_view()
             && (view.is_scarce() || self.is_crowded() && view.is_wasteful())
         {
-            return self.copy(core, view);
+            return self.copy(memory, view);
         }
         let bytes = segment.as_slice().len();
         self.bytes += bytes;
@@ -95,13 +95,13 @@ impl Outbox {
             (Some(view), _) => view.held_bytes(),
             (None, _) => bytes,
         };
-        self.append(core, segment, bytes, held);
+        self.append(memory, segment, bytes, held);
         Filled::Memory
     }
 
     /// Queues a copy of `bytes`, gathered with what was copied before it.
     #[inline]
-    pub(crate) fn copy(&mut self, core: &Core, mut bytes: &[u8]) -> Filled {
+    pub(crate) fn copy(&mut self, memory: &SendMemory, mut bytes: &[u8]) -> Filled {
         self.bytes += bytes.len();
         if let Some(chunk) = self.last.segments.last_mut().and_then(Segment::as_open_chunk) {
             bytes = &bytes[chunk.append(bytes)..];
@@ -109,28 +109,28 @@ impl Outbox {
         if bytes.is_empty() {
             return Filled::Place;
         }
-        self.copy_rest(core, bytes);
+        self.copy_rest(memory, bytes);
         Filled::Memory
     }
 
-    fn copy_rest(&mut self, core: &Core, mut bytes: &[u8]) {
+    fn copy_rest(&mut self, memory: &SendMemory, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let mut chunk = core.chunks.take();
+            let mut chunk = memory.take_chunk();
             let taken = chunk.append(bytes);
             bytes = &bytes[taken..];
             // It may be filled up later, so it counts whole; how short it is, is known when it is sealed.
             let segment = Segment::from_chunk(chunk);
-            self.append(core, segment, PLACE_BYTES, limits::SEND_CHUNK_BYTES);
+            self.append(memory, segment, PLACE_BYTES, limits::SEND_CHUNK_BYTES);
         }
     }
 
     #[inline]
-    fn append(&mut self, core: &Core, segment: Segment, bytes: usize, held: usize) {
+    fn append(&mut self, memory: &SendMemory, segment: Segment, bytes: usize, held: usize) {
         if self.last.segments.len() == limits::GATHER_SEGMENTS_MAX {
             self.full.get_or_insert_default().0.push_back(std::mem::take(&mut self.last));
         }
         if self.last.segments.capacity() == 0 {
-            self.last.segments = core.take_list();
+            self.last.segments = memory.take_list();
         }
         self.last.segments.push(segment);
         self.last.held += held + PLACE_BYTES;

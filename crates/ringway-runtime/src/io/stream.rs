@@ -7,18 +7,19 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use socket2::{SockAddr, SockRef};
 
 use super::Socket;
+use super::callback::{Incoming, Next};
 use super::outbox::Filled;
+use super::stream_limits::StreamLimits;
 use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
 use super::waiters::{Waitable, Waiters, poll_or_wait};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
-use crate::limits;
 
 /// A connected byte stream (TCP or Unix) of this core.
 ///
@@ -30,39 +31,6 @@ pub struct Stream {
     key: Key,
 }
 
-/// Bounds and timeouts of a stream; one value is usually shared by all streams of a server.
-#[derive(Clone, Debug)]
-pub struct StreamLimits {
-    /// Received and untaken bytes at which receiving pauses; it goes on at half of that.
-    pub recv_high_water: usize,
-    /// Queued bytes at which [`Pressure::High`] begins; a paced stream stops reading its peer.
-    pub send_high_water: usize,
-    /// Queued bytes below which it ends.
-    pub send_low_water: usize,
-    /// Queued bytes above which the stream is reset: its peer reads too slowly.
-    pub send_queue_max: usize,
-    /// Time without a byte in either direction after which the stream is closed.
-    pub idle_timeout: Option<Duration>,
-    /// Time after which the stream is closed in any case.
-    pub lifetime: Option<Duration>,
-    /// Time without progress of a send after which the stream is closed.
-    pub write_stall_timeout: Option<Duration>,
-}
-
-impl Default for StreamLimits {
-    fn default() -> Self {
-        Self {
-            recv_high_water: limits::RECV_HIGH_WATER,
-            send_high_water: limits::SEND_HIGH_WATER,
-            send_low_water: limits::SEND_LOW_WATER,
-            send_queue_max: limits::SEND_QUEUE_MAX,
-            idle_timeout: None,
-            lifetime: None,
-            write_stall_timeout: Some(limits::WRITE_STALL_TIMEOUT),
-        }
-    }
-}
-
 /// How full a stream's send queue is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pressure {
@@ -72,28 +40,6 @@ pub enum Pressure {
     High,
     /// The stream has ended; what was given is dropped.
     Closed,
-}
-
-/// What a callback is told.
-#[derive(Debug)]
-pub enum Incoming {
-    /// Bytes, in order.
-    Data(View),
-    /// The send queue has fallen below its low-water mark.
-    Drained,
-    /// The peer sends no more. The last call, unless the callback keeps the stream to send on.
-    Eof,
-    /// The stream has failed. The last call.
-    Failed(io::Error),
-}
-
-/// What a callback wants to happen next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
-    /// Go on.
-    Continue,
-    /// Send what is queued, then close.
-    Close,
 }
 
 impl Stream {
@@ -178,14 +124,14 @@ impl Stream {
                 segment = Some(given);
                 Filled::Place
             }
-            Some(given) => state.outbox.push(core, given),
+            Some(given) => state.outbox.push(&core.send_memory, given),
             None => Filled::Place,
         })
     }
 
     /// Queues a copy of `bytes`; small pieces are gathered into one segment.
     pub fn write(&self, bytes: &[u8]) -> Pressure {
-        self.queue(|state, core| state.outbox.copy(core, bytes))
+        self.queue(|state, core| state.outbox.copy(&core.send_memory, bytes))
     }
 
     #[inline]

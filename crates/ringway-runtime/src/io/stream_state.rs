@@ -11,18 +11,18 @@
 //!
 //! What becomes of it at its end is in `closing.rs`, and what time does to it in `deadlines.rs`.
 
-use std::any::Any;
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::deadlines::Clocks;
+use super::callback::Callback;
+use super::clocks::Clocks;
+use super::closed::{Closed, Guards};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::stream::{Incoming, Next, StreamLimits};
+use super::stream_limits::StreamLimits;
 use super::waiters::Waiters;
-use crate::contain::drop_each;
 use crate::core::Held;
 use crate::driver::RecvClass;
 use crate::limits;
@@ -125,41 +125,12 @@ pub(crate) enum Phase {
     Closed,
 }
 
-/// What is to be dropped when the descriptor has been closed. Nearly always one thing or none.
-#[derive(Default)]
-pub(crate) struct Guards {
-    first: Option<Box<dyn Any>>,
-    others: Option<Box<MoreGuards>>,
-}
-
-#[derive(Default)]
-struct MoreGuards(Vec<Box<dyn Any>>);
-
-impl Guards {
-    pub(crate) fn extend(&mut self, guard: Option<Box<dyn Any>>) {
-        match (&self.first, guard) {
-            (None, guard) => self.first = guard,
-            (Some(_), guard) => self.others.get_or_insert_default().0.extend(guard),
-        }
-    }
-
-    /// Drops them. A panic of one keeps no other from being dropped.
-    pub(crate) fn retire(self) {
-        let others = self.others.into_iter().flat_map(|others| others.0);
-        let what = "the destructor of what was held until a stream was closed";
-        drop_each(what, self.first.into_iter().chain(others));
-    }
-}
-
 /// Whoever waited for the queue of a stream to become shorter.
 pub(crate) struct Relief {
     pub(crate) writers: Waiters,
     pub(crate) readers: Waiters,
     pub(crate) to_callback: bool,
 }
-
-/// A consumer that is called from the completion, without a task. It owns the stream.
-pub(crate) type Callback = Box<dyn FnMut(Incoming) -> Next>;
 
 impl StreamState {
     pub(crate) fn new(fd: RawFd, limits: Rc<StreamLimits>, now: Instant) -> Self {
@@ -329,6 +300,21 @@ impl StreamState {
     pub(crate) fn count(&mut self, held: &Held) {
         let now = self.inbox.held_bytes() + self.outbox.held_bytes();
         held.change(std::mem::replace(&mut self.counted, now), now);
+    }
+
+    /// The descriptor is closed. A stream that somebody holds has failed before, unless its core has
+    /// ended: then this is what its handle tells from now on.
+    pub(super) fn note_closed(&mut self) -> Closed {
+        self.phase = Phase::Closed;
+        self.recv = RecvState::Ended;
+        if self.end.is_none() || !self.outbox.is_idle() {
+            self.fail(End::CoreEnded);
+        }
+        Closed {
+            has_handle: self.has_handle,
+            guards: std::mem::take(&mut self.guards),
+            waiters: self.readers.take().and(self.writers.take()),
+        }
     }
 
     /// Notes how full the last buffer was; true when the stream should change to large buffers.
