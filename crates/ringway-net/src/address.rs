@@ -114,7 +114,7 @@ impl Address {
         }
     }
 
-    /// As [`resolve`](Self::resolve), on the calling thread.
+    /// Resolves as [`resolve`](Self::resolve) does, and blocks the calling thread.
     pub(crate) fn resolve_blocking(&self) -> Result<Vec<SocketAddr>> {
         match self.host()? {
             (Host::Ip { ip, scope }, port) => Ok(vec![with_scope(*ip, port, *scope)]),

@@ -29,9 +29,9 @@ use race::is_final;
 
 /// How to connect to a server, over TCP, TLS or a Unix socket. Used on a core of the runtime.
 ///
-/// Of a name's addresses, with the two families alternating, the first is tried, and another one
-/// whenever the last has failed or has not answered for 250 ms; the first that connects is kept
-/// (over TLS: that shakes hands). When none does, the whole attempt is repeated after a growing,
+/// A name's addresses are tried one after another, with the two families alternating: the next one begins
+/// when the last has failed or has not answered for 250 ms, and the first that connects is kept
+/// (over TLS: that completes its handshake). When none does, the whole attempt is repeated after a growing,
 /// jittered wait. What another attempt cannot change (a certificate that is refused, a missing
 /// permission) is not tried again.
 ///
@@ -87,7 +87,7 @@ impl Client {
     /// Connects with the defaults: [`new`](Self::new) and [`open`](Self::open).
     ///
     /// # Errors
-    /// As these.
+    /// The same as those of the two.
     pub async fn connect<A>(address: A) -> Result<Connection>
     where
         A: TryInto<Address>,
@@ -96,7 +96,7 @@ impl Client {
         Self::new(address)?.open().await
     }
 
-    /// How long each address of the name may take, the look-up of the name as well; 5 seconds if
+    /// Sets how long each address of the name may take, the look-up of the name as well; 5 seconds if
     /// not set. A TLS handshake has its own limit.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
@@ -104,7 +104,7 @@ impl Client {
         self
     }
 
-    /// How often to try before giving up, at least once; if not set, 4 times for
+    /// Sets how often to try before giving up, at least once; if not set, 4 times for
     /// [`open`](Self::open) (about a second when refused) and 20 times for
     /// [`reconnecting`](Self::reconnecting) (some minutes).
     #[must_use]
@@ -113,30 +113,30 @@ impl Client {
         self
     }
 
-    /// How long to wait between attempts; from 100 ms to 10 s if not set.
+    /// Sets how long to wait between attempts; from 100 ms to 10 s if not set.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// For [`reconnecting`](Self::reconnecting): how long a connection has to live for the waits to
-    /// begin anew; 10 seconds if not set.
+    /// Sets how long a connection of [`reconnecting`](Self::reconnecting) has to live for the waits to begin
+    /// anew; 10 seconds if not set.
     #[must_use]
     pub fn stable_after(mut self, period: Duration) -> Self {
         self.stable_after = period;
         self
     }
 
-    /// For `tls://`: whom to trust and what to show; verified against the machine's roots if not
-    /// set.
+    /// Sets whom a `tls://` client trusts and which certificate it shows; servers are verified against the
+    /// machine's roots if not set.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.connector.tls = tls;
         self
     }
 
-    /// Whether TCP sends small pieces at once (`TCP_NODELAY`); on if not set.
+    /// Sets whether TCP sends small pieces at once (`TCP_NODELAY`); on if not set.
     #[must_use]
     pub fn nodelay(mut self, on: bool) -> Self {
         self.connector.nodelay = on;
@@ -151,7 +151,7 @@ impl Client {
         self
     }
 
-    /// Bounds and timeouts of the connections. The marks of the send queue are put in order as
+    /// Sets bounds and timeouts of the connections. The marks of the send queue are put in order as
     /// [`Peer::set_send_marks`](crate::Peer::set_send_marks) does.
     #[must_use]
     pub fn stream_limits(mut self, limits: StreamLimits) -> Self {

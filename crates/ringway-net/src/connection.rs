@@ -84,7 +84,7 @@ impl Connection {
         Receiving { connection: self }
     }
 
-    /// As [`recv`](Self::recv), for hand-written futures.
+    /// Polls for what [`recv`](Self::recv) waits for, for hand-written futures.
     #[inline]
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         self.peer.link.poll_recv(cx)
@@ -131,7 +131,7 @@ impl Peer {
         std::future::poll_fn(|cx| self.poll_flushed(cx)).await
     }
 
-    /// As [`flushed`](Self::flushed), for hand-written futures.
+    /// Polls for what [`flushed`](Self::flushed) waits for, for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<Result> {
         self.link.transport.poll_flushed(cx).map_err(Error::from)
     }
@@ -194,7 +194,7 @@ impl Peer {
         &self.link.session
     }
 
-    /// The other end.
+    /// The address of the other end.
     ///
     /// # Errors
     /// When the connection is gone.
@@ -202,7 +202,7 @@ impl Peer {
         Ok(self.link.transport.stream().peer_addr()?.into())
     }
 
-    /// Our end.
+    /// The address of our end.
     ///
     /// # Errors
     /// When the connection is gone.
@@ -240,17 +240,17 @@ impl Peer {
         Ok(self.link.transport.stream().with_socket(f)?)
     }
 
-    /// Closes the connection after so much time without a byte in either direction.
+    /// Closes the connection after this time without a byte in either direction.
     pub fn set_idle_timeout(&self, timeout: Option<Duration>) {
         self.link.change_limits(|limits| limits.idle_timeout = timeout);
     }
 
-    /// Closes the connection when it is so old, whatever it does.
+    /// Closes the connection when it reaches this age, whatever it does.
     pub fn set_lifetime(&self, lifetime: Option<Duration>) {
         self.link.change_limits(|limits| limits.lifetime = lifetime);
     }
 
-    /// Queued bytes at which [`Pressure::High`] begins, at least 1 KiB, and below which it ends. The
+    /// Queued bytes at which [`Pressure::High`](crate::Pressure::High) begins, at least 1 KiB, and below which it ends. The
     /// bound above which the connection is closed is raised to the former where it is lower.
     pub fn set_send_marks(&self, high_water: usize, low_water: usize) {
         self.link.change_limits(|limits| {
@@ -278,8 +278,8 @@ impl Peer {
         }
     }
 
-    /// What [`draining`](Self::draining) waits for, to be kept apart from the connection; `None` on a
-    /// connection of no server.
+    /// The token that is cancelled when the server is asked to stop, to be kept apart from the connection;
+    /// `None` on a connection of no server.
     pub fn drain_token(&self) -> Option<CancellationToken> {
         self.link.hooks().map(|hooks| hooks.draining.clone())
     }

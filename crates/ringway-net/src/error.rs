@@ -11,7 +11,7 @@ use ringway_runtime::{Elapsed, JoinError, SpawnError};
 /// The result of this crate; `Result<()>` may be written `Result`.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// What went wrong with an address, a connection or a server.
+/// The error of an address, a connection or a server.
 ///
 /// It says what happened and to what; the `is_*` questions tell the cases apart that callers
 /// handle differently, and [`source`](StdError::source) has the cause.

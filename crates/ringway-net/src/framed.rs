@@ -163,8 +163,8 @@ impl<C: Codec> Framed<C> {
         (self.frames, self.encoder)
     }
 
-    /// As [`recv_frames`](Self::recv_frames), for hand-written futures; `on_frame` may break off
-    /// after a frame.
+    /// Polls for frames as [`recv_frames`](Self::recv_frames) does, for hand-written futures; `on_frame`
+    /// may break off after a frame.
     fn poll_frames(
         &mut self,
         cx: &mut Context<'_>,

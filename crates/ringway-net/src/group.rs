@@ -42,12 +42,12 @@ pub struct Membership {
     place: usize,
 }
 
-/// What became of a message, counted over the members.
+/// The outcome of a message, counted over the members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
     /// Members that have the message in their send queue.
     pub queued: usize,
-    /// Of these: members above their high-water mark. A sender should slow down.
+    /// Members that have it queued and are above their high-water mark: a sender should slow down.
     pub congested: usize,
     /// Members that were too slow and did not get it.
     pub dropped: usize,
@@ -227,7 +227,7 @@ impl MemberCore {
         self.members.load(Ordering::Relaxed)
     }
 
-    /// What became of a message there.
+    /// The outcome of a message on that core.
     fn told(&self, outcome: Result<Delivery, JoinError>) -> Delivery {
         match outcome {
             Ok(delivery) => delivery,
@@ -291,7 +291,7 @@ impl Shard {
         self.places.borrow().members.len()
     }
 
-    /// Who has a place, whether or not its connection is still there.
+    /// The member at a place, whether or not its connection is still there.
     fn member(&self, place: usize) -> Option<WeakLink> {
         self.places.borrow().members.get(place)?.clone()
     }

@@ -62,7 +62,7 @@ struct State {
     next: usize,
 }
 
-/// What the resolver said, for all who have asked.
+/// The resolver's answer, for all who have asked.
 type Found = Result<Vec<SocketAddr>, Arc<io::Error>>;
 
 impl LookUps {

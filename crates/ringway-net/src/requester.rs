@@ -82,7 +82,7 @@ where
     C: Codec + 'static,
     for<'a> C::Item<'a>: Payload,
 {
-    /// For protocols without request ids, whose replies come in the order of the requests.
+    /// Makes a requester for protocols without request ids, whose replies come in the order of the requests.
     ///
     /// At most `in_flight_max` requests may wait for their replies; those that timed out count
     /// until their reply has come, because it has to be skipped.
@@ -93,7 +93,7 @@ where
         Self::start(framed, Waiting::in_order(in_flight_max), None, None)
     }
 
-    /// For protocols whose payload carries a request id, and whose replies come in any order.
+    /// Makes a requester for protocols whose payload carries a request id, and whose replies come in any order.
     ///
     /// `write_id` appends the payload made of id and request; ids fit into 32 bits. `read_id`
     /// finds the id in the payload of a reply and returns it with the rest; a payload in which it

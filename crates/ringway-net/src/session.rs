@@ -1,4 +1,4 @@
-//! What a connection is known by, and what a program keeps with it.
+//! The identity of a connection, and what a program keeps with it.
 
 use std::any::Any;
 use std::cell::{Ref, RefCell, RefMut};
@@ -45,7 +45,7 @@ impl ConnectionId {
         Self(place << Self::REUSE_BITS | u64::from(reuse))
     }
 
-    /// For a connection that belongs to no server.
+    /// An id for a connection that belongs to no server.
     pub(crate) fn next_client() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mask = (1 << (Self::SLOT_BITS + Self::REUSE_BITS)) - 1;

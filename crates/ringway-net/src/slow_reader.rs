@@ -1,6 +1,6 @@
-//! What happens to a peer that does not read.
+//! The policy for peers that do not read.
 
-/// What a server does when a connection's send queue is at its high-water mark.
+/// Says what a server does when a connection's send queue is at its high-water mark.
 ///
 /// Whatever the policy, a connection above the mark is not read from (unless it was told so:
 /// [`Peer::set_paced`](crate::Peer::set_paced)), awaited sends wait, and one whose queue reaches its

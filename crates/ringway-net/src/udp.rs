@@ -157,7 +157,7 @@ impl Datagram {
         }
     }
 
-    /// Who sent it; an IPv4 peer as such, also on a socket that takes both families.
+    /// The sender's address; that of an IPv4 peer is an IPv4 address, also on a socket that takes both families.
     pub fn from(&self) -> SocketAddr {
         self.from
     }

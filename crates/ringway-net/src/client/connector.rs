@@ -16,12 +16,12 @@ use crate::limits;
 use crate::tls::{ClientTls, TlsStream};
 use crate::transport::Transport;
 
-/// What every attempt to reach a server needs to know.
+/// Reaches a server: the settings that every attempt needs.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     pub(super) address: Address,
     pub(super) tls: ClientTls,
-    /// For the look-up of the name, and for each of its addresses.
+    /// Bounds the look-up of the name, and each of its addresses.
     pub(super) timeout: Duration,
     pub(super) nodelay: bool,
     pub(super) keepalive: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What hyper asks of a runtime besides streams: tasks and timers.
+//! Tasks and timers for hyper.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! What all handles of one connection share.
+//! The state that all handles of one connection share.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -135,7 +135,7 @@ impl Link {
     }
 }
 
-/// What became of a message that was pushed to a connection.
+/// The outcome of a message that was pushed to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pushed {
     Queued,
@@ -153,5 +153,5 @@ impl Drop for Link {
     }
 }
 
-/// What tables keep of a connection.
+/// A connection as tables and groups keep it.
 pub(crate) type WeakLink = Weak<Link>;

@@ -8,7 +8,7 @@ use ringway_runtime::{now, sleep, spawn_named};
 use super::link::Link;
 use crate::limits;
 
-/// What has come of a connection that is new.
+/// How far a new connection has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Opening {
     /// Nothing yet.
@@ -20,7 +20,7 @@ pub(super) enum Opening {
 }
 
 impl Opening {
-    /// For how long the first bytes may still be on their way, although the server drains: the peer may
+    /// The time for which the first bytes may still be on their way, although the server drains: the peer may
     /// have connected before it could know.
     fn grace_left(self) -> Option<Duration> {
         let Self::Silent { since } = self else { return None };

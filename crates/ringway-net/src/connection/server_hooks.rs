@@ -1,4 +1,4 @@
-//! What a connection is given by the server that it belongs to.
+//! The hooks that a server gives to its connections.
 
 use std::any::Any;
 use std::sync::Arc;

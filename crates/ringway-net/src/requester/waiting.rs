@@ -53,8 +53,8 @@ impl Waiting {
         })
     }
 
-    /// Who waits for a reply that has come: the next one, or that to `id`. Nobody waits for a late
-    /// one.
+    /// The waiter for a reply that has come: the next one, or that to `id`. Nobody waits for a late
+    /// reply.
     pub(super) fn complete(&mut self, id: Option<RequestId>) -> Result<Option<ReplyTo>> {
         Ok(match (self, id) {
             (Self::InOrder(matcher), _) => matcher.complete_next()?,

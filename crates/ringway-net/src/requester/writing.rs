@@ -1,4 +1,4 @@
-//! What writes requests: the codec, and the program's way to carry an id.
+//! The writer of requests: the codec, and the program's way to carry an id.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};

@@ -64,7 +64,7 @@ impl Door {
         }
     }
 
-    /// Who was connected by the kernel has been promised service: closing the listener on them would
+    /// A client that the kernel has connected has been promised service: closing the listener on them would
     /// reset their connections. So nobody else is let in, all of them are taken, and only then
     /// whoever comes is refused.
     async fn let_in_who_is_here(&self, context: &Rc<CoreContext>) {

@@ -45,7 +45,7 @@ pub(crate) enum Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     address: Address,
-    /// What its host means: one address, or those of a name.
+    /// The addresses that its host resolves to: one, or those of a name.
     hosts: Vec<SocketAddr>,
 }
 

@@ -52,7 +52,7 @@ struct Served<H> {
     last: Option<io::Result<()>>,
 }
 
-/// What a connection goes through.
+/// An event of a connection.
 enum Step {
     Open,
     Incoming(Incoming),

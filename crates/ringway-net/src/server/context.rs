@@ -1,4 +1,4 @@
-//! What one core of a server knows: its connections, their limits, whether it drains.
+//! The state of a server on one core: its connections, their limits, whether it drains.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -97,7 +97,7 @@ impl CoreContext {
         drop(former);
     }
 
-    /// What this core counts.
+    /// The counters of this core.
     pub(crate) fn share(&self) -> &CoreShare {
         self.shared.core(self.number)
     }

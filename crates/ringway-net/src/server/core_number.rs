@@ -1,4 +1,4 @@
-//! What the cores of servers are called in the ids of their connections.
+//! The numbers by which ids of connections name the cores of servers.
 //!
 //! Each core of each server has a number of its own in the process, so that no two servers call two
 //! connections the same, and a later server calls none of its own as an earlier one did.

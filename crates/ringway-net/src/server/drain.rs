@@ -60,7 +60,7 @@ async fn abort(context: &CoreContext) {
     }
 }
 
-/// What the supervisor knows of a core. A core that has ended is done with everything.
+/// Tells the supervisor how far a core has come. Dropping it tells that the core has ended.
 struct Progress<'a>(&'a CoreContext);
 
 impl Progress<'_> {

@@ -25,7 +25,7 @@ impl ServerHandle {
         Self { inner: Arc::new(Inner { shared }) }
     }
 
-    /// Where the server listens, with the ports that the kernel gave.
+    /// The addresses that the server listens on, with the ports that the kernel gave.
     pub fn addresses(&self) -> &[Address] {
         &self.inner.shared.addresses
     }
@@ -60,7 +60,7 @@ impl ServerHandle {
         Sessions::new(Arc::clone(&self.inner.shared))
     }
 
-    /// What the server and its cores have counted so far.
+    /// The counters of the server and its cores.
     pub fn stats(&self) -> ServerStats {
         ServerStats::of(&self.inner.shared)
     }

@@ -150,7 +150,7 @@ enum At {
 }
 
 impl Port {
-    /// What a core listens on beside the others.
+    /// The ports that a core listens on beside the others.
     fn shared(binding: &Binding, datagrams: &Option<MakeServeDatagrams>) -> Vec<Self> {
         let Held::Inet { reserves, .. } = &binding.held else { return Vec::new() };
         let reserves = reserves.iter().map(|reserve| At::Shared {
@@ -161,7 +161,7 @@ impl Port {
         reserves.map(|at| Self::new(&binding.address, at, datagrams)).collect()
     }
 
-    /// What the first core listens on.
+    /// The ports that the first core listens on.
     fn whole(binding: Binding, datagrams: &Option<MakeServeDatagrams>) -> Vec<Self> {
         let at = match binding.held {
             Held::Unix { listening, path } => vec![At::Alone { listening, path }],

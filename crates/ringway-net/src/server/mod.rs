@@ -77,10 +77,10 @@ pub struct Server {
     farewells: Vec<Farewell>,
 }
 
-/// What is told that the server listens.
+/// Is called once the server listens.
 type Ready = Box<dyn FnOnce(&[Address])>;
 
-/// What is told that the server was asked to stop.
+/// Is called when the server is asked to stop.
 type Farewell = Box<dyn FnOnce() + Send>;
 
 impl Server {
@@ -123,43 +123,43 @@ impl Server {
         Ok(self)
     }
 
-    /// Where it listens, with the ports that the kernel gave.
+    /// The addresses that the server listens on, with the ports that the kernel gave.
     pub fn addresses(&self) -> Vec<Address> {
         self.bindings.addresses()
     }
 
-    /// One thread for each of these cores, pinned to it. The default is all that the process may
-    /// use.
+    /// Runs one thread for each of these cores, pinned to it. The default is all cores that the process
+    /// may use.
     pub fn cores(mut self, cores: CoreSet) -> Self {
         self.runtime = self.runtime.cores(cores);
         self
     }
 
-    /// So many threads, not pinned.
+    /// Runs on this many threads, which are not pinned to cores.
     pub fn threads(mut self, count: usize) -> Self {
         self.runtime = self.runtime.threads(count);
         self
     }
 
-    /// Which interface of the kernel to use.
+    /// Sets which interface of the kernel is used.
     pub fn backend(mut self, backend: Backend) -> Self {
         self.runtime = self.runtime.backend(backend);
         self
     }
 
-    /// How long a busy core looks for the next event before it sleeps.
+    /// Sets how long a busy core looks for the next event before it sleeps.
     pub fn spin(mut self, budget: Duration) -> Self {
         self.runtime = self.runtime.spin(budget);
         self
     }
 
-    /// Closes a connection after so much time without a byte in either direction.
+    /// Closes a connection after this time without a byte in either direction.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.settings.stream.idle_timeout = Some(timeout);
         self
     }
 
-    /// Closes a connection that is so old, whatever it does.
+    /// Closes a connection when it reaches this age, whatever it does.
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.settings.stream.lifetime = Some(lifetime);
         self
@@ -213,7 +213,7 @@ impl Server {
         self
     }
 
-    /// What happens to a connection whose peer does not read.
+    /// Sets what happens to a connection whose peer does not read.
     pub fn slow_reader(mut self, policy: SlowReader) -> Self {
         self.settings.slow_reader = policy;
         self
@@ -239,7 +239,7 @@ impl Server {
         self
     }
 
-    /// Certificate and key of the `tls://` addresses.
+    /// Sets certificate and key of the `tls://` addresses.
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.settings.tls = Some(tls);
         self
@@ -268,7 +268,7 @@ impl Server {
         self
     }
 
-    /// How long that is, as it was set last.
+    /// The time that [`drain_deadline`](Self::drain_deadline) has set.
     pub fn drains_within(&self) -> Duration {
         self.settings.drain_deadline
     }
@@ -313,7 +313,7 @@ impl Server {
         serve_until_signal(self.launch_tasks(handler)?)
     }
 
-    /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
+    /// Starts the server as [`serve`](Self::serve) does, but returns at once and leaves signals alone.
     ///
     /// # Errors
     /// When the cores cannot be started or cannot listen.
@@ -331,7 +331,8 @@ impl Server {
         launch::launch(self, move || tasks::one_each(handler.clone()))
     }
 
-    /// As [`serve`](Self::serve), with a [`Handler`] for every connection instead of a task.
+    /// Serves every connection by a [`Handler`] instead of a task; otherwise the same as
+    /// [`serve`](Self::serve).
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
@@ -343,7 +344,8 @@ impl Server {
         serve_until_signal(self.launch_handlers(make)?)
     }
 
-    /// As [`serve_with`](Self::serve_with), but returns at once and leaves signals alone.
+    /// Starts the server as [`serve_with`](Self::serve_with) does, but returns at once and leaves signals
+    /// alone.
     ///
     /// # Errors
     /// When the cores cannot be started or cannot listen.

@@ -1,4 +1,4 @@
-//! What a server was told to be like.
+//! The configuration of a server.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the cores of a server and its handles share.
+//! The state that the cores of a server and its handles share.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(crate) struct ServerShared {
     pub(crate) settings: Settings,
     pub(crate) addresses: Vec<Address>,
     pub(crate) control: Control,
-    /// What the cores are called in ids, in the order of their numbers.
+    /// The numbers of the cores in ids, in the order of their places in the server.
     called: Box<[u16]>,
     /// Set once the cores have started, before any of them listens.
     handles: OnceLock<Vec<CoreHandle>>,
@@ -30,7 +30,7 @@ pub(crate) struct ServerShared {
     per_address: PerAddress,
 }
 
-/// What one core counts, written by it and by cores that hand connections to it. On cache lines of
+/// The counters of one core, written by it and by cores that hand connections to it. On cache lines of
 /// its own, so that counting does not disturb the neighbours.
 #[derive(Default)]
 #[repr(align(128))]

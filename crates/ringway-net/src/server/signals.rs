@@ -83,7 +83,7 @@ fn next(caught: &mut UnixStream, byte: &mut [u8; 1]) -> bool {
     }
 }
 
-/// What this process does with the signals.
+/// The state of signal handling in this process.
 #[derive(Default)]
 struct Process {
     /// Servers that catch them now.

@@ -1,4 +1,4 @@
-//! What a server has counted.
+//! The counters of a server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,10 +16,10 @@ pub struct ServerStats {
     pub peak: usize,
     /// Connections accepted.
     pub accepted: u64,
-    /// Of these: closed at once, since a limit was reached or the server was being aborted; also those
-    /// that had left again where their address was to be counted.
+    /// Accepted connections that were closed at once, since a limit was reached, the server was being
+    /// aborted, or the peer had left before its address could be counted.
     pub refused: u64,
-    /// Of these: given to another core than the one that accepted them.
+    /// Accepted connections that were given to another core than the one that accepted them.
     pub handed_off: u64,
     /// Times that accepting failed and paused, as without free descriptors.
     pub accept_errors: u64,
@@ -47,7 +47,7 @@ pub struct CoreStats {
     pub accepted: u64,
     /// The kernel interface in use and the flags that it took.
     pub backend: String,
-    /// What the runtime has counted there.
+    /// The runtime's counters of the core.
     pub counters: CoreCounters,
 }
 

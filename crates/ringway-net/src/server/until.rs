@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::task::Poll;
 
-/// What `work` comes to; `None` if `end` comes first, whatever it comes to. It is looked at first, too, so that work
-/// which is always ready does not go on for ever.
+/// Runs `work` until `end` is ready; `None` if `end` comes first. `end` is polled first, so that work which is
+/// always ready does not go on for ever.
 pub(crate) async fn until<T>(end: impl Future, work: impl Future<Output = T>) -> Option<T> {
     let mut end = pin!(end);
     let mut work = pin!(work);
@@ -17,7 +17,7 @@ pub(crate) async fn until<T>(end: impl Future, work: impl Future<Output = T>) ->
     .await
 }
 
-/// What `work` comes to if that is known already.
+/// Polls `work` once; `None` if it is not ready.
 pub(crate) async fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     std::future::poll_fn(|cx| match work.as_mut().poll(cx) {

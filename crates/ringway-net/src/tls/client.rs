@@ -1,4 +1,4 @@
-//! What a client needs for TLS.
+//! The TLS configuration of a client.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -22,7 +22,7 @@ pub(crate) enum TlsError {
 }
 
 impl TlsError {
-    /// What of TLS an error carries.
+    /// The TLS error that an I/O error carries.
     pub(crate) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
@@ -178,7 +178,7 @@ impl From<TlsError> for Error {
     }
 }
 
-/// What a caller gave cannot be used.
+/// The error of a certificate or key that cannot be used.
 pub(super) fn unusable(
     what: &'static str,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -27,7 +27,7 @@ impl TlsStream {
         Self::accept_at(stream, tls, None).await
     }
 
-    /// As [`accept`](Self::accept), within the bounds of a place.
+    /// Accepts as [`accept`](Self::accept) does, within the bounds of a place.
     pub(crate) async fn accept_at(
         stream: Stream,
         tls: &ServerTls,

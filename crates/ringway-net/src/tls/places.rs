@@ -61,7 +61,7 @@ impl Handshakes {
 }
 
 impl Seats {
-    /// Who has to make room.
+    /// Adds a handshake, and returns the one that has to make room for it.
     fn add(
         &mut self,
         number: u64,

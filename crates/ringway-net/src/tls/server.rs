@@ -1,4 +1,4 @@
-//! What a server needs for TLS.
+//! The TLS configuration of a server.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a core computes of TLS handshakes in one turn.
+//! Bounds what a core computes of TLS handshakes in one turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -27,7 +27,7 @@ pub struct TlsStream {
     receiving_ended: Cell<bool>,
 }
 
-/// What the handshake found out.
+/// The results of the handshake.
 struct Agreed {
     peer_certificates: Vec<CertificateDer<'static>>,
     alpn: Option<Vec<u8>>,
@@ -80,7 +80,7 @@ impl TlsStream {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// As [`recv`](Self::recv), for hand-written futures.
+    /// Polls for what [`recv`](Self::recv) waits for, for hand-written futures.
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         loop {
             // Plaintext that waits here is held back as what waits in the stream is.
@@ -142,7 +142,7 @@ impl TlsStream {
         self.write(segment.into().as_slice())
     }
 
-    /// As [`send`](Self::send), for borrowed bytes.
+    /// Queues a copy of `bytes`, as [`send`](Self::send) does with bytes that it owns.
     pub fn write(&self, bytes: &[u8]) -> Pressure {
         let mut session = self.session.borrow_mut();
         let mut pressure = self.stream.write(&[]);
@@ -172,13 +172,13 @@ impl TlsStream {
         std::future::poll_fn(|cx| self.poll_flushed(cx)).await
     }
 
-    /// As [`drained`](Self::drained), for hand-written futures.
+    /// Polls for what [`drained`](Self::drained) waits for, for hand-written futures.
     pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream.poll_drained(cx))?;
         Poll::Ready(self.session_failure().map_or(Ok(()), Err))
     }
 
-    /// As [`flushed`](Self::flushed), for hand-written futures.
+    /// Polls for what [`flushed`](Self::flushed) waits for, for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream.poll_flushed(cx))?;
         Poll::Ready(self.session_failure().map_or(Ok(()), Err))
