@@ -202,6 +202,7 @@ pub(crate) const ADDRESSES_TRIED_MAX: usize = 16;
 /// How long the supervisor waits for the cores to cut their connections off before it stops them.
 pub(crate) const ABORT_WAIT: Duration = Duration::from_secs(1);
 
-/// How long it then waits for them to end: the runtime takes two seconds at most when the kernel is slow
-/// to give things back, and a core that is kept by its handler does not end at all.
-pub(crate) const END_WAIT: Duration = Duration::from_secs(3);
+/// How long it then waits for them to end: above the six seconds (two for an end in order, two after a
+/// reset, two of its driver) that the runtime takes at most when the kernel is slow to give things back.
+/// A core that is kept by its handler does not end at all.
+pub(crate) const END_WAIT: Duration = Duration::from_secs(7);

@@ -59,7 +59,8 @@ pub(crate) const SEND_CHUNK_BYTES: usize = 16 * 1024;
 /// Spare send chunks kept by a core, 4 MiB; more are given back to the allocator.
 pub(crate) const SPARE_CHUNKS_MAX: usize = 256;
 
-/// How long the end of a core waits for operations that the kernel has yet to complete.
+/// How long each step of a core's end waits for operations that the kernel has yet to complete. There are
+/// three: closing in order, a reset of what is left, and the drop of its driver. Servers wait for the sum.
 pub(crate) const TEARDOWN_WAIT: Duration = Duration::from_secs(2);
 
 /// Messages for which a channel reserves memory when it is made. Small channels then never allocate
