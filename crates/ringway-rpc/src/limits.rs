@@ -176,7 +176,7 @@ pub(crate) const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// Messages in a pipe between a core and another thread: enough to cover a wake-up of either side
 /// at a few hundred thousand messages a second (to a reader: batches). As many may have been taken
-/// and wait at the user's side.
+/// and wait at the other side. A handler's return adds what its pipe holds to its stream's queue.
 pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
 
 /// Bytes in such a pipe, exceeded by one message or batch at most: a handle off its core must not

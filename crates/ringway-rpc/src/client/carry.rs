@@ -11,12 +11,12 @@ use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{self, Carrier, Received};
 use crate::connection::table::StreamKey;
-use crate::stream::remote::StreamAt;
+use crate::stream::remote::{HeldBy, StreamAt};
 
 /// Where handles find a stream of `link`.
 pub(super) fn stream_at(link: &Rc<Link>, key: StreamKey) -> StreamAt {
     let carrier = *link.carrier.get_or_init(|| carrier::register(Rc::clone(link) as _));
-    StreamAt { carrier, key }
+    StreamAt { carrier, key, held_by: HeldBy::Client }
 }
 
 impl Carrier for Link {

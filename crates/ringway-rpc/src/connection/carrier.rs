@@ -76,7 +76,7 @@ pub(crate) enum Received {
 }
 
 /// Names a carrier in the whole process; of one that is gone it names nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct CarrierId {
     core: u32,
     index: u32,

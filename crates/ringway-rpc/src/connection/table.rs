@@ -29,7 +29,7 @@ use crate::metrics::Sheet;
 use crate::waiters::{Errands, HasErrands};
 
 /// Names a stream among all that its connection ever had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StreamKey {
     index: u32,
     generation: u32,
@@ -162,6 +162,11 @@ impl StreamTable {
     #[inline]
     pub(crate) fn stream(&self, key: StreamKey) -> Option<StreamId> {
         self.entry(key)?.stream
+    }
+
+    /// Whether somebody still has a handle of a stream.
+    pub(crate) fn has_handles(&self, key: StreamKey) -> bool {
+        self.entry(key).is_some_and(|entry| entry.reader || entry.writer)
     }
 
     /// A stream's key, while the machine knows it.

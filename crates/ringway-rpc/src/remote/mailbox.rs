@@ -79,6 +79,22 @@ pub(crate) fn place(core: u32, order: Order) {
     }
 }
 
+/// Runs at once, on the core itself, what others want done there: all that was placed before.
+pub(crate) fn run_waiting(core: u32) {
+    let desk = lock(&DESKS).get(&core).cloned();
+    if let Some(desk) = desk {
+        let list = std::mem::take(&mut lock(&desk.orders).list);
+        run(list);
+    }
+}
+
+fn run(list: Vec<Order>) {
+    for order in list {
+        // Some drop what belongs to users. The desk goes on whatever comes of it.
+        contain("an order from another thread", order);
+    }
+}
+
 /// Closes the desk when its task ends, with the core at the latest.
 struct OpenDesk(Arc<Desk>);
 
@@ -93,10 +109,7 @@ impl OpenDesk {
                 }
                 Poll::Ready(std::mem::take(&mut orders.list))
             });
-            for order in list.await {
-                // Some drop what belongs to users. The desk goes on whatever comes of it.
-                contain("an order from another thread", order);
-            }
+            run(list.await);
         }
     }
 }

@@ -156,20 +156,38 @@ impl<T, E, C> Receiver<T, E, C> {
         wait(state, cx)
     }
 
+    /// Takes all items there are. Whoever waits for some still waits.
+    pub(crate) fn take_now(&self) -> VecDeque<T> {
+        let mut state = lock(&self.shared);
+        let items = std::mem::take(&mut state.items);
+        state.bytes = 0;
+        wake(state, |state| &mut state.sender);
+        items
+    }
+
     /// Closes the pipe, with a word for the sender.
-    pub(crate) fn close(self, close: C) {
-        lock(&self.shared).close = Some(close);
+    pub(crate) fn close(&self, close: C) {
+        shut(&self.shared, Some(close));
     }
 }
 
 impl<T, E, C> Drop for Receiver<T, E, C> {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared);
-        state.closed = true;
-        let items = std::mem::take(&mut state.items);
-        wake(state, |state| &mut state.sender);
-        drop(items);
+        shut(&self.shared, None);
     }
+}
+
+/// Closes the pipe, unless it is closed already.
+fn shut<T, E, C>(shared: &Mutex<State<T, E, C>>, close: Option<C>) {
+    let mut state = lock(shared);
+    if state.closed {
+        return;
+    }
+    state.closed = true;
+    state.close = close;
+    let items = std::mem::take(&mut state.items);
+    wake(state, |state| &mut state.sender);
+    drop(items);
 }
 
 /// No foreign code runs under the lock, so a poisoned one guards sound content.

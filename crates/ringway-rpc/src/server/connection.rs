@@ -36,7 +36,7 @@ pub(crate) struct NativeConnection {
     pub(super) deferred: RefCell<VecDeque<Deferred>>,
     pub(super) numbers: RefCell<Numbers>,
     /// Where the handles of its streams find it; registered with the first of them.
-    carrier: Cell<Option<CarrierId>>,
+    pub(super) carrier: Cell<Option<CarrierId>>,
     /// Memory in which replies are encoded.
     scratch: Cell<Vec<u8>>,
     task: RefCell<Option<Waker>>,

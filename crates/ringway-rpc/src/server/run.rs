@@ -25,8 +25,9 @@ use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
 use crate::connection::table::Handles;
 use crate::limits;
+use crate::remote::mailbox;
 use crate::service::{Begin, Encoded, Started};
-use crate::stream::remote::{OpenedStream, StreamAt};
+use crate::stream::remote::{HeldBy, OpenedStream, StreamAt, pass_on};
 
 /// A call whose handler starts when all that was received is taken in.
 pub(super) struct Deferred {
@@ -239,16 +240,36 @@ impl NativeConnection {
         outcome: Result<Encoded, Status>,
         scratch: &mut Vec<u8>,
     ) -> Answered {
-        if self.is_over(admitted) {
-            return self.given_up(admitted.stream, context);
-        }
         let Admitted { place, stream, .. } = *admitted;
+        let has_stream = self.core().entry(place).method().kind != Kind::Unary;
+        if has_stream && !self.may_end(stream, context) {
+            return self.given_up(stream, context);
+        }
         let answered = self.answer(stream, outcome, scratch, context);
-        if self.core().entry(place).method().kind != Kind::Unary {
+        if has_stream {
             self.streams().finish_served(stream);
             self.renew_lease();
         }
         answered
+    }
+
+    /// Whether a stream is open and so its handler's return ends it. What handles on other threads have
+    /// done before that is done first, or messages would be lost of a call that ends well.
+    #[inline]
+    fn may_end(&self, stream: StreamId, context: &Context) -> bool {
+        let streams = self.known_streams();
+        let Some(key) = streams.key(stream) else { return false };
+        if !streams.has_handles(key) {
+            return true;
+        }
+        drop(streams);
+        if let Some(carrier) = self.carrier.get() {
+            let at = StreamAt { carrier, key, held_by: HeldBy::Server };
+            // A pump may not have been started yet, and a cancellation not have been carried out.
+            mailbox::run_waiting(carrier.core());
+            context.enter(|| pass_on(at)); // initial metadata goes with the first message
+        }
+        self.known_streams().stream(key).is_some()
     }
 
     fn end_unrun(&self, entry: &Entry, stream: StreamId, status: &Status) {
@@ -278,7 +299,7 @@ impl NativeConnection {
         streams.count_on(key, Arc::clone(entry.sheet()));
         drop(streams);
         self.renew_lease();
-        OpenedStream::new(StreamAt { carrier, key })
+        OpenedStream::new(StreamAt { carrier, key, held_by: HeldBy::Server })
     }
 
     /// The same for a stream of requests, with what came of it with the call.

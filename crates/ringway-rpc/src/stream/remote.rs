@@ -13,13 +13,13 @@
 
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use ringway_wire::native::Body;
 
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
@@ -29,11 +29,22 @@ use crate::connection::table::StreamKey;
 use crate::remote::mailbox;
 use crate::remote::pipe::{Receiver, Sender, Weigh, pipe};
 
+pub(crate) use writer::{FarWriter, pass_on};
+
 /// Where a stream is: its connection, and its place there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StreamAt {
     pub(crate) carrier: CarrierId,
     pub(crate) key: StreamKey,
+    pub(crate) held_by: HeldBy,
+}
+
+/// Who has the handles of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum HeldBy {
+    Client,
+    /// Here the handler's return ends the stream, whatever has become of its handles.
+    Server,
 }
 
 /// The two ends of a stream that a user may hold.
@@ -61,6 +72,21 @@ impl StreamAt {
             part();
         } else {
             mailbox::place(self.carrier.core(), Box::new(part));
+        }
+    }
+
+    /// Ends the call from another thread, if that is how a handle parts from it. Its pump does the same
+    /// in its own time, which may be after the handler's return has ended the call as another.
+    fn cancel_if(self, how: &Leaving) {
+        if let Leaving::Cancelled(reason) = how {
+            let reason = reason.clone();
+            let cancel = move || {
+                let cancel = |carrier: &dyn Carrier| {
+                    carrier.cancel(self.key, Code::Cancelled, &reason);
+                };
+                carrier::with(self.carrier, cancel);
+            };
+            mailbox::place(self.carrier.core(), Box::new(cancel));
         }
     }
 }
@@ -132,6 +158,7 @@ type End = Result<Metadata, Status>;
 
 /// A reader on another thread than its core's.
 pub(crate) struct FarReader {
+    at: StreamAt,
     pipe: Receiver<Inbound, End, Leaving>,
     taken: VecDeque<Inbound>,
 }
@@ -144,7 +171,7 @@ impl FarReader {
         let pump = ReaderPump { at, pipe: Some(sender), initial: false, in_hand };
         let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
         mailbox::place(at.carrier.core(), Box::new(start));
-        Self { pipe: receiver, taken: VecDeque::new() }
+        Self { at, pipe: receiver, taken: VecDeque::new() }
     }
 
     /// As [`Carrier::poll_messages`].
@@ -187,6 +214,7 @@ impl FarReader {
     }
 
     pub(crate) fn leave(self, how: Leaving) {
+        self.at.cancel_if(&how);
         self.pipe.close(how);
     }
 }
@@ -247,98 +275,6 @@ impl ReaderPump {
     fn end(&mut self, end: End) {
         if let Some(pipe) = self.pipe.take() {
             pipe.end(end);
-        }
-    }
-}
-
-/// A writer on another thread than its core's.
-pub(crate) struct FarWriter {
-    pipe: Sender<Bytes, Leaving, Status>,
-}
-
-impl FarWriter {
-    /// Has a pump started for the stream.
-    pub(crate) fn start(at: StreamAt) -> Self {
-        let (sender, receiver) = pipe();
-        let pump = WriterPump { at, pipe: Some(receiver), batch: VecDeque::new() };
-        let start = move || drop(ringway_runtime::spawn_named("writer from elsewhere", pump));
-        mailbox::place(at.carrier.core(), Box::new(start));
-        Self { pipe: sender }
-    }
-
-    /// As [`Carrier::poll_ready`].
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        self.pipe.poll_room(cx).map_err(|status| status.unwrap_or_else(unreachable))
-    }
-
-    pub(crate) fn send(&self, message: Bytes) {
-        self.pipe.push(message);
-    }
-
-    pub(crate) fn leave(self, how: Leaving) {
-        match how {
-            Leaving::Finished => self.pipe.end(how),
-            Leaving::Dropped | Leaving::Cancelled(_) => self.pipe.abort(how),
-        }
-    }
-}
-
-/// Moves what a writer has put into its pipe to the stream.
-struct WriterPump {
-    at: StreamAt,
-    /// `None` once it has closed the pipe.
-    pipe: Option<Receiver<Bytes, Leaving, Status>>,
-    batch: VecDeque<Bytes>,
-}
-
-impl Future for WriterPump {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let at = self.at;
-        let pumped = carrier::with(at.carrier, |carrier| self.pump(carrier, cx));
-        match pumped {
-            Some(Poll::Pending) => return Poll::Pending,
-            Some(Poll::Ready(Ok(how))) => at.leave(Half::Writer, how),
-            Some(Poll::Ready(Err(status))) => {
-                self.close(status);
-                at.leave(Half::Writer, Leaving::Dropped);
-            }
-            None => self.close(unreachable()),
-        }
-        Poll::Ready(())
-    }
-}
-
-impl WriterPump {
-    fn pump(
-        &mut self,
-        carrier: &dyn Carrier,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Leaving, Status>> {
-        let Some(pipe) = &self.pipe else {
-            return Poll::Ready(Ok(Leaving::Dropped));
-        };
-        loop {
-            if self.batch.is_empty()
-                && let Err(how) = ready!(pipe.poll_take(cx, &mut self.batch))
-            {
-                return Poll::Ready(Ok(how.unwrap_or(Leaving::Dropped)));
-            }
-            let Poll::Ready(ready) = carrier.poll_ready(self.at.key, cx) else {
-                let aborted = pipe.poll_aborted(cx);
-                return aborted.map(|how| Ok(how.unwrap_or(Leaving::Dropped)));
-            };
-            ready?;
-            if let Some(message) = self.batch.pop_front() {
-                carrier.send(self.at.key, Body::Shared(message))?;
-            }
-        }
-    }
-
-    fn close(&mut self, status: Status) {
-        if let Some(pipe) = self.pipe.take() {
-            pipe.close(status);
         }
     }
 }

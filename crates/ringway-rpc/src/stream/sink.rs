@@ -24,7 +24,7 @@ use crate::stream::remote::{FarWriter, Half, Leaving, StreamAt, unreachable};
 ///
 /// Dropping it at a client without [`finish`](Self::finish) cancels the call: half a stream would
 /// otherwise pass for a whole one. In a handler it may be dropped at any time, since the handler's
-/// return ends the stream.
+/// return ends the stream. What has been sent before the return arrives before that end.
 pub struct Sink<T> {
     place: Place,
     codec: Codec<T>,

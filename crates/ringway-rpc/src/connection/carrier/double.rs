@@ -15,7 +15,7 @@ use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{Carrier, CarrierId, Received, register, unregister};
 use crate::connection::table::{Handles, StreamKey, StreamTable};
-use crate::stream::remote::StreamAt;
+use crate::stream::remote::{HeldBy, StreamAt};
 use crate::waiters::Borrowed;
 
 /// What handles have done to a stream.
@@ -40,6 +40,8 @@ pub(crate) struct Double {
     /// The streams by key, also those that are over.
     streams: RefCell<Vec<(StreamKey, StreamId)>>,
     pub(crate) id: Cell<Option<CarrierId>>,
+    /// Of the streams that are opened from now on.
+    pub(crate) held_by: Cell<HeldBy>,
     /// Woken by whatever is done.
     watcher: Cell<Option<Waker>>,
 }
@@ -54,6 +56,7 @@ impl Double {
             room: Cell::new(usize::MAX),
             streams: RefCell::default(),
             id: Cell::new(None),
+            held_by: Cell::new(HeldBy::Client),
             watcher: Cell::new(None),
         });
         double.id.set(Some(register(double.clone())));
@@ -68,7 +71,8 @@ impl Double {
     pub(crate) fn open(&self, stream: StreamId, handles: Handles) -> StreamAt {
         let key = self.table().insert(stream, handles);
         self.streams.borrow_mut().push((key, stream));
-        StreamAt { carrier: self.id.get().expect("registered by `new`"), key }
+        let carrier = self.id.get().expect("registered by `new`");
+        StreamAt { carrier, key, held_by: self.held_by.get() }
     }
 
     pub(crate) fn push(&self, stream: StreamId, message: &[u8]) {

@@ -50,6 +50,21 @@ fn items_and_bytes_are_bounded() {
 }
 
 #[test]
+fn what_is_taken_without_waiting_makes_room_and_leaves_the_end() {
+    let (sender, receiver): Ends = pipe();
+    assert!(receiver.take_now().is_empty());
+    for round in 0..3 {
+        sender.push(Item { number: round, bytes: limits::BRIDGE_BYTES_MAX });
+        assert!(!has_room(&sender));
+        assert_eq!(receiver.take_now().len(), 1);
+        assert!(has_room(&sender) && take(&receiver).is_pending());
+    }
+    sender.end("done");
+    assert!(receiver.take_now().is_empty());
+    assert_eq!(take(&receiver), Poll::Ready(Err(Some("done"))));
+}
+
+#[test]
 fn an_end_comes_after_the_items_and_an_abort_at_once() {
     let (sender, receiver): Ends = pipe();
     sender.push(Item { number: 1, bytes: 1 });

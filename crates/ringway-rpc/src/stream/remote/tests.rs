@@ -10,6 +10,7 @@ use crate::connection::carrier::double::{Did, Double, digits};
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::stream::pending::Opener;
+use crate::stream::remote::HeldBy;
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 
@@ -247,6 +248,34 @@ fn dropping_and_cancelling_elsewhere_reach_the_stream() {
             sink.cancel("tired of waiting");
         },
     );
+}
+
+#[test]
+fn what_a_server_sent_before_it_dropped_its_writer_elsewhere_is_sent() {
+    let (at_sender, at_receiver) = mpsc::channel();
+    let core = thread::spawn(move || {
+        ringway_runtime::block_on(async move {
+            let double = Double::new();
+            double.held_by.set(HeldBy::Server);
+            double.room.set(0);
+            at_sender.send(double.open(STREAM, Handles::Writer)).expect("the test waits");
+            for granted in 1..=3 {
+                double.grant(STREAM, 10);
+                let last = granted * 10 - 1;
+                double.happened(STREAM, Did::Sent(last.to_string().into_bytes())).await;
+            }
+            double.happened(STREAM, Did::DroppedWriter(true)).await;
+            let numbers = (0..30).map(|number: u64| Did::Sent(number.to_string().into_bytes()));
+            let dropped = [Did::DroppedWriter(true)];
+            assert_eq!(double.did(STREAM), numbers.chain(dropped).collect::<Vec<_>>());
+        })
+    });
+    let mut sink = Sink::new(at_receiver.recv().expect("a stream"), digits());
+    for number in 0..30 {
+        sink.try_send(number).expect("room in the pipe");
+    }
+    drop(sink);
+    core.join().expect("no panic").expect("a core");
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! A sink on another thread than its core's, and the pump at the core that empties its pipe.
+//!
+//! A handler that returns ends its stream at once, so the core knows the pipes of its streams: what has
+//! been sent before the return is [passed on](pass_on) before the end.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use ringway_wire::native::Body;
+
+use super::{Half, HeldBy, Leaving, StreamAt, unreachable};
+use crate::call::status::Status;
+use crate::connection::carrier::{self, Carrier};
+use crate::remote::mailbox;
+use crate::remote::pipe::{Receiver, Sender, pipe};
+
+/// A writer on another thread than its core's.
+pub(crate) struct FarWriter {
+    at: StreamAt,
+    pipe: Sender<Bytes, Leaving, Status>,
+}
+
+impl FarWriter {
+    /// Has a pump started for the stream.
+    pub(crate) fn start(at: StreamAt) -> Self {
+        let (sender, receiver) = pipe();
+        let start = move || {
+            let outlet = Outlet { at, pipe: receiver, batch: RefCell::default() };
+            let pump = WriterPump::new(outlet);
+            drop(ringway_runtime::spawn_named("writer from elsewhere", pump));
+        };
+        mailbox::place(at.carrier.core(), Box::new(start));
+        Self { at, pipe: sender }
+    }
+
+    /// As [`Carrier::poll_ready`].
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        self.pipe.poll_room(cx).map_err(|status| status.unwrap_or_else(unreachable))
+    }
+
+    pub(crate) fn send(&self, message: Bytes) {
+        self.pipe.push(message);
+    }
+
+    /// What has been sent goes first, unless the call is cancelled, as a client that drops its writer
+    /// does.
+    pub(crate) fn leave(self, how: Leaving) {
+        self.at.cancel_if(&how);
+        match (&how, self.at.held_by) {
+            (Leaving::Finished, _) | (Leaving::Dropped, HeldBy::Server) => self.pipe.end(how),
+            (Leaving::Dropped | Leaving::Cancelled(_), _) => self.pipe.abort(how),
+        }
+    }
+}
+
+thread_local! {
+    /// Those of this core's streams, each as long as its pump.
+    static OUTLETS: RefCell<HashMap<StreamAt, Rc<Outlet>>> = RefCell::default();
+}
+
+/// Sends at once what a writer elsewhere has sent on a stream of this core, above its mark as well: the
+/// bounds of a pipe are those of the excess. The pump has to have been started.
+#[cold]
+pub(crate) fn pass_on(at: StreamAt) {
+    let outlet = OUTLETS.with_borrow(|outlets| outlets.get(&at).cloned());
+    if let Some(outlet) = outlet {
+        carrier::with(at.carrier, |carrier| outlet.pass_on(carrier));
+    }
+}
+
+/// The core's end of a writer elsewhere.
+struct Outlet {
+    at: StreamAt,
+    pipe: Receiver<Bytes, Leaving, Status>,
+    /// Taken out of the pipe and not sent yet.
+    batch: RefCell<VecDeque<Bytes>>,
+}
+
+impl Outlet {
+    fn pump(&self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Result<Leaving, Status>> {
+        loop {
+            if self.batch.borrow().is_empty()
+                && let Err(how) = ready!(self.poll_take(cx))
+            {
+                return Poll::Ready(Ok(how.unwrap_or(Leaving::Dropped)));
+            }
+            let Poll::Ready(ready) = carrier.poll_ready(self.at.key, cx) else {
+                let aborted = self.pipe.poll_aborted(cx);
+                return aborted.map(|how| Ok(how.unwrap_or(Leaving::Dropped)));
+            };
+            ready?;
+            let message = self.batch.borrow_mut().pop_front();
+            if let Some(message) = message {
+                carrier.send(self.at.key, Body::Shared(message))?;
+            }
+        }
+    }
+
+    /// Takes a batch, with nothing borrowed: the pipe wakes the writer.
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<Leaving>>> {
+        let mut batch = self.batch.take();
+        let taken = self.pipe.poll_take(cx, &mut batch);
+        self.batch.replace(batch);
+        taken
+    }
+
+    /// Sends all there is. The end, and what is sent from now on, is left to the pump.
+    fn pass_on(&self, carrier: &dyn Carrier) {
+        let batches = [self.batch.take(), self.pipe.take_now()];
+        for message in batches.into_iter().flatten() {
+            if carrier.send(self.at.key, Body::Shared(message)).is_err() {
+                return; // the call is over, and not by its handler's return
+            }
+        }
+    }
+}
+
+/// Moves what a writer has put into its pipe to the stream.
+struct WriterPump(Rc<Outlet>);
+
+impl WriterPump {
+    fn new(outlet: Outlet) -> Self {
+        let outlet = Rc::new(outlet);
+        let former =
+            OUTLETS.with_borrow_mut(|outlets| outlets.insert(outlet.at, Rc::clone(&outlet)));
+        debug_assert!(former.is_none(), "a stream has one writer");
+        Self(outlet)
+    }
+}
+
+impl Future for WriterPump {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Outlet { at, pipe, .. } = &*self.0;
+        match carrier::with(at.carrier, |carrier| self.0.pump(carrier, cx)) {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(Ok(how))) => at.leave(Half::Writer, how),
+            Some(Poll::Ready(Err(status))) => {
+                pipe.close(status);
+                at.leave(Half::Writer, Leaving::Dropped);
+            }
+            None => pipe.close(unreachable()),
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for WriterPump {
+    fn drop(&mut self) {
+        // To drop it wakes the writer, so nothing is borrowed then.
+        let known = OUTLETS.try_with(|outlets| outlets.borrow_mut().remove(&self.0.at));
+        drop(known);
+    }
+}
