@@ -177,9 +177,11 @@ impl ServerCore {
         turn.used.set(before + took);
     }
 
-    /// Whether this turn has time for more of them.
+    /// Whether this turn has time for more of them. The clock is asked only where one turn, this or an
+    /// earlier one, had none.
     pub(super) fn has_time(&self) -> bool {
-        !self.is_spent(self.now())
+        let turn = self.turn();
+        turn.used.get() < limits::TURN_WORK || turn.began.get() != self.now()
     }
 
     /// Whether the turn that began at `now` has no time for more of them.
