@@ -17,7 +17,7 @@ use super::Violation;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoAway<'a> {
-    /// A [`GoAwayCode`], or the number of one that a later version added.
+    /// A [`GoAwayCode`](super::GoAwayCode), or the number of one that a later version added.
     pub code: u32,
     /// Milliseconds that open streams still have; 0 when the connection closes now.
     pub drain_ms: u32,
