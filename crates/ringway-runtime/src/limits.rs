@@ -50,6 +50,14 @@ pub(crate) const HOT_DATAGRAM_BUFFERS: usize = 32;
 /// Submission entries: several turns' worth; a full queue is handed over early.
 pub(crate) const SUBMISSIONS: u32 = 256;
 
+/// Threads on which the kernel may try operations of a core that it could not do at once. None of them
+/// waits there for longer than a tick, so one gets by; more let those behind it pass sooner.
+pub(crate) const KERNEL_WORKERS_MAX: u32 = 4;
+
+/// How long a send to a stream may wait on such a thread, where only those come whose wait the driver takes
+/// over; the kernel rounds it up to its tick.
+pub(crate) const KERNEL_SEND_WAIT: Duration = Duration::from_micros(1);
+
 /// Completion entries; an overflow would end every multishot operation.
 pub(crate) const COMPLETIONS: u32 = 4_096;
 

@@ -12,6 +12,7 @@ use rustix::net::{Shutdown, connect_unspec, shutdown};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::BindOptions;
+use crate::limits;
 pub(crate) use crate::sys::{borrow, own};
 
 /// Whether system calls on a socket wait. io_uring needs sockets that do, epoll such that do not.
@@ -117,6 +118,16 @@ pub(crate) fn end_waits(fd: RawFd) {
     // Where it resets, no end may be said before: the peer must not take a half for the whole.
     if !resets || connect_unspec(borrowed).is_err() {
         let _gone_already = shutdown(borrowed, Shutdown::Both);
+    }
+}
+
+/// Has a blocking send to a stream wait in the kernel for no longer than a tick.
+#[cold]
+pub(crate) fn bound_send_waits(fd: RawFd) {
+    let borrowed = borrow(fd);
+    let socket = SockRef::from(&borrowed);
+    if matches!(socket.r#type(), Ok(Type::STREAM)) {
+        let _as_it_was = socket.set_write_timeout(Some(limits::KERNEL_SEND_WAIT));
     }
 }
 

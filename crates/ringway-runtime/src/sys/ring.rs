@@ -81,9 +81,9 @@ impl Ring {
         self.push(entry.user_data(user_data));
     }
 
-    /// Tells of each change of `fd` to readable, whether or not somebody reads it meanwhile.
-    pub(crate) fn poll_multishot(&mut self, fd: RawFd, user_data: u64) {
-        let events = libc::POLLIN as u32;
+    /// Tells of each change of `fd` to one of the `events`, whether or not somebody acts on it meanwhile.
+    pub(crate) fn poll_multishot(&mut self, fd: RawFd, events: i16, user_data: u64) {
+        let events = events as u32;
         self.push(opcode::PollAdd::new(Fd(fd), events).multi(true).build().user_data(user_data));
     }
 

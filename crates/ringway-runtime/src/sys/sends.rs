@@ -3,13 +3,12 @@
 use std::os::fd::RawFd;
 
 use io_uring::opcode;
-use io_uring::squeue::Flags;
 use io_uring::types::Fd;
 use socket2::SockAddr;
 
 use super::Ring;
 use super::message::MessageHeader;
-use crate::driver::uring::{Completion, Outcome, Sent, kind, tag};
+use crate::driver::uring::{Completion, How, Outcome, Sent, kind, tag};
 use crate::driver::{Key, SendBatch};
 use crate::limits;
 
@@ -43,25 +42,12 @@ struct Slot {
     asked: usize,
     /// Submitted at once, and no completion has said otherwise.
     at_once: bool,
+    /// The kernel could not tell when there is room: the peer's end looks like it.
+    eager: bool,
     /// Kept from use to use; the kernel reads it while a gathered send is in flight.
     header: Option<Box<MessageHeader>>,
     connecting_to: Option<Box<SockAddr>>,
 }
-
-/// How a send meets a socket that has no room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    /// With `MSG_DONTWAIT` the kernel answers within the enter that submits, and with `MSG_WAITALL`
-    /// a send that is cut short counts as failed: it takes everything, or fails. So the completion
-    /// of a success says nothing new and is left out.
-    AtOnce,
-    /// It waits for room first, then takes what fits and tells how much that was. So a slow peer
-    /// needs no thread of the kernel, and what it takes is known as it takes it.
-    Patient,
-}
-
-/// `IORING_RECVSEND_POLL_FIRST` of the kernel's interface.
-const POLL_FIRST: u16 = 1;
 
 impl SendTable {
     /// Starts a send. Whether one submission takes all of it: otherwise the next enter must not
@@ -72,8 +58,7 @@ impl SendTable {
         let slot = &mut self.slots[index as usize];
         slot.key = Some(key);
         slot.fd = fd;
-        slot.done = 0;
-        slot.told = 0;
+        (slot.done, slot.told, slot.eager) = (0, 0, false);
         slot.total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
         slot.batch = batch;
         slot.submit(ring, index, How::AtOnce);
@@ -118,7 +103,7 @@ impl SendTable {
         &mut self,
         ring: &mut Ring,
         completion: Completion,
-        wants: impl Fn(Key) -> bool,
+        mut wants: impl FnMut(Key) -> bool,
     ) -> Option<Outcome> {
         let (index, slot) = find(&mut self.slots, completion.name())?;
         let result = completion.result;
@@ -129,8 +114,13 @@ impl SendTable {
         if (goes_on || would_block || result == -libc::EINTR)
             && let Some(key) = key
         {
-            slot.submit(ring, index, How::Patient);
+            slot.submit(ring, index, if slot.eager { How::Eager } else { How::Patient });
             return Some(Outcome::Resumed { key, bytes: slot.tell() });
+        }
+        let is_full = result == -libc::EAGAIN && slot.batch.to.is_none();
+        if let Some(key) = key.filter(|_| is_full) {
+            slot.eager = true;
+            return Some(Outcome::Full { key, slot: index });
         }
         let errno = match (-result).max(0) {
             0 if goes_on => libc::ECANCELED,
@@ -139,6 +129,17 @@ impl SendTable {
         };
         self.free.push(index);
         Some(Outcome::Finished(slot.vacate(errno)))
+    }
+
+    /// Tries again what was `Full`.
+    pub(crate) fn retry(&mut self, ring: &mut Ring, index: u32) {
+        self.slots[index as usize].submit(ring, index, How::Eager);
+    }
+
+    /// Ends what was `Full`.
+    pub(crate) fn give_up(&mut self, index: u32) -> Sent {
+        self.free.push(index);
+        self.slots[index as usize].vacate(libc::ECANCELED)
     }
 
     /// Starts to connect; the completion is told to `connected`.
@@ -186,11 +187,7 @@ impl Slot {
     /// Submits as much of what is left as one submission takes; a datagram leaves whole.
     fn submit(&mut self, ring: &mut Ring, index: u32, how: How) {
         self.at_once = how == How::AtOnce;
-        let (flags, priority, quiet) = match how {
-            How::AtOnce => (libc::MSG_WAITALL | libc::MSG_DONTWAIT, 0, Flags::SKIP_SUCCESS),
-            How::Patient => (0, POLL_FIRST, Flags::empty()),
-        };
-        let flags = flags | libc::MSG_NOSIGNAL;
+        let (flags, priority, quiet) = how.asks();
         let data = self.next_name(kind::SEND, index);
         let fd = Fd(self.fd);
         let entry = match self.batch.segments.as_slice() {

@@ -6,13 +6,21 @@ use crate::driver::{Driver, Event, Key, sockets};
 impl Uring {
     pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
         // A cancelled send may have got some of its way; its rest must not go out again.
-        let wants = |key: Key| !self.handles[key.index()].closing;
+        let wants = |key: Key| {
+            let handle = &mut self.handles[key.index()];
+            if !std::mem::replace(&mut handle.is_bounded, true) {
+                self.counters.syscalls += 1;
+                sockets::bound_send_waits(handle.fd);
+            }
+            !handle.closing
+        };
         match self.sends.complete(&mut self.ring, completion, wants) {
             None => self.fault = Some("a send was completed that had ended"),
             Some(Outcome::Resumed { key, bytes }) => {
                 self.counters.short_sends += 1;
                 events.push(Event::Progress { key, bytes });
             }
+            Some(Outcome::Full { key, slot }) => self.on_full(key, slot),
             Some(Outcome::Finished(sent)) => self.on_sent(sent, events),
         }
     }
@@ -37,6 +45,11 @@ impl Uring {
     /// The cancel that belongs to a close has run. A send that the kernel had in hand just then it has not
     /// found, and that may wait for its peer still.
     pub(super) fn on_cancelled(&mut self, key: Key, events: &mut Vec<Event>) {
+        if let Some(slot) = self.handles[key.index()].full.take() {
+            // The cancel still counts, so this closes nothing.
+            let sent = self.sends.give_up(slot);
+            self.on_sent(sent, events);
+        }
         let handle = &mut self.handles[key.index()];
         handle.in_flight -= 1;
         if handle.sends > 0 {

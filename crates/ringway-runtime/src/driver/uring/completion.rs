@@ -12,6 +12,7 @@ pub(crate) mod kind {
     pub(crate) const CANCEL: u8 = 5;
     pub(crate) const CANCEL_ALL: u8 = 6;
     pub(crate) const EVENTFD: u8 = 7;
+    pub(crate) const ROOM: u8 = 8;
 }
 
 /// The user data of an operation.
@@ -54,6 +55,8 @@ impl Completion {
 pub(crate) enum Outcome {
     /// The kernel took this many bytes, or none yet; the rest waits inside for the peer.
     Resumed { key: Key, bytes: usize },
+    /// Nothing is in flight; the rest waits in this slot for its owner to try again.
+    Full { key: Key, slot: u32 },
     /// All accepted, or failed.
     Finished(Sent),
 }

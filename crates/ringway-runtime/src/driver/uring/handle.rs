@@ -14,6 +14,11 @@ pub(super) struct Handle {
     pub(super) accepting: bool,
     /// Batches in flight: one of a stream, several of a datagram socket.
     pub(super) sends: u16,
+    /// It is a stream on which a send waits in the kernel for no longer than a tick.
+    pub(super) is_bounded: bool,
+    pub(super) room: Room,
+    /// The slot of a send that waits for room.
+    pub(super) full: Option<u32>,
     /// The sending half ends with the batch in flight.
     pub(super) shutdown_after: bool,
     /// Operations that will still complete, cancels not counted.
@@ -33,6 +38,15 @@ pub(super) enum Recv {
     Stopping,
 }
 
+/// Whether the driver is told of room for a send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Room {
+    Off,
+    Armed,
+    /// There was some since the last try.
+    Came,
+}
+
 impl Handle {
     pub(super) fn new(key: Key, fd: RawFd) -> Self {
         Self { key, fd, ..Self::FREE }
@@ -45,6 +59,9 @@ impl Handle {
         class: RecvClass::Message,
         accepting: false,
         sends: 0,
+        is_bounded: false,
+        room: Room::Off,
+        full: None,
         shutdown_after: false,
         in_flight: 0,
         closing: false,

@@ -4,8 +4,10 @@
 mod complete;
 mod completion;
 mod handle;
+mod how;
 mod preflight;
 mod receive;
+mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,8 @@ use std::time::{Duration, Instant};
 use socket2::SockAddr;
 
 pub(crate) use self::completion::{Completion, Outcome, Sent, kind, tag};
-use self::handle::{Handle, Recv};
+use self::handle::{Handle, Recv, Room};
+pub(crate) use self::how::How;
 use super::gather::Gather;
 use super::knocking::Knocking;
 use super::{
@@ -121,7 +124,8 @@ impl Uring {
     }
 
     fn arm_eventfd(&mut self) {
-        self.ring.poll_multishot(self.eventfd.as_raw_fd(), tag(kind::EVENTFD, 0));
+        let fd = self.eventfd.as_raw_fd();
+        self.ring.poll_multishot(fd, libc::POLLIN, tag(kind::EVENTFD, 0));
     }
 
     /// The handle of a key that is neither closed nor closing.

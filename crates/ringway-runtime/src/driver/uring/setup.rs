@@ -17,6 +17,9 @@ pub(super) fn make_ring() -> io::Result<(Ring, String)> {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (build(false)?, false),
         built => (built?, true),
     };
+    // Kernels before 5.15 have no such bound.
+    let mut workers = [limits::KERNEL_WORKERS_MAX; 2];
+    let _too_old = ring.submitter().register_iowq_max_workers(&mut workers);
     let ring = Ring::new(ring);
     let flags = describe(ring.enter_flags(), no_sqarray);
     Ok((ring, flags))

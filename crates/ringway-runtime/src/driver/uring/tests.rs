@@ -94,7 +94,7 @@ fn a_kernel_without_memory_keeps_no_core_in_its_wait() {
 }
 
 /// The kernel finds that there is room, since the peer's end counts as that, and that there is none, and
-/// waits at last on a thread of its own. A cancel does not find what it has in hand meanwhile.
+/// tries at last on a thread of its own. A cancel does not find what it has in hand meanwhile.
 #[test]
 fn a_send_to_a_peer_that_has_ended_and_reads_nothing_ends_with_its_key() {
     for abort in [false, true] {
@@ -122,4 +122,57 @@ fn a_send_to_a_peer_that_has_ended_and_reads_nothing_ends_with_its_key() {
         let read = std::io::copy(&mut far, &mut std::io::sink());
         assert_eq!(read.is_err(), abort, "{read:?}");
     }
+}
+
+/// As many as may wait at once: each costs a socket, and no thread of the kernel.
+#[test]
+fn peers_that_have_ended_and_read_nothing_cost_no_threads_and_still_get_everything() {
+    const PEERS: u32 = 50;
+    const BYTES: usize = 8 << 20;
+    let (mut driver, _eventfd) = driver();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let payload = bytes::Bytes::from(vec![7; BYTES]);
+    let mut peers = Vec::new();
+    for index in 0..PEERS {
+        let far = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (near, _) = listener.accept().expect("it has connected");
+        far.shutdown(Shutdown::Write).expect("connected");
+        assert_eq!(near.peek(&mut [0]).expect("connected"), 0, "its end is here");
+        let key = Key::new(index, 1);
+        driver.register(key, near.into_raw_fd());
+        let segments = vec![payload.clone().into()];
+        driver.send(key, SendBatch { segments, to: None, urgent: true });
+        peers.push(far);
+    }
+    let mut events = Vec::new();
+    let end = Instant::now() + Duration::from_secs(60);
+    while driver.handles.iter().any(|handle| handle.full.is_none()) {
+        assert!(Instant::now() < end, "{} threads", kernel_workers());
+        driver.turn(Wait::AtMost(Duration::from_millis(10)), &mut events).expect("the ring works");
+    }
+    assert!(kernel_workers() <= limits::KERNEL_WORKERS_MAX as usize, "{}", kernel_workers());
+    // The last ones first: nobody's progress is behind somebody who reads nothing.
+    while let Some(mut far) = peers.pop() {
+        let index = peers.len();
+        let reader = thread::spawn(move || {
+            let mut all = vec![0; BYTES];
+            std::io::Read::read_exact(&mut far, &mut all)
+                .map(|()| all.iter().all(|&byte| byte == 7))
+        });
+        let is_sent = |event: &Event| matches!(event, Event::Sent { key, errno: 0, .. } if key.index() == index);
+        while !events.iter().any(is_sent) {
+            assert!(Instant::now() < end, "{index} peers are left");
+            driver.turn(Wait::AtMost(Duration::from_secs(1)), &mut events).expect("the ring works");
+        }
+        assert!(reader.join().expect("no panic").expect("connected"));
+    }
+}
+
+/// Threads that the kernel runs for the ring of this thread.
+fn kernel_workers() -> usize {
+    let name = format!("iou-wrk-{}", rustix::thread::gettid().as_raw_nonzero());
+    let tasks = std::fs::read_dir("/proc/self/task").expect("proc is mounted");
+    let names =
+        tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|comm| comm.trim_end() == name).count()
 }
