@@ -473,6 +473,7 @@ async fn find(found: Found, stream: &Stream) {
         yield_now().await;
     }
     assert_eq!(stream.write(b"late"), Pressure::Closed);
+    assert_eq!(stream.queued_bytes(), 0, "nothing leaves any more");
     stream.flushed().await.expect_err("it has failed");
 }
 

@@ -196,9 +196,10 @@ impl Stream {
         poll_or_wait(self, cx, |state| &mut state.writers, below)
     }
 
-    /// Bytes queued that the kernel has not accepted yet.
+    /// Bytes queued that the kernel has not accepted yet; 0 when the stream has failed, for nothing leaves it
+    /// any more.
     pub fn queued_bytes(&self) -> usize {
-        self.with(|state| state.outbox.bytes())
+        self.with(|state| if state.is_broken() { 0 } else { state.outbox.bytes() })
     }
 
     /// Whether the send queue has been at its high-water mark and not at the low one since.
