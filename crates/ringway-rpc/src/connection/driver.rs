@@ -174,11 +174,12 @@ impl<E: Endpoint> Driver<E> {
                 self.take_in(None, now);
                 continue;
             }
-            if self.end.has_output() && may_send_more {
+            if self.end.has_output() {
+                // Who is leaving does not receive any more, and hears only here that nobody is left.
                 match self.connection.poll_drained(cx) {
-                    Poll::Ready(Ok(())) => continue,
                     Poll::Ready(Err(error)) => return Poll::Ready(Closed::Lost(error)),
-                    Poll::Pending => {}
+                    Poll::Ready(Ok(())) if may_send_more => continue,
+                    Poll::Ready(Ok(())) | Poll::Pending => {}
                 }
             }
             if !self.end.has_output() {
