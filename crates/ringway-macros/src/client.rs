@@ -29,6 +29,7 @@ pub(crate) fn type_of(service: &Service) -> TokenStream {
 pub(crate) fn implementation(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let name = &service.client_name;
+    let connect = connect(service);
     let methods =
         service.methods.iter().enumerate().map(|(place, method)| call(service, place, method));
     quote! {
@@ -39,6 +40,8 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
                 Self { client }
             }
 
+            #connect
+
             /// The same client with other defaults for its calls.
             #[must_use]
             #visibility fn with(&self, options: #library::CallOptions) -> Self {
@@ -48,6 +51,25 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
             #(#methods)*
         }
     }
+}
+
+/// The constructor that takes addresses; none where a method of the service has its name.
+fn connect(service: &Service) -> Option<TokenStream> {
+    let is_taken = service.methods.iter().any(|method| method.ident == "connect");
+    let (library, visibility) = (&service.library, &service.item.vis);
+    let constructor = quote! {
+        /// Makes a client of the server at an address, or of several; it connects when the first call
+        /// is made.
+        ///
+        /// # Errors
+        /// INVALID_ARGUMENT when an address is malformed, or there is none.
+        #visibility fn connect(
+            addresses: impl #library::ToAddresses,
+        ) -> ::core::result::Result<Self, #library::Status> {
+            ::core::result::Result::Ok(Self::new(#library::Client::connect(addresses)?))
+        }
+    };
+    (!is_taken).then_some(constructor)
 }
 
 /// The function that calls a method.

@@ -13,7 +13,7 @@ use proc_macro::TokenStream;
 /// Makes a service of a trait: server glue and a typed client, from one declaration.
 ///
 /// ```text
-/// use ringway::rpc::{Client, Context, Server, Sink, Status, Streaming};
+/// use ringway::rpc::{Context, Server, Sink, Status, Streaming};
 ///
 /// #[ringway::service(package = "market.v1")]
 /// pub trait Market {
@@ -49,7 +49,7 @@ use proc_macro::TokenStream;
 /// Server::bind("tcp://127.0.0.1:9000")?.service(MarketServer::new(Exchange)).serve()?;
 ///
 /// // A client:
-/// let market = MarketClient::new(Client::connect("tcp://127.0.0.1:9000")?);
+/// let market = MarketClient::connect("tcp://127.0.0.1:9000")?;
 /// let quote = market.quote(QuoteRequest { symbol: "RWY".into() }).await?;
 /// let mut quotes = market.watch(WatchRequest::default());
 /// while let Some(quote) = quotes.next().await? {
@@ -83,8 +83,9 @@ use proc_macro::TokenStream;
 /// - The trait, for the implementation.
 /// - `MarketServer<T>`, to be given to a server: `new(service)` with one implementation for all
 ///   cores, or `per_core(|| service)` with one for each, which may use `Rc` and `Cell`.
-/// - `MarketClient`: `new(client)`, `with(options)`, and a method for each of the trait's. So no
-///   method is called `new` or `with`; `name = "New"` gives one that name on the network.
+/// - `MarketClient`: `connect(addresses)`, unless a method of the trait is called so, `new(client)`,
+///   `with(options)`, and a method for each of the trait's. So no method is called `new` or `with`;
+///   `name = "New"` gives one that name on the network.
 ///
 /// # Options
 ///

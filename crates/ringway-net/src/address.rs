@@ -1,5 +1,7 @@
 //! Addresses as people write them, and as the kernel tells them.
 
+mod several;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, ToSocketAddrs};
@@ -8,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use socket2::SockAddr;
+
+pub use several::ToAddresses;
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;

@@ -21,7 +21,7 @@ mod tls;
 mod transport;
 mod udp;
 
-pub use address::{Address, Authority, Endpoint};
+pub use address::{Address, Authority, Endpoint, ToAddresses};
 pub use client::{Backoff, Client, Reconnecting};
 pub use compat::{HyperTimer, IoStream, LocalExec};
 pub use connection::{Connection, Drained, Peer, Receiving, Sending};

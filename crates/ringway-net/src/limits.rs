@@ -24,7 +24,7 @@ pub(crate) const HANDOFF_SLACK_SHIFT: u32 = 3;
 
 /// How long connections may take to end after a shutdown was asked for. Service managers commonly
 /// kill after 10 to 90 seconds.
-pub(crate) const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Turns that handlers get after their connections were aborted, to see the error and clean up.
 pub(crate) const ABORTED_TURNS: usize = 8;

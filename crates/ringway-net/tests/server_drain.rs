@@ -66,7 +66,7 @@ fn the_deadline_cuts_off_who_is_stuck_and_abort_does_not_wait_for_it() {
     for backend in BACKENDS {
         for aborts in [false, true] {
             let deadline = if aborts { LIMIT * 10 } else { Duration::from_millis(100) };
-            let server = server(backend).drain_deadline(deadline);
+            let server = server(backend).drain_timeout(deadline);
             let handler = async |mut conn: Connection| {
                 conn.recv().await?;
                 sleep(LIMIT * 10).await;

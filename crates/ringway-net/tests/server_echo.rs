@@ -120,8 +120,9 @@ fn a_path_that_was_bound_and_never_served_is_given_back() {
     assert!(Server::bind(Address::Unix(path.clone())).is_err(), "it is taken");
     drop(unused);
     assert!(!path.exists());
-    let unserved = Server::bind(Address::Unix(path.clone())).expect("a free path");
-    let without = unserved.and_bind("udp://127.0.0.1:0").expect("a free port").threads(1);
+    let datagrams: Address = "udp://127.0.0.1:0".parse().expect("an address");
+    let unserved = Server::bind([Address::Unix(path.clone()), datagrams]).expect("free addresses");
+    let without = unserved.threads(1);
     assert!(without.start(echo).is_err(), "nobody handles datagrams");
     assert!(!path.exists());
 }
@@ -144,11 +145,10 @@ fn tcp_udp_and_unix_are_served_by_one_server_and_port_0_is_shared() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("several.sock");
-        let server = server(backend)
-            .and_bind("udp://127.0.0.1:0")
-            .and_then(|server| server.and_bind(Address::Unix(path.clone())))
-            .and_then(|server| server.and_bind("tcp://127.0.0.1:0"))
-            .expect("free addresses");
+        let unix = Address::Unix(path.clone()).to_string();
+        let addresses =
+            ["tcp://127.0.0.1:0", "udp://127.0.0.1:0", unix.as_str(), "tcp://127.0.0.1:0"];
+        let server = Server::bind(addresses).expect("free addresses").threads(2).backend(backend);
         let answer = async |datagram: Datagram, responder: Responder| {
             responder.send(datagram.into_view());
             Ok(())
@@ -314,7 +314,7 @@ fn addresses_that_overlap_get_ports_of_their_own_and_others_share_one() {
         if !has_v6 && one.contains('[') | other.contains('[') {
             continue;
         }
-        let both = Server::bind(one).and_then(|server| server.and_bind(other));
+        let both = Server::bind([one, other]);
         let both = both.unwrap_or_else(|error| panic!("{one} and {other}: {error}")).addresses();
         assert_eq!(both[0].port() == both[1].port(), shares, "{both:?}");
     }
@@ -325,8 +325,7 @@ fn a_wildcard_of_ipv6_leaves_ipv4_to_whoever_is_named_for_it() {
     if let Err(error) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
         return eprintln!("skipped: ::1 cannot be bound here: {error}");
     }
-    let server =
-        Server::bind("tcp://[::]:0").and_then(|server| server.and_bind("tcp://127.0.0.1:0"));
+    let server = Server::bind(["tcp://[::]:0", "tcp://127.0.0.1:0"]);
     let handle = server.expect("free ports").threads(1).start(echo).expect("the server starts");
     let port = handle.addresses()[0].port().expect("a port");
     round_trip(connect_to((Ipv6Addr::LOCALHOST, port).into()), b"by IPv6");

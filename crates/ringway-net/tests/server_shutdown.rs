@@ -103,7 +103,7 @@ fn a_connection_that_another_core_cannot_take_stays_where_it_came() {
 
 #[test]
 fn a_drain_may_take_for_ever_and_does_not_if_nothing_is_left() {
-    let server = server(BACKENDS[0]).drain_deadline(Duration::MAX);
+    let server = server(BACKENDS[0]).drain_timeout(Duration::MAX);
     let handle = server.start(echo).expect("the server starts");
     let client = connect(&handle);
     round_trip(&client, b"open");
@@ -128,7 +128,7 @@ fn a_farewell_that_takes_long_holds_up_neither_the_drain_nor_an_abort() {
             tell.send(()).expect("a listener");
             wait_at(&gate);
         };
-        let server = server(BACKENDS[0]).on_shutdown(farewell).drain_deadline(LIMIT * 10);
+        let server = server(BACKENDS[0]).on_shutdown(farewell).drain_timeout(LIMIT * 10);
         let handle = server.start(echo).expect("the server starts");
         let client = connect(&handle);
         round_trip(&client, b"open");

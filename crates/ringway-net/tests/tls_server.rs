@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ringway_net::{
     Backend, Backoff, Client, Connection, ConnectionId, Error, Framed, Handler, Peer, Requester,
-    Server, ServerHandle, TlsStream, View,
+    Server, ServerHandle, TlsStream, ToAddresses, View,
 };
 use ringway_runtime::io::Stream;
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
@@ -30,10 +30,17 @@ mod trust;
 
 /// A server that waits for handshakes for ever, and in a drain for whoever is left.
 fn patient_server(trust: &Trust) -> Server {
-    let tls = trust.server.clone().handshake_timeout(Duration::from_secs(1_000_000));
-    let server = Server::bind("tls://127.0.0.1:0").expect("a free port").threads(1);
-    server.tls(tls).drain_deadline(Duration::MAX)
+    patient_server_at(trust, ["tls://127.0.0.1:0"])
 }
+
+/// The same at addresses of which the first is its TLS.
+fn patient_server_at(trust: &Trust, addresses: impl ToAddresses) -> Server {
+    let tls = trust.server.clone().handshake_timeout(Duration::from_secs(1_000_000));
+    let server = Server::bind(addresses).expect("free ports").threads(1);
+    server.tls(tls).drain_timeout(Duration::MAX)
+}
+
+const TLS_AND_TCP: [&str; 2] = ["tls://127.0.0.1:0", "tcp://127.0.0.1:0"];
 
 /// An honest client, which is served.
 fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {
@@ -160,8 +167,7 @@ fn turns_amid(flood: &Flood, trust: &Trust, backend: Backend) -> u64 {
         keep();
         Ok(())
     };
-    let server = patient_server(trust).handshakes_max(flood.handshakes_max);
-    let server = server.and_bind("tcp://127.0.0.1:0").expect("a free port");
+    let server = patient_server_at(trust, TLS_AND_TCP).handshakes_max(flood.handshakes_max);
     let handle = server.backend(backend).start(handler).expect("the server starts");
     started.set(handle.clone()).expect("once");
 
@@ -238,7 +244,7 @@ fn a_flood_of_handshakes_leaves_turns_to_others() {
             }
             Ok(())
         };
-        let server = patient_server(&trust).and_bind("tcp://127.0.0.1:0").expect("a free port");
+        let server = patient_server_at(&trust, TLS_AND_TCP);
         let handle = server.backend(backend).start(handler).expect("the server starts");
         let mut keeper = connect_to(socket_addr(&handle.addresses()[1]));
         keeper.write_all(b"x").expect("written");
@@ -588,7 +594,7 @@ fn the_longest_duration_means_for_ever() {
     let server = Server::bind("tls://127.0.0.1:0").expect("a free port").threads(1).tls(tls);
     let server = server.idle_timeout(FOR_EVER).lifetime(FOR_EVER);
     let server = server.write_stall_timeout(Some(FOR_EVER)).keepalive(FOR_EVER);
-    let handle = server.drain_deadline(FOR_EVER).start(echo).expect("the server starts");
+    let handle = server.drain_timeout(FOR_EVER).start(echo).expect("the server starts");
     let name = trust.client.clone().server_name(NAME).expect("a name");
     let client = Client::new(&handle.addresses()[0]).expect("its address");
     let client = client.tls(name.handshake_timeout(FOR_EVER)).connect_timeout(FOR_EVER);

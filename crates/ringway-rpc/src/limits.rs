@@ -295,8 +295,9 @@ pub(crate) const OVERDUE_PER_TURN: usize = 256;
 pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(100);
 /// How long a call may wait in an overloaded server: what is older hardly finds its caller waiting.
 pub(crate) const QUEUE_PATIENCE_OVERLOADED: Duration = Duration::from_millis(5);
-/// How long calls may take to end when a server stops.
-pub(crate) const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
+/// How long calls may take to end when a server stops: with the grace below it is over before the 30
+/// seconds after which Kubernetes kills a process.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 /// How long a connection without calls is kept when the server stops, for the client to end it: a
 /// few round trips.
 pub(crate) const DRAIN_LINGER: Duration = Duration::from_millis(250);

@@ -55,7 +55,7 @@ fn the_drain_is_announced() {
 #[test]
 fn what_has_not_ended_at_the_deadline_is_unavailable() {
     let echo = Echo::default();
-    let handle = serve(&echo, |server| server.drain_deadline(Duration::from_millis(150)));
+    let handle = serve(&echo, |server| server.drain_timeout(Duration::from_millis(150)));
     let mut caller = Caller::connect(socket_addr(&handle));
     let hangs = caller.open("echo.Echo/Hang", b"");
     let streams = caller.open_with("echo.Echo/Chat", Some(b"x"), false, |_| {});
@@ -94,7 +94,7 @@ fn a_call_that_breaks_a_limit_during_the_drain_is_not_cut_off_by_it() {
 #[test]
 fn health_tells_before_the_server_stops() {
     let handle = serve(&Echo::default(), |server| {
-        server.drain_delay(Duration::from_millis(200)).drain_deadline(Duration::from_secs(5))
+        server.drain_delay(Duration::from_millis(200)).drain_timeout(Duration::from_secs(5))
     });
     let mut caller = Caller::connect(socket_addr(&handle));
     assert_eq!(handle.health().of("echo.Echo"), Some(Serving::Yes));

@@ -43,7 +43,7 @@ fn what_the_protocol_does_not_allow_is_refused_at_the_start() {
 fn a_client_is_not_made_with_what_the_protocol_does_not_allow() {
     let builder = || Client::builder().address("tcp://127.0.0.1:9");
     for (builder, setting) in [
-        (builder().max_message(1 << 31), "max_message is 2147483648"),
+        (builder().message_bytes_max(1 << 31), "message_bytes_max is 2147483648"),
         (builder().connections(1_025), "connections is 1025"),
         (builder().connections_max(usize::MAX), "connections_max is 18446744073709551615"),
     ] {
@@ -51,7 +51,11 @@ fn a_client_is_not_made_with_what_the_protocol_does_not_allow() {
         assert!(status.is_invalid_argument(), "{status}");
         assert!(status.message().contains(setting), "{status}");
     }
-    builder().max_message((1 << 31) - 1).connections(1_024).build().expect("within the ranges");
+    builder()
+        .message_bytes_max((1 << 31) - 1)
+        .connections(1_024)
+        .build()
+        .expect("within the ranges");
 }
 
 /// A service without methods.
@@ -97,12 +101,12 @@ fn a_program_that_is_told_of_the_shutdown_keeps_its_health_service() {
 fn the_last_deadline_of_the_drain_counts_whichever_way_it_was_set() {
     let (short, long) = (Duration::from_millis(10), LIMIT * 10);
     for set in [
-        |server: Server, short, _| server.net(|net| net.drain_deadline(short)),
+        |server: Server, short, _| server.net(|net| net.drain_timeout(short)),
         |server: Server, short, long| {
-            server.drain_deadline(long).net(|net| net.drain_deadline(short))
+            server.drain_timeout(long).net(|net| net.drain_timeout(short))
         },
         |server: Server, short, long| {
-            server.net(|net| net.drain_deadline(long)).drain_deadline(short)
+            server.net(|net| net.drain_timeout(long)).drain_timeout(short)
         },
     ] {
         let handle = serve(&Echo::default(), |server| set(server, short, long));

@@ -305,3 +305,30 @@ fn what_is_deprecated_warns_those_who_use_it() {
         Ok(())
     });
 }
+
+mod connecting {
+    use ringway_rpc::{Status, service};
+
+    /// Its client has no constructor of that name.
+    #[service(crate = "ringway_rpc")]
+    pub(crate) trait Switch {
+        async fn connect(&self, line: String) -> Result<String, Status>;
+    }
+
+    pub(crate) struct Board;
+
+    impl Switch for Board {
+        async fn connect(&self, line: String) -> Result<String, Status> {
+            Ok(format!("connected to {line}"))
+        }
+    }
+}
+
+#[test]
+fn a_method_may_be_called_connect() {
+    run(connecting::SwitchServer::new(connecting::Board), async |client| {
+        let switch = connecting::SwitchClient::new(client);
+        assert_eq!(switch.connect("7".into()).await?, "connected to 7");
+        Ok(())
+    });
+}

@@ -34,8 +34,8 @@ fn serves(set: impl FnOnce(Server) -> Server) -> ServerHandle {
 #[test]
 fn a_server_takes_any_time() {
     for time in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {
-        end(serves(|server| server.ping(time, time)));
-        end(serves(|server| server.drain_deadline(time)));
+        end(serves(|server| server.keep_alive(time, time)));
+        end(serves(|server| server.drain_timeout(time)));
         end(serves(|server| {
             server.net(|net| net.idle_timeout(time).lifetime(time).write_stall_timeout(Some(time)))
         }));
@@ -54,7 +54,7 @@ fn a_client_takes_any_time() {
     let address = handle.addresses()[0].clone();
     for time in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {
         let builder = Client::builder().address(address.clone()).connect_timeout(time);
-        let builder = builder.ping(time, time).options(CallOptions::new().timeout(time));
+        let builder = builder.keep_alive(time, time).options(CallOptions::new().timeout(time));
         let client = builder.build().expect("a good address");
         let calls = move || {
             let hedged = say(&client, &SAY).hedge();

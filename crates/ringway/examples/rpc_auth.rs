@@ -77,7 +77,7 @@ fn main() -> ringway::Result {
     println!("listening on {}", server.addresses()[0]);
 
     let address = &server.addresses()[0];
-    let stranger = BankClient::new(Client::connect(address)?);
+    let stranger = BankClient::connect(address)?;
     let (thief, ann) = (client_with("open simsim", address)?, client_with("open sesame", address)?);
     let transfer = |from: &str| Transfer { from: from.into(), to: "carl".into(), cents: 250 };
     for outcome in [

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ringway::rpc::{Client, Server, Status};
+use ringway::rpc::{Server, Status};
 
 #[ringway::service(package = "counter.v1")]
 trait Counter {
@@ -36,7 +36,7 @@ fn main() -> ringway::Result {
     let server = Server::bind("tcp://127.0.0.1:0")?.service(counter).start()?;
     println!("listening on {}", server.addresses()[0]);
 
-    let counter = CounterClient::new(Client::connect(&server.addresses()[0])?);
+    let counter = CounterClient::connect(&server.addresses()[0])?;
     let add = || (0..250).try_for_each(|_| counter.add(1).wait().map(drop));
     thread::scope(|scope| {
         let threads = [(); 4].map(|()| scope.spawn(add));

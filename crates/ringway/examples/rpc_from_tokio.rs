@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ringway::rpc::{Client, Server, Sink, Status};
+use ringway::rpc::{Server, Sink, Status};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
@@ -39,7 +39,7 @@ impl Math for Calculator {
 async fn main() -> ringway::Result {
     let server = Server::bind("tcp://127.0.0.1:0")?.service(MathServer::new(Calculator)).start()?;
     println!("listening on {}", server.addresses()[0]);
-    let math = MathClient::new(Client::connect(&server.addresses()[0])?);
+    let math = MathClient::connect(&server.addresses()[0])?;
 
     let mut squares = JoinSet::new();
     for number in 1..=100 {

@@ -2,7 +2,7 @@
 //!
 //! Run it: `cargo run --release --example rpc_quickstart`. It calls itself and ends.
 
-use ringway::rpc::{Client, Server, Status};
+use ringway::rpc::{Server, Status};
 
 /// All there is to declare. Further message types: `Bytes`, those of prost, those of serde.
 #[ringway::service(package = "hello.v1")]
@@ -28,7 +28,7 @@ fn main() -> ringway::Result {
     println!("listening on {address}");
 
     // A call is a future. Threads that may block `wait` for it, all others `await` it.
-    let greeter = GreeterClient::new(Client::connect(address)?);
+    let greeter = GreeterClient::connect(address)?;
     println!("{}", greeter.greet("world".into()).wait()?);
     match greeter.greet(String::new()).wait() {
         Err(status) if status.is_invalid_argument() => println!("refused: {}", status.message()),

@@ -2,7 +2,7 @@
 //!
 //! Run it: `cargo run --release --example rpc_streams`. It calls itself once a kind and ends.
 
-use ringway::rpc::{Client, Server, Sink, Status, Streaming};
+use ringway::rpc::{Server, Sink, Status, Streaming};
 use ringway::runtime::{block_on, yield_now};
 
 /// What travels, as protobuf.
@@ -66,7 +66,7 @@ impl Market for Exchange {
 fn main() -> ringway::Result {
     let server = Server::bind("tcp://127.0.0.1:0")?.service(MarketServer::new(Exchange)).start()?;
     println!("listening on {}", server.addresses()[0]);
-    let market = MarketClient::new(Client::connect(&server.addresses()[0])?);
+    let market = MarketClient::connect(&server.addresses()[0])?;
     block_on(call_each(market))??;
     server.shutdown();
     server.wait()

@@ -7,8 +7,7 @@ use ringway::net::{Connection, Datagram, Responder, Server};
 
 fn main() -> ringway::Result {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:7001".into());
-    let server = Server::bind(format!("tcp://{address}"))?
-        .and_bind(format!("udp://{address}"))?
+    let server = Server::bind(["tcp", "udp"].map(|kind| format!("{kind}://{address}")))?
         .on_datagram(async |datagram: Datagram, responder: Responder| {
             responder.send(datagram.into_view());
             Ok(())

@@ -14,7 +14,7 @@
 //! A service, and a call of it:
 //!
 //! ```no_run
-//! use ringway::rpc::{Client, Server, Status};
+//! use ringway::rpc::{Server, Status};
 //!
 //! #[ringway::service(package = "hello.v1")]
 //! trait Greeter {
@@ -32,7 +32,7 @@
 //! fn main() -> ringway::Result {
 //!     let server = Server::bind("tcp://127.0.0.1:9000")?.service(GreeterServer::new(English));
 //!     let server = server.start()?;
-//!     let greeter = GreeterClient::new(Client::connect("tcp://127.0.0.1:9000")?);
+//!     let greeter = GreeterClient::connect("tcp://127.0.0.1:9000")?;
 //!     println!("{}", greeter.greet("world".into()).wait()?); // `.await` in async code
 //!     server.shutdown();
 //!     server.wait()

@@ -50,12 +50,8 @@ fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box
     if config.service == Service::Rpc {
         return start_rpc(config);
     }
-    let (first, others) = config.listen.split_first().ok_or(NO_ADDRESS)?;
-    let mut server = Server::bind(first.as_str())?;
-    for uri in others {
-        server = server.and_bind(uri.as_str())?;
-    }
-    let server = set_up(config)?(server).drain_deadline(DRAIN_DEADLINE);
+    let server = Server::bind(uris(config))?;
+    let server = set_up(config)?(server).drain_timeout(DRAIN_TIMEOUT);
     Ok(match config.service {
         Service::Discard => server.on_datagram(async |_, _| Ok(())).start_with(|| Discard),
         Service::DiscardFramed => {
@@ -73,16 +69,17 @@ fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box
     }?)
 }
 
+/// Where to listen.
+fn uris(config: &ServeConfig) -> Vec<&str> {
+    config.listen.iter().map(|uri| uri.as_str()).collect()
+}
+
 fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
-    let (first, others) = config.listen.split_first().ok_or(NO_ADDRESS)?;
-    let mut server = ringway_rpc::Server::bind(first.as_str())?;
-    for uri in others {
-        server = server.and_bind(uri.as_str())?;
-    }
+    let server = ringway_rpc::Server::bind(uris(config))?;
     let set_up = set_up(config)?;
     let server = server
         .net(set_up)
-        .drain_deadline(DRAIN_DEADLINE)
+        .drain_timeout(DRAIN_TIMEOUT)
         .service(EchoServer::new(EchoService::new()));
     Ok(server.start()?.net().clone())
 }
@@ -149,7 +146,5 @@ fn snapshot(handle: &ServerHandle, totals: &Totals, allocations: u64) -> Value {
     Value::Object(object)
 }
 
-const NO_ADDRESS: &str = "no address to listen on";
-
 /// How long connections may take to end after the first signal; a second signal cuts them off at once.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

@@ -31,7 +31,7 @@ impl ServerHandle {
     }
 
     /// Asks the server to end gracefully and returns at once: no new connections, what has arrived
-    /// is answered, and what has not ended at the drain's deadline is cut off.
+    /// is answered, and what has not ended at the drain's timeout is cut off.
     pub fn shutdown(&self) {
         self.inner.shared.control.advance(Phase::Asked);
     }

@@ -239,7 +239,7 @@ fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath
     }
     if control.phase() == Phase::Draining {
         let began = Instant::now();
-        let deadline = after(shared.settings.drain_deadline);
+        let deadline = after(shared.settings.drain_timeout);
         let drained = control.wait_drained(deadline, || shared.open() == 0);
         let (open, took) = (shared.open(), began.elapsed());
         log(|| tracing::debug!(drained, open, ?took, "the drain is over"));

@@ -41,9 +41,9 @@ use self::datagrams::MakeServeDatagrams;
 use self::launch::Launched;
 use self::settings::Settings;
 use self::signals::Signals;
-use crate::address::Address;
+use crate::address::{Address, ToAddresses};
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handler::Handler;
 use crate::limits;
 use crate::slow_reader::SlowReader;
@@ -84,43 +84,36 @@ type Ready = Box<dyn FnOnce(&[Address])>;
 type Farewell = Box<dyn FnOnce() + Send>;
 
 impl Server {
-    /// Takes an address, so that its port is known and nobody else's; connections are accepted
-    /// once the server is started. Of a name, all addresses that this machine has are taken. At a
-    /// Unix path clients may connect from now on, and wait; datagrams wait, too. An address in use
-    /// is tried for a second, as that of a process that was killed is free only a moment later.
+    /// Takes one address or [several](ToAddresses), so that their ports are known and nobody else's;
+    /// connections are accepted once the server is started. Of a name, all addresses that this machine
+    /// has are taken. At a Unix path clients may connect from now on, and wait; datagrams wait, too. An
+    /// address in use is tried for a second, as that of a process that was killed is free only a moment
+    /// later.
+    ///
+    /// Port 0 means the port of the earlier addresses where that is free, so that `tcp://…:0` and
+    /// `udp://…:0` share one. An IPv6 wildcard takes IPv4 as well, unless an IPv4 address is named for the
+    /// same port.
+    ///
+    /// ```
+    /// let server = ringway_net::Server::bind(["tcp://127.0.0.1:0", "unix://@ringway-both"])?;
+    /// assert_eq!(server.addresses().len(), 2);
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`is_address`](Error::is_address) when the address cannot be understood, is in use or does
+    /// [`is_address`](crate::Error::is_address) when the address cannot be understood, is in use or does
     /// not belong to this machine; otherwise the kernel's, such as no permission for the port.
-    pub fn bind<A>(address: A) -> Result<Self>
-    where
-        A: TryInto<Address>,
-        Error: From<A::Error>,
-    {
-        let server = Self {
-            bindings: Bindings::default(),
+    pub fn bind(addresses: impl ToAddresses) -> Result<Self> {
+        let mut bindings = Bindings::default();
+        addresses.to_addresses()?.into_iter().try_for_each(|address| bindings.add(address))?;
+        Ok(Self {
+            bindings,
             runtime: Runtime::builder(),
             settings: Settings::default(),
             datagrams: None,
             ready: None,
             farewells: Vec::new(),
-        };
-        server.and_bind(address)
-    }
-
-    /// Listens on one more address. Port 0 means the port of the earlier addresses where that is
-    /// free, so that `tcp://…:0` and `udp://…:0` share one. An IPv6 wildcard takes IPv4 as well,
-    /// unless an IPv4 address is named for the same port.
-    ///
-    /// # Errors
-    /// As [`bind`](Self::bind).
-    pub fn and_bind<A>(mut self, address: A) -> Result<Self>
-    where
-        A: TryInto<Address>,
-        Error: From<A::Error>,
-    {
-        self.bindings.add(address.try_into()?)?;
-        Ok(self)
+        })
     }
 
     /// The addresses that the server listens on, with the ports that the kernel gave.
@@ -176,7 +169,7 @@ impl Server {
     /// come from it for so long (1 second to 9 hours, in whole seconds), and five times more, each
     /// after a fifth of that or a second. A peer that has vanished without closing, which nothing
     /// else tells, is found after up to twice `quiet`, at least `quiet` and 5 seconds; the
-    /// connection then fails with [`is_timeout`](Error::is_timeout). Off if not set.
+    /// connection then fails with [`is_timeout`](crate::Error::is_timeout). Off if not set.
     pub fn keepalive(mut self, quiet: Duration) -> Self {
         self.settings.keepalive = Some(quiet);
         self
@@ -261,16 +254,16 @@ impl Server {
         self
     }
 
-    /// How long connections may take to end once the server drains; then they are cut off.
+    /// Sets how long connections may take to end once the server drains; then they are cut off.
     /// `Duration::MAX` means for ever. The default is 10 seconds.
-    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
-        self.settings.drain_deadline = deadline;
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.drain_timeout = timeout;
         self
     }
 
-    /// The time that [`drain_deadline`](Self::drain_deadline) has set.
+    /// The time that [`drain_timeout`](Self::drain_timeout) has set.
     pub fn drains_within(&self) -> Duration {
-        self.settings.drain_deadline
+        self.settings.drain_timeout
     }
 
     /// Calls `ready` once all cores listen, on the thread that starts the server: the moment to
@@ -291,7 +284,7 @@ impl Server {
     }
 
     /// Serves every connection by a task of its own, until SIGINT, SIGTERM or
-    /// [`ServerHandle::shutdown`]; returns when the connections have ended or the drain's deadline
+    /// [`ServerHandle::shutdown`]; returns when the connections have ended or the drain's timeout
     /// has passed. A second signal cuts them off at once, and a third ends the process.
     ///
     /// The signals are caught from when the server listens until this returns; then they do again
@@ -304,7 +297,7 @@ impl Server {
     ///
     /// # Errors
     /// When the cores cannot be started or cannot listen, or a core fails; and
-    /// [`is_timeout`](Error::is_timeout) when a handler does not give its core back after the
+    /// [`is_timeout`](crate::Error::is_timeout) when a handler does not give its core back after the
     /// connections were cut off.
     pub fn serve<F>(self, handler: F) -> Result
     where

@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) handshakes_max: usize,
     pub(crate) slow_reader: SlowReader,
     pub(crate) drain_delay: Duration,
-    pub(crate) drain_deadline: Duration,
+    pub(crate) drain_timeout: Duration,
     pub(crate) keepalive: Option<Duration>,
     pub(crate) tls: Option<ServerTls>,
 }
@@ -35,7 +35,7 @@ impl Default for Settings {
             handshakes_max: limits::HANDSHAKES_MAX,
             slow_reader: SlowReader::default(),
             drain_delay: Duration::ZERO,
-            drain_deadline: limits::DRAIN_DEADLINE,
+            drain_timeout: limits::DRAIN_TIMEOUT,
             keepalive: None,
             tls: None,
         }

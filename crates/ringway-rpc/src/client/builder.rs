@@ -143,17 +143,18 @@ impl ClientBuilder {
         self
     }
 
-    /// Longest reply that is accepted, in bytes; 4 MiB if not set, and below 2 GiB.
-    pub fn max_message(mut self, bytes: u32) -> Self {
+    /// Bytes of the longest message that is accepted, below 2 GiB. The default is 4 MiB.
+    pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.config.settings.max_message = bytes;
         self
     }
 
-    /// A connection on which nothing arrives for `quiet` is asked whether its server is still
-    /// there, and given up when nothing comes for `patience`; 30 and 10 seconds if not set.
-    pub fn ping(mut self, quiet: Duration, patience: Duration) -> Self {
-        self.config.ping_after = quiet;
-        self.config.ping_timeout = patience;
+    /// Asks the server of a connection on which nothing has arrived for `interval` whether it is still
+    /// there, and gives the connection up when nothing comes within `timeout`. The defaults are 30 and 10
+    /// seconds.
+    pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
+        self.config.ping_after = interval;
+        self.config.ping_timeout = timeout;
         self
     }
 
@@ -228,7 +229,7 @@ impl ClientBuilder {
         let (connections, message) =
             (limits::CONNECTIONS_SETTABLE, limits::MESSAGE_BYTES_MAX as usize);
         for (name, value, most) in [
-            ("max_message", self.config.settings.max_message as usize, message),
+            ("message_bytes_max", self.config.settings.max_message as usize, message),
             ("connections", self.connections_min, connections),
             ("connections_max", self.connections_max, connections),
         ] {

@@ -134,6 +134,6 @@ impl Dialling {
     }
 }
 
-fn invalid(error: ringway_net::Error) -> Status {
+pub(super) fn invalid(error: ringway_net::Error) -> Status {
     Status::invalid_argument(error.to_string()).with_source(error)
 }

@@ -38,7 +38,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ringway_net::Address;
+use ringway_net::ToAddresses;
 
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};
@@ -95,19 +95,17 @@ struct Life {
 }
 
 impl Client {
-    /// A client of one server. It connects when the first call is made.
+    /// Makes a client of one server, or of [several](ToAddresses) over which its calls are spread. It
+    /// connects when the first call is made.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when the address is malformed.
-    pub fn connect<A>(address: A) -> Result<Self, Status>
-    where
-        A: TryInto<Address>,
-        ringway_net::Error: From<A::Error>,
-    {
-        Self::builder().address(address).build()
+    /// INVALID_ARGUMENT when an address is malformed, or there is none or more than 1,024.
+    pub fn connect(addresses: impl ToAddresses) -> Result<Self, Status> {
+        let addresses = addresses.to_addresses().map_err(hosts::invalid)?;
+        addresses.into_iter().fold(Self::builder(), ClientBuilder::address).build()
     }
 
-    /// Sets out to make a client of several servers, or with settings of its own.
+    /// Begins a client with settings of its own.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
     }

@@ -140,7 +140,7 @@ fn client_of(peers: &[Peer]) -> Client {
         .balance(policies[fastrand::usize(..4)])
         .connect_timeout(Duration::from_secs(1))
         .connections(fastrand::usize(1..3))
-        .ping(Duration::from_secs(1), Duration::from_secs(1));
+        .keep_alive(Duration::from_secs(1), Duration::from_secs(1));
     for peer in peers {
         builder = builder.address(&*format!("tcp://{}", peer.address));
     }

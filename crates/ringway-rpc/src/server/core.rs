@@ -220,7 +220,7 @@ impl ServerCore {
     /// Refuses new calls and lets those that run finish. The machines end those that have not
     /// finished at the deadline.
     pub(super) fn drain(&self) {
-        let deadline = self.settings().drain_deadline;
+        let deadline = self.settings().drain_timeout;
         self.draining.set(Some(self.now().saturating_add(deadline)));
         for connection in self.connections.all() {
             connection.go_away(deadline);

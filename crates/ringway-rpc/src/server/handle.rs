@@ -34,7 +34,7 @@ impl ServerHandle {
 
     /// Asks the server to end gracefully and returns at once. Its health says NOT_SERVING; after
     /// the drain's delay new calls are refused as not executed; those that run may finish until the
-    /// drain's deadline.
+    /// drain's timeout.
     pub fn shutdown(&self) {
         self.net.shutdown();
     }

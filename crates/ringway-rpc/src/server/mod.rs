@@ -41,7 +41,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls};
+use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls, ToAddresses};
 use ringway_wire::Detected;
 
 pub use handle::ServerHandle;
@@ -85,36 +85,25 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes an address, so that its port is known and nobody else's; connections are accepted
-    /// once the server is started.
+    /// Takes one address or [several](ToAddresses), so that their ports are known and nobody else's;
+    /// connections are accepted once the server is started.
+    ///
+    /// ```
+    /// let server = ringway_rpc::Server::bind(["tcp://127.0.0.1:0", "tcp://127.0.0.1:0"])?;
+    /// assert_eq!(server.addresses().len(), 2);
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ringway_net::Server::bind`].
-    pub fn bind<A>(address: A) -> Result<Self>
-    where
-        A: TryInto<Address>,
-        Error: From<A::Error>,
-    {
+    pub fn bind(addresses: impl ToAddresses) -> Result<Self> {
         let (health, settings) = (Health::default(), Settings::default());
         let shut_down = health.clone();
-        let net = ringway_net::Server::bind(address)?
+        let net = ringway_net::Server::bind(addresses)?
             .low_water(limits::LOW_WATER)
-            .drain_deadline(settings.drain_deadline)
+            .drain_timeout(settings.drain_timeout)
             .on_shutdown(move || shut_down.shut_down());
         Ok(Self { net, settings, services: Vec::new(), interceptors: Vec::new(), health })
-    }
-
-    /// Listens on one more address.
-    ///
-    /// # Errors
-    /// As [`bind`](Self::bind).
-    pub fn and_bind<A>(mut self, address: A) -> Result<Self>
-    where
-        A: TryInto<Address>,
-        Error: From<A::Error>,
-    {
-        self.net = self.net.and_bind(address)?;
-        Ok(self)
     }
 
     /// Where it listens, with the ports that the kernel gave.
@@ -249,10 +238,19 @@ impl Server {
         self
     }
 
-    /// Idle connections are probed after this time, and closed when nothing comes back within
-    /// `timeout`. The defaults are 30 and 10 seconds.
-    pub fn ping(mut self, after: Duration, timeout: Duration) -> Self {
-        self.settings.native.ping_after = after;
+    /// Asks the client of a connection on which nothing has arrived for `interval` whether it is still
+    /// there, and closes the connection when nothing comes within `timeout`. The defaults are 30 and 10
+    /// seconds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?
+    ///     .keep_alive(Duration::from_secs(15), Duration::from_secs(5));
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
+    pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
+        self.settings.native.ping_after = interval;
         self.settings.native.ping_timeout = timeout;
         self
     }
@@ -263,10 +261,11 @@ impl Server {
         self.net(|net| net.drain_delay(delay))
     }
 
-    /// How long calls may take to end after that; then they are answered UNAVAILABLE.
-    /// `Duration::MAX` means for ever. The default is 30 seconds.
-    pub fn drain_deadline(self, deadline: Duration) -> Self {
-        self.net(|net| net.drain_deadline(deadline))
+    /// Sets how long calls may take to end once the server drains; then they are answered UNAVAILABLE.
+    /// `Duration::MAX` means for ever. The default is 25 seconds: Kubernetes kills a process 30 seconds
+    /// after it has asked it to end.
+    pub fn drain_timeout(self, timeout: Duration) -> Self {
+        self.net(|net| net.drain_timeout(timeout))
     }
 
     /// What the server says of its health, to be changed at any time from any thread.
@@ -275,7 +274,7 @@ impl Server {
     }
 
     /// Serves until SIGINT or SIGTERM and until the calls that run then have ended, or the drain's
-    /// deadline has passed. A second signal cuts them off at once.
+    /// timeout has passed. A second signal cuts them off at once.
     ///
     /// # Errors
     /// When a setting is out of its range or two services have one name, when the cores cannot be
@@ -311,9 +310,9 @@ impl Server {
             }
             health.add(name);
         }
-        settings.drain_deadline = net.drains_within();
+        settings.drain_timeout = net.drains_within();
         // The machines end what has not ended in time; the sockets only have to bring the news.
-        let net = net.drain_deadline(settings.drain_deadline.saturating_add(limits::DRAIN_GRACE));
+        let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
         let shared = ServerShared::new(settings, services, reflection, interceptors);
         Ok((net, Arc::new(shared)))
     }

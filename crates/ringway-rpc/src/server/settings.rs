@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     /// Whether methods without a limit of their own find one.
     pub(crate) adaptive: bool,
     /// How long calls may take to end when the server stops.
-    pub(crate) drain_deadline: Duration,
+    pub(crate) drain_timeout: Duration,
 }
 
 impl Settings {
@@ -57,7 +57,7 @@ impl Default for Settings {
             unread_bytes_max: limits::UNREAD_BYTES_MAX,
             queue_room: limits::QUEUE_ROOM,
             adaptive: false,
-            drain_deadline: limits::DRAIN_DEADLINE,
+            drain_timeout: limits::DRAIN_TIMEOUT,
         }
     }
 }

@@ -183,7 +183,7 @@ fn a_message_that_its_client_does_not_take_is_not_counted_as_sent() {
 #[test]
 fn calls_that_never_ran_before_the_drain_was_over_are_said_not_to_have_been_executed() {
     run(async || {
-        let mut peer = meet(Settings { drain_deadline: 50 * MS, ..Settings::default() }).await;
+        let mut peer = meet(Settings { drain_timeout: 50 * MS, ..Settings::default() }).await;
         let ran = ["sim.Ends/Alone", "sim.Ends/Gather"]
             .map(|name| peer.open(name, b"", name.ends_with("Alone"), &[]));
         peer.flush();

@@ -194,9 +194,9 @@ async fn run() -> Vec<Entry> {
 }
 
 fn server() -> Rc<SimServer> {
-    let drain_deadline = MS * fastrand::u32(1..100);
+    let drain_timeout = MS * fastrand::u32(1..100);
     let adaptive = fastrand::bool();
-    SimServer::new(Settings { drain_deadline, adaptive, ..Settings::default() }, Ledger)
+    SimServer::new(Settings { drain_timeout, adaptive, ..Settings::default() }, Ledger)
 }
 
 async fn make_calls(caller: u64, client: Client, entries: Rc<RefCell<Vec<Entry>>>) {
