@@ -21,10 +21,10 @@ use crate::call::codec::Codec;
 use crate::call::method::{Kind, Method};
 use crate::metrics::Side;
 use crate::policy::balance::Policy;
+use crate::server::simulated::mutation::random::Random;
 use crate::server::simulated::mutation::sessions::{
     NOISE, SESSIONS, answer, append, frames, mutate, split,
 };
-use crate::server::simulated::mutation::support::Random;
 use crate::server::simulated::mutation::{Bystander, Moody, panics};
 use crate::server::simulated::{SimServer, accept, listen, number};
 use crate::stream::sink::Sink;

@@ -4,12 +4,12 @@
 //! `RINGWAY_MUTATIONS=1000000 cargo test --release -p ringway-rpc --lib simulated::mutation` tries more,
 //! from `RINGWAY_SEED` on.
 
-#[allow(dead_code, reason = "a part of it is for the machines alone")]
-#[path = "../../../../ringway-wire/tests/support/mutation.rs"]
-pub(crate) mod sessions;
 #[allow(dead_code, reason = "sessions use a part of it")]
-#[path = "../../../../ringway-wire/tests/support/random.rs"]
-pub(crate) mod support;
+#[path = "../../../../ringway-wire/tests/suite/support/random.rs"]
+pub(crate) mod random;
+#[allow(dead_code, reason = "a part of it is for the machines alone")]
+#[path = "../../../../ringway-wire/tests/suite/support/mutation.rs"]
+pub(crate) mod sessions;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,8 +31,8 @@ use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
+use random::Random;
 use sessions::{SESSIONS, mutate};
-use support::Random;
 
 const MS: Duration = Duration::from_millis(1);
 /// Virtual time in which whatever is waited for has happened.

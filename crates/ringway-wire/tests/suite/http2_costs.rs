@@ -1,0 +1,174 @@
+//! In the steady state, a call costs the machines of HTTP/2 no allocation.
+//!
+//! `RINGWAY_BATCHES` repeats the batches, and `RINGWAY_ROLE=server` replays the client's bytes, for a
+//! count of instructions: run it with two numbers under callgrind and take the difference.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_wire::grpc::{
+    CallHead, ContentType, Messages, ReplyHead, RequestNames, ResponseNames, TimeoutText, lines,
+    prefix,
+};
+use ringway_wire::http2::{
+    Body, Event, Http2Client, Http2Config, Http2Server, Line, NewRequest, Outgoing, Vocabulary,
+};
+
+use crate::support::allocations::allocations_of;
+use crate::support::alone::alone;
+use crate::support::http2::{NOW, PREFACE, SETTINGS, WINDOW_UPDATE, frame};
+
+/// Calls in flight.
+const BATCH: usize = 64;
+
+const PATH: &[u8] = b"/echo.Echo/Say";
+
+struct Ends {
+    client: Http2Client,
+    server: Http2Server,
+    up: Vec<u8>,
+    down: Vec<u8>,
+}
+
+fn append(wire: &mut Vec<u8>, out: Outgoing<'_>) {
+    match out {
+        Outgoing::Copy(part) => wire.extend_from_slice(part),
+        Outgoing::Shared(part) => wire.extend_from_slice(&part),
+    }
+}
+
+fn new_server() -> Http2Server {
+    let methods = [("/echo.Echo/Say", 7)];
+    let vocabulary = Arc::new(Vocabulary::new(RequestNames::new(methods)));
+    Http2Server::new(Http2Config::default(), vocabulary, NOW)
+}
+
+impl Ends {
+    fn new() -> Self {
+        let vocabulary = Arc::new(Vocabulary::new(ResponseNames));
+        let client = Http2Client::new(Http2Config::client(), vocabulary, NOW);
+        Self { client, server: new_server(), up: Vec::new(), down: Vec::new() }
+    }
+
+    /// A batch of unary calls, answered with what they ask; how many were answered.
+    fn unary(&mut self) -> usize {
+        let body = [7; 47];
+        let timeout = TimeoutText::new(Duration::from_millis(9_999));
+        let head = [
+            lines::POST,
+            lines::HTTP,
+            lines::path(0, PATH),
+            lines::authority(b"localhost"),
+            lines::TE,
+            lines::content_type(ContentType::Plain),
+            lines::timeout(&timeout),
+        ];
+        for _ in 0..BATCH {
+            let prefix = prefix(body.len() as u32, false);
+            let body = Some(Body::Copy(&body));
+            let request = NewRequest { head: &head, prefix: &prefix, body, end: true };
+            self.client.open(request).expect("room");
+        }
+        self.up.clear();
+        self.client.transmit(usize::MAX, &mut |out| append(&mut self.up, out));
+        self.down.clear();
+        serve(&mut self.server, &self.up, &mut self.down);
+        self.listen()
+    }
+
+    fn listen(&mut self) -> usize {
+        let (mut messages, mut answered) = (Messages::new(1_000), 0);
+        let mut input = &self.down[..];
+        while let Some(event) = self.client.receive(&mut input, NOW).expect("well-formed") {
+            match event {
+                Event::Head { mut data, .. } => {
+                    assert_eq!(ReplyHead::read(self.client.fields().head()).foreign, None);
+                    let message = messages.next(&mut data).expect("well-formed").expect("whole");
+                    answered += usize::from(message.bytes.len() == 47);
+                }
+                Event::Trailers { .. } => {
+                    let reply = ReplyHead::read_trailers(self.client.fields().head());
+                    assert_eq!(reply.status, Some(0));
+                }
+                _ => panic!("{event:?}"),
+            }
+        }
+        answered
+    }
+}
+
+/// Answers each call in `up` with what it asks.
+fn serve(server: &mut Http2Server, up: &[u8], down: &mut Vec<u8>) {
+    let mut input = up;
+    let mut messages = Messages::new(1_000);
+    while let Some(event) = server.receive(&mut input, NOW).expect("well-formed") {
+        let Event::Head { stream, mut data, end: true } = event else { panic!("{event:?}") };
+        let call = CallHead::read(server.fields().head()).expect("a call");
+        assert_eq!((call.method, call.timeout), (Some(7), Some(Duration::from_millis(9_999))));
+        let message = messages.next(&mut data).expect("well-formed").expect("whole").bytes;
+        let head = [lines::HTTP_OK, lines::content_type(call.content_type)];
+        let prefix = prefix(message.len() as u32, false);
+        let trailers: [Line<'_>; 1] = [lines::OK];
+        server.respond(stream, &head, &prefix, Body::Copy(&message), &trailers).expect("open");
+    }
+    server.transmit(usize::MAX, &mut |out| append(down, out));
+}
+
+/// Serves batches that one client has written, without a client; how many calls.
+fn server_alone(batches: usize) {
+    let mut ends = Ends::new();
+    for _ in 0..3 {
+        assert_eq!(ends.unary(), BATCH);
+    }
+    // The third batch's bytes, behind the first one's, with stream ids that go on.
+    let mut up = ends.up.clone();
+    let mut server = new_server();
+    let mut down = Vec::new();
+    serve(&mut server, &[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat(), &mut down);
+    let mut first = Ends::new();
+    first.unary();
+    let all = std::mem::take(&mut first.up);
+    // Behind preface, SETTINGS and the window.
+    let start = PREFACE.len() + 9 + 4 * 6 + 13;
+    serve(&mut server, &all[start..], &mut down);
+    // A client that reads gives windows back.
+    let update = frame(WINDOW_UPDATE, 0, 0, &4_096_u32.to_be_bytes());
+    for _ in 0..batches {
+        down.clear();
+        serve(&mut server, &update, &mut down);
+        serve(&mut server, &up, &mut down);
+        assert_eq!(server.in_flight(), 0);
+        raise_ids(&mut up);
+    }
+}
+
+fn raise_ids(up: &mut [u8]) {
+    let mut at = 0;
+    while at < up.len() {
+        let id = u32::from_be_bytes([up[at + 5], up[at + 6], up[at + 7], up[at + 8]]);
+        let len = u32::from_be_bytes([0, up[at], up[at + 1], up[at + 2]]) as usize;
+        up[at + 5..at + 9].copy_from_slice(&(id + 2 * BATCH as u32).to_be_bytes());
+        at += 9 + len;
+    }
+}
+
+#[test]
+fn calls_cost_no_allocation() {
+    alone(|| {
+        let batches = std::env::var("RINGWAY_BATCHES").ok().and_then(|count| count.parse().ok());
+        let batches: usize = batches.unwrap_or(50);
+        if std::env::var_os("RINGWAY_ROLE").is_some() {
+            return server_alone(batches);
+        }
+        let mut ends = Ends::new();
+        for _ in 0..4 {
+            assert_eq!(ends.unary(), BATCH);
+        }
+        let unary = allocations_of(|| {
+            for _ in 0..batches {
+                assert_eq!(ends.unary(), BATCH);
+            }
+        });
+        assert_eq!(unary, 0, "unary calls");
+    });
+}

@@ -1,0 +1,238 @@
+//! What a peer may do only so often: each flood ends the connection, and what is ordinary does not.
+
+use std::time::Duration;
+
+use ringway_wire::http2::{Body, ErrorCode, Event, Http2Server, Violation};
+
+use crate::support::http2::*;
+
+fn greeted() -> Http2Server {
+    let mut server = server();
+    let greeting = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    assert!(server.receive(&mut &greeting[..], NOW).expect("well-formed").is_none());
+    output(&mut server, usize::MAX);
+    server
+}
+
+/// Sends what `wire` makes until the server has enough, at most a hundred thousand times at `now`;
+/// how often. Handlers end at once when they are told to, and the output is read.
+fn flood(
+    server: &mut Http2Server,
+    now: Duration,
+    wire: impl Fn(u32) -> Vec<u8>,
+) -> (u32, Violation) {
+    for at in 0..100_000 {
+        let wire = wire(at);
+        let mut input = &wire[..];
+        loop {
+            match server.receive(&mut input, now) {
+                Ok(Some(Event::Reset { stream, .. } | Event::Failed { stream, .. })) => {
+                    server.let_go(stream);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(violation) => {
+                    let code = violation.code();
+                    assert_eq!(code, ErrorCode::ENHANCE_YOUR_CALM);
+                    assert_eq!(ends(&output(server, usize::MAX)).last(), Some(&(0, code)));
+                    return (at, violation);
+                }
+            }
+        }
+        output(server, usize::MAX);
+    }
+    panic!("the server bears it for ever");
+}
+
+/// The same on a new connection.
+fn check(wire: impl Fn(u32) -> Vec<u8>, most: u32, expected: Violation) {
+    let (count, violation) = flood(&mut greeted(), NOW, wire);
+    assert_eq!(violation, expected);
+    assert!(count >= most / 2 && count <= most, "{count} of {most}");
+}
+
+#[test]
+fn rapid_reset() {
+    let reset = |at: u32| {
+        let id = 2 * at + 1;
+        [request(id, 0), frame(RST_STREAM, 0, id, &[0, 0, 0, 8])].concat()
+    };
+    check(reset, 4_096, Violation::TooManyResets);
+}
+
+#[test]
+fn streams_that_the_peer_has_us_reset() {
+    let update = |id: u32| frame(WINDOW_UPDATE, 0, id, &[0; 4]);
+    check(
+        |at| [request(2 * at + 1, 0), update(2 * at + 1)].concat(),
+        4_096,
+        Violation::TooManyResets,
+    );
+    let wrong = |at: u32| frame(HEADERS, END_HEADERS, 2 * at + 1, &block(&[("X", "y")]));
+    check(wrong, 4_096, Violation::TooManyResets);
+}
+
+#[test]
+fn calls_that_come_to_their_end_earn_resets() {
+    let mut server = greeted();
+    for at in 0..20_000 {
+        let (done, given_up) = (4 * at + 1, 4 * at + 3);
+        let reset = frame(RST_STREAM, 0, given_up, &[0, 0, 0, 8]);
+        let wire = [request(done, END_STREAM), request(given_up, 0), reset].concat();
+        let mut input = &wire[..];
+        while let Some(event) = server.receive(&mut input, NOW).expect("ordinary") {
+            match event {
+                Event::Head { stream, end: true, .. } => {
+                    server
+                        .respond(stream, RESPONSE, &[], Body::Copy(b"x"), TRAILERS)
+                        .expect("open");
+                }
+                Event::Reset { stream, .. } => server.let_go(stream),
+                _ => {}
+            }
+        }
+        output(&mut server, usize::MAX);
+    }
+    assert_eq!(server.in_flight(), 0);
+}
+
+#[test]
+fn pings_and_settings() {
+    check(|_| frame(PING, 0, 0, &[0; 8]), 512, Violation::TooManyPings);
+    check(|_| frame(SETTINGS, 0, 0, &[]), 16, Violation::TooManySettings);
+    // What comes now and then is borne.
+    let mut server = greeted();
+    for at in 0..10_000 {
+        let now = Duration::from_millis(300) * at;
+        let wire = [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])].concat();
+        server.receive(&mut &wire[..], now).expect("ordinary");
+        output(&mut server, usize::MAX);
+    }
+}
+
+#[test]
+fn frames_that_bring_nothing() {
+    let opened = |next: Vec<u8>| move |at: u32| if at == 0 { request(1, 0) } else { next.clone() };
+    let budget = (16 << 10) + 4;
+    for next in [
+        frame(DATA, 0, 1, &[]),
+        frame(DATA, PADDED, 1, &[3, 0, 0, 0]),
+        frame(PRIORITY, 0, 3, &[0; 5]),
+        frame(99, 0, 0, b"unknown"),
+        frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]),
+        frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        frame(SETTINGS, ACK, 0, &[]),
+        frame(PING, ACK, 0, &[0; 8]),
+        frame(GOAWAY, 0, 0, &[0; 8]),
+    ] {
+        check(opened(next), budget, Violation::TooManyIdleFrames);
+    }
+}
+
+#[test]
+fn resets_of_streams_that_have_ended() {
+    let late = |at: u32| match at {
+        0 => [request(1, 0), frame(RST_STREAM, 0, 1, &[0; 4])].concat(),
+        _ => frame(RST_STREAM, 0, 1, &[0; 4]),
+    };
+    check(late, (16 << 10) + 4, Violation::TooManyIdleFrames);
+}
+
+#[test]
+fn a_dialogue_of_small_messages_is_ordinary() {
+    let mut server = greeted();
+    let open = request(1, 0);
+    let Some(Event::Head { stream, .. }) = server.receive(&mut &open[..], NOW).expect("fine")
+    else {
+        panic!("no request");
+    };
+    server.head(stream, RESPONSE, false).expect("open");
+    // A message, and a window update for each one that came back.
+    let wire = [frame(DATA, 0, 1, b"x"), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])].concat();
+    for _ in 0..100_000 {
+        let mut input = &wire[..];
+        while let Some(event) = server.receive(&mut input, NOW).expect("ordinary") {
+            assert_eq!(told(&event), "data 1 \"x\" false");
+            server.taken(stream, 1);
+            server.send(stream, &[], Body::Copy(b"y"), false).expect("open");
+        }
+        output(&mut server, usize::MAX);
+    }
+}
+
+#[test]
+fn answers_that_nobody_reads() {
+    // Four pings a second or two, for hours, and not a byte of output is taken.
+    let mut server = greeted();
+    let mut count = 0;
+    let violation = loop {
+        let now = Duration::from_millis(10) * count;
+        match server.receive(&mut &frame(PING, 0, 0, &[0; 8])[..], now) {
+            Ok(_) => count += 1,
+            Err(violation) => break violation,
+        }
+        assert!(count < 20_000);
+    };
+    assert_eq!(violation, Violation::AnswersUnread);
+    assert_eq!(count, 16 << 10);
+}
+
+#[test]
+fn a_peer_that_takes_nothing_loses_its_stream() {
+    let mut server = greeted();
+    let open = request(1, END_STREAM);
+    let Some(Event::Head { stream, .. }) = server.receive(&mut &open[..], NOW).expect("fine")
+    else {
+        panic!("no request");
+    };
+    let body = Body::Shared(vec![7; 100_000].into());
+    server.respond(stream, RESPONSE, &[], body, TRAILERS).expect("open");
+    output(&mut server, usize::MAX);
+    assert_eq!(server.unsent(stream), 100_000 - 65_535);
+    // It still answers, so it is not silent.
+    let mut now = NOW;
+    while now < Duration::from_secs(310) {
+        now += Duration::from_secs(20);
+        let settings = frame(SETTINGS, ACK, 0, &[]);
+        if let Some(event) = server.receive(&mut &settings[..], now).expect("fine") {
+            assert_eq!(told(&event), "failed 1 CANCEL");
+            assert!(now > Duration::from_secs(300), "{now:?}");
+            assert_eq!(ends(&output(&mut server, 9_999)), [(1, ErrorCode::CANCEL)]);
+            return;
+        }
+        server.handle_timeout(now).expect("it answers");
+    }
+    panic!("the stream lives for ever");
+}
+
+#[test]
+fn half_a_preface_and_settings_without_an_answer() {
+    let mut server = server();
+    server.receive(&mut &PREFACE[..10], NOW).expect("so far");
+    assert_eq!(server.poll_timeout(), Some(Duration::from_secs(3)));
+    let error = server.handle_timeout(Duration::from_secs(3));
+    assert_eq!(error, Err(Violation::HandshakeTimeout));
+    let mut server = greeted();
+    let pong = frame(PING, ACK, 0, &[0; 8]);
+    server.receive(&mut &pong[..], Duration::from_secs(29)).expect("fine");
+    assert_eq!(server.poll_timeout(), Some(Duration::from_secs(30)));
+    let error = server.handle_timeout(Duration::from_secs(30));
+    assert_eq!(error, Err(Violation::SettingsTimeout));
+}
+
+#[test]
+fn a_block_of_one_byte_fields_costs_no_more_than_the_list_that_is_kept() {
+    // The largest entry, referred to by each byte of the largest block.
+    let mut server = greeted();
+    let long = [&b"\x40\x01x\x7f\xc9\x1e"[..], &[b'v'; 4_040]].concat();
+    let bomb = vec![0xbe; 12_000];
+    let wire = frame(HEADERS, END_HEADERS | END_STREAM, 1, &[long, bomb].concat());
+    let event = server.receive(&mut &wire[..], NOW);
+    // What is beyond the list is cut off, so the request's own fields are missing or not; it is for
+    // the caller to say that there was too much.
+    assert!(matches!(event, Ok(Some(Event::Head { .. }))));
+    assert!(server.fields().is_cut());
+    let kept: usize =
+        server.fields().iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+    assert!(kept <= 16 << 10, "{kept}");
+}

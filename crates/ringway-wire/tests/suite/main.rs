@@ -1,0 +1,29 @@
+//! The integration tests of this crate, as one program.
+
+mod corpus;
+mod cut;
+mod framer;
+mod http2_bad_input;
+mod http2_calls;
+mod http2_costs;
+mod http2_hostile;
+mod http2_hpack;
+mod http2_mutation;
+mod http2_others;
+mod matchers;
+mod native_bad_input;
+mod native_calls;
+mod native_costs;
+mod native_held;
+mod native_hostile;
+mod native_limits;
+mod native_memory;
+mod native_mutation;
+mod native_order;
+mod native_resets;
+mod native_simulation;
+mod native_statements;
+mod native_vectors;
+mod native_windows;
+mod support;
+mod vectors;

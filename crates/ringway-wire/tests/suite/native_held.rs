@@ -1,0 +1,64 @@
+//! The memory of a server's streams, as the allocator sees it.
+
+use std::time::Duration;
+
+use ringway_wire::native::{Body, Config, Server, Side, StreamId};
+
+use crate::support::allocations::live;
+use crate::support::alone::alone;
+use crate::support::by_hand::feed_at;
+use crate::support::raw::{MORE, NOMSG, RST, frame, greeting, id, request};
+
+const NOW: Duration = Duration::ZERO;
+const KIB: usize = 1 << 10;
+
+fn server() -> Server {
+    let mut server = Server::new(Config::default(), NOW);
+    feed_at(&mut server, &greeting(), NOW).expect("in order");
+    server
+}
+
+/// Calls that are given up while their messages stand in line behind others, which nobody reads.
+fn given_up_in_line() {
+    let mut server = server();
+    let before = live();
+    for number in 0..3_000 {
+        let call = id(number % 100, 1 + number / 100);
+        feed_at(&mut server, &request(NOMSG, call, 0, &[]), NOW).expect("in order");
+        for _ in 0..20 {
+            let message = Body::Copy(&[7; 3_000]);
+            server.send(StreamId::from_raw(call), &[], message).expect("open");
+        }
+        feed_at(&mut server, &frame(RST, 0, call, 1, &[]), NOW).expect("in order");
+        while feed_at(&mut server, &[], NOW).is_ok_and(|told| !told.is_empty()) {}
+    }
+    let kept = live() - before;
+    let counted = server.kept_len(Side::Unsent);
+    assert!(kept <= 2 * counted + 512 * KIB, "{kept} bytes, of which {counted} are counted");
+}
+
+/// Requests of which a little has come, which the server ends for want of memory.
+fn small_and_many() {
+    let mut server = server();
+    let before = live();
+    for slot in 0..1_000 {
+        feed_at(&mut server, &request(MORE, id(slot, 1), 0, b"1"), NOW).expect("in order");
+    }
+    let (kept, counted) = (live() - before, server.kept_len(Side::Unread));
+    assert!(kept < counted + counted / 8, "{kept} bytes, of which {counted} are counted");
+    while server.end_largest(Side::Unread) {}
+    server.drop_spare();
+    server.transmit(usize::MAX, &mut |_| ());
+    assert_eq!((server.kept_len(Side::Unread), server.spare_len()), (0, 0));
+    // The table of calls, the list of deadlines, and the output's buffer.
+    let kept = live() - before;
+    assert!(kept < 256 * KIB, "{kept} bytes are kept for nothing");
+}
+
+#[test]
+fn what_streams_take_up_is_counted_and_given_back() {
+    alone(|| {
+        given_up_in_line();
+        small_and_many();
+    });
+}
