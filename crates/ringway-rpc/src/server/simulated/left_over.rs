@@ -451,3 +451,28 @@ fn requests_that_wait_are_among_the_calls_in_flight() {
         peer.leave_calls().await;
     });
 }
+
+#[test]
+fn a_connection_is_gone_whose_client_breaks_the_protocol_and_leaves_without_reading() {
+    run(async || {
+        let mut settings = Settings::default();
+        settings.native.settings.max_streams = 2_000;
+        let mut peer = Peer::of(SimServer::new(settings, Plain)).await;
+        peer.say().await;
+        // More replies than both ends of the socket and one more share of it take in.
+        for _ in 0..1_500 {
+            peer.open("left.Over/Say", &[7; 1_000], true, &[]);
+        }
+        peer.flush();
+        peer.break_protocol();
+        let connection = peer.connection().upgrade().expect("it serves");
+        let is_much_left = || connection.machine().output_len() > connection.send_mark();
+        let has_failed = || connection.machine().receive(&mut &[][..], Duration::ZERO).is_err();
+        peer.until("the server has had enough", || is_much_left() && has_failed()).await;
+        drop(connection);
+        let connection = peer.connection();
+        peer.stream.abort();
+        timeout(LIMIT, peer.serving).await.expect("it ends").expect("no panic");
+        assert!(connection.upgrade().is_none(), "nobody holds the connection any more");
+    });
+}
