@@ -356,8 +356,8 @@ fn an_offloaded_call_that_an_interceptor_answers_counts_as_no_other() {
         server.adaptive_concurrency().intercept(early)
     });
     let mut caller = Caller::connect(socket_addr(&handle));
-    for _ in 0..3 {
-        assert_eq!(caller.call("busy.v1.Busy/Think", b"").code, Code::PermissionDenied);
+    for name in ["busy.v1.Busy/Think", "busy.v1.Busy/Block"].repeat(3) {
+        assert_eq!(caller.call(name, b"").code, Code::PermissionDenied, "{name}");
     }
     end(handle);
 }

@@ -157,7 +157,15 @@ impl Entry {
         matches!(self.limit, Limit::Adaptive(_))
     }
 
-    /// A call has ended or was dropped.
+    /// A call has ended that had come to its handler: its place is free, unless that is its work's.
+    #[inline]
+    pub(super) fn call_ended(&self) {
+        if !self.is_held() {
+            self.leave();
+        }
+    }
+
+    /// A place is free.
     #[inline]
     pub(super) fn leave(&self) {
         match &self.limit {

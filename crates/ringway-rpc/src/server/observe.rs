@@ -89,9 +89,7 @@ impl ServerCore {
             service,
         });
         let has_news = entry.learn(answered.code, service, now);
-        if !entry.is_held() {
-            entry.leave();
-        }
+        entry.call_ended();
         if has_news {
             self.publish_lease(now);
         }
@@ -107,7 +105,7 @@ impl ServerCore {
             return self.spend(took);
         }
         entry.sheet().answered(answered.code, answered.bytes);
-        entry.leave();
+        entry.call_ended();
         let calls = row.calls.get();
         if calls == 0 {
             row.place.set(place);
