@@ -68,7 +68,7 @@ impl ClientEnd {
     }
 
     /// Tells its calls why the connection has ended.
-    pub(super) fn tell(&mut self, ended: Closed) {
+    pub(super) fn tell(&mut self, ended: Closed<Violation>) {
         let address = self.link.host.address();
         self.why = match ended {
             Closed::Wanted => return,
@@ -104,6 +104,8 @@ impl ClientEnd {
 }
 
 impl Endpoint for ClientEnd {
+    type Violation = Violation;
+
     fn begin_turn(&self, waker: &Waker) {
         self.link.turn_begins(waker);
         hub::with(|hub| hub.set_look(runtime::now()));

@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, Error, View};
 use ringway_runtime::{self as runtime, Deadline, Sleep};
-use ringway_wire::native::{Outgoing, Violation};
+use ringway_wire::native::Outgoing;
 
 use crate::limits;
 
 /// One end of a connection, as its driver sees it: a machine, and what its calls are at this end.
 pub(crate) trait Endpoint {
+    /// Why its machine fails.
+    type Violation: Unpin;
+
     /// The task is being polled: until [`end_turn`](Self::end_turn) nobody needs to wake it.
     fn begin_turn(&self, waker: &Waker);
 
@@ -20,7 +23,7 @@ pub(crate) trait Endpoint {
     ///
     /// # Errors
     /// When the peer has broken the protocol, or said that it leaves at once: nothing more is taken in.
-    fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Violation>;
+    fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Self::Violation>;
 
     /// Whether [`handle_input`](Self::handle_input) has something to do, whatever arrives.
     fn has_events(&self) -> bool;
@@ -37,7 +40,7 @@ pub(crate) trait Endpoint {
     ///
     /// # Errors
     /// When the peer is given up.
-    fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation>;
+    fn handle_timeout(&mut self, now: Duration) -> Result<(), Self::Violation>;
 
     /// Gives out about so many bytes.
     fn poll_transmit(&mut self, room: usize, out: &mut dyn FnMut(Outgoing<'_>));
@@ -73,15 +76,15 @@ pub(crate) enum Flow {
 
 /// Why a connection has ended.
 #[derive(Debug)]
-pub(crate) enum Closed {
+pub(crate) enum Closed<V> {
     /// The peer has closed it.
     ByPeer,
     /// It was lost.
     Lost(Error),
     /// The peer has broken the protocol, or said that it leaves at once.
-    Violated(Violation),
+    Violated(V),
     /// The peer was given up: what it had to do in time was not done.
-    GivenUp(Violation),
+    GivenUp(V),
     /// This end wanted it.
     Wanted,
 }
@@ -114,7 +117,7 @@ pub(crate) struct Driver<E: Endpoint> {
     clock: Clock,
     alarm: Option<Alarm>,
     /// Nothing more is taken in: what is queued leaves, then the connection ends so.
-    leaving: Option<Closed>,
+    leaving: Option<Closed<E::Violation>>,
 }
 
 /// Wakes the task at its next deadline, or at an earlier one that has moved since.
@@ -157,7 +160,7 @@ impl<E: Endpoint> Driver<E> {
         }
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Closed> {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Closed<E::Violation>> {
         let now = self.clock.now();
         for _ in 0..limits::ROUNDS_PER_TURN {
             let received = match self.receive(now, cx) {
@@ -202,7 +205,11 @@ impl<E: Endpoint> Driver<E> {
         Poll::Pending
     }
 
-    fn receive(&mut self, now: Duration, cx: &mut Context<'_>) -> Result<Received, Closed> {
+    fn receive(
+        &mut self,
+        now: Duration,
+        cx: &mut Context<'_>,
+    ) -> Result<Received, Closed<E::Violation>> {
         for _ in 0..limits::VIEWS_PER_TURN {
             if self.leaving.is_some() {
                 return Ok(Received::All);
@@ -271,9 +278,9 @@ impl<E: Endpoint> Driver<E> {
 }
 
 impl<E: Endpoint + Unpin> Future for Driver<E> {
-    type Output = Closed;
+    type Output = Closed<E::Violation>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Closed> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Closed<E::Violation>> {
         self.end.begin_turn(cx.waker());
         let polled = self.turn(cx);
         self.end.end_turn();

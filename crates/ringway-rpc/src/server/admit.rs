@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use ringway_wire::native::{RequestHead, StreamId};
 
-use super::connection::NativeConnection;
+use super::connection::ServerConnection;
 use super::dispatch::{Arrival, takes_one_message};
 use super::entry::Entry;
+use super::machine::Machine;
 use crate::call::codec;
 use crate::call::status::Status;
 
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     #[inline]
     pub(super) fn admit(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
         let core = Rc::clone(self.core());
         let entry = core.entry(place);
-        if arrival.head.codec != entry.codec_in() || arrival.head.compression & 0xF != 0 {
+        if !M::takes(arrival.head, entry.codec_in()) || arrival.head.compression & 0xF != 0 {
             return self.refuse_codec(entry, arrival.stream, arrival.head);
         }
         let is_whole = arrival.message.is_some() && arrival.end;

@@ -4,29 +4,16 @@ use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
 
 use bytes::Bytes;
 
-use super::connection::NativeConnection;
-use super::waiting::given_up;
+use super::connection::ServerConnection;
+use super::machine::Machine;
+use super::measures::{Answered, given_up};
 use crate::call::context::Context;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::limits;
 use crate::service::Encoded;
 
-/// How a call ended, as it is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Answered {
-    pub(super) code: Code,
-    pub(super) bytes: usize,
-}
-
-impl Answered {
-    /// An end without a message.
-    pub(super) const fn none(code: Code) -> Self {
-        Self { code, bytes: 0 }
-    }
-}
-
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     /// Answers a call with what its handler returned: a message that was encoded into `scratch`,
     /// or one as it is, or none.
     #[inline]

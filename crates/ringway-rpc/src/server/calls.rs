@@ -1,13 +1,16 @@
 //! The calls of a connection that have not been answered yet, by the slots of their streams.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_runtime::JoinHandle;
-use ringway_wire::native::StreamId;
+use ringway_wire::native::{RequestHead, StreamId};
 
-use super::queued::Queued;
+use super::core::InFlight;
 use crate::call::context::Context;
 use crate::call::status::Code;
+use crate::stream::remote::OpenedStream;
 
 /// A table as long as the highest slot in use, which the peer's setting bounds.
 #[derive(Default)]
@@ -32,6 +35,27 @@ enum State {
     Queued { number: u64, request: Box<Queued> },
     /// For its handler.
     Running { context: Context, task: Option<JoinHandle<()>> },
+}
+
+/// A request that waits for room to run.
+pub(super) struct Queued {
+    /// Of its method.
+    pub(super) place: usize,
+    pub(super) head: RequestHead,
+    pub(super) meta: Bytes,
+    pub(super) message: Option<Bytes>,
+    pub(super) end: bool,
+    pub(super) at: Duration,
+    /// Where its messages gather meanwhile, if it has a stream of them.
+    pub(super) opened: Option<OpenedStream>,
+    pub(super) in_flight: InFlight,
+}
+
+impl Queued {
+    /// Bytes that it keeps, but for those that the connection's machine knows of.
+    fn len(&self) -> usize {
+        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len)
+    }
 }
 
 impl Calls {

@@ -1,4 +1,5 @@
-//! What the calls of one native connection share: the machine, its streams, who runs.
+//! What the calls of one connection share, whatever protocol it speaks: the machine, its streams, who
+//! runs.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -7,13 +8,15 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ringway_net::{Connection, View};
-use ringway_wire::native::{self, GoAwayCode, Outgoing, Reply, StreamId, Violation};
+use ringway_wire::native::{Outgoing, Reply, StreamId};
 
+use super::admitted::Deferred;
 use super::budget::Kept;
 use super::calls::Calls;
+use super::connections::CoreConnection;
 use super::core::ServerCore;
+use super::machine::Machine;
 use super::numbers::Numbers;
-use super::run::Deferred;
 use crate::call::context::Peer;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
@@ -26,10 +29,10 @@ use crate::waiters::Borrowed;
 ///
 /// Nothing here stays borrowed while code of a user runs: a handler that is polled, and one that is
 /// dropped, may come back through a stream.
-pub(crate) struct NativeConnection {
+pub(crate) struct ServerConnection<M: Machine> {
     core: Rc<ServerCore>,
     peer: Rc<Peer>,
-    machine: RefCell<native::Server>,
+    machine: RefCell<M>,
     streams: RefCell<StreamTable>,
     pub(super) calls: RefCell<Calls>,
     /// Calls whose handlers start when all that was received is taken in.
@@ -44,25 +47,24 @@ pub(crate) struct NativeConnection {
     awake: Cell<bool>,
     closed: Cell<bool>,
     /// In the core's list.
-    place: Cell<usize>,
+    pub(super) place: Cell<usize>,
     /// What is kept here, as the core has last heard.
     pub(super) kept: Cell<Kept>,
     /// Calls that the machine has refused, and those that it has ended as not whole in time, as the core
     /// has last heard.
     pub(super) unserved: Cell<(u64, u64)>,
     /// The connection is to be closed at once, whoever may have calls on it.
-    is_ended: Cell<bool>,
+    pub(super) is_ended: Cell<bool>,
     /// Calls that the client was told to be welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
 }
 
-impl NativeConnection {
-    pub(crate) fn open(core: Rc<ServerCore>, connection: &Connection) -> Rc<Self> {
+impl<M: Machine> ServerConnection<M> {
+    pub(crate) fn open(core: Rc<ServerCore>, connection: &Connection, machine: M) -> Rc<Self> {
         let limits = connection.limits();
-        let now = core.now();
-        let native = Rc::new(Self {
-            machine: RefCell::new(native::Server::new(core.machine_config(), now)),
+        let opened = Rc::new(Self {
+            machine: RefCell::new(machine),
             peer: Rc::new(Peer::of(connection)),
             streams: RefCell::default(),
             calls: RefCell::default(),
@@ -81,15 +83,16 @@ impl NativeConnection {
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),
             core,
         });
-        native.core.connections().insert(&native);
-        native.renew_lease();
-        if native.core.budget().is_tight() {
-            native.machine().set_tight(true);
+        let of_core = Rc::clone(&opened) as Rc<dyn CoreConnection>;
+        opened.core.connections().insert(&of_core);
+        opened.renew_lease();
+        if opened.core.budget().is_tight() {
+            opened.machine().set_tight(true);
         }
-        if let Some(drain) = native.core.draining() {
-            native.go_away(drain);
+        if let Some(drain) = opened.core.draining() {
+            opened.go_away(drain);
         }
-        native
+        opened
     }
 
     pub(crate) fn core(&self) -> &Rc<ServerCore> {
@@ -104,15 +107,7 @@ impl NativeConnection {
         self.closed.get()
     }
 
-    pub(super) fn place(&self) -> usize {
-        self.place.get()
-    }
-
-    pub(super) fn set_place(&self, place: usize) {
-        self.place.set(place);
-    }
-
-    pub(super) fn machine(&self) -> RefMut<'_, native::Server> {
+    pub(super) fn machine(&self) -> RefMut<'_, M> {
         self.machine.borrow_mut()
     }
 
@@ -137,7 +132,7 @@ impl NativeConnection {
 }
 
 /// What the connection's task does.
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     /// The task is being polled: until [`end_turn`](Self::end_turn) it need not be woken.
     pub(super) fn begin_turn(&self, waker: &Waker) {
         let mut task = self.task.borrow_mut();
@@ -152,7 +147,7 @@ impl NativeConnection {
     }
 
     /// Takes in received bytes, where there are some, and serves what is asked for.
-    pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
+    pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
         let taken = self.take_events(view);
         if self.core.has_time() {
             self.begin_deferred();
@@ -161,7 +156,7 @@ impl NativeConnection {
         taken
     }
 
-    fn take_events(self: &Rc<Self>, view: Option<&View>) -> Result<(), Violation> {
+    fn take_events(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
         let now = self.core.now();
         let mut input = view.map_or(&[][..], |view| view);
         self.core.begin_rows();
@@ -234,7 +229,7 @@ impl NativeConnection {
         self.machine.borrow().poll_timeout()
     }
 
-    pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), Violation> {
+    pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {
         // The machine ends all calls then and does not know which of them have run.
         if self.core.draining().is_some_and(|left| left.is_zero()) {
             self.refuse_waiting();
@@ -248,12 +243,6 @@ impl NativeConnection {
         self.core.watch_budget();
     }
 
-    /// Has the connection closed at once.
-    pub(super) fn end(&self) {
-        self.is_ended.set(true);
-        self.wake();
-    }
-
     /// Whether it is to be closed at once.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended.get()
@@ -261,7 +250,7 @@ impl NativeConnection {
 
     /// Whether the connection drains and has nothing left to do.
     pub(super) fn is_drained(&self) -> bool {
-        self.core.draining().is_some() && self.machine.borrow().in_flight() == 0
+        self.core.draining().is_some() && self.machine.borrow().is_drained()
     }
 
     /// Tells the client how many calls are welcome, if that has changed: the connection's share of
@@ -273,18 +262,6 @@ impl NativeConnection {
             self.machine.borrow_mut().lease(permits);
             self.wake();
         }
-    }
-
-    /// Whether calls of the client are under way.
-    pub(super) fn is_busy(&self) -> bool {
-        self.machine.borrow().in_flight() > 0
-    }
-
-    /// Announces the end: no call is accepted any more, those that run may finish.
-    pub(crate) fn go_away(&self, drain: Duration) {
-        let reason = "the server is shutting down";
-        self.machine.borrow_mut().go_away(GoAwayCode::NoError, drain, reason);
-        self.wake();
     }
 
     /// The connection has ended, and all its calls with it.
@@ -302,7 +279,7 @@ impl NativeConnection {
         self.drop_deferred();
         self.streams().finish_all(&Status::unavailable(why));
         self.leave_registry();
-        self.core.connections().remove(self);
+        self.core.connections().remove(self.place.get());
     }
 
     /// Handles of streams that have ended find what is left to read, so the registry keeps the
@@ -318,7 +295,7 @@ impl NativeConnection {
 }
 
 /// What calls do, in the connection's task and in their own.
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     /// Has what is queued sent, at the latest when the tasks that are ready now have run.
     pub(crate) fn wake(&self) {
         if !self.awake.replace(true)

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,15 +19,17 @@ use tracing::Span;
 use super::budget::Budget;
 use super::connections::Connections;
 use super::entry::Entry;
-use super::interceptor::Intercept;
-use super::keeper;
-use super::observe::{LISTENER, Row, Turn};
+use super::interceptor::{Handlers, Intercept};
+use super::log::LISTENER;
+use super::row::{Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
+use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::connection::driver::Clock;
 use crate::limits;
+use crate::service::Handler;
 
 thread_local! {
     /// The servers of this core; one, but for tests.
@@ -73,6 +76,20 @@ pub(super) struct InFlight(Rc<ServerCore>);
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Handlers for ServerCore {
+    fn interceptor(&self, passed: usize) -> Option<&Intercept> {
+        self.interceptors.get(passed)
+    }
+
+    fn handler(&self, place: usize) -> &dyn Handler {
+        self.entry(place).handler()
+    }
+
+    fn method(&self, place: usize) -> &'static Method {
+        self.entry(place).method()
     }
 }
 
@@ -129,7 +146,7 @@ impl ServerCore {
         &self.share
     }
 
-    pub(super) fn machine_config(&self) -> Config {
+    pub(super) fn native_config(&self) -> Config {
         self.shared.settings.native.clone()
     }
 
@@ -142,8 +159,8 @@ impl ServerCore {
         self.places.get(name).copied()
     }
 
-    pub(super) fn interceptors(&self) -> &[Intercept] {
-        &self.interceptors
+    pub(super) fn has_interceptors(&self) -> bool {
+        !self.interceptors.is_empty()
     }
 
     pub(super) fn connections(&self) -> &Connections {
@@ -252,13 +269,6 @@ impl ServerCore {
         }
     }
 
-    /// Makes sure that somebody looks after a queue that has begun to fill.
-    pub(super) fn keep_queue(self: &Rc<Self>, place: usize) {
-        if self.entry(place).wants_keeper() {
-            spawn_named("queue of calls", keeper::keep(Rc::downgrade(self), place));
-        }
-    }
-
     /// Counts and logs the panic of a handler, whose span this is; the answer tells nothing of it.
     #[cold]
     pub(super) fn on_panic(
@@ -274,4 +284,11 @@ impl ServerCore {
         });
         Status::internal("the handler failed")
     }
+}
+
+/// Runs code of a user, so that its panic is an outcome: to be given to
+/// [`ServerCore::on_panic`], since its payload is the user's as well.
+#[inline]
+pub(super) fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(f))
 }

@@ -8,9 +8,10 @@ use ringway_net::View;
 use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
 use super::calls::Call;
-use super::connection::NativeConnection;
+use super::connection::ServerConnection;
+use super::log::log;
+use super::machine::Machine;
 use super::numbers::Meaning;
-use super::observe::log;
 use super::request_meta;
 
 use crate::call::method::Kind;
@@ -35,7 +36,7 @@ pub(super) struct Arrival<'a, 'i> {
     pub(super) opened: Option<OpenedStream>,
 }
 
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     #[inline]
     pub(super) fn on_event(
         self: &Rc<Self>,
@@ -93,7 +94,11 @@ impl NativeConnection {
 
     #[inline]
     fn on_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
-        let meaning = self.numbers.borrow().meaning(arrival.head.method);
+        let number = arrival.head.method;
+        let meaning = match M::NUMBERS_ARE_PLACES {
+            true => Meaning::of_place(number),
+            false => self.numbers.borrow().meaning(number),
+        };
         match meaning {
             Meaning::Method(place) => self.admit(place, arrival),
             Meaning::Unsaid => self.on_named_request(arrival),

@@ -9,7 +9,7 @@ use ringway_runtime::PollLabel;
 
 use super::gate::Gate;
 use super::queue::{Overdue, Queue, Urgency};
-use super::queued::Ticket;
+use super::ticket::Ticket;
 use crate::call::method::Method;
 use crate::call::status::Code;
 use crate::limits;

@@ -3,15 +3,15 @@
 use std::any::Any;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use ringway_wire::native::Piece;
 
-use super::core::ServerCore;
 use crate::call::context::Context;
+use crate::call::method::Method;
 use crate::call::status::Status;
-use crate::service::{Begin, Encoded, Started, Waiting};
+use crate::service::{Begin, Encoded, Handler, Started, Waiting};
 use crate::stream::remote::OpenedStream;
 
 /// What a call leads to, on its way out through the interceptors: the encoded message of the
@@ -37,7 +37,7 @@ impl Reply {
 ///
 /// Dropping it answers the call early, with what the interceptor returns in its place.
 pub struct Next {
-    core: Rc<ServerCore>,
+    core: Rc<dyn Handlers>,
     place: usize,
     /// Interceptors that the call has passed.
     passed: usize,
@@ -50,6 +50,16 @@ pub(crate) type Intercepting = Pin<Box<dyn Future<Output = Result<Reply, Status>
 
 /// An interceptor of one core.
 pub(crate) type Intercept = Rc<dyn Fn(Context, Next) -> Intercepting>;
+
+/// What a core has for its calls.
+pub(crate) trait Handlers {
+    /// The interceptor behind so many.
+    fn interceptor(&self, passed: usize) -> Option<&Intercept>;
+
+    fn handler(&self, place: usize) -> &dyn Handler;
+
+    fn method(&self, place: usize) -> &'static Method;
+}
 
 /// Makes an interceptor for each core.
 pub(crate) type MakeIntercept = Box<dyn Fn() -> Intercept + Send + Sync>;
@@ -76,14 +86,14 @@ impl Next {
     /// not executed: this interceptor has seen it.
     pub async fn run(mut self, context: Context) -> Result<Reply, Status> {
         let core = Rc::clone(&self.core);
-        if let Some(intercept) = core.interceptors().get(self.passed) {
+        if let Some(intercept) = core.interceptor(self.passed) {
             self.passed += 1;
             return intercept(context, self).await.map_err(Status::maybe_executed);
         }
         let message = self.message.map(Piece::Owned);
         let begin = Begin { context, message, stream: self.stream, held: self.held };
         let mut out = Vec::new();
-        let encoded = match core.entry(self.place).handler().start(begin, &mut out) {
+        let encoded = match core.handler(self.place).start(begin, &mut out) {
             Started::Done(outcome) => outcome,
             Started::Refused(why) => Err(Status::resource_exhausted(why)),
             Started::Waiting(mut handler) => {
@@ -100,16 +110,25 @@ impl Next {
     }
 }
 
-/// Sends a call through the interceptors, of which there is at least one.
+/// Sends a call through the interceptors, if there are any.
 pub(super) fn start(
-    core: &Rc<ServerCore>,
+    core: Rc<dyn Handlers>,
     place: usize,
     begin: Begin<'_>,
-) -> Pin<Box<dyn Waiting>> {
+    out: &mut Vec<u8>,
+) -> Started {
+    let Some(first) = core.interceptor(0).map(Rc::clone) else {
+        return core.handler(place).start(begin, out);
+    };
     let Begin { context, message, stream, held } = begin;
     let message = message.map(Piece::into_bytes);
-    let next = Next { core: Rc::clone(core), place, passed: 1, message, stream, held };
-    Box::pin(Intercepted(core.interceptors()[0](context, next)))
+    let next = Next { core, place, passed: 1, message, stream, held };
+    let mut handler: Pin<Box<dyn Waiting>> = Box::pin(Intercepted(first(context, next)));
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    match handler.as_mut().poll(&mut cx, out) {
+        Poll::Ready(outcome) => Started::Done(outcome),
+        Poll::Pending => Started::Waiting(handler),
+    }
 }
 
 struct Intercepted(Intercepting);
@@ -129,6 +148,6 @@ impl Waiting for Intercepted {
 
 impl std::fmt::Debug for Next {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Next").field("method", &self.core.entry(self.place).method().name).finish()
+        f.debug_struct("Next").field("method", &self.core.method(self.place).name).finish()
     }
 }

@@ -6,16 +6,25 @@ use std::rc::{Rc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use ringway_runtime::Sleep;
+use ringway_runtime::{Sleep, spawn_named};
 
 use super::core::ServerCore;
 use super::entry::Entry;
 use super::queue::Overdue;
 use crate::limits;
 
+impl ServerCore {
+    /// Makes sure that somebody looks after a queue that has begun to fill.
+    pub(super) fn keep_queue(self: &Rc<Self>, place: usize) {
+        if self.entry(place).wants_keeper() {
+            spawn_named("queue of calls", keep(Rc::downgrade(self), place));
+        }
+    }
+}
+
 /// Runs queued calls as others end, and sheds those that have waited for too long. Ends when the
 /// queue is empty; the next call that has to wait begins it again.
-pub(super) async fn keep(core: Weak<ServerCore>, place: usize) {
+async fn keep(core: Weak<ServerCore>, place: usize) {
     let mut alarm: Option<(Duration, Sleep)> = None;
     let keeping = Keeping { core, place };
     poll_fn(|cx| {
@@ -65,8 +74,8 @@ impl Drop for Keeping {
 fn end_overdue(entry: &Entry, now: Duration) -> bool {
     for _ in 0..limits::OVERDUE_PER_TURN {
         match entry.pop_overdue(now) {
-            Some(Overdue::Shed(ticket)) => ticket.shed(entry),
-            Some(Overdue::Expired(ticket)) => ticket.expire(entry),
+            Some(Overdue::Shed(ticket)) => ticket.shed(),
+            Some(Overdue::Expired(ticket)) => ticket.expire(),
             None => return true,
         }
     }

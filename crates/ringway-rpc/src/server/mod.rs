@@ -7,6 +7,7 @@
 //! ```
 
 mod admit;
+mod admitted;
 mod answer;
 mod budget;
 mod calls;
@@ -21,17 +22,24 @@ mod gate;
 mod handle;
 mod interceptor;
 mod keeper;
+mod log;
+mod machine;
+mod measures;
 mod numbers;
 mod observe;
 mod queue;
 mod queued;
 mod race;
+mod relief;
 mod request_meta;
+mod row;
 mod run;
 mod settings;
 mod shared;
 mod stats;
 mod streams;
+mod ticket;
+mod upkeep;
 mod waiting;
 
 #[cfg(test)]
@@ -42,7 +50,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls, ToAddresses};
-use ringway_wire::Detected;
+use ringway_wire::{Detected, native};
 
 pub use handle::ServerHandle;
 pub use interceptor::{Next, Reply};
@@ -51,7 +59,7 @@ pub use stats::ServerStats;
 use self::core::ServerCore;
 use self::first_bytes::{Opening, first_bytes};
 use self::interceptor::MakeIntercept;
-use self::observe::log;
+use self::log::log;
 use self::settings::Settings;
 use self::shared::ServerShared;
 use crate::builtin::health::{Health, HealthService};
@@ -326,7 +334,8 @@ fn serve_with(
         let core = ServerCore::of(&shared, &connection);
         match first_bytes(&mut connection).await? {
             Opening::Speaks(Detected::Native, first) => {
-                return driver::serve(core, connection, first).await;
+                let machine = native::Server::new(core.native_config(), core.now());
+                return driver::serve(core, connection, machine, first).await;
             }
             Opening::Speaks(detected, _) => {
                 core.share().count_unknown_protocol();

@@ -15,6 +15,17 @@ pub(super) enum Meaning {
     Method(usize),
 }
 
+impl Meaning {
+    /// Of a number that is one more than the place; 0 stands for none.
+    #[inline]
+    pub(super) fn of_place(number: u32) -> Self {
+        match number.checked_sub(1) {
+            Some(place) => Self::Method(place as usize),
+            None => Self::Unsaid,
+        }
+    }
+}
+
 /// A table by number: small numbers are looked up by index, others in a map that has those alone that
 /// were said, since one call is enough to say the largest.
 #[derive(Debug)]

@@ -7,17 +7,16 @@
 //! after it are timed one by one until they are short again. And a row never spans two methods, a
 //! handler that waits, or the end of what was received at once.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use ringway_runtime::{contain, drop_contained};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
-use super::answer::Answered;
 use super::core::ServerCore;
 use super::entry::Entry;
-use super::waiting::Measures;
+use super::log::LISTENER;
+use super::measures::{Answered, Measures};
 use crate::call::context::Context;
 use crate::call::status::Code;
 use crate::limits;
@@ -51,29 +50,6 @@ pub(super) fn close_span(span: Span, code: Code) {
         contain(LISTENER, || span.record("code", tracing::field::display(code)));
         drop_contained(LISTENER, span);
     }
-}
-
-/// Tells what listens to the log one event, whose panics end here.
-pub(super) fn log(tell: impl FnOnce()) {
-    contain(LISTENER, tell);
-}
-
-/// Whose panics end where it was called.
-pub(super) const LISTENER: &str = "a listener to the log";
-
-/// Calls that have ended since the clock was last looked at.
-#[derive(Default)]
-pub(super) struct Row {
-    /// Whether calls that end now follow each other.
-    open: Cell<bool>,
-    /// Their method.
-    place: Cell<usize>,
-    calls: Cell<u32>,
-    began: Cell<Duration>,
-    /// How many there may be, at least one.
-    room: Cell<u32>,
-    /// What a call of the last row of short calls took.
-    usual: Cell<Duration>,
 }
 
 impl ServerCore {
@@ -161,13 +137,6 @@ impl ServerCore {
     }
 }
 
-/// What handlers that never waited have taken of a turn of the core.
-#[derive(Default)]
-pub(super) struct Turn {
-    began: Cell<Duration>,
-    used: Cell<Duration>,
-}
-
 impl ServerCore {
     fn spend(&self, took: Duration) {
         let (turn, now) = (self.turn(), self.now());
@@ -187,48 +156,5 @@ impl ServerCore {
     pub(super) fn is_spent(&self, now: Duration) -> bool {
         let turn = self.turn();
         turn.used.get() >= limits::TURN_WORK && turn.began.get() == now
-    }
-}
-
-impl Row {
-    /// What so many calls took that took so long together: so long each of so many, and so long
-    /// each of the others.
-    fn shares(&self, calls: u32, took: Duration) -> [(Duration, u32); 2] {
-        if took <= limits::TIMED_ALONE_FROM * calls {
-            self.room.set((self.room.get() * 2).clamp(1, limits::TIMED_TOGETHER_MAX));
-            self.usual.set(took / calls);
-            return [(self.usual.get(), calls), (Duration::ZERO, 0)];
-        }
-        self.room.set(1);
-        let (usual, others) = (self.usual.get(), calls - 1);
-        [(usual, others), (took.saturating_sub(usual * others), 1)]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const US: Duration = Duration::from_micros(1);
-
-    #[test]
-    fn short_calls_share_their_time_in_rows_that_grow_up_to_a_bound() {
-        let row = Row::default();
-        let rooms = std::array::from_fn::<u32, 7, _>(|_| {
-            let calls = row.room.get().max(1);
-            assert_eq!(row.shares(calls, US * calls)[0], (US, calls));
-            row.room.get()
-        });
-        assert_eq!(rooms, [1, 2, 4, 8, 16, 16, 16]);
-    }
-
-    #[test]
-    fn what_is_unusual_about_a_row_counts_for_one_call_and_the_next_are_timed_alone() {
-        let row = Row::default();
-        assert_eq!(row.shares(16, US * 16)[0], (US, 16));
-        assert_eq!(row.shares(16, US * 1_015), [(US, 15), (US * 1_000, 1)]);
-        assert_eq!(row.room.get(), 1);
-        assert_eq!(row.shares(1, US * 1_000)[1], (US * 1_000, 1));
-        assert_eq!(row.room.get(), 1);
     }
 }

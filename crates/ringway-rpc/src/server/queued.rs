@@ -6,46 +6,18 @@
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use ringway_wire::native::{Piece, RequestHead, StreamId};
+use ringway_wire::native::{Piece, StreamId};
 
-use super::calls::Call;
-use super::connection::NativeConnection;
-use super::core::InFlight;
+use super::admitted::DRAINED;
+use super::calls::{Call, Queued};
+use super::connection::ServerConnection;
 use super::dispatch::{Arrival, kept};
 use super::entry::Entry;
+use super::machine::Machine;
 use super::queue::Urgency;
-use crate::stream::remote::OpenedStream;
+use super::ticket::{HasQueued, Ticket};
 
-/// A request that waits for room to run.
-pub(super) struct Queued {
-    /// Of its method.
-    place: usize,
-    head: RequestHead,
-    meta: Bytes,
-    message: Option<Bytes>,
-    end: bool,
-    at: Duration,
-    /// Where its messages gather meanwhile, if it has a stream of them.
-    opened: Option<OpenedStream>,
-    in_flight: InFlight,
-}
-
-/// What a queue has of a request.
-pub(super) struct Ticket {
-    connection: Weak<NativeConnection>,
-    stream: StreamId,
-    number: u64,
-}
-
-impl Queued {
-    /// Bytes that it keeps, but for those that the connection's machine knows of.
-    pub(super) fn len(&self) -> usize {
-        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len)
-    }
-}
-
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     #[cold]
     pub(super) fn enqueue(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
         let Arrival { stream, head, meta, message, end, at, .. } = arrival;
@@ -64,12 +36,13 @@ impl NativeConnection {
             in_flight: core.take_off(),
         });
         let number = self.calls.borrow_mut().enqueue(stream, queued);
-        let ticket = Ticket { connection: Rc::downgrade(self), stream, number };
+        let connection = Rc::downgrade(self) as Weak<dyn HasQueued>;
+        let ticket = Ticket::new(connection, stream, number);
         let timeout = Duration::from_micros(head.timeout_us.into());
         let deadline = (!timeout.is_zero()).then(|| at + timeout);
         let urgency = Urgency { priority: head.priority, deadline };
         if let Some(shed) = entry.push(ticket, urgency, at) {
-            shed.shed(entry);
+            shed.shed();
         }
         core.keep_queue(place);
     }
@@ -99,6 +72,13 @@ impl NativeConnection {
         self.refuse_deferred();
     }
 
+    /// The request of this number, unless it has ended meanwhile.
+    fn claim(&self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
+        let queued = self.calls.borrow_mut().take_queued(stream, number)?;
+        self.account();
+        Some(queued)
+    }
+
     fn shed(&self, entry: &Entry, stream: StreamId, why: &'static str) {
         entry.sheet().shed();
         self.core().share().count_shed();
@@ -106,43 +86,28 @@ impl NativeConnection {
     }
 }
 
-/// Why a call has not begun.
-pub(super) const DRAINED: &str = "the server has shut down before the call could begin";
-
-impl Ticket {
-    /// The request, unless it has ended meanwhile.
-    fn claim(&self) -> Option<(Rc<NativeConnection>, Box<Queued>)> {
-        let connection = self.connection.upgrade()?;
-        let queued = connection.calls.borrow_mut().take_queued(self.stream, self.number)?;
-        connection.account();
-        Some((connection, queued))
-    }
-
-    /// Answers without having run it.
-    pub(super) fn shed(self, entry: &Entry) {
-        if let Some((connection, _queued)) = self.claim() {
-            connection.shed(entry, self.stream, "the method has as many calls as it may have");
-        }
-    }
-
-    /// Answers that its deadline has passed.
-    pub(super) fn expire(self, entry: &Entry) {
-        if let Some((connection, _queued)) = self.claim() {
-            connection.expire(entry, self.stream);
-        }
-    }
-
-    /// Runs it in the place that its method has given it, after it has waited for `waited`. False if
-    /// it has ended meanwhile, so that the place is still free.
-    pub(super) fn run(self, waited: Duration) -> bool {
-        let Some((connection, queued)) = self.claim() else { return false };
+impl<M: Machine> HasQueued for ServerConnection<M> {
+    fn run_queued(self: Rc<Self>, stream: StreamId, number: u64, waited: Duration) -> bool {
+        let Some(queued) = self.claim(stream, number) else { return false };
         let Queued { place, head, meta, message, end, at, opened, in_flight } = *queued;
         drop(in_flight); // a handler that does not wait is not among them
-        let (stream, head, meta) = (self.stream, &head, &Piece::Owned(meta));
+        let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);
-        let arrival = Arrival { stream, head, meta, message, end, at, opened };
-        connection.run(place, arrival, waited);
-        connection.begin_deferred();
+        self.run(place, Arrival { stream, head, meta, message, end, at, opened }, waited);
+        self.begin_deferred();
         true
+    }
+
+    fn shed_queued(&self, stream: StreamId, number: u64) {
+        if let Some(queued) = self.claim(stream, number) {
+            let entry = self.core().entry(queued.place);
+            self.shed(entry, stream, "the method has as many calls as it may have");
+        }
+    }
+
+    fn expire_queued(&self, stream: StreamId, number: u64) {
+        if let Some(queued) = self.claim(stream, number) {
+            self.expire(self.core().entry(queued.place), stream);
+        }
     }
 }

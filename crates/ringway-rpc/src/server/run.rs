@@ -1,25 +1,23 @@
 //! Running a call: in place, and as a task only if its handler waits.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
-use super::answer::Answered;
+use super::admitted::{Admitted, DRAINED, Deferred};
 use super::calls::Call;
-use super::connection::NativeConnection;
-use super::core::InFlight;
+use super::connection::ServerConnection;
+use super::core::attempt;
 use super::dispatch::{Arrival, takes_one_message};
 use super::entry::Entry;
-use super::interceptor;
+use super::interceptor::{self, Handlers};
+use super::machine::Machine;
+use super::measures::{Answered, Measures, given_up};
 use super::observe::{close_span, span_of};
-use super::queued::DRAINED;
 use super::request_meta::RequestMeta;
-use super::waiting::{Admitted, Measures, Running, drop_waiting, given_up, spawn_waiting};
+use super::waiting::{Running, drop_waiting, spawn_waiting};
 use crate::call::context::{Begun, Context};
 use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
@@ -29,14 +27,7 @@ use crate::remote::mailbox;
 use crate::service::{Begin, Encoded, Started};
 use crate::stream::remote::{HeldBy, OpenedStream, StreamAt, pass_on};
 
-/// A call whose handler starts when all that was received is taken in.
-pub(super) struct Deferred {
-    admitted: Admitted,
-    begin: Begin<'static>,
-    in_flight: InFlight,
-}
-
-impl NativeConnection {
+impl<M: Machine> ServerConnection<M> {
     /// Runs a call that has been admitted, after it has waited for `waited` in a queue.
     #[inline]
     pub(super) fn run(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>, waited: Duration) {
@@ -212,14 +203,9 @@ impl NativeConnection {
     #[inline]
     fn start(self: &Rc<Self>, place: usize, begin: Begin<'_>, scratch: &mut Vec<u8>) -> Started {
         let core = self.core();
-        if core.interceptors().is_empty() {
-            return core.entry(place).handler().start(begin, scratch);
-        }
-        let mut handler = interceptor::start(core, place, begin);
-        let mut cx = task::Context::from_waker(Waker::noop());
-        match handler.as_mut().poll(&mut cx, scratch) {
-            Poll::Ready(outcome) => Started::Done(outcome),
-            Poll::Pending => Started::Waiting(handler),
+        match core.has_interceptors() {
+            false => core.entry(place).handler().start(begin, scratch),
+            true => interceptor::start(Rc::clone(core) as Rc<dyn Handlers>, place, begin, scratch),
         }
     }
 
@@ -320,11 +306,4 @@ impl NativeConnection {
         }
         opened
     }
-}
-
-/// Runs code of a user, so that its panic is an outcome: to be given to
-/// [`ServerCore::on_panic`](super::core::ServerCore::on_panic), since its payload is the user's as well.
-#[inline]
-pub(super) fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(f))
 }

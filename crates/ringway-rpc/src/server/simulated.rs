@@ -21,7 +21,10 @@ use std::sync::Arc;
 use ringway_net::{Address, Client};
 use ringway_runtime::io::{ListenOptions, Listener, Stream};
 use ringway_runtime::{JoinHandle, spawn};
+use ringway_wire::native::Server;
 
+use super::connection::ServerConnection;
+use super::connections::CoreConnection;
 use super::core::ServerCore;
 use super::interceptor::MakeIntercept;
 use super::serve_with;
@@ -70,6 +73,11 @@ impl SimServer {
         self.core.set(core.clone());
         core
     }
+}
+
+/// A connection that speaks the native protocol, as it is.
+fn native(connection: Rc<dyn CoreConnection>) -> Rc<ServerConnection<Server>> {
+    connection.into_any().downcast().expect("it speaks the native protocol")
 }
 
 /// A listener on a free port.

@@ -4,14 +4,15 @@ use std::task::{Context, Poll};
 
 use ringway_wire::native::Body;
 
-use super::connection::NativeConnection;
+use super::connection::ServerConnection;
+use super::machine::Machine;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{Carrier, Received};
 use crate::connection::table::{Sending, StreamKey};
 
-impl Carrier for NativeConnection {
+impl<M: Machine> Carrier for ServerConnection<M> {
     #[inline]
     fn poll_messages(
         &self,

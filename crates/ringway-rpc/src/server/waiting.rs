@@ -3,43 +3,23 @@
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
 
 use ringway_runtime::{Sleep, contain, sleep_until, spawn_named};
-use ringway_wire::native::StreamId;
 use tracing::Span;
 
-use super::answer::Answered;
+use super::admitted::Admitted;
 use super::calls::Call;
-use super::connection::NativeConnection;
-use super::core::InFlight;
+use super::connection::ServerConnection;
+use super::core::{InFlight, attempt};
+use super::machine::Machine;
 use super::observe::close_span;
-use super::run::attempt;
 use crate::call::context::Context;
 use crate::call::status::{Code, Status};
 use crate::service::{Encoded, Waiting};
 
-/// What is known of a call when it begins, for the counters.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Measures {
-    /// When it left the queue.
-    pub(super) began: Duration,
-    /// In the queue.
-    pub(super) waited: Duration,
-}
-
-/// A call that has been admitted, but for what its handler sees of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Admitted {
-    /// Of its method.
-    pub(super) place: usize,
-    pub(super) stream: StreamId,
-    pub(super) measures: Measures,
-}
-
 /// Gives a handler that waits a task, which is named by its method for the stall watchdog.
-pub(super) fn spawn_waiting(
-    connection: &Rc<NativeConnection>,
+pub(super) fn spawn_waiting<M: Machine>(
+    connection: &Rc<ServerConnection<M>>,
     admitted: Admitted,
     running: Running,
 ) {
@@ -53,8 +33,8 @@ pub(super) fn spawn_waiting(
     connection.calls.borrow_mut().set_task(admitted.stream, task);
 }
 
-struct WaitingCall {
-    connection: Rc<NativeConnection>,
+struct WaitingCall<M: Machine> {
+    connection: Rc<ServerConnection<M>>,
     admitted: Admitted,
     /// Present until the call has ended.
     running: Option<Running>,
@@ -69,7 +49,7 @@ pub(super) struct Running {
     pub(super) span: Span,
 }
 
-impl Future for WaitingCall {
+impl<M: Machine> Future for WaitingCall<M> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
@@ -102,7 +82,7 @@ impl Future for WaitingCall {
     }
 }
 
-impl WaitingCall {
+impl<M: Machine> WaitingCall<M> {
     /// The timer is started once: the task's waker stays the same.
     fn poll_deadline(&mut self, cx: &mut TaskContext<'_>) -> Poll<Status> {
         let deadline = self.running.as_ref().and_then(|running| running.context.deadline());
@@ -145,7 +125,11 @@ impl WaitingCall {
 /// A call is over of which nothing but the handler is left, which waits: it is told, and dropped. Its
 /// destructors are code of a user, and so is what listens to its span: each has its panics to itself.
 #[cold]
-pub(super) fn drop_waiting(connection: &NativeConnection, admitted: &Admitted, running: Running) {
+pub(super) fn drop_waiting<M: Machine>(
+    connection: &ServerConnection<M>,
+    admitted: &Admitted,
+    running: Running,
+) {
     let Running { context, handler, span } = running;
     let core = connection.core();
     let entry = core.entry(admitted.place);
@@ -157,17 +141,7 @@ pub(super) fn drop_waiting(connection: &NativeConnection, admitted: &Admitted, r
     context.recycle();
 }
 
-/// How a call counts that is over while its handler is not: as what has ended it, of what says nothing
-/// of the handler. Clients may give any code.
-pub(super) fn given_up(context: &Context) -> Answered {
-    let reason = context.cancel_reason().map(|reason| reason.code());
-    Answered::none(match reason {
-        Some(code @ (Code::DeadlineExceeded | Code::ResourceExhausted | Code::Unavailable)) => code,
-        _ => Code::Cancelled,
-    })
-}
-
-impl Drop for WaitingCall {
+impl<M: Machine> Drop for WaitingCall<M> {
     /// Dropped before it had an answer: the client has given up, or the connection is gone.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {

@@ -14,7 +14,7 @@ use ringway_runtime::sim::{Faults, SimConfig};
 use ringway_runtime::{Builder, sleep, spawn, timeout, yield_now};
 
 use super::relay::Relay;
-use super::{SimServer, number};
+use super::{SimServer, native, number};
 use crate::call::codec::Codec;
 use crate::call::context::Context;
 use crate::call::method::{Kind, Method};
@@ -257,6 +257,7 @@ async fn make_trouble(hosts: Vec<Rc<Relay>>, over: Rc<Cell<bool>>) {
             _ => {
                 let core = servers[at].core();
                 for connection in core.iter().flat_map(|core| core.connections().all()) {
+                    let connection = native(connection);
                     connection.machine().lease([0, 1, 3, 1_000][fastrand::usize(..4)]);
                     connection.wake();
                 }

@@ -9,16 +9,16 @@ use ringway_runtime::io::Stream;
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, JoinHandle, sleep, timeout, yield_now};
 use ringway_wire::native::{
-    Body, Client, ClientEvent, Config, MetaReader, Open, Outgoing, StreamId, Tag,
+    Body, Client, ClientEvent, Config, MetaReader, Open, Outgoing, Server, StreamId, Tag,
 };
 
-use super::{SimServer, accept, listen};
+use super::{SimServer, accept, listen, native};
 use crate::call::codec::Codec;
 use crate::call::context::Context;
 use crate::call::method::{Kind, Method};
 use crate::call::status::{Code, Status};
 use crate::metrics::Side;
-use crate::server::connection::NativeConnection;
+use crate::server::connection::ServerConnection;
 use crate::server::core::ServerCore;
 use crate::server::interceptor::{MakeIntercept, Next, make};
 use crate::server::settings::Settings;
@@ -206,8 +206,8 @@ impl Peer {
         self.server.core().expect("it serves")
     }
 
-    fn connection(&self) -> Weak<NativeConnection> {
-        Rc::downgrade(&self.core().connections().all()[0])
+    fn connection(&self) -> Weak<ServerConnection<Server>> {
+        Rc::downgrade(&native(self.core().connections().all().remove(0)))
     }
 
     pub(super) async fn until(&self, what: &str, is_so: impl Fn() -> bool) {

@@ -6,7 +6,7 @@ use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, sleep, timeout};
 use ringway_wire::native::{PREFACE, RequestHead, Side};
 
-use super::{SimServer, accept, listen};
+use super::{SimServer, accept, listen, native};
 use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
 
@@ -58,7 +58,8 @@ async fn run() {
     let parts: Vec<_> = (0..PARTS).flat_map(part_of_request).collect();
     let _pressure = peer.write(&parts);
     peer.flushed().await.expect("the server reads");
-    let connection = server.core().expect("it serves").connections().all().remove(0);
+    let core = server.core().expect("it serves");
+    let connection = native(core.connections().all().remove(0));
     while connection.machine().in_flight() < PARTS as usize {
         sleep(Duration::from_millis(1)).await;
     }

@@ -1,0 +1,153 @@
+//! What a server asks of the machine of a connection, whatever protocol that speaks.
+
+use std::fmt::{Debug, Display};
+use std::time::Duration;
+
+use ringway_wire::native::{
+    self, Body, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent, Side,
+    StreamId,
+};
+
+/// Writes what all machines have in common with the native one, where each thing is explained, by
+/// `declare` or by `delegate`.
+macro_rules! common {
+    ($write:ident) => {
+        $write! {
+            looks {
+                fn in_flight(&self) -> usize;
+                fn has_events(&self) -> bool;
+                fn has_output(&self) -> bool;
+                fn output_len(&self) -> usize;
+                fn kept_len(&self, side: Side) -> usize;
+                fn spare_len(&self) -> usize;
+                fn refused(&self) -> u64;
+                fn overdue(&self) -> u64;
+                fn failure(&self, stream: StreamId) -> Option<u8>;
+                fn has_room(&self, stream: StreamId) -> bool;
+                fn poll_timeout(&self) -> Option<Duration>;
+            }
+            acts {
+                fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> Option<u8>;
+                fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone>;
+                fn send_initial(&mut self, stream: StreamId, meta: &[u8]) -> Result<(), Gone>;
+                fn await_rest(&mut self, stream: StreamId, head: RequestHead, meta: &[u8], message: Option<&[u8]>);
+                fn taken(&mut self, stream: StreamId, messages: usize);
+                fn ignore(&mut self, stream: StreamId);
+                fn largest_len(&mut self, side: Side) -> usize;
+                fn end_largest(&mut self, side: Side) -> bool;
+                fn drop_spare(&mut self);
+                fn set_tight(&mut self, is_tight: bool);
+                fn lease(&mut self, permits: u32);
+                fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str);
+                fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>));
+                fn handle_timeout(&mut self, now: Duration) -> Result<(), Self::Violation>;
+            }
+        }
+    };
+}
+
+macro_rules! declare {
+    (
+        looks { $(fn $look:ident($($look_args:tt)*) -> $seen:ty;)* }
+        acts { $(fn $act:ident($($act_args:tt)*) $(-> $done:ty)?;)* }
+    ) => {
+        $(fn $look($($look_args)*) -> $seen;)*
+        $(fn $act($($act_args)*) $(-> $done)?;)*
+    };
+}
+
+macro_rules! delegate {
+    (
+        looks { $(fn $look:ident(&$a:ident $(, $looked:ident: $kind:ty)*) -> $seen:ty;)* }
+        acts { $(fn $act:ident(&mut $b:ident $(, $given:ident: $of:ty)*) $(-> $done:ty)?;)* }
+    ) => {
+        $(#[inline] fn $look(&$a $(, $looked: $kind)*) -> $seen { Self::$look($a $(, $looked)*) })*
+        $(#[inline] fn $act(&mut $b $(, $given: $of)*) $(-> $done)? { Self::$act($b $(, $given)*) })*
+    };
+}
+
+/// The machine of an accepted connection. Calls are made and answered in the words of the native
+/// protocol: streams have its numbers, requests its heads, and metadata is written as it writes it.
+pub(crate) trait Machine: 'static {
+    /// Why a connection fails.
+    type Violation: Debug + Display + Unpin;
+
+    /// Whether the number of a method is one more than its place in the core's table, so that nobody
+    /// has to say what it stands for.
+    const NUMBERS_ARE_PLACES: bool;
+
+    /// Whether messages that come so can be read by a method that takes `codec`.
+    fn takes(head: &RequestHead, codec: u8) -> bool;
+
+    /// Whether the peer has only said that it leaves at once.
+    fn is_leave(violation: &Self::Violation) -> bool;
+
+    /// Whether a connection that drains has nothing left to do, and will not be given anything.
+    fn is_drained(&self) -> bool;
+
+    /// The next request that needs no closer look.
+    fn receive_plain<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Option<PlainRequest<'i>>;
+
+    /// The next event of any kind.
+    ///
+    /// # Errors
+    /// When the peer has broken the protocol.
+    fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ServerEvent<'i>>, Self::Violation>;
+
+    /// The next message of a stream, if that needs no closer look.
+    fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
+
+    common!(declare);
+}
+
+impl Machine for native::Server {
+    type Violation = native::Violation;
+
+    const NUMBERS_ARE_PLACES: bool = false;
+
+    #[inline]
+    fn takes(head: &RequestHead, codec: u8) -> bool {
+        head.codec == codec
+    }
+
+    fn is_leave(violation: &native::Violation) -> bool {
+        matches!(violation, native::Violation::PeerLeft { .. })
+    }
+
+    fn is_drained(&self) -> bool {
+        self.in_flight() == 0
+    }
+
+    #[inline(always)]
+    fn receive_plain<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Option<PlainRequest<'i>> {
+        Self::receive_plain(self, input, now)
+    }
+
+    #[inline]
+    fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ServerEvent<'i>>, native::Violation> {
+        Self::receive(self, input, now)
+    }
+
+    #[inline]
+    fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
+        Self::receive_message(self, input)
+    }
+
+    common!(delegate);
+}

@@ -1,0 +1,102 @@
+//! The connection as its core sees it.
+
+use std::time::Duration;
+
+use ringway_wire::native::{GoAwayCode, Side};
+
+use super::budget::Kept;
+use super::connection::ServerConnection;
+use super::connections::CoreConnection;
+use super::machine::Machine;
+
+impl<M: Machine> ServerConnection<M> {
+    /// Tells the core what is kept here, and what was refused.
+    #[inline]
+    pub(super) fn account(&self) {
+        let machine = self.machine();
+        let unserved = (machine.refused(), machine.overdue());
+        drop(machine);
+        let before = self.unserved.replace(unserved);
+        if unserved != before {
+            self.core().share().add_unserved(unserved.0 - before.0, unserved.1 - before.1);
+        }
+        let kept = match self.is_closed() {
+            true => Kept::default(),
+            false => {
+                let machine = self.machine();
+                let queued = self.calls.borrow().queued_len();
+                let unread = machine.kept_len(Side::Unread) + queued;
+                Kept { unread, unsent: machine.kept_len(Side::Unsent), spare: machine.spare_len() }
+            }
+        };
+        let unread = self.core().budget().change(self.kept.replace(kept), kept);
+        if let Some(unread) = unread {
+            self.core().share().set_unread_bytes(unread);
+        }
+    }
+}
+
+impl<M: Machine> CoreConnection for ServerConnection<M> {
+    fn set_place(&self, place: usize) {
+        self.place.set(place);
+    }
+
+    fn wake(&self) {
+        Self::wake(self);
+    }
+
+    fn go_away(&self, drain: Duration) {
+        let reason = "the server is shutting down";
+        self.machine().go_away(GoAwayCode::NoError, drain, reason);
+        Self::wake(self);
+    }
+
+    fn end(&self) {
+        self.is_ended.set(true);
+        Self::wake(self);
+    }
+
+    fn is_busy(&self) -> bool {
+        self.machine().in_flight() > 0
+    }
+
+    fn renew_lease(&self) {
+        Self::renew_lease(self);
+    }
+
+    fn account(&self) {
+        Self::account(self);
+    }
+
+    fn kept(&self, side: Side) -> usize {
+        self.kept.get().of(side)
+    }
+
+    fn largest_len(&self, side: Side) -> usize {
+        let running = self.machine().largest_len(side);
+        let queued = || self.calls.borrow().largest_queued().map_or(0, |(len, _)| len);
+        if side == Side::Unread { running.max(queued()) } else { running }
+    }
+
+    fn end_largest(&self, side: Side) -> bool {
+        let largest = self.machine().largest_len(side);
+        let has_shed = side == Side::Unread && self.shed_largest(largest);
+        let has_ended = has_shed || self.machine().end_largest(side);
+        Self::account(self); // its task drops the handler, and what waits for it
+        has_ended
+    }
+
+    fn drop_spare(&self) {
+        self.machine().drop_spare();
+        Self::account(self);
+    }
+
+    fn set_tight(&self, is_tight: bool) {
+        self.machine().set_tight(is_tight);
+    }
+
+    #[cfg(test)]
+    fn into_any(self: std::rc::Rc<Self>) -> std::rc::Rc<dyn std::any::Any> {
+        self
+    }
+}
