@@ -10,6 +10,7 @@ mod policy;
 mod remote;
 mod server;
 mod service;
+mod slab;
 mod stream;
 mod waiters;
 

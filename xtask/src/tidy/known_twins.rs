@@ -25,7 +25,7 @@ const STATES: &str = "the states of the one type of its file, private to it";
 /// Two readers need one name for two things, or two things for one name.
 const TO_BE_CUT: &str = "to be cut";
 
-pub(super) const KNOWN: [KnownTwins; 54] = [
+pub(super) const KNOWN: [KnownTwins; 45] = [
     twins(
         "crates/ringway-net/src",
         "Inner",
@@ -44,27 +44,13 @@ pub(super) const KNOWN: [KnownTwins; 54] = [
     twins("crates/ringway-rpc/src", "Call", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "End", 3, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Ended", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Entry", 6, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "Entry", 4, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Health", 2, TO_BE_CUT),
-    twins(
-        "crates/ringway-rpc/src",
-        "Inner",
-        2,
-        "what the handle of its file points to, private to it",
-    ),
-    twins("crates/ringway-rpc/src", "Intercept", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Intercepted", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Intercepting", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Kind", 2, STATES),
-    twins("crates/ringway-rpc/src", "Life", 3, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "MakeIntercept", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Opening", 3, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Outcome", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Place", 4, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "Life", 2, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "Opening", 2, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "Place", 3, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Received", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Reply", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Running", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Stage", 3, STATES),
     twins("crates/ringway-rpc/src", "State", 8, STATES),
     twins("crates/ringway-rpc/src", "Ticket", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Waiting", 3, TO_BE_CUT),

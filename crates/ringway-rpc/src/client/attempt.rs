@@ -10,8 +10,8 @@ use ringway_net::Address;
 use ringway_runtime as runtime;
 
 use super::driver::{ClientEnd, drive};
-use super::hub;
 use super::link::Link;
+use super::local_clients;
 use super::pool::Pool;
 use super::pool_host::PoolHost;
 use crate::connection::driver::Driver;
@@ -31,14 +31,15 @@ pub(super) async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
             return;
         }
     };
-    let link = hub::with(|hub| {
-        let now = hub.since_origin(runtime::now());
-        let config = pool.plan.config.clone();
-        hub.insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
+    let link = local_clients::with(|local| {
+        let now = local.since_origin(runtime::now());
+        let config = pool.config.native.clone();
+        local
+            .insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
     });
     let driver = drive(connection, Rc::clone(&link), Rc::clone(pool));
     let Some(mut driver) =
-        greeted(driver, pool.plan.dialling.connect_timeout, host.address()).await
+        greeted(driver, pool.config.connector.connect_timeout, host.address()).await
     else {
         return;
     };

@@ -1,15 +1,17 @@
-//! What a client is made with.
+//! Setting up a client.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Address, ClientTls};
+use ringway_net::{Address, ClientTls, ToAddresses};
 use ringway_wire::native;
 
-use super::hosts::{Dialling, Host};
-use super::interceptor::{self, IncomingReply, MakeIntercept, NextCall, OutgoingCall};
-use super::{CallOptions, Client};
+use super::config::ClientConfig;
+use super::handle::Client;
+use super::hosts::{self, Connector, Host};
+use super::interceptor::{self, IncomingReply, MakeClientInterceptor, NextCall, OutgoingCall};
+use super::options::CallOptions;
 use crate::call::status::Status;
 use crate::limits;
 use crate::metrics::Metrics;
@@ -35,40 +37,46 @@ pub struct ClientBuilder {
     /// The first address that is none.
     failure: Option<Status>,
     policy: Policy,
-    dialling: Dialling,
+    connector: Connector,
     connections_min: usize,
     connections_max: usize,
-    config: native::Config,
+    native: native::Config,
     options: CallOptions,
-    interceptors: Vec<MakeIntercept>,
+    interceptors: Vec<MakeClientInterceptor>,
 }
 
-/// What the pools of a client are made by, on every core.
-pub(super) struct Plan {
-    pub(super) dialling: Dialling,
-    pub(super) policy: Policy,
-    /// Connections to keep to each host from each core that uses it.
-    pub(super) connections_min: usize,
-    pub(super) connections_max: usize,
-    pub(super) config: native::Config,
-    /// The outermost first.
-    pub(super) interceptors: Vec<MakeIntercept>,
-    /// What its cores count.
-    pub(super) metrics: Metrics,
+impl Client {
+    /// Makes a client of one server, or of [several](ToAddresses) over which its calls are spread. It
+    /// connects when the first call is made.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when an address is malformed, or there is none or more than 1,024.
+    pub fn connect(addresses: impl ToAddresses) -> Result<Self, Status> {
+        let addresses = addresses.to_addresses().map_err(hosts::invalid)?;
+        addresses.into_iter().fold(Self::builder(), ClientBuilder::address).build()
+    }
+
+    /// Begins a client with settings of its own.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
 }
 
 impl ClientBuilder {
-    pub(super) fn new() -> Self {
-        let mut config = native::Config::default();
-        config.settings.initial_credit = limits::REPLY_CREDIT;
+    fn new() -> Self {
+        let mut native = native::Config::default();
+        native.settings.initial_credit = limits::REPLY_CREDIT;
         Self {
             hosts: Vec::new(),
             failure: None,
             policy: Policy::default(),
-            dialling: Dialling { tls: ClientTls::new(), connect_timeout: limits::CONNECT_TIMEOUT },
+            connector: Connector {
+                tls: ClientTls::new(),
+                connect_timeout: limits::CONNECT_TIMEOUT,
+            },
             connections_min: 1,
             connections_max: limits::CONNECTIONS_MAX,
-            config,
+            native,
             options: CallOptions::new(),
             interceptors: Vec::new(),
         }
@@ -120,13 +128,13 @@ impl ClientBuilder {
     /// For `tls://`: whom to trust and what to show; verified against the machine's roots if not
     /// set.
     pub fn tls(mut self, tls: ClientTls) -> Self {
-        self.dialling.tls = tls;
+        self.connector.tls = tls;
         self
     }
 
     /// How long one attempt to connect may take; 5 seconds if not set.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.dialling.connect_timeout = limit;
+        self.connector.connect_timeout = limit;
         self
     }
 
@@ -145,7 +153,7 @@ impl ClientBuilder {
 
     /// Bytes of the longest message that is accepted, below 2 GiB. The default is 4 MiB.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
-        self.config.settings.max_message = bytes;
+        self.native.settings.max_message = bytes;
         self
     }
 
@@ -153,8 +161,8 @@ impl ClientBuilder {
     /// there, and gives the connection up when nothing comes within `timeout`. The defaults are 30 and 10
     /// seconds.
     pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
-        self.config.ping_after = interval;
-        self.config.ping_timeout = timeout;
+        self.native.ping_after = interval;
+        self.native.ping_timeout = timeout;
         self
     }
 
@@ -211,17 +219,17 @@ impl ClientBuilder {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let list = self.dialling.list(self.hosts)?;
-        let plan = Plan {
-            dialling: self.dialling,
+        let list = self.connector.list(self.hosts)?;
+        let config = ClientConfig {
+            connector: self.connector,
             policy: self.policy,
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
-            config: self.config,
+            native: self.native,
             interceptors: self.interceptors,
             metrics: Metrics::new(),
         };
-        Ok(Client::new(Arc::new(plan), list, self.options))
+        Ok(Client::new(Arc::new(config), list, self.options))
     }
 
     /// Whether servers would accept the settings, and a core could keep so many connections.
@@ -229,7 +237,7 @@ impl ClientBuilder {
         let (connections, message) =
             (limits::CONNECTIONS_SETTABLE, limits::MESSAGE_BYTES_MAX as usize);
         for (name, value, most) in [
-            ("message_bytes_max", self.config.settings.max_message as usize, message),
+            ("message_bytes_max", self.native.settings.max_message as usize, message),
             ("connections", self.connections_min, connections),
             ("connections_max", self.connections_max, connections),
         ] {
@@ -238,7 +246,7 @@ impl ClientBuilder {
                 return Err(Status::invalid_argument(why));
             }
         }
-        debug_assert!(self.config.settings.is_valid(), "nothing else of it can be set");
+        debug_assert!(self.native.settings.is_valid(), "nothing else of it can be set");
         Ok(())
     }
 }

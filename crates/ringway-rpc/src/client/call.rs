@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use ringway_wire::native::Piece;
 
-use super::hedged::Hedged;
-use super::intercepted::Intercepted;
+use super::blocking;
+use super::one_reply::OneReply;
 use super::options::CallOptions;
-use super::outcome::Reply;
-use super::stream_call::OneReply;
-use super::unary::Unary;
+use super::outcome::CallOutcome;
+use super::placed_call::PlacedCall;
 use crate::call::codec::Codec;
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
@@ -40,11 +39,7 @@ pub struct Call<T> {
 }
 
 enum Way {
-    Unary(Unary),
-    /// The same, which may get a second attempt beside the first.
-    Hedged(Hedged),
-    /// One of those, inside of interceptors.
-    Intercepted(Intercepted),
+    Unary(PlacedCall),
     /// The one message of a stream of replies; its request is a stream.
     Stream(OneReply),
     /// It was given up.
@@ -65,16 +60,8 @@ pub struct Response<T> {
 
 impl<T> Call<T> {
     #[inline]
-    pub(super) fn unary(unary: Unary, codec: Codec<T>) -> Self {
-        match unary.options.hedges {
-            true => Self { way: Way::Hedged(Hedged::new(unary)), codec },
-            false => Self { way: Way::Unary(unary), codec },
-        }
-    }
-
-    #[cold]
-    pub(super) fn intercepted(unary: Unary, codec: Codec<T>) -> Self {
-        Self { way: Way::Intercepted(Intercepted::new(unary)), codec }
+    pub(super) fn unary(call: PlacedCall, codec: Codec<T>) -> Self {
+        Self { way: Way::Unary(call), codec }
     }
 
     pub(super) fn of_stream(reply: OneReply, codec: Codec<T>) -> Self {
@@ -103,10 +90,7 @@ impl<T> Call<T> {
 
     /// See [`CallOptions::hedge`].
     pub fn hedge(self) -> Self {
-        match self.with(CallOptions::hedge) {
-            Self { way: Way::Unary(unary), codec } => Self::unary(unary, codec),
-            call => call,
-        }
+        self.with(CallOptions::hedge)
     }
 
     /// See [`CallOptions::wait_for_ready`].
@@ -129,50 +113,34 @@ impl<T> Call<T> {
     /// # Errors
     /// As the call. FAILED_PRECONDITION on a core of Ringway, which must not block: await it there.
     pub fn wait(self) -> Result<T, Status> {
-        super::blocking::wait(self, Self::wakes_at)
+        blocking::wait(self, Self::wakes_at)
     }
 
     /// When it is to be polled although nothing has woken its caller.
     fn wakes_at(&self) -> Option<Instant> {
-        let far = match &self.way {
-            Way::Unary(unary) => unary.far(),
-            Way::Hedged(hedged) => hedged.far(),
-            Way::Intercepted(call) => call.far(),
+        match &self.way {
+            Way::Unary(call) => call.wakes_at(),
             Way::Stream(_) | Way::Refused(_) => None,
-        };
-        far?.until()
+        }
     }
 
     fn with(mut self, change: impl FnOnce(CallOptions) -> CallOptions) -> Self {
-        if self.has_begun() {
-            let why = "options were named for a call that had begun: it was given up";
-            self.way = Way::Refused(Status::failed_precondition(why));
-        }
         match &mut self.way {
-            Way::Unary(unary) => unary.change_options(change),
-            Way::Hedged(hedged) => hedged.change_options(change),
-            Way::Intercepted(call) => call.change_options(change),
+            Way::Unary(call) if call.has_begun() => {
+                let why = "options were named for a call that had begun: it was given up";
+                self.way = Way::Refused(Status::failed_precondition(why));
+            }
+            Way::Unary(call) => call.change_options(change),
             Way::Stream(reply) => reply.refuse_options(),
             Way::Refused(_) => {}
         }
         self
     }
 
-    fn has_begun(&self) -> bool {
-        match &self.way {
-            Way::Unary(unary) => unary.has_begun(),
-            Way::Hedged(hedged) => hedged.has_begun(),
-            Way::Intercepted(call) => call.has_begun(),
-            Way::Stream(_) | Way::Refused(_) => false,
-        }
-    }
-
     #[inline]
-    pub(super) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         match &mut self.way {
-            Way::Unary(unary) => Pin::new(unary).poll(cx),
-            Way::Hedged(hedged) => hedged.poll(cx),
-            Way::Intercepted(call) => Pin::new(call).poll(cx),
+            Way::Unary(call) => Pin::new(call).poll(cx),
             Way::Stream(reply) => reply.poll(cx),
             Way::Refused(status) => Poll::Ready(Err(status.clone())),
         }
@@ -208,7 +176,7 @@ impl<T> FullCall<T> {
     /// # Errors
     /// As there.
     pub fn wait(self) -> Result<Response<T>, Status> {
-        super::blocking::wait(self, |this| this.call.wakes_at())
+        blocking::wait(self, |this| this.call.wakes_at())
     }
 }
 

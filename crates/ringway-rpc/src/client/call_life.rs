@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::hub::Hub;
 use super::tally::{Ended, Tally};
 use crate::call::method::Method;
 use crate::call::status::Code;
@@ -27,20 +26,9 @@ impl Life {
         self.sent.get_or_insert(now);
     }
 
-    /// The call ends, at about the last look at the clock.
-    pub(super) fn count(
-        self,
-        hub: &Hub,
-        tally: &Tally,
-        method: &'static Method,
-        code: Code,
-        bytes: usize,
-    ) {
-        self.count_at(tally, method, code, bytes, hub.last_look(self.begun));
-    }
-
+    /// The call ends.
     #[inline]
-    pub(super) fn count_at(
+    pub(super) fn count(
         self,
         tally: &Tally,
         method: &'static Method,

@@ -8,8 +8,8 @@ use ringway_net::{Address, Connection, TlsStream, View};
 use ringway_runtime as runtime;
 use ringway_wire::native::{Outgoing, PREFACE, Violation};
 
-use super::hub;
 use super::link::Link;
+use super::local_clients;
 use super::pool::Pool;
 use super::pool_host::Usefulness;
 use crate::connection::driver::{Closed, Driver, Endpoint, Flow};
@@ -18,7 +18,7 @@ use crate::waiters;
 
 /// The task of a connection of `pool`.
 pub(super) fn drive(connection: Connection, link: Rc<Link>, pool: Rc<Pool>) -> Driver<ClientEnd> {
-    let clock = hub::with(|hub| hub.clock());
+    let clock = local_clients::with(|local| local.clock());
     let why = format!("the core of the connection to {} has ended", link.host.address());
     let (began, heard, foreign) = (clock.now(), false, false);
     let end =
@@ -51,7 +51,7 @@ impl ClientEnd {
     /// What the connection was good for. A server that sends its clients away as soon as they come
     /// would be connected to in a loop, if to have heard of it was enough.
     fn usefulness(&self) -> Usefulness {
-        let lasted = || hub::try_with(|hub| hub.clock().now()).unwrap_or_default();
+        let lasted = || local_clients::try_with(|local| local.clock().now()).unwrap_or_default();
         let worked = self.link.has_answered()
             || self.link.is_closed_here()
             || self.heard && lasted().saturating_sub(self.began) >= limits::RECONNECT_DELAY_MAX;
@@ -108,7 +108,7 @@ impl Endpoint for ClientEnd {
 
     fn begin_turn(&self, waker: &Waker) {
         self.link.turn_begins(waker);
-        hub::with(|hub| hub.set_look(runtime::now()));
+        local_clients::with(|local| local.set_look(runtime::now()));
     }
 
     fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Violation> {
@@ -119,7 +119,8 @@ impl Endpoint for ClientEnd {
             return Ok(());
         }
         self.heard |= view.is_some();
-        let taken = hub::with(|hub| self.link.take_in(hub, view, now, &mut self.woken));
+        let taken =
+            local_clients::with(|local| self.link.take_in(local, view, now, &mut self.woken));
         self.foreign |= taken.is_err();
         taken
     }
@@ -137,7 +138,7 @@ impl Endpoint for ClientEnd {
     }
 
     fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
-        let outcome = hub::with(|hub| self.link.on_time(hub, now, &mut self.woken));
+        let outcome = local_clients::with(|local| self.link.on_time(local, now, &mut self.woken));
         self.foreign |= outcome.is_err();
         outcome
     }
@@ -214,9 +215,9 @@ impl Drop for ClientEnd {
     /// Calls that are under way fail, and whoever waits for room looks for another connection.
     fn drop(&mut self) {
         let usefulness = self.usefulness();
-        let _core_ends = hub::try_with(|hub| {
-            self.link.fail_all(hub, &self.why, &mut self.woken);
-            hub.remove_link(self.link.key);
+        let _core_ends = local_clients::try_with(|local| {
+            self.link.fail_all(local, &self.why, &mut self.woken);
+            local.remove_link(self.link.key);
         });
         self.link.forget_if_unused();
         if self.link.host.lost(&self.link, usefulness, &self.why) {

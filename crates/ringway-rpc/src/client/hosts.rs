@@ -71,11 +71,11 @@ impl Host {
 }
 
 /// The list of a client, each host once, in the order in which it was given.
-pub(super) type HostList = Arc<[Listed]>;
+pub(super) type HostList = Arc<[ListedHost]>;
 
 /// A host as pools use it.
 #[derive(Clone)]
-pub(super) struct Listed {
+pub(super) struct ListedHost {
     pub(super) address: Address,
     pub(super) weight: u32,
     /// How to connect to it.
@@ -84,13 +84,13 @@ pub(super) struct Listed {
 
 /// How the hosts of a client are connected to.
 #[derive(Clone)]
-pub(super) struct Dialling {
+pub(super) struct Connector {
     pub(super) tls: ClientTls,
     /// Time to connect, and then for the server's first bytes.
     pub(super) connect_timeout: Duration,
 }
 
-impl Dialling {
+impl Connector {
     /// The list of these hosts.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Dialling {
                 return Err(Status::invalid_argument(why));
             }
             let place = *places.entry(address.clone()).or_insert(list.len());
-            let listed = Listed { dial: self.dial(address.clone())?, address, weight };
+            let listed = ListedHost { dial: self.dial(address.clone())?, address, weight };
             match list.get_mut(place) {
                 Some(known) => *known = listed,
                 None => list.push(listed),

@@ -21,22 +21,17 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_runtime::{self as runtime, sync::oneshot};
+use ringway_runtime as runtime;
 
-use super::call::Call;
-use super::hub;
-use super::outcome::{Reply, ReplyMeta};
-use super::stream_call::{Opening, StreamCall};
-use super::unary::Unary;
-use crate::call::codec::Codec;
+use super::outcome::{RawReply, ReplyMeta};
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::stream::pending::Opener;
-use crate::stream::remote::{self, OpenedStream};
 
 /// A call on its way out through the interceptors of a client.
 #[derive(Debug)]
@@ -103,13 +98,23 @@ impl IncomingReply {
         self.meta.as_deref().map(|meta| &meta.trailers)
     }
 
+    /// The answer of a server.
+    pub(super) fn of_server(reply: RawReply) -> Self {
+        Self { message: Some(reply.message), meta: reply.meta }
+    }
+
+    /// The end of a call with streams.
+    pub(super) fn of_streams() -> Self {
+        Self { message: None, meta: None }
+    }
+
     /// # Errors
     /// INTERNAL when it is that of a call with streams.
-    pub(super) fn into_reply(self) -> Result<Reply, Status> {
+    pub(super) fn into_reply(self) -> Result<RawReply, Status> {
         let Some(message) = self.message else {
             return Err(Status::internal("an interceptor of the client answered with no message"));
         };
-        Ok(Reply { message, meta: self.meta })
+        Ok(RawReply { message, meta: self.meta })
     }
 }
 
@@ -117,20 +122,27 @@ impl IncomingReply {
 ///
 /// Dropping it answers the call early, with what the interceptor returns in its place.
 pub struct NextCall {
-    interceptors: Rc<[Intercept]>,
+    interceptors: Rc<[ClientInterceptor]>,
     /// Interceptors that the call has passed.
     passed: usize,
-    inner: Inner,
+    inner: Box<dyn InnerCall>,
     scope: Rc<Scope>,
 }
 
-/// The call itself, not begun.
-pub(super) enum Inner {
-    Unary(Box<Unary>),
-    Stream(Box<StreamCall>),
+/// A call inside of its interceptors.
+pub(super) trait InnerCall {
+    fn method(&self) -> &'static Method;
+
+    /// Takes out what the server is to be told, for the interceptors to change.
+    fn take_metadata(&mut self) -> Metadata;
+
+    /// Gets what they have made of it. It is polled from now on.
+    fn begin(&mut self, metadata: Metadata, deadline: Option<Instant>);
+
+    fn poll(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>>;
 }
 
-/// What the interceptors of one call and whoever polls them share.
+/// State that the interceptors of one call and whoever polls them share.
 #[derive(Default)]
 pub(super) struct Scope {
     pub(super) deadline: Option<Instant>,
@@ -138,20 +150,20 @@ pub(super) struct Scope {
     pub(super) is_inside: Cell<bool>,
     /// The call was made, and was not refused by all that it was offered to.
     pub(super) maybe_executed: Cell<bool>,
-    /// Whom to tell where the stream is, until it is open.
+    /// Promises the stream to its handles until it is open.
     pub(super) opener: RefCell<Option<Opener>>,
 }
 
-pub(super) type Intercepting = Pin<Box<dyn Future<Output = Result<IncomingReply, Status>>>>;
+pub(super) type InterceptedReply = Pin<Box<dyn Future<Output = Result<IncomingReply, Status>>>>;
 
 /// An interceptor of one core.
-pub(super) type Intercept = Rc<dyn Fn(OutgoingCall, NextCall) -> Intercepting>;
+pub(super) type ClientInterceptor = Rc<dyn Fn(OutgoingCall, NextCall) -> InterceptedReply>;
 
 /// Makes an interceptor for each core.
-pub(super) type MakeIntercept = Box<dyn Fn() -> Intercept + Send + Sync>;
+pub(super) type MakeClientInterceptor = Box<dyn Fn() -> ClientInterceptor + Send + Sync>;
 
 /// Gives every core a clone of `interceptor`.
-pub(super) fn maker<F>(interceptor: F) -> MakeIntercept
+pub(super) fn maker<F>(interceptor: F) -> MakeClientInterceptor
 where
     F: AsyncFn(OutgoingCall, NextCall) -> Result<IncomingReply, Status>
         + Clone
@@ -170,14 +182,11 @@ where
 
 /// Sends a call through the interceptors, of which there is at least one.
 pub(super) fn start(
-    interceptors: Rc<[Intercept]>,
-    mut inner: Inner,
+    interceptors: Rc<[ClientInterceptor]>,
+    mut inner: Box<dyn InnerCall>,
     scope: Rc<Scope>,
-) -> Intercepting {
-    let (method, metadata) = match &mut inner {
-        Inner::Unary(call) => (call.method, call.options.take_metadata()),
-        Inner::Stream(call) => (call.method, call.options.take_metadata()),
-    };
+) -> InterceptedReply {
+    let (method, metadata) = (inner.method(), inner.take_metadata());
     let call = OutgoingCall { method, metadata, deadline: scope.deadline };
     let outermost = Rc::clone(&interceptors[0]);
     outermost(call, NextCall { interceptors, passed: 1, inner, scope })
@@ -194,38 +203,14 @@ impl NextCall {
             self.passed += 1;
             return intercept(call, self).await;
         }
-        let Self { inner, scope, .. } = self;
+        let Self { mut inner, scope, .. } = self;
         let _inside = Inside::enter(&scope);
-        let outcome = make(inner, call, &scope).await;
+        inner.begin(call.metadata, scope.deadline);
+        let outcome = poll_fn(|cx| inner.poll(&scope, cx)).await;
+        drop(inner);
         let not_executed = outcome.as_ref().is_err_and(Status::is_not_executed);
         scope.maybe_executed.set(!not_executed);
         outcome
-    }
-}
-
-/// Makes the call itself, inside of all interceptors.
-async fn make(inner: Inner, call: OutgoingCall, scope: &Scope) -> Result<IncomingReply, Status> {
-    match inner {
-        Inner::Unary(mut unary) => {
-            unary.change_options(|options| options.settled(call.metadata, scope.deadline));
-            let mut call = Call::unary(*unary, Codec::<Bytes>::raw());
-            let Reply { message, meta } = poll_fn(|cx| call.poll_reply(cx)).await?;
-            Ok(IncomingReply { message: Some(message), meta })
-        }
-        Inner::Stream(mut stream) => {
-            stream.options = stream.options.settled(call.metadata, scope.deadline);
-            let (tell_end, end) = oneshot::channel();
-            let (mut opening, mut watcher) = (Opening::new(*stream), Some(tell_end));
-            let at = poll_fn(|cx| hub::with(|hub| opening.poll(hub, cx, &mut watcher)));
-            let opened = OpenedStream::new(at.await?);
-            match scope.opener.take() {
-                Some(opener) => opener.complete(Ok(opened.take())),
-                // Another interceptor has answered meanwhile, so nobody has its handles.
-                None => drop(opened),
-            }
-            end.await.unwrap_or_else(|_| Err(remote::unreachable()))?;
-            Ok(IncomingReply { message: None, meta: None })
-        }
     }
 }
 
@@ -248,10 +233,8 @@ impl Drop for Inside<'_> {
 
 impl fmt::Debug for NextCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let method = match &self.inner {
-            Inner::Unary(call) => call.method,
-            Inner::Stream(call) => call.method,
-        };
-        f.debug_struct("NextCall").field("method", &method.name()).finish_non_exhaustive()
+        f.debug_struct("NextCall")
+            .field("method", &self.inner.method().name())
+            .finish_non_exhaustive()
     }
 }

@@ -17,8 +17,8 @@ use ringway_wire::native::{
     self, Body, ClientEvent, Open, OpenError, Outgoing, StreamId, Violation,
 };
 
-use super::cells::{CellKey, Cells, Flight};
-use super::hub::{Hub, LinkKey};
+use super::local_clients::{LinkKey, LocalClients};
+use super::pending_calls::{CellKey, Cells, Flight};
 use super::pool_host::PoolHost;
 use super::stream_lives::{StreamLives, Watcher};
 use super::tally::Tally;
@@ -193,7 +193,7 @@ impl Link {
     #[inline]
     pub(super) fn open(
         &self,
-        hub: &Hub,
+        local: &LocalClients,
         open: Open<'_>,
         deadline: Duration,
         waker: &Waker,
@@ -201,7 +201,7 @@ impl Link {
         let mut state = self.state.borrow_mut();
         let stream = state.machine.open(open)?;
         let flight = Flight { link: self.key, stream };
-        let cell = hub.cells.borrow_mut().insert(flight, waker.clone());
+        let cell = local.cells.borrow_mut().insert(flight, waker.clone());
         state.enter(stream, Kind::Unary(cell.index()), deadline);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);
@@ -287,13 +287,13 @@ impl Link {
     /// When the peer has broken the protocol: the connection is to be closed.
     pub(super) fn take_in(
         &self,
-        hub: &Hub,
+        local: &LocalClients,
         view: Option<&View>,
         now: Duration,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Violation> {
         let state = &mut *self.state();
-        let cells = &mut *hub.cells.borrow_mut();
+        let cells = &mut *local.cells.borrow_mut();
         state.lives.tell_time(now);
         let mut input = view.map_or(&[][..], |view| view);
         let mut ended = 0;
@@ -328,7 +328,7 @@ impl Link {
     /// When the peer is given up.
     pub(super) fn on_time(
         &self,
-        hub: &Hub,
+        local: &LocalClients,
         now: Duration,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Violation> {
@@ -339,7 +339,7 @@ impl Link {
                 let address = self.host.address();
                 Status::deadline_exceeded(format!("no reply from {address} before the deadline"))
             };
-            let ended = state.expire(now, late, &mut hub.cells.borrow_mut(), woken);
+            let ended = state.expire(now, late, &mut local.cells.borrow_mut(), woken);
             self.in_flight.set(self.in_flight.get() - ended);
         }
         if state.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -383,11 +383,11 @@ impl Link {
     }
 
     /// The connection is gone: every call under way fails.
-    pub(super) fn fail_all(&self, hub: &Hub, why: &str, woken: &mut Vec<Waker>) {
+    pub(super) fn fail_all(&self, local: &LocalClients, why: &str, woken: &mut Vec<Waker>) {
         self.closing.set(true);
         self.gone.set(true);
         let state = &mut *self.state();
-        let cells = &mut *hub.cells.borrow_mut();
+        let cells = &mut *local.cells.borrow_mut();
         for slot in 0..state.entries.len() {
             let Some(stream) = state.entries[slot].stream else {
                 continue;

@@ -1,31 +1,40 @@
 //! Clients: calls to services, from any thread.
 //!
 //! ```text
-//!  Client ──► id ──► hub (one a core) ──► pool ──► host ──► link ◄──► driver (a task) ◄──► socket
-//!  Call ────► numbers ──────┴──► cell ◄── outcome ──────────┘
+//!  Client ──► Call ──► core's clients ──► pool ──► host ──► link ◄──► driver (a task) ◄──► socket
+//!               ▲                                            │
+//!               └────────────── pending call ◄── outcome ────┘
 //! ```
 
 mod attempt;
+mod background;
 mod blocking;
 mod builder;
 mod call;
 mod call_life;
 mod carry;
-mod cells;
+mod config;
 mod driver;
-mod far;
-mod hedged;
+mod handle;
+mod hedge;
 mod hosts;
-mod hub;
 mod intercepted;
+mod interception;
 mod interceptor;
 mod line;
 mod link;
+mod local_clients;
+mod one_reply;
 mod options;
 mod outcome;
+mod pending_calls;
+mod placed_call;
 mod pool;
 mod pool_host;
+mod registration;
 mod registry;
+mod remote_call;
+mod scratch;
 #[cfg(test)]
 mod simulated;
 mod spread;
@@ -34,227 +43,9 @@ mod stream_lives;
 mod tally;
 mod unary;
 
-use std::fmt;
-use std::sync::Arc;
-
-use bytes::Bytes;
-use ringway_net::ToAddresses;
-
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};
+pub use handle::Client;
 pub use hosts::Host;
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
 pub use options::CallOptions;
-
-use self::builder::Plan;
-use self::hosts::HostList;
-use self::registry::{ClientId, Recipe};
-use self::stream_call::{OneReply, StreamCall};
-use self::unary::Unary;
-use crate::call::codec::Codec;
-use crate::call::method::Method;
-use crate::call::status::Status;
-use crate::connection::table::Handles;
-use crate::limits;
-use crate::metrics::Snapshot;
-use crate::stream::pending::Opener;
-use crate::stream::sink::Sink;
-use crate::stream::streaming::Streaming;
-
-/// Calls the methods of a service on one or several servers.
-///
-/// Clones are the same client, and may be used from any thread. On a core of Ringway calls go over
-/// connections of that core, without a lock; on other threads over a core in the background.
-/// Dropping the last clone lets calls that have begun finish, then closes the connections.
-///
-/// Programs rarely use its methods: a client made from a service trait has one for each method.
-///
-/// ```no_run
-/// use bytes::Bytes;
-/// use ringway_rpc::{Client, Codec, Kind, Method, Status};
-///
-/// static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
-///
-/// async fn say() -> Result<Bytes, Status> {
-///     let client = Client::connect("tcp://127.0.0.1:9000")?;
-///     client.unary(&SAY, Codec::raw(), Codec::raw(), Bytes::from_static(b"hello")).await
-/// }
-/// ```
-#[derive(Clone)]
-pub struct Client {
-    life: Arc<Life>,
-    options: CallOptions,
-}
-
-/// Ends the client when its last handle goes.
-struct Life {
-    id: ClientId,
-    /// Whether there are interceptors; most clients have none.
-    is_intercepted: bool,
-    plan: Arc<Plan>,
-}
-
-impl Client {
-    /// Makes a client of one server, or of [several](ToAddresses) over which its calls are spread. It
-    /// connects when the first call is made.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT when an address is malformed, or there is none or more than 1,024.
-    pub fn connect(addresses: impl ToAddresses) -> Result<Self, Status> {
-        let addresses = addresses.to_addresses().map_err(hosts::invalid)?;
-        addresses.into_iter().fold(Self::builder(), ClientBuilder::address).build()
-    }
-
-    /// Begins a client with settings of its own.
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::new()
-    }
-
-    /// The same client with other defaults for its calls.
-    #[must_use]
-    pub fn with(&self, options: CallOptions) -> Self {
-        Self { life: Arc::clone(&self.life), options }
-    }
-
-    /// Changes the servers of this client and its clones, from any thread.
-    ///
-    /// Each core that makes calls takes the new list within a turn. Servers that stay keep their
-    /// connections and what is known of them; one that leaves gets no new call, and its connections
-    /// are closed when the calls and streams under way there are over. A call that waits, or is
-    /// repeated, goes to one of the new list.
-    ///
-    /// ```
-    /// use ringway_rpc::{Client, Host};
-    ///
-    /// let client = Client::connect("tcp://10.0.0.1:9000")?;
-    /// client.set_hosts([
-    ///     Host::new("tcp://10.0.0.1:9000")?,
-    ///     Host::new("tcp://10.0.0.2:9000")?.weight(3),
-    /// ])?;
-    /// assert!(client.set_hosts([]).is_err(), "there is somewhere to call, always");
-    /// # Ok::<(), ringway_rpc::Status>(())
-    /// ```
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT when the list is empty or longer than 1,024, an address is none to connect
-    /// to, or a weight is not from 1 to 100. The client keeps the list that it had.
-    pub fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
-        let hosts = self.life.plan.dialling.list(hosts)?;
-        registry::set_hosts(self.life.id, hosts);
-        Ok(())
-    }
-
-    /// Counts and latencies of the methods called, on all threads. Calls that outlive the client's
-    /// last handle are counted as begun only.
-    pub fn metrics(&self) -> Snapshot {
-        self.life.plan.metrics.snapshot()
-    }
-
-    fn new(plan: Arc<Plan>, hosts: HostList, options: CallOptions) -> Self {
-        let is_intercepted = !plan.interceptors.is_empty();
-        let id = registry::register(Recipe { plan: Arc::clone(&plan), hosts });
-        Self { life: Arc::new(Life { id, is_intercepted, plan }), options }
-    }
-
-    /// One request, one reply.
-    #[inline]
-    pub fn unary<Req, Rep>(
-        &self,
-        method: &'static Method,
-        codec_in: Codec<Req>,
-        codec_out: Codec<Rep>,
-        request: Req,
-    ) -> Call<Rep> {
-        let request = encode(&codec_in, request);
-        let options = self.options.for_call();
-        let call = Unary::new(self.life.id, method, codec_in.id, request, options);
-        if self.life.is_intercepted {
-            return Call::intercepted(call, codec_out);
-        }
-        Call::unary(call, codec_out)
-    }
-
-    /// A stream of requests, one reply. The options of the call are the client's.
-    pub fn client_stream<Req, Rep>(
-        &self,
-        method: &'static Method,
-        codec_in: Codec<Req>,
-        codec_out: Codec<Rep>,
-    ) -> (Sink<Req>, Call<Rep>) {
-        let call = self.stream_call(method, codec_in.id, None);
-        let (sink, replies) = call.open_both(&self.life, codec_in, Codec::raw());
-        (sink, Call::of_stream(OneReply::new(replies), codec_out))
-    }
-
-    /// One request, a stream of replies.
-    pub fn server_stream<Req, Rep>(
-        &self,
-        method: &'static Method,
-        codec_in: Codec<Req>,
-        codec_out: Codec<Rep>,
-        request: Req,
-    ) -> Streaming<Rep> {
-        match encode(&codec_in, request) {
-            Ok(request) => self
-                .stream_call(method, codec_in.id, Some(request))
-                .open_reader(&self.life, codec_out),
-            Err(status) => {
-                let opener = Opener::new();
-                let replies = opener.streaming(codec_out);
-                opener.complete(Err(status));
-                replies
-            }
-        }
-    }
-
-    /// A stream of requests, a stream of replies.
-    pub fn bidi<Req, Rep>(
-        &self,
-        method: &'static Method,
-        codec_in: Codec<Req>,
-        codec_out: Codec<Rep>,
-    ) -> (Sink<Req>, Streaming<Rep>) {
-        self.stream_call(method, codec_in.id, None).open_both(&self.life, codec_in, codec_out)
-    }
-
-    fn stream_call(
-        &self,
-        method: &'static Method,
-        codec: u8,
-        request: Option<Bytes>,
-    ) -> StreamCall {
-        let handles = if request.is_some() { Handles::Reader } else { Handles::Both };
-        let options = self.options.for_call();
-        let Life { id: client, is_intercepted, .. } = *self.life;
-        StreamCall { client, is_intercepted, method, codec, options, handles, request }
-    }
-}
-
-impl Drop for Life {
-    fn drop(&mut self) {
-        registry::remove(self.id);
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("options", &self.options).finish_non_exhaustive()
-    }
-}
-
-/// The bytes of a request: its own, or memory of just the size.
-#[inline]
-fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
-    let mut scratch = hub::try_with(hub::Hub::take_scratch).unwrap_or_default();
-    let whole = (codec.encode)(message, &mut scratch);
-    let encoded = match whole {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) if scratch.len() > limits::SCRATCH_COPY_BYTES_MAX => {
-            Ok(Bytes::from(std::mem::take(&mut scratch)))
-        }
-        Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
-        Err(status) => Err(status.not_executed()),
-    };
-    let _thread_ends = hub::try_with(|hub| hub.return_scratch(scratch));
-    encoded
-}

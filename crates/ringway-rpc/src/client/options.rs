@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use ringway_runtime as runtime;
 use ringway_wire::native::MetaWriter;
 
-use super::hub::Hub;
-use super::spread::hash_of;
+use super::scratch::Scratch;
 use crate::call::context;
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
 use crate::limits;
+use crate::policy::balance::hash_of;
 
 /// Deadline, metadata and manners of calls: of all that a client makes
 /// ([`Client::with`](super::Client::with)), or of one ([`Call`](super::Call) has the same methods).
@@ -227,13 +227,13 @@ impl CallOptions {
         }
     }
 
-    /// What a request says beside its message, encoded.
+    /// What a request says beside its message, encoded; to be given back to `scratch`.
     #[inline]
-    pub(super) fn encode_meta(&self, hub: &Hub) -> Vec<u8> {
+    pub(super) fn encode_meta(&self, scratch: &Scratch) -> Vec<u8> {
         let Some(rare) = &self.rare else {
             return Vec::new();
         };
-        let mut meta = hub.take_scratch();
+        let mut meta = scratch.take();
         let mut writer = MetaWriter::new(&mut meta);
         if let Some(trace) = rare.trace {
             writer.traceparent(&trace.child().to_bytes());

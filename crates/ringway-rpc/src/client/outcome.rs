@@ -5,11 +5,11 @@ use bytes::Bytes;
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 
-pub(super) type Outcome = Result<Reply, Status>;
+pub(super) type CallOutcome = Result<RawReply, Status>;
 
 /// A reply's message, still encoded, and what came with it.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct RawReply {
     pub(super) message: Bytes,
     /// `None` if the peer said nothing.
     pub(super) meta: Option<Box<ReplyMeta>>,

@@ -14,12 +14,12 @@ use ringway_runtime as runtime;
 use ringway_wire::native::OpenError;
 
 use super::attempt::connect;
-use super::builder::Plan;
-use super::hosts::{HostList, Listed};
-use super::hub::{self, LinkKey};
-use super::interceptor::Intercept;
+use super::config::ClientConfig;
+use super::hosts::{HostList, ListedHost};
+use super::interceptor::ClientInterceptor;
 use super::line::{Line, Ticket, Wait};
 use super::link::Link;
+use super::local_clients::{self, LinkKey};
 use super::pool_host::PoolHost;
 use super::spread::HostId;
 use super::tally::Tally;
@@ -30,11 +30,11 @@ use crate::policy::RetryBudget;
 use crate::waiters;
 
 pub(super) struct Pool {
-    pub(super) plan: Arc<Plan>,
+    pub(super) config: Arc<ClientConfig>,
     /// Those of the list; the spread has them in the same order.
     hosts: RefCell<Vec<Rc<PoolHost>>>,
     pub(super) tally: Rc<Tally>,
-    pub(super) interceptors: Rc<[Intercept]>,
+    interceptors: Rc<[ClientInterceptor]>,
     /// Calls that wait for room.
     line: RefCell<Line>,
     /// Calls that wait for a moment: between two attempts, or before a hedge.
@@ -81,11 +81,11 @@ pub(super) enum NotSent {
 }
 
 impl Pool {
-    pub(super) fn start(plan: Arc<Plan>, list: &HostList) -> Rc<Self> {
-        let tally = Tally::new(&plan);
-        let interceptors = plan.interceptors.iter().map(|make| make()).collect();
+    pub(super) fn start(config: Arc<ClientConfig>, list: &HostList) -> Rc<Self> {
+        let tally = Tally::new(&config);
+        let interceptors = config.interceptors.iter().map(|make| make()).collect();
         let pool = Rc::new(Self {
-            plan,
+            config,
             hosts: RefCell::default(),
             tally,
             interceptors,
@@ -104,15 +104,15 @@ impl Pool {
     /// calls; those that stay notice nothing.
     pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
         let at = runtime::now();
-        let now = hub::with(|hub| hub.since_origin(at));
+        let now = local_clients::with(|local| local.since_origin(at));
         let mut former: HashMap<_, _> = self.hosts.take().into_iter().map(by_address).collect();
-        let stays_or_joins = |listed: &Listed| {
+        let stays_or_joins = |listed: &ListedHost| {
             let stays = former.remove(&listed.address);
-            stays.unwrap_or_else(|| PoolHost::new(listed, &self.plan, now))
+            stays.unwrap_or_else(|| PoolHost::new(listed, &self.config, now))
         };
         let hosts: Vec<_> = list.iter().map(stays_or_joins).collect();
         let weighted = hosts.iter().zip(&**list).map(|(host, listed)| (&**host, listed.weight));
-        self.tally.set_hosts(&self.plan, weighted, now);
+        self.tally.set_hosts(&self.config, weighted, now);
         self.hosts.replace(hosts);
         former.values().for_each(|host| host.close());
         if self.has_waiting() {
@@ -246,7 +246,7 @@ impl Pool {
                 self.fill(host, demand.now);
             }
         }
-        let now = hub::with(|hub| hub.since_origin(demand.now));
+        let now = local_clients::with(|local| local.since_origin(demand.now));
         let mut spread = spread.borrow_mut();
         // The owner of a key is waited for while it is connected to for the first time, or again.
         let waits = demand.key.is_some() && spread.has_owners();
@@ -319,7 +319,7 @@ impl Pool {
 
     /// Whether another connection than this one has room, or this one takes no calls any more.
     pub(super) fn has_other(&self, key: LinkKey) -> bool {
-        hub::with(|hub| hub.is_leaving(key))
+        local_clients::with(|local| local.is_leaving(key))
             || self.hosts.borrow().iter().any(|host| host.best(&[key]).is_some())
     }
 
@@ -364,6 +364,11 @@ impl Pool {
             self.tally.over_budget(method);
         }
         affordable
+    }
+
+    /// The outermost first.
+    pub(super) fn interceptors(&self) -> Rc<[ClientInterceptor]> {
+        Rc::clone(&self.interceptors)
     }
 
     /// Whether the client is gone.
@@ -430,7 +435,7 @@ impl Pool {
 
     /// Connecting to the host has failed.
     pub(super) fn unreachable(&self, host: &PoolHost) {
-        let now = hub::try_with(|hub| hub.since_origin(runtime::now()));
+        let now = local_clients::try_with(|local| local.since_origin(runtime::now()));
         self.tally.host_unreachable(host.id(), now.unwrap_or_default());
     }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use ringway_net::Address;
 use ringway_runtime as runtime;
 
-use super::builder::Plan;
-use super::hosts::Listed;
-use super::hub::LinkKey;
+use super::config::ClientConfig;
+use super::hosts::ListedHost;
 use super::link::Link;
+use super::local_clients::LinkKey;
 use super::spread::HostId;
 use crate::limits;
 
@@ -37,7 +37,7 @@ pub(super) struct PoolHost {
 }
 
 impl PoolHost {
-    pub(super) fn new(listed: &Listed, plan: &Plan, now: Duration) -> Rc<Self> {
+    pub(super) fn new(listed: &ListedHost, plan: &ClientConfig, now: Duration) -> Rc<Self> {
         Rc::new(Self {
             address: listed.address.clone(),
             dial: listed.dial.clone(),

@@ -16,7 +16,7 @@ use ringway_runtime::sim::{Faults, SimConfig};
 use ringway_runtime::{Builder, JoinHandle, now, sleep, spawn, timeout};
 use ringway_wire::native::{Body, GoAwayCode, Reply, Server, ServerEvent, StreamId};
 
-use super::{CallOptions, Client, hub};
+use super::{CallOptions, Client, local_clients};
 use crate::call::codec::Codec;
 use crate::call::method::{Kind, Method};
 use crate::metrics::Side;
@@ -86,7 +86,7 @@ fn round(seed: u64) -> u64 {
 
 async fn run(seed: u64) -> u64 {
     let bystander = Bystander::begin(&SimServer::new(Default::default(), Moody)).await;
-    let cells_before = hub::with(|hub| hub.cells.borrow().in_use());
+    let cells_before = local_clients::with(|local| local.cells.borrow().in_use());
     let peers: Vec<_> = (0..fastrand::u64(1..4)).map(|n| Peer::start(seed + n * 1_000)).collect();
     let client = client_of(&peers);
     let answered = Rc::new(Cell::new(0));
@@ -107,7 +107,7 @@ async fn run(seed: u64) -> u64 {
         ended.expect("no panic");
     }
     until("all that was begun has ended", || has_ended(&client)).await;
-    let pool = hub::with(|hub| hub.known_pool(client.life.id)).expect("it made calls");
+    let pool = local_clients::with(|local| local.known_pool(client.id())).expect("it made calls");
     until("nobody waits", || pool.is_idle()).await;
     drop(client);
     for peer in peers {
@@ -119,7 +119,9 @@ async fn run(seed: u64) -> u64 {
     until("the pool ends", || Rc::strong_count(&pool) == 1).await;
     bystander.end().await;
     until("no call and no connection is left", || {
-        hub::with(|hub| (hub.cells.borrow().in_use(), hub.links()) == (cells_before, 0))
+        local_clients::with(|local| {
+            (local.cells.borrow().in_use(), local.links()) == (cells_before, 0)
+        })
     })
     .await;
     answered.get()

@@ -1,12 +1,11 @@
 //! Which of several hosts a call goes to: what the policies need to know, learned from how calls
 //! went.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::pool_host::PoolHost;
 use crate::call::status::{Code, Origin, Status};
-use crate::policy::balance::{Balancer, Load, PeakEwma, Pick, Policy};
+use crate::policy::balance::{Balancer, Load, PeakEwma, Pick, Policy, hash_of};
 use crate::policy::{Evidence, Health, may_eject};
 
 /// Names a host of a spread for calls under way, which may outlast its place in the list; it is not
@@ -195,11 +194,4 @@ fn evidence_of(failure: &Status) -> Evidence {
         | Code::DataLoss => Evidence::Bad,
         _ => Evidence::Good,
     }
-}
-
-/// The same in every process of the same program, so that equal keys meet the same host.
-pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

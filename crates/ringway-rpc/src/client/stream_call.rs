@@ -7,21 +7,19 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_core::Stream;
-use ringway_runtime as runtime;
+use ringway_runtime::{self as runtime, sync::oneshot};
 use ringway_wire::native::Open;
 
-use super::Life;
+use super::background;
 use super::carry::stream_at;
-use super::hub::{self, Hub};
-use super::intercepted::Running;
-use super::interceptor::Inner;
+use super::interception::Interception;
+use super::interceptor::{IncomingReply, InnerCall, Scope};
 use super::line::Ticket;
 use super::link::{self, NEVER};
+use super::local_clients::{self, LocalClients};
 use super::options::CallOptions;
-use super::outcome::{Reply, ReplyMeta};
 use super::pool::{Demand, NotSent};
-use super::registry::{self, ClientId};
+use super::registration::Registration;
 use super::stream_lives::Watcher;
 use super::tally::{Ended, Tally};
 use crate::call::codec::Codec;
@@ -32,14 +30,14 @@ use crate::connection::table::Handles;
 use crate::limits;
 use crate::remote::mailbox;
 use crate::stream::pending::Opener;
-use crate::stream::remote::StreamAt;
+use crate::stream::remote::{self, OpenedStream, StreamAt};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 
-/// What a stream is opened with.
+/// A call with streams that has not begun.
 pub(super) struct StreamCall {
-    pub(super) client: ClientId,
-    pub(super) is_intercepted: bool,
+    /// Keeps the client until the stream is open, or refused: who drops the client does not end it.
+    pub(super) registration: Arc<Registration>,
     pub(super) method: &'static Method,
     pub(super) codec: u8,
     pub(super) options: CallOptions,
@@ -48,63 +46,52 @@ pub(super) struct StreamCall {
     pub(super) request: Option<Bytes>,
 }
 
-impl StreamCall {
-    /// Opens a stream of replies.
-    pub(super) fn open_reader<T>(self, life: &Arc<Life>, codec: Codec<T>) -> Streaming<T> {
-        self.open(life, |at| Streaming::replies(at, codec), |opener| opener.streaming(codec))
-    }
+/// Opens a stream of replies.
+pub(super) fn open_reader<T>(call: StreamCall, codec: Codec<T>) -> Streaming<T> {
+    open(call, |at| Streaming::replies(at, codec), |opener| opener.streaming(codec))
+}
 
-    /// Opens a stream of requests and one of replies.
-    pub(super) fn open_both<Q, P>(
-        self,
-        life: &Arc<Life>,
-        out: Codec<Q>,
-        back: Codec<P>,
-    ) -> (Sink<Q>, Streaming<P>) {
-        self.open(
-            life,
-            |at| (Sink::new(at, out), Streaming::replies(at, back)),
-            |opener| (opener.sink(out), opener.streaming(back)),
-        )
-    }
+/// Opens a stream of requests and one of replies.
+pub(super) fn open_both<Q, P>(
+    call: StreamCall,
+    out: Codec<Q>,
+    back: Codec<P>,
+) -> (Sink<Q>, Streaming<P>) {
+    open(
+        call,
+        |at| (Sink::new(at, out), Streaming::replies(at, back)),
+        |opener| (opener.sink(out), opener.streaming(back)),
+    )
+}
 
-    /// Opens the stream at once if a connection of this core has room, else promises it; the client
-    /// then lives until the promise is kept.
-    fn open<H>(
-        self,
-        life: &Arc<Life>,
-        handles_of: impl FnOnce(StreamAt) -> H,
-        promise: impl FnOnce(&Opener) -> H,
-    ) -> H {
-        if self.is_intercepted {
-            let opener = Opener::new();
-            let handles = promise(&opener);
-            let life = Arc::clone(life);
-            on_a_core(opener, |opener| keeping(life, intercept(opener, self)));
-            return handles;
-        }
-        let mut opening = Opening::new(self);
-        let polled = hub::try_with(|hub| {
-            hub.core()?;
-            Some(opening.poll(hub, &mut Context::from_waker(Waker::noop()), &mut None))
-        })
-        .flatten();
-        if let Some(Poll::Ready(Ok(at))) = polled {
-            return handles_of(at);
-        }
+/// Opens the stream at once if a connection of this core has room, else promises it.
+fn open<H>(
+    call: StreamCall,
+    handles_of: impl FnOnce(StreamAt) -> H,
+    promise: impl FnOnce(&Opener) -> H,
+) -> H {
+    if call.registration.is_intercepted {
         let opener = Opener::new();
         let handles = promise(&opener);
-        match polled {
-            Some(Poll::Ready(outcome)) => opener.complete(outcome),
-            _ => {
-                let (life, method) = (Arc::clone(life), opening.call.method);
-                let open =
-                    move |cx: &mut Context<'_>| hub::with(|hub| opening.poll(hub, cx, &mut None));
-                on_a_core(opener, |opener| keeping(life, fulfil(opener, method, open)));
-            }
-        }
-        handles
+        on_a_core(opener, |opener| intercept(opener, call));
+        return handles;
     }
+    let mut opening = StreamOpening::new(call);
+    let polled = local_clients::try_with(|local| {
+        local.core()?;
+        Some(opening.poll(local, &mut Context::from_waker(Waker::noop()), &mut None))
+    })
+    .flatten();
+    if let Some(Poll::Ready(Ok(at))) = polled {
+        return handles_of(at);
+    }
+    let opener = Opener::new();
+    let handles = promise(&opener);
+    match polled {
+        Some(Poll::Ready(outcome)) => opener.complete(outcome),
+        _ => on_a_core(opener, |opener| fulfil(opener, opening)),
+    }
+    handles
 }
 
 /// Has a promise fulfilled by a task of this core, or of the background core if this thread is none.
@@ -113,48 +100,47 @@ where
     F: Future<Output = ()> + 'static,
 {
     let start = |opener| drop(runtime::spawn_named("rpc stream to be opened", fulfil(opener)));
-    if hub::is_here() {
+    if local_clients::is_here() {
         return start(opener);
     }
-    match registry::background_core() {
+    match background::core() {
         Ok(core) => mailbox::place(core, Box::new(move || start(opener))),
         Err(status) => opener.complete(Err(status)),
     }
 }
 
-/// Whoever drops the client meanwhile does not end it.
-async fn keeping(life: Arc<Life>, opening: impl Future<Output = ()>) {
-    opening.await;
-    drop(life);
-}
-
 /// Opens a stream from inside of the client's interceptors.
 async fn intercept(opener: Opener, call: StreamCall) {
-    match hub::with(|hub| Running::start(hub, Inner::Stream(Box::new(call)))) {
-        Ok(running) => running.see_stream(opener).await,
+    // It lives until the stream is over, as its interceptors do.
+    let registration = Arc::clone(&call.registration);
+    let deadline = call.options.stream_span(call.method).1;
+    match local_clients::with(|local| local.pool(registration.id)) {
+        Ok(pool) => {
+            let inner = Box::new(InterceptedStream::new(call));
+            let interception = Interception::start(pool.interceptors(), inner, deadline);
+            drop(pool);
+            interception.see_stream(opener).await;
+        }
         Err(status) => opener.complete(Err(status)),
     }
+    drop(registration);
 }
 
 /// Tells the handles where their stream is, or why there is none; gives up when they are gone.
-async fn fulfil(
-    opener: Opener,
-    method: &'static Method,
-    mut poll_open: impl FnMut(&mut Context<'_>) -> Poll<Result<StreamAt, Status>>,
-) {
+async fn fulfil(opener: Opener, mut opening: StreamOpening) {
     let outcome = poll_fn(|cx| match opener.poll_abandoned(cx) {
         Poll::Ready(reason) => {
             let cancelled = Status::cancelled(reason.unwrap_or_default());
-            Poll::Ready(Err(cancelled.of_call(method)))
+            Poll::Ready(Err(cancelled.of_call(opening.call.method)))
         }
-        Poll::Pending => poll_open(cx),
+        Poll::Pending => local_clients::with(|local| opening.poll(local, cx, &mut None)),
     })
     .await;
     opener.complete(outcome);
 }
 
 /// A stream on its way to a connection with room.
-pub(super) struct Opening {
+struct StreamOpening {
     call: StreamCall,
     place: Option<Ticket>,
     /// From its first poll on.
@@ -171,24 +157,24 @@ struct Span {
     is_counted: bool,
 }
 
-impl Opening {
-    pub(super) fn new(call: StreamCall) -> Self {
+impl StreamOpening {
+    fn new(call: StreamCall) -> Self {
         Self { call, span: None, place: None, core: 0 }
     }
 
     /// On a core, always the same. Once it is open, the watcher is taken and told how it ends.
-    pub(super) fn poll(
+    fn poll(
         &mut self,
-        hub: &Hub,
+        local: &LocalClients,
         cx: &mut Context<'_>,
         watcher: &mut Option<Watcher>,
     ) -> Poll<Result<StreamAt, Status>> {
-        self.poll_open(hub, cx, watcher).map_err(|failure| failure.of_call(self.call.method))
+        self.poll_open(local, cx, watcher).map_err(|failure| failure.of_call(self.call.method))
     }
 
     fn poll_open(
         &mut self,
-        hub: &Hub,
+        local: &LocalClients,
         cx: &mut Context<'_>,
         watcher: &mut Option<Watcher>,
     ) -> Poll<Result<StreamAt, Status>> {
@@ -196,8 +182,8 @@ impl Opening {
         if let Some(failure) = call.options.take_failure() {
             return Poll::Ready(Err(failure));
         }
-        self.core = hub.core().unwrap_or_default();
-        let pool = hub.pool(call.client)?;
+        self.core = local.core().unwrap_or_default();
+        let pool = local.pool(call.registration.id)?;
         let (now, mut span) = match self.span {
             Some(span) => (runtime::now(), span),
             None => {
@@ -211,8 +197,8 @@ impl Opening {
         let waits_for_ready = call.options.waits_for_ready;
         let key = call.options.key();
         let demand = Demand { now, deadline, waits_for_ready, avoid: None, key, tried: None };
-        let meta = call.options.encode_meta(hub);
-        let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));
+        let meta = call.options.encode_meta(&local.scratch);
+        let until = deadline.map_or(NEVER, |deadline| local.since_origin(deadline));
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let sent = pool.send(&demand, self.place.take(), cx.waker(), |link| {
             let open = Open {
@@ -227,7 +213,7 @@ impl Opening {
                 message: call.request.as_ref().map(link::body),
                 end: call.request.is_some(),
             };
-            let since_origin = hub.since_origin(now);
+            let since_origin = local.since_origin(now);
             let opened =
                 link.open_stream(call.method, open, until, call.handles, since_origin, waited)?;
             if let Some(watcher) = watcher.take() {
@@ -235,7 +221,7 @@ impl Opening {
             }
             Ok(stream_at(link, opened))
         });
-        hub.return_scratch(meta);
+        local.scratch.give_back(meta);
         span.is_counted = matches!(sent, Err(NotSent::Waits(_)));
         self.span = Some(span);
         match sent {
@@ -257,14 +243,15 @@ fn count_unopened(tally: &Tally, method: &'static Method, code: Code, waited: Du
     tally.call_ended(method, Ended { code, bytes: 0, waited, service: None });
 }
 
-impl Drop for Opening {
+impl Drop for StreamOpening {
     fn drop(&mut self) {
         let Some(span) = self.span.filter(|span| span.is_counted) else {
             return;
         };
-        let (client, method, place) = (self.call.client, self.call.method, self.place.take());
-        hub::on_core(self.core, move |hub| {
-            if let Some(pool) = hub.known_pool(client) {
+        let (client, method, place) =
+            (self.call.registration.id, self.call.method, self.place.take());
+        local_clients::on_core(self.core, move |local| {
+            if let Some(pool) = local.known_pool(client) {
                 pool.leave(place);
                 let waited = runtime::now().saturating_duration_since(span.begun);
                 count_unopened(&pool.tally, method, Code::Cancelled, waited);
@@ -273,46 +260,55 @@ impl Drop for Opening {
     }
 }
 
-/// The one message of a stream of replies.
-pub(super) struct OneReply {
-    stream: Streaming<Bytes>,
-    initial: Option<Metadata>,
-    message: Option<Bytes>,
-    /// Why it is not even waited for.
-    refused: Option<Status>,
+/// A call with streams inside of its interceptors: its stream is opened, and then waited for.
+struct InterceptedStream {
+    opening: StreamOpening,
+    is_open: bool,
+    /// Told how the stream ends, once it is open.
+    watcher: Option<Watcher>,
+    end: oneshot::Receiver<Result<(), Status>>,
 }
 
-impl OneReply {
-    pub(super) fn new(stream: Streaming<Bytes>) -> Self {
-        Self { stream, initial: None, message: None, refused: None }
+impl InterceptedStream {
+    fn new(call: StreamCall) -> Self {
+        let (watcher, end) = oneshot::channel();
+        Self { opening: StreamOpening::new(call), is_open: false, watcher: Some(watcher), end }
     }
 
-    /// The stream of requests is open before its reply is awaited: then it is too late for options.
-    pub(super) fn refuse_options(&mut self) {
-        let why = "a call with a stream of requests takes its options from `Client::with`";
-        self.refused = Some(Status::failed_precondition(why));
+    fn open(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        let Self { opening, watcher, .. } = self;
+        let at = ready!(local_clients::with(|local| opening.poll(local, cx, watcher)))?;
+        self.is_open = true;
+        let opened = OpenedStream::new(at);
+        match scope.opener.take() {
+            Some(opener) => opener.complete(Ok(opened.take())),
+            // Another interceptor has answered meanwhile, so nobody has its handles.
+            None => drop(opened),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl InnerCall for InterceptedStream {
+    fn method(&self) -> &'static Method {
+        self.opening.call.method
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Status>> {
-        if let Some(status) = &self.refused {
-            return Poll::Ready(Err(status.clone()));
+    fn take_metadata(&mut self) -> Metadata {
+        self.opening.call.options.take_metadata()
+    }
+
+    fn begin(&mut self, metadata: Metadata, deadline: Option<Instant>) {
+        let options = std::mem::take(&mut self.opening.call.options);
+        self.opening.call.options = options.settled(metadata, deadline);
+    }
+
+    fn poll(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {
+        if !self.is_open {
+            ready!(self.open(scope, cx))?;
         }
-        if self.initial.is_none() {
-            self.initial = Some(ready!(self.stream.poll_metadata(cx))?);
-        }
-        while let Some(message) = ready!(Pin::new(&mut self.stream).poll_next(cx)).transpose()? {
-            if self.message.replace(message).is_some() {
-                let why = "the reply has more than one message";
-                return Poll::Ready(Err(Status::unimplemented(why)));
-            }
-        }
-        let Some(message) = self.message.take() else {
-            return Poll::Ready(Err(Status::unimplemented("the reply has no message")));
-        };
-        let initial = self.initial.take().unwrap_or_default();
-        let trailers = self.stream.trailers().cloned().unwrap_or_default();
-        let is_silent = initial.is_empty() && trailers.is_empty();
-        let meta = (!is_silent).then(|| Box::new(ReplyMeta { initial, trailers }));
-        Poll::Ready(Ok(Reply { message, meta }))
+        let end = ready!(Pin::new(&mut self.end).poll(cx));
+        end.unwrap_or_else(|_| Err(remote::unreachable()))?;
+        Poll::Ready(Ok(IncomingReply::of_streams()))
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::Plan;
+use super::config::ClientConfig;
 use super::pool_host::PoolHost;
 use super::spread::{Answered, HostId, Spread};
 use crate::call::method::Method;
@@ -43,7 +43,7 @@ pub(super) struct Ended {
 }
 
 impl Tally {
-    pub(super) fn new(plan: &Plan) -> Rc<Self> {
+    pub(super) fn new(plan: &ClientConfig) -> Rc<Self> {
         let (methods, spread) = (RefCell::default(), OnceCell::new());
         Rc::new(Self { metrics: plan.metrics.clone(), methods, spread })
     }
@@ -120,7 +120,7 @@ impl Tally {
     /// These are the hosts from now on, with their weights.
     pub(super) fn set_hosts<'a>(
         &self,
-        plan: &Plan,
+        plan: &ClientConfig,
         hosts: impl ExactSizeIterator<Item = (&'a PoolHost, u32)>,
         now: Duration,
     ) {

@@ -5,10 +5,8 @@
 //!        ▼                                                                    │
 //!       New ──► Waiting for room ──► Flying ──► outcome ──────────────────────┴──► Over
 //!        └─────────────────────────────▲
-//!  On a thread that is not its core, each of them becomes Far: a task of the core goes on with it.
 //! ```
 
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -18,15 +16,14 @@ use ringway_runtime as runtime;
 use ringway_wire::native::Open;
 
 use super::call_life::Life;
-use super::cells::CellKey;
-use super::far::Far;
-use super::hub::{self, Hub, LinkKey};
 use super::line::Ticket;
 use super::link::{self, NEVER};
+use super::local_clients::{self, LinkKey, LocalClients};
 use super::options::CallOptions;
-use super::outcome::Outcome;
+use super::outcome::CallOutcome;
+use super::pending_calls::CellKey;
 use super::pool::{Demand, NotSent, Pool};
-use super::registry::{self, ClientId};
+use super::registry::ClientId;
 use super::spread::{Answered, HostId};
 use super::tally::Tally;
 use crate::call::method::Method;
@@ -71,7 +68,6 @@ enum Stage {
         until: Instant,
     },
     Flying(Flying),
-    Far(Far),
     Failed(Status),
     Over,
 }
@@ -167,22 +163,24 @@ impl Unary {
             && self.request.len() <= limits::REPLAY_BYTES_MAX
     }
 
+    /// On the call's core.
     #[inline]
-    fn poll_here(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Outcome> {
+    pub(super) fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
+        self.core = local.core().unwrap_or_default();
         loop {
             let Stage::Flying(flying) = self.stage else {
-                let failure = ready!(self.poll_before(hub, cx));
-                match self.after(hub, failure, None, cx) {
-                    Some(failure) => return self.failed(hub, failure, runtime::now()),
+                let failure = ready!(self.poll_before(local, cx));
+                match self.after(local, failure, None, cx) {
+                    Some(failure) => return self.failed(local, failure, runtime::now()),
                     None => continue,
                 }
             };
             let mut now = flying.begun;
-            let outcome = ready!(hub.poll_cell(flying.cell, cx, &mut now));
-            let pool = hub.known_pool(self.client);
+            let outcome = ready!(local.poll_cell(flying.cell, cx, &mut now));
+            let pool = local.known_pool(self.client);
             if let Some(pool) = pool.as_ref().filter(|pool| pool.tally.learns_of_hosts()) {
                 let failure = outcome.as_ref().err();
-                let (begun, now) = (hub.since_origin(flying.begun), hub.since_origin(now));
+                let (begun, now) = (local.since_origin(flying.begun), local.since_origin(now));
                 let answered = Answered { failure, begun, now, has_latency: true };
                 pool.tally.host_answered(flying.host, answered);
             }
@@ -196,8 +194,8 @@ impl Unary {
                 Err(failure) => {
                     self.maybe_executed |= !failure.is_not_executed();
                     self.tried = Some(flying.host);
-                    if let Some(failure) = self.after(hub, failure, Some(flying), cx) {
-                        return self.failed(hub, failure, now);
+                    if let Some(failure) = self.after(local, failure, Some(flying), cx) {
+                        return self.failed(local, failure, now);
                     }
                 }
             }
@@ -205,9 +203,9 @@ impl Unary {
     }
 
     /// What comes before an attempt is under way. Ready with a failure.
-    fn poll_before(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Status> {
+    fn poll_before(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<Status> {
         if let Stage::Napping { place, until } = self.stage {
-            let Some(pool) = hub.known_pool(self.client) else {
+            let Some(pool) = local.known_pool(self.client) else {
                 let why = "the client was dropped during the call";
                 return Poll::Ready(Status::cancelled(why).not_executed());
             };
@@ -218,25 +216,25 @@ impl Unary {
             pool.end_nap(place);
             self.stage = Stage::New { avoid: None };
         }
-        self.send(hub, cx)
+        self.send(local, cx)
     }
 
     /// Decides after a failed attempt: makes another one the next stage, or gives the failure back.
     #[cold]
     fn after(
         &mut self,
-        hub: &Hub,
+        local: &LocalClients,
         failure: Status,
         flown: Option<Flying>,
         cx: &mut Context<'_>,
     ) -> Option<Status> {
         let is_last = self.is_hedged || matches!(self.stage, Stage::Failed(_)); // no request
-        let Some(pool) = hub.known_pool(self.client).filter(|_| !is_last) else {
+        let Some(pool) = local.known_pool(self.client).filter(|_| !is_last) else {
             return Some(failure);
         };
-        let is_leaving = flown.is_some_and(|flown| hub.is_leaving(flown.link));
+        let is_leaving = flown.is_some_and(|flown| local.is_leaving(flown.link));
         let has_crossed =
-            flown.is_some_and(|flown| hub.has_cut_lease(flown.link, flown.lease_cuts));
+            flown.is_some_and(|flown| local.has_cut_lease(flown.link, flown.lease_cuts));
         // What a connection leaves behind, or refuses because it crossed a smaller lease, adds
         // nothing to what was under way before.
         let is_free = self.attempt == 0 && (is_leaving || has_crossed);
@@ -286,8 +284,8 @@ impl Unary {
 
     /// The call is over with a failure.
     #[cold]
-    fn failed(&mut self, hub: &Hub, failure: Status, now: Instant) -> Poll<Outcome> {
-        if let Some(pool) = hub.known_pool(self.client) {
+    fn failed(&mut self, local: &LocalClients, failure: Status, now: Instant) -> Poll<CallOutcome> {
+        if let Some(pool) = local.known_pool(self.client) {
             self.count_end(&pool.tally, failure.code(), 0, now);
         }
         let failure = match self.maybe_executed {
@@ -301,17 +299,17 @@ impl Unary {
     #[inline]
     fn count_end(&mut self, tally: &Tally, code: Code, bytes: usize, now: Instant) {
         if let Some(life) = self.life.take() {
-            life.count_at(tally, self.method, code, bytes, now);
+            life.count(tally, self.method, code, bytes, now);
         }
     }
 
-    fn over(&mut self, outcome: Outcome) -> Poll<Outcome> {
+    fn over(&mut self, outcome: CallOutcome) -> Poll<CallOutcome> {
         self.stage = Stage::Over;
         Poll::Ready(outcome)
     }
 
     /// Gives the call to a connection, or waits for one. Ready with the failure.
-    fn send(&mut self, hub: &Hub, cx: &mut Context<'_>) -> Poll<Status> {
+    fn send(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<Status> {
         let (place, avoid) = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::New { avoid } => (None, avoid),
             Stage::Waiting(place) => (Some(place), None),
@@ -319,12 +317,12 @@ impl Unary {
                 self.stage = Stage::Failed(status.clone());
                 return Poll::Ready(status);
             }
-            Stage::Flying(_) | Stage::Napping { .. } | Stage::Far(_) => {
+            Stage::Flying(_) | Stage::Napping { .. } => {
                 unreachable!("handled by the callers")
             }
             Stage::Over => panic!("a call was polled after it had ended"),
         };
-        let pool = match hub.pool(self.client) {
+        let pool = match local.pool(self.client) {
             Ok(pool) => pool,
             Err(status) => return Poll::Ready(status),
         };
@@ -339,19 +337,19 @@ impl Unary {
             key: self.options.key(),
             tried: self.tried,
         };
-        let meta = self.options.encode_meta(hub);
-        let until = deadline.map_or(NEVER, |deadline| hub.since_origin(deadline));
+        let meta = self.options.encode_meta(&local.scratch);
+        let until = deadline.map_or(NEVER, |deadline| local.since_origin(deadline));
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let sent = pool.send(&demand, place, cx.waker(), |link| {
-            let cell = link.open(hub, self.open(&meta, timeout), until, cx.waker())?;
+            let cell = link.open(local, self.open(&meta, timeout), until, cx.waker())?;
             Ok((cell, Rc::clone(link)))
         });
-        hub.return_scratch(meta);
+        local.scratch.give_back(meta);
         match sent {
             Ok((cell, link)) => {
                 let host = link.host.id();
                 if pool.tally.learns_of_hosts() {
-                    pool.tally.host_called(host, hub.since_origin(now), false);
+                    pool.tally.host_called(host, local.since_origin(now), false);
                 }
                 if let Some(life) = &mut self.life {
                     life.sent(now);
@@ -393,29 +391,6 @@ impl Unary {
         }
     }
 
-    /// Goes on as a task of the call's core, or of the background core where it has none yet.
-    #[cold]
-    fn go_far(&mut self) -> Result<(), Status> {
-        let core = match &self.stage {
-            Stage::Waiting(_) | Stage::Napping { .. } | Stage::Flying(_) => self.core,
-            _ => {
-                let core = registry::background_core()?;
-                self.deadline = self.begin_elsewhere();
-                core
-            }
-        };
-        let call = Unary {
-            request: std::mem::take(&mut self.request),
-            options: std::mem::take(&mut self.options),
-            stage: std::mem::replace(&mut self.stage, Stage::Over),
-            backoff: self.backoff.clone(),
-            life: self.life.take(),
-            ..*self
-        };
-        self.stage = Stage::Far(Far::start(core, call, self.method, self.deadline));
-        Ok(())
-    }
-
     /// Begins the call's time on a thread that is not its core. When it is to be over.
     pub(super) fn begin_elsewhere(&mut self) -> Option<Instant> {
         self.options.begin_elsewhere(self.method)
@@ -426,75 +401,40 @@ impl Unary {
         self.deadline
     }
 
-    /// If it is with another thread.
-    pub(super) fn far(&self) -> Option<&Far> {
-        match &self.stage {
-            Stage::Far(far) => Some(far),
-            _ => None,
-        }
-    }
-}
-
-impl Future for Unary {
-    type Output = Outcome;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let this = &mut *self;
-        if !matches!(this.stage, Stage::Far(_)) {
-            let polled = hub::try_with(|hub| {
-                let here = hub.core()?;
-                let is_new = matches!(this.stage, Stage::New { .. } | Stage::Failed(_));
-                if !is_new && this.core != here {
-                    return None;
-                }
-                this.core = here;
-                Some(this.poll_here(hub, cx))
-            });
-            if let Some(Some(polled)) = polled {
-                return polled;
-            }
-            if let Err(status) = this.go_far() {
-                return this.over(Err(status));
-            }
-        }
-        let Stage::Far(far) = &this.stage else {
-            unreachable!("it has just gone there");
-        };
-        let outcome = ready!(far.poll(cx));
-        this.over(outcome)
-    }
-}
-
-impl Drop for Unary {
-    /// Gives the call up, on whatever thread.
-    fn drop(&mut self) {
+    /// Gives the call up if it is under way, on whatever thread.
+    pub(super) fn give_up(&mut self) {
         let (core, client, method) = (self.core, self.client, self.method);
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
         let life = self.life.take();
-        if matches!(stage, Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over) {
-            return; // not begun, another's, or over
+        if matches!(stage, Stage::New { .. } | Stage::Failed(_) | Stage::Over) {
+            return; // not begun, or over
         }
-        hub::on_core(core, move |hub| {
+        local_clients::on_core(core, move |local| {
             let is_unanswered = match stage {
-                Stage::Flying(Flying { cell, .. }) => hub.abandon(cell, Code::Cancelled, ""),
+                Stage::Flying(Flying { cell, .. }) => local.abandon(cell, Code::Cancelled, ""),
                 _ => false,
             };
-            let Some(pool) = hub.known_pool(client) else {
+            let Some(pool) = local.known_pool(client) else {
                 return;
             };
             match stage {
                 Stage::Flying(Flying { host, begun, .. }) => {
-                    let until = is_unanswered.then(|| hub.since_origin(runtime::now()));
-                    pool.tally.host_left(host, hub.since_origin(begun), until);
+                    let until = is_unanswered.then(|| local.since_origin(runtime::now()));
+                    pool.tally.host_left(host, local.since_origin(begun), until);
                 }
                 Stage::Waiting(place) => pool.leave(Some(place)),
                 Stage::Napping { place, .. } => pool.end_nap(place),
-                Stage::New { .. } | Stage::Far(_) | Stage::Failed(_) | Stage::Over => {}
+                Stage::New { .. } | Stage::Failed(_) | Stage::Over => {}
             }
             if let Some(life) = life {
-                life.count(hub, &pool.tally, method, Code::Cancelled, 0);
+                life.count(&pool.tally, method, Code::Cancelled, 0, runtime::now());
             }
         });
+    }
+}
+
+impl Drop for Unary {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

@@ -10,7 +10,7 @@ use crate::call::metadata::Metadata;
 use crate::call::small_copy;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
-use crate::client::cells::Cells;
+use crate::client::pending_calls::Cells;
 use crate::connection::table::Unread;
 use crate::waiters::HasErrands;
 

@@ -12,6 +12,7 @@ mod round_robin;
 use std::time::Duration;
 
 pub(crate) use latency::PeakEwma;
+pub(crate) use ring::hash_of;
 
 use self::ring::Ring;
 use crate::limits;

@@ -1,5 +1,7 @@
 //! Consistent hashing with bounded loads.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use crate::limits;
 use crate::policy::balance::{Load, Pick};
 
@@ -45,6 +47,13 @@ impl Ring {
         let first = usable.peek().copied();
         usable.find(|&index| hosts[index].in_flight < bound(&hosts[index])).or(first)
     }
+}
+
+/// The same in every process of the same program, so that equal keys meet the same host.
+pub(crate) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The calls in flight that a host may have: a quarter more than its share, and some in any case, since

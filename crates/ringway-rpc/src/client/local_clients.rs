@@ -1,4 +1,4 @@
-//! What one core knows of its clients: their pools, their connections, their calls under way.
+//! The clients of one core: their pools, and the calls under way.
 //!
 //! A call holds numbers and finds everything here, by one access to a variable of its thread.
 
@@ -11,16 +11,17 @@ use std::time::{Duration, Instant};
 
 use ringway_runtime::{self as runtime, CoreHandle, drop_contained, drop_each};
 
-use super::cells::{CellKey, Cells};
-use super::intercepted::Places;
+use super::interception::Interception;
 use super::link::Link;
-use super::outcome::Outcome;
+use super::outcome::CallOutcome;
+use super::pending_calls::{CellKey, Cells};
 use super::pool::Pool;
-use super::registry::{self, ClientId, Recipe};
+use super::registry::{self, ClientId};
+use super::scratch::Scratch;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::Clock;
-use crate::limits;
 use crate::remote::mailbox::{self, Desk};
+use crate::slab::Slab;
 use crate::waiters;
 
 /// Names a connection of this core; of one that is gone it names nothing.
@@ -33,7 +34,7 @@ pub(super) struct LinkKey {
 /// The pool of a client, if it has made calls on this core.
 type PoolPlace = Option<(ClientId, Rc<Pool>)>;
 
-pub(super) struct Hub {
+pub(super) struct LocalClients {
     /// Its number among all cores that ever had a client, while this thread is such a core.
     core: Cell<Option<u32>>,
     /// Keeps the core's desk open.
@@ -44,9 +45,10 @@ pub(super) struct Hub {
     pools: RefCell<Vec<PoolPlace>>,
     links: RefCell<Vec<LinkPlace>>,
     pub(super) cells: RefCell<Cells>,
-    pub(super) intercepted: RefCell<Places>,
-    /// Memory to encode metadata in.
-    scratch: Cell<Vec<u8>>,
+    /// An entry is empty while it is being polled.
+    pub(super) interceptions: RefCell<Slab<Option<Interception>>>,
+    /// Memory to encode requests and metadata in.
+    pub(super) scratch: Scratch,
 }
 
 #[derive(Default)]
@@ -56,52 +58,57 @@ struct LinkPlace {
 }
 
 thread_local! {
-    static HUB: Hub = const {
-        Hub {
-            core: Cell::new(None),
-            desk: RefCell::new(None),
-            origin: Cell::new(None),
-            pools: RefCell::new(Vec::new()),
-            links: RefCell::new(Vec::new()),
-            cells: RefCell::new(Cells::new()),
-            intercepted: RefCell::new(Places::new()),
-            scratch: Cell::new(Vec::new()),
-        }
-    };
+    static LOCAL: LocalClients = LocalClients::new();
 }
 
-/// Calls `f` with the hub of this core.
+/// What is logged when the destructor of an interceptor panics.
+pub(super) const INTERCEPTOR: &str = "an interceptor of a client";
+
+/// Calls `f` with the clients of this core.
 ///
 /// # Panics
 /// On a thread that ends, which is no core any more.
 #[inline]
-pub(super) fn with<R>(f: impl FnOnce(&Hub) -> R) -> R {
-    HUB.with(f)
+pub(super) fn with<R>(f: impl FnOnce(&LocalClients) -> R) -> R {
+    LOCAL.with(f)
 }
 
-/// Calls `f` with the thread's hub, be it a core's or not; `None` while the thread ends, when
+/// Calls `f` with the thread's clients, be it a core or not; `None` while the thread ends, when
 /// destructors still make calls.
 #[inline]
-pub(super) fn try_with<R>(f: impl FnOnce(&Hub) -> R) -> Option<R> {
-    HUB.try_with(f).ok()
+pub(super) fn try_with<R>(f: impl FnOnce(&LocalClients) -> R) -> Option<R> {
+    LOCAL.try_with(f).ok()
 }
 
 /// Whether this thread is a core.
 pub(super) fn is_here() -> bool {
-    try_with(Hub::core).flatten().is_some()
+    try_with(LocalClients::core).flatten().is_some()
 }
 
 /// Runs `what` on a core: at once if this is it, else when it comes to it. Nothing happens if it
 /// has ended.
-pub(super) fn on_core(core: u32, what: impl FnOnce(&Hub) + Send + 'static) {
-    match try_with(|hub| hub.is(core)) {
+pub(super) fn on_core(core: u32, what: impl FnOnce(&LocalClients) + Send + 'static) {
+    match try_with(|local| local.is(core)) {
         Some(true) => with(what),
         // Also from the destructors of a thread that ends.
         Some(false) | None => mailbox::place(core, Box::new(move || with(what))),
     }
 }
 
-impl Hub {
+impl LocalClients {
+    fn new() -> Self {
+        Self {
+            core: Cell::new(None),
+            desk: RefCell::new(None),
+            origin: Cell::new(None),
+            pools: RefCell::default(),
+            links: RefCell::default(),
+            cells: RefCell::new(Cells::new()),
+            interceptions: RefCell::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
     /// The number of this core; `None` if the thread is no core.
     #[inline]
     pub(super) fn core(&self) -> Option<u32> {
@@ -122,7 +129,7 @@ impl Hub {
         self.core.set(Some(desk.core()));
         self.desk.replace(Some(desk));
         self.origin.set(Some(runtime::now()));
-        let open = OpenHub;
+        let open = OpenClients;
         runtime::spawn_named("rpc clients of this core", async move {
             let _until_the_core_ends = open;
             pending::<()>().await;
@@ -145,8 +152,8 @@ impl Hub {
             link.fail_all(self, &why, &mut woken);
         }
         drop_contained("a caller", self.cells.replace(Cells::new()));
-        let intercepted = self.intercepted.replace(Places::new());
-        intercepted.end();
+        let interceptions = self.interceptions.borrow_mut().take_all();
+        drop_each(INTERCEPTOR, interceptions);
         waiters::wake_all(woken);
     }
 
@@ -160,12 +167,6 @@ impl Hub {
     #[inline]
     pub(super) fn set_look(&self, now: Instant) {
         self.cells.borrow_mut().looked_at = Some(now);
-    }
-
-    /// About now: the last look at the clock, which costs nothing. Not before `begun`.
-    #[inline]
-    pub(super) fn last_look(&self, begun: Instant) -> Instant {
-        self.cells.borrow().looked_at.map_or(begun, |at| at.max(begun))
     }
 
     /// The clock of the connections of this core.
@@ -199,11 +200,11 @@ impl Hub {
     #[cold]
     fn make_pool(&self, client: ClientId) -> Result<Rc<Pool>, Status> {
         let core = self.core.get().expect("pools are made on cores");
-        let Some(Recipe { plan, hosts }) = registry::join(client, core) else {
+        let Some((config, hosts)) = registry::join(client, core) else {
             let why = "the client was dropped before its call began";
             return Err(Status::cancelled(why).not_executed());
         };
-        let pool = Pool::start(plan, &hosts);
+        let pool = Pool::start(config, &hosts);
         let mut pools = self.pools.borrow_mut();
         if pools.len() <= client.index() {
             pools.resize_with(client.index() + 1, || None);
@@ -214,8 +215,8 @@ impl Hub {
         Ok(pool)
     }
 
-    /// The client has another list of hosts.
-    pub(super) fn set_hosts(&self, client: ClientId) {
+    /// The client may have another list of hosts.
+    pub(super) fn look_at_hosts(&self, client: ClientId) {
         if let (Some(pool), Some(hosts)) = (self.known_pool(client), registry::hosts(client)) {
             pool.set_hosts(&hosts);
         }
@@ -230,18 +231,6 @@ impl Hub {
             .and_then(|place| place.take_if(|(id, _)| *id == client));
         if let Some((_, pool)) = place {
             pool.close();
-        }
-    }
-
-    /// Empty memory to encode something in; give it back to have it used again.
-    pub(super) fn take_scratch(&self) -> Vec<u8> {
-        self.scratch.take()
-    }
-
-    pub(super) fn return_scratch(&self, mut scratch: Vec<u8>) {
-        scratch.clear();
-        if (1..=limits::CLIENT_SCRATCH_BYTES_KEPT).contains(&scratch.capacity()) {
-            self.scratch.set(scratch);
         }
     }
 
@@ -300,7 +289,7 @@ impl Hub {
         key: CellKey,
         cx: &Context<'_>,
         at: &mut Instant,
-    ) -> Poll<Outcome> {
+    ) -> Poll<CallOutcome> {
         let mut former = None;
         let polled = self.cells.borrow_mut().poll(key, cx, at, &mut former);
         waiters::discard(former);
@@ -321,11 +310,11 @@ impl Hub {
     }
 }
 
-/// Closes the hub when its task is dropped, at the core's end.
-struct OpenHub;
+/// Closes them when its task is dropped, at the core's end.
+struct OpenClients;
 
-impl Drop for OpenHub {
+impl Drop for OpenClients {
     fn drop(&mut self) {
-        let _ended_before = try_with(Hub::close);
+        let _ended_before = try_with(LocalClients::close);
     }
 }

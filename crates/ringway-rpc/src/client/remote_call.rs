@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use ringway_runtime::{self as runtime, drop_contained};
 
-use super::outcome::Outcome;
+use super::outcome::CallOutcome;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::limits;
@@ -16,23 +16,23 @@ use crate::remote::mailbox;
 use crate::waiters;
 
 /// The awaiting side. Dropping it gives the call up.
-pub(super) struct Far {
-    shared: Arc<Mutex<Shared>>,
+pub(super) struct RemoteCall {
+    shared: Arc<Mutex<SharedOutcome>>,
     method: &'static Method,
     /// When the core must have told the outcome, if the deadline is known here.
     until: Option<Instant>,
 }
 
 #[derive(Default)]
-struct Shared {
-    outcome: Option<Outcome>,
+struct SharedOutcome {
+    outcome: Option<CallOutcome>,
     caller: Option<Waker>,
     /// Nobody awaits the call any more.
     given_up: bool,
     runner: Option<Waker>,
 }
 
-impl Far {
+impl RemoteCall {
     /// Has a core make the call, or go on with it, until a deadline where one is known.
     pub(super) fn start<C>(
         core: u32,
@@ -41,9 +41,9 @@ impl Far {
         deadline: Option<Instant>,
     ) -> Self
     where
-        C: Future<Output = Outcome> + Unpin + Send + 'static,
+        C: Future<Output = CallOutcome> + Unpin + Send + 'static,
     {
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(SharedOutcome::default()));
         let until = deadline.and_then(|deadline| deadline.checked_add(limits::FAR_PATIENCE));
         let far = Self { shared: Arc::clone(&shared), method, until };
         let report = Report(shared);
@@ -56,7 +56,7 @@ impl Far {
         far
     }
 
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Outcome> {
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<CallOutcome> {
         let mut shared = lock(&self.shared);
         if let Some(outcome) = shared.outcome.take() {
             return Poll::Ready(outcome);
@@ -77,7 +77,7 @@ impl Far {
     }
 }
 
-impl Drop for Far {
+impl Drop for RemoteCall {
     fn drop(&mut self) {
         let mut shared = lock(&self.shared);
         shared.given_up = true;
@@ -95,7 +95,7 @@ struct Runner<C> {
     report: Report,
 }
 
-impl<C: Future<Output = Outcome> + Unpin> Future for Runner<C> {
+impl<C: Future<Output = CallOutcome> + Unpin> Future for Runner<C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -111,10 +111,10 @@ impl<C: Future<Output = Outcome> + Unpin> Future for Runner<C> {
 }
 
 /// Tells the outcome; a call that its core drops unfinished has one too.
-struct Report(Arc<Mutex<Shared>>);
+struct Report(Arc<Mutex<SharedOutcome>>);
 
 impl Report {
-    fn tell(&self, outcome: Outcome) {
+    fn tell(&self, outcome: CallOutcome) {
         let mut shared = lock(&self.0);
         if shared.outcome.is_none() && !shared.given_up {
             shared.outcome = Some(outcome);
@@ -132,6 +132,6 @@ impl Drop for Report {
 }
 
 /// No foreign code runs under the lock but a waker's clone, which changes nothing here.
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<SharedOutcome>) -> MutexGuard<'_, SharedOutcome> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,8 +10,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use ringway_wire::native::StreamId;
 
-use super::hub::LinkKey;
-use super::outcome::{Outcome, Reply, ReplyMeta};
+use super::local_clients::LinkKey;
+use super::outcome::{CallOutcome, RawReply, ReplyMeta};
 use crate::call::status::Status;
 use crate::waiters::renew;
 
@@ -125,7 +125,7 @@ impl Cells {
         cx: &Context<'_>,
         at: &mut Instant,
         former: &mut Option<Waker>,
-    ) -> Poll<Outcome> {
+    ) -> Poll<CallOutcome> {
         let Some(cell) = self.find(key) else {
             return Poll::Ready(Err(Status::internal("a call was polled after its end")));
         };
@@ -137,7 +137,7 @@ impl Cells {
         let (message, meta) = (cell.message.take(), cell.meta.take());
         self.vacate(key.index);
         Poll::Ready(match (end, message) {
-            (Ok(()), Some(message)) => Ok(Reply { message, meta }),
+            (Ok(()), Some(message)) => Ok(RawReply { message, meta }),
             (Ok(()), None) => Err(Status::unimplemented("the reply has no message")),
             (Err(status), _) => Err(status),
         })

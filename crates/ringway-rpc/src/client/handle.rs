@@ -1,0 +1,198 @@
+//! A client in a user's hands.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::call::Call;
+use super::config::ClientConfig;
+use super::hedge::UnaryCall;
+use super::hosts::{Host, HostList};
+use super::local_clients;
+use super::one_reply::OneReply;
+use super::options::CallOptions;
+use super::placed_call::PlacedCall;
+use super::registration::Registration;
+use super::stream_call::{StreamCall, open_both, open_reader};
+use super::unary::Unary;
+use crate::call::codec::Codec;
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::connection::table::Handles;
+use crate::limits;
+use crate::metrics::Snapshot;
+use crate::stream::pending::Opener;
+use crate::stream::sink::Sink;
+use crate::stream::streaming::Streaming;
+
+/// Calls the methods of a service on one or several servers.
+///
+/// Clones are the same client, and may be used from any thread. On a core of Ringway calls go over
+/// connections of that core, without a lock; on other threads over a core in the background.
+/// Dropping the last clone lets calls that have begun finish, then closes the connections.
+///
+/// Programs rarely use its methods: a client made from a service trait has one for each method.
+///
+/// ```no_run
+/// use bytes::Bytes;
+/// use ringway_rpc::{Client, Codec, Kind, Method, Status};
+///
+/// static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
+///
+/// async fn say() -> Result<Bytes, Status> {
+///     let client = Client::connect("tcp://127.0.0.1:9000")?;
+///     client.unary(&SAY, Codec::raw(), Codec::raw(), Bytes::from_static(b"hello")).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    registration: Arc<Registration>,
+    options: CallOptions,
+}
+
+impl Client {
+    /// The same client with other defaults for its calls.
+    #[must_use]
+    pub fn with(&self, options: CallOptions) -> Self {
+        Self { registration: Arc::clone(&self.registration), options }
+    }
+
+    /// Changes the servers of this client and its clones, from any thread.
+    ///
+    /// Each core that makes calls takes the new list within a turn. Servers that stay keep their
+    /// connections and what is known of them; one that leaves gets no new call, and its connections
+    /// are closed when the calls and streams under way there are over. A call that waits, or is
+    /// repeated, goes to one of the new list.
+    ///
+    /// ```
+    /// use ringway_rpc::{Client, Host};
+    ///
+    /// let client = Client::connect("tcp://10.0.0.1:9000")?;
+    /// client.set_hosts([
+    ///     Host::new("tcp://10.0.0.1:9000")?,
+    ///     Host::new("tcp://10.0.0.2:9000")?.weight(3),
+    /// ])?;
+    /// assert!(client.set_hosts([]).is_err(), "there is somewhere to call, always");
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the list is empty or longer than 1,024, an address is none to connect
+    /// to, or a weight is not from 1 to 100. The client keeps the list that it had.
+    pub fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
+        self.registration.set_hosts(hosts)
+    }
+
+    /// Counts and latencies of the methods called, on all threads. Calls that outlive the client's
+    /// last handle are counted as begun only.
+    pub fn metrics(&self) -> Snapshot {
+        self.registration.metrics()
+    }
+
+    pub(super) fn new(config: Arc<ClientConfig>, hosts: HostList, options: CallOptions) -> Self {
+        Self { registration: Arc::new(Registration::new(config, hosts)), options }
+    }
+
+    #[cfg(test)]
+    pub(super) fn id(&self) -> super::registry::ClientId {
+        self.registration.id
+    }
+
+    /// One request, one reply.
+    #[inline]
+    pub fn unary<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        request: Req,
+    ) -> Call<Rep> {
+        let request = encode(&codec_in, request);
+        let options = self.options.for_call();
+        let call = Unary::new(self.registration.id, method, codec_in.id, request, options);
+        let call = match self.registration.is_intercepted {
+            true => PlacedCall::intercepted(UnaryCall::new(call)),
+            false => PlacedCall::new(UnaryCall::new(call)),
+        };
+        Call::unary(call, codec_out)
+    }
+
+    /// A stream of requests, one reply. The options of the call are the client's.
+    pub fn client_stream<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+    ) -> (Sink<Req>, Call<Rep>) {
+        let call = self.stream_call(method, codec_in.id, None);
+        let (sink, replies) = open_both(call, codec_in, Codec::raw());
+        (sink, Call::of_stream(OneReply::new(replies), codec_out))
+    }
+
+    /// One request, a stream of replies.
+    pub fn server_stream<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+        request: Req,
+    ) -> Streaming<Rep> {
+        match encode(&codec_in, request) {
+            Ok(request) => {
+                open_reader(self.stream_call(method, codec_in.id, Some(request)), codec_out)
+            }
+            Err(status) => {
+                let opener = Opener::new();
+                let replies = opener.streaming(codec_out);
+                opener.complete(Err(status));
+                replies
+            }
+        }
+    }
+
+    /// A stream of requests, a stream of replies.
+    pub fn bidi<Req, Rep>(
+        &self,
+        method: &'static Method,
+        codec_in: Codec<Req>,
+        codec_out: Codec<Rep>,
+    ) -> (Sink<Req>, Streaming<Rep>) {
+        open_both(self.stream_call(method, codec_in.id, None), codec_in, codec_out)
+    }
+
+    fn stream_call(
+        &self,
+        method: &'static Method,
+        codec: u8,
+        request: Option<Bytes>,
+    ) -> StreamCall {
+        let handles = if request.is_some() { Handles::Reader } else { Handles::Both };
+        let options = self.options.for_call();
+        let registration = Arc::clone(&self.registration);
+        StreamCall { registration, method, codec, options, handles, request }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// The bytes of a request: its own, or memory of just the size.
+#[inline]
+fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
+    let mut scratch = local_clients::try_with(|local| local.scratch.take()).unwrap_or_default();
+    let whole = (codec.encode)(message, &mut scratch);
+    let encoded = match whole {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) if scratch.len() > limits::SCRATCH_COPY_BYTES_MAX => {
+            Ok(Bytes::from(std::mem::take(&mut scratch)))
+        }
+        Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
+        Err(status) => Err(status.not_executed()),
+    };
+    let _thread_ends = local_clients::try_with(|local| local.scratch.give_back(scratch));
+    encoded
+}

@@ -1,0 +1,233 @@
+//! A unary call, with a second attempt beside the first one where that is wanted and takes longer than
+//! most do.
+//!
+//! The first good answer wins and the other attempt is cancelled. Neither is repeated then.
+
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use ringway_runtime as runtime;
+
+use super::call_life::Life;
+use super::line::Ticket;
+use super::local_clients::{self, LocalClients};
+use super::options::CallOptions;
+use super::outcome::CallOutcome;
+use super::registry::ClientId;
+use super::unary::Unary;
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
+
+/// It is `Send`, as [`Unary`] is.
+pub(super) struct UnaryCall {
+    first: Unary,
+    /// From the first poll of a call that is hedged.
+    hedge: Option<Box<Hedge>>,
+}
+
+/// What a call needs besides its first attempt, and what it is counted by once there is a second one.
+struct Hedge {
+    client: ClientId,
+    method: &'static Method,
+    core: u32,
+    first_is_over: bool,
+    second: Option<Unary>,
+    /// A second attempt was made, or could not be paid for.
+    decided: bool,
+    /// One of the attempts may have been executed.
+    maybe_executed: bool,
+    /// Until the moment to decide.
+    timer: Option<Ticket>,
+    life: Option<Life>,
+}
+
+impl UnaryCall {
+    /// A call that will begin when it is polled.
+    #[inline]
+    pub(super) fn new(first: Unary) -> Self {
+        Self { first, hedge: None }
+    }
+
+    pub(super) fn client(&self) -> ClientId {
+        self.first.client
+    }
+
+    pub(super) fn method(&self) -> &'static Method {
+        self.first.method
+    }
+
+    pub(super) fn options(&self) -> &CallOptions {
+        &self.first.options
+    }
+
+    pub(super) fn options_mut(&mut self) -> &mut CallOptions {
+        &mut self.first.options
+    }
+
+    /// Changes the options of a call that has not begun.
+    pub(super) fn change_options(&mut self, change: impl FnOnce(CallOptions) -> CallOptions) {
+        self.first.change_options(change);
+    }
+
+    /// Begins the call's time on a thread that is not its core. When it is to be over.
+    pub(super) fn begin_elsewhere(&mut self) -> Option<Instant> {
+        self.first.begin_elsewhere()
+    }
+
+    /// When the call is to be over, once it has begun.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.first.deadline()
+    }
+
+    /// On the call's core.
+    #[inline]
+    pub(super) fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
+        match self.first.options.hedges {
+            true => self.poll_hedged(local, cx),
+            false => self.first.poll(local, cx),
+        }
+    }
+
+    #[cold]
+    fn poll_hedged(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
+        let Self { first, hedge } = self;
+        let hedge = hedge.get_or_insert_with(|| Box::new(Hedge::new(first, local)));
+        let mut polled = hedge.poll_attempts(first, local, cx);
+        if polled.is_pending() && hedge.decide(first, local, cx) {
+            polled = hedge.poll_attempts(first, local, cx);
+        }
+        polled.map(|outcome| hedge.end(first, outcome))
+    }
+}
+
+impl Hedge {
+    fn new(first: &Unary, local: &LocalClients) -> Self {
+        Self {
+            client: first.client,
+            method: first.method,
+            core: local.core().unwrap_or_default(),
+            first_is_over: false,
+            second: None,
+            decided: false,
+            maybe_executed: false,
+            timer: None,
+            life: None,
+        }
+    }
+
+    /// Ready with an answer, or with the failure of the last attempt under way.
+    fn poll_attempts(
+        &mut self,
+        first: &mut Unary,
+        local: &LocalClients,
+        cx: &mut Context<'_>,
+    ) -> Poll<CallOutcome> {
+        if !self.first_is_over
+            && let Poll::Ready(outcome) = first.poll(local, cx)
+        {
+            self.first_is_over = true;
+            self.maybe_executed |= is_maybe_executed(&outcome);
+            if self.second.is_none() || is_answer(&outcome) {
+                return Poll::Ready(outcome);
+            }
+        }
+        if let Some(second) = &mut self.second
+            && let Poll::Ready(outcome) = second.poll(local, cx)
+        {
+            self.second = None;
+            self.maybe_executed |= is_maybe_executed(&outcome);
+            if self.first_is_over || is_answer(&outcome) {
+                return Poll::Ready(outcome);
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Whether there is a second attempt from now on; sees to it that it is asked again in time.
+    fn decide(&mut self, first: &mut Unary, local: &LocalClients, cx: &Context<'_>) -> bool {
+        if self.decided || self.first_is_over {
+            return false;
+        }
+        let (Some((begun, host, link)), Some(pool)) =
+            (first.under_way(), local.known_pool(self.client))
+        else {
+            return false;
+        };
+        let delay = pool.tally.hedge_delay(self.method).filter(|_| first.may_be_repeated());
+        let Some(at) = delay.and_then(|delay| begun.checked_add(delay)) else {
+            return false;
+        };
+        if runtime::now() < at {
+            self.timer = Some(pool.nap(self.timer, cx.waker(), at));
+            return false;
+        }
+        if let Some(timer) = self.timer.take() {
+            pool.end_nap(timer);
+        }
+        let Some(avoid) = pool.beside(host, link) else {
+            return false;
+        };
+        self.decided = true;
+        if pool.affords(self.method) {
+            pool.tally.hedged(self.method);
+            let (second, life) = first.hedge(host, avoid);
+            self.second = Some(second);
+            self.life = life;
+        }
+        self.second.is_some()
+    }
+
+    fn end(&mut self, first: &mut Unary, mut outcome: CallOutcome) -> CallOutcome {
+        // An attempt that is given up now may be executed all the same.
+        let gives_up = !self.first_is_over || self.second.is_some();
+        if gives_up || self.maybe_executed {
+            outcome = outcome.map_err(Status::maybe_executed);
+        }
+        let (code, bytes) = match &outcome {
+            Ok(reply) => (Code::Ok, reply.message.len()),
+            Err(failure) => (failure.code(), 0),
+        };
+        first.give_up();
+        self.leave(code, bytes);
+        outcome
+    }
+
+    /// Gives up the second attempt and the timer, and counts the call if the first attempt does not.
+    fn leave(&mut self, code: Code, bytes: usize) {
+        self.second = None;
+        let (client, method) = (self.client, self.method);
+        let (timer, life) = (self.timer.take(), self.life.take());
+        if timer.is_none() && life.is_none() {
+            return;
+        }
+        local_clients::on_core(self.core, move |local| {
+            let Some(pool) = local.known_pool(client) else {
+                return;
+            };
+            if let Some(timer) = timer {
+                pool.end_nap(timer);
+            }
+            if let Some(life) = life {
+                life.count(&pool.tally, method, code, bytes, runtime::now());
+            }
+        });
+    }
+}
+
+impl Drop for Hedge {
+    /// Gives the call up, on whatever thread.
+    fn drop(&mut self) {
+        self.leave(Code::Cancelled, 0);
+    }
+}
+
+fn is_maybe_executed(outcome: &CallOutcome) -> bool {
+    outcome.as_ref().err().is_none_or(|status| !status.is_not_executed())
+}
+
+/// Whether this ends the call although another attempt may still succeed: of a failure, that it
+/// would not be repeated.
+fn is_answer(outcome: &CallOutcome) -> bool {
+    let may_differ = |status: &Status| status.is_unavailable() || status.is_resource_exhausted();
+    outcome.as_ref().err().is_none_or(|status| !may_differ(status))
+}

@@ -1,0 +1,101 @@
+//! The interceptors of one call, at work on the call's core.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use ringway_runtime::{self as runtime, Sleep, contain, panic_message};
+
+use super::interceptor::{
+    self, ClientInterceptor, IncomingReply, InnerCall, InterceptedReply, Scope,
+};
+use crate::call::method::Method;
+use crate::call::status::Status;
+use crate::stream::pending::Opener;
+
+/// Dropping it is foreign code.
+pub(super) struct Interception {
+    method: &'static Method,
+    future: InterceptedReply,
+    scope: Rc<Scope>,
+    /// Armed when an interceptor waits for something else than the call.
+    timer: Option<Sleep>,
+}
+
+impl Interception {
+    pub(super) fn start(
+        interceptors: Rc<[ClientInterceptor]>,
+        inner: Box<dyn InnerCall>,
+        deadline: Option<Instant>,
+    ) -> Self {
+        let method = inner.method();
+        let scope = Rc::new(Scope { deadline, ..Scope::default() });
+        let future = interceptor::start(interceptors, inner, Rc::clone(&scope));
+        Self { method, future, scope, timer: None }
+    }
+
+    /// Sees a stream opened, and waits for its end.
+    pub(super) async fn see_stream(mut self, opener: Opener) {
+        self.scope.opener.replace(Some(opener));
+        let outcome = poll_fn(|cx| match self.poll_abandoned(cx) {
+            Poll::Ready(cancelled) => Poll::Ready(Err(cancelled)),
+            Poll::Pending => self.poll(cx),
+        })
+        .await;
+        if let Some(opener) = self.scope.opener.take() {
+            let why = "an interceptor of the client answered a call with streams early";
+            opener.complete(Err(outcome.err().unwrap_or_else(|| Status::internal(why))));
+        }
+    }
+
+    /// Ready when nobody wants the stream any more that is not open.
+    fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Status> {
+        let opener = self.scope.opener.borrow();
+        let Some(opener) = &*opener else {
+            return Poll::Pending;
+        };
+        let reason = ready!(opener.poll_abandoned(cx)).unwrap_or_default();
+        Poll::Ready(Status::cancelled(reason).of_call(self.method))
+    }
+
+    /// Lets the interceptors run until they wait.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {
+        match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
+            Ok(Poll::Ready(outcome)) => Poll::Ready(outcome.map_err(|status| self.marked(status))),
+            Ok(Poll::Pending) => self.poll_deadline(cx).map(Err),
+            Err(panic) => Poll::Ready(Err(self.on_panic(panic))),
+        }
+    }
+
+    /// An interceptor may return the status of another call than this one.
+    fn marked(&self, status: Status) -> Status {
+        match self.scope.maybe_executed.get() {
+            true => status.maybe_executed(),
+            false => status,
+        }
+    }
+
+    /// The call itself minds its deadline while it is under way, and its interceptors are told.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = self.scope.deadline.filter(|_| !self.scope.is_inside.get()) else {
+            return Poll::Pending;
+        };
+        let timer = self.timer.get_or_insert_with(|| runtime::sleep_until(deadline));
+        ready!(Pin::new(timer).poll(cx));
+        let why = "an interceptor of the client was not done before the deadline";
+        Poll::Ready(Status::deadline_exceeded(why))
+    }
+
+    #[cold]
+    fn on_panic(&self, panic: Box<dyn Any + Send>) -> Status {
+        let (method, panic) = (self.method.name(), panic_message(panic));
+        contain("a subscriber of the log", || {
+            tracing::error!(method, panic, "an interceptor of a client panicked");
+        });
+        Status::internal("an interceptor of the client failed")
+    }
+}

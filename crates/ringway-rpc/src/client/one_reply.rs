@@ -1,0 +1,55 @@
+//! The reply to a stream of requests: the one message of a stream of replies.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+
+use super::outcome::{CallOutcome, RawReply, ReplyMeta};
+use crate::call::metadata::Metadata;
+use crate::call::status::Status;
+use crate::stream::streaming::Streaming;
+
+pub(super) struct OneReply {
+    stream: Streaming<Bytes>,
+    initial: Option<Metadata>,
+    message: Option<Bytes>,
+    /// Why it is not even waited for.
+    refused: Option<Status>,
+}
+
+impl OneReply {
+    pub(super) fn new(stream: Streaming<Bytes>) -> Self {
+        Self { stream, initial: None, message: None, refused: None }
+    }
+
+    /// The stream of requests is open before its reply is awaited: then it is too late for options.
+    pub(super) fn refuse_options(&mut self) {
+        let why = "a call with a stream of requests takes its options from `Client::with`";
+        self.refused = Some(Status::failed_precondition(why));
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CallOutcome> {
+        if let Some(status) = &self.refused {
+            return Poll::Ready(Err(status.clone()));
+        }
+        if self.initial.is_none() {
+            self.initial = Some(ready!(self.stream.poll_metadata(cx))?);
+        }
+        while let Some(message) = ready!(Pin::new(&mut self.stream).poll_next(cx)).transpose()? {
+            if self.message.replace(message).is_some() {
+                let why = "the reply has more than one message";
+                return Poll::Ready(Err(Status::unimplemented(why)));
+            }
+        }
+        let Some(message) = self.message.take() else {
+            return Poll::Ready(Err(Status::unimplemented("the reply has no message")));
+        };
+        let initial = self.initial.take().unwrap_or_default();
+        let trailers = self.stream.trailers().cloned().unwrap_or_default();
+        let is_silent = initial.is_empty() && trailers.is_empty();
+        let meta = (!is_silent).then(|| Box::new(ReplyMeta { initial, trailers }));
+        Poll::Ready(Ok(RawReply { message, meta }))
+    }
+}

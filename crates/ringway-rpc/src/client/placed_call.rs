@@ -1,0 +1,153 @@
+//! The one place for "here, or on another thread": a unary call is polled in place on its core; on any
+//! other thread a task of the core goes on with it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use super::background;
+use super::hedge::UnaryCall;
+use super::intercepted::InterceptedCall;
+use super::local_clients::{self, LocalClients};
+use super::options::CallOptions;
+use super::outcome::CallOutcome;
+use super::remote_call::RemoteCall;
+use crate::call::method::Method;
+use crate::call::status::Status;
+
+/// It is `Send`: it holds numbers of its core, and nothing that belongs there.
+pub(super) struct PlacedCall {
+    placement: Placement,
+    /// The core whose numbers the call holds, once it has begun.
+    core: Option<u32>,
+}
+
+enum Placement {
+    Here(LocalCall),
+    Remote(RemoteCall),
+    Over,
+}
+
+/// A call as its core sees it.
+enum LocalCall {
+    Unary(UnaryCall),
+    Intercepted(InterceptedCall),
+}
+
+impl PlacedCall {
+    /// A call that will begin when it is polled.
+    #[inline]
+    pub(super) fn new(call: UnaryCall) -> Self {
+        Self { placement: Placement::Here(LocalCall::Unary(call)), core: None }
+    }
+
+    /// The same inside of interceptors.
+    #[cold]
+    pub(super) fn intercepted(call: UnaryCall) -> Self {
+        let call = LocalCall::Intercepted(InterceptedCall::new(call));
+        Self { placement: Placement::Here(call), core: None }
+    }
+
+    /// Whether it was polled.
+    pub(super) fn has_begun(&self) -> bool {
+        self.core.is_some() || !matches!(self.placement, Placement::Here(_))
+    }
+
+    /// Changes the options of a call that has not begun.
+    pub(super) fn change_options(&mut self, change: impl FnOnce(CallOptions) -> CallOptions) {
+        debug_assert!(!self.has_begun());
+        match &mut self.placement {
+            Placement::Here(LocalCall::Unary(call)) => call.change_options(change),
+            Placement::Here(LocalCall::Intercepted(call)) => call.change_options(change),
+            Placement::Remote(_) | Placement::Over => {}
+        }
+    }
+
+    /// When it is to be polled although nothing has woken its caller.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        match &self.placement {
+            Placement::Remote(call) => call.until(),
+            Placement::Here(_) | Placement::Over => None,
+        }
+    }
+
+    /// Goes on as a task of the call's core, or of the background core where it has none yet.
+    #[cold]
+    fn go_remote(&mut self) -> Result<(), Status> {
+        let Placement::Here(call) = &mut self.placement else {
+            return Ok(());
+        };
+        let (core, deadline) = match self.core {
+            Some(core) => (core, call.deadline()),
+            None => (background::core()?, call.begin_elsewhere()),
+        };
+        let method = call.method();
+        let placement = std::mem::replace(&mut self.placement, Placement::Over);
+        let call = Self { placement, core: self.core };
+        self.placement = Placement::Remote(RemoteCall::start(core, call, method, deadline));
+        Ok(())
+    }
+}
+
+impl LocalCall {
+    fn method(&self) -> &'static Method {
+        match self {
+            Self::Unary(call) => call.method(),
+            Self::Intercepted(call) => call.method(),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Unary(call) => call.deadline(),
+            Self::Intercepted(call) => call.deadline(),
+        }
+    }
+
+    fn begin_elsewhere(&mut self) -> Option<Instant> {
+        match self {
+            Self::Unary(call) => call.begin_elsewhere(),
+            Self::Intercepted(call) => call.begin_elsewhere(),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
+        match self {
+            Self::Unary(call) => call.poll(local, cx),
+            Self::Intercepted(call) => call.poll(local, cx),
+        }
+    }
+}
+
+impl Future for PlacedCall {
+    type Output = CallOutcome;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallOutcome> {
+        let this = &mut *self;
+        if let Placement::Here(call) = &mut this.placement {
+            let core = &mut this.core;
+            let polled = local_clients::try_with(|local| {
+                let here = local.core()?;
+                (*core.get_or_insert(here) == here).then(|| call.poll(local, cx))
+            });
+            if let Some(Some(polled)) = polled {
+                if polled.is_ready() {
+                    this.placement = Placement::Over;
+                }
+                return polled;
+            }
+            if let Err(status) = this.go_remote() {
+                this.placement = Placement::Over;
+                return Poll::Ready(Err(status));
+            }
+        }
+        let Placement::Remote(call) = &this.placement else {
+            panic!("a call was polled after it had ended");
+        };
+        let outcome = ready!(call.poll(cx));
+        this.placement = Placement::Over;
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,56 @@
+//! A client as its handles share it.
+
+use std::sync::Arc;
+
+use super::config::ClientConfig;
+use super::hosts::{Host, HostList};
+use super::local_clients;
+use super::registry::{self, ClientId};
+use crate::call::status::Status;
+use crate::metrics::Snapshot;
+
+/// Ends the client when it is dropped.
+pub(super) struct Registration {
+    pub(super) id: ClientId,
+    /// Whether there are interceptors; most clients have none.
+    pub(super) is_intercepted: bool,
+    config: Arc<ClientConfig>,
+}
+
+impl Registration {
+    pub(super) fn new(config: Arc<ClientConfig>, hosts: HostList) -> Self {
+        let is_intercepted = !config.interceptors.is_empty();
+        Self { id: registry::register(Arc::clone(&config), hosts), is_intercepted, config }
+    }
+
+    /// Changes the hosts on every core that has a pool of the client.
+    ///
+    /// # Errors
+    /// As [`Client::set_hosts`](super::Client::set_hosts).
+    pub(super) fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
+        let (client, hosts) = (self.id, self.config.connector.list(hosts)?);
+        for core in registry::set_hosts(client, hosts) {
+            local_clients::on_core(core, move |local| local.look_at_hosts(client));
+        }
+        Ok(())
+    }
+
+    pub(super) fn metrics(&self) -> Snapshot {
+        self.config.metrics.snapshot()
+    }
+}
+
+impl Drop for Registration {
+    /// The pools close, on every core, once their calls are over.
+    fn drop(&mut self) {
+        let client = self.id;
+        let Some(removed) = registry::remove(client) else {
+            debug_assert!(false, "a client is removed once");
+            return;
+        };
+        for &core in &removed.cores {
+            local_clients::on_core(core, move |local| local.close_pool(client));
+        }
+        drop(removed);
+    }
+}

@@ -1,0 +1,22 @@
+//! Memory to encode in, used by one call after the other.
+
+use std::cell::Cell;
+
+use crate::limits;
+
+#[derive(Default)]
+pub(super) struct Scratch(Cell<Vec<u8>>);
+
+impl Scratch {
+    /// Empty memory; give it back to have it used again.
+    pub(super) fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+
+    pub(super) fn give_back(&self, mut memory: Vec<u8>) {
+        memory.clear();
+        if (1..=limits::CLIENT_SCRATCH_BYTES_KEPT).contains(&memory.capacity()) {
+            self.0.set(memory);
+        }
+    }
+}
