@@ -6,6 +6,7 @@ use super::connection::Connection;
 use super::put::put_go_away;
 use super::role::Calling;
 use super::{ErrorCode, Line, StreamHandle};
+use crate::limits::HTTP2_REASON_MAX;
 use crate::native::Body;
 
 /// One connection to a server as a machine without I/O; see [`Http2Server`](super::Http2Server) for how it is
@@ -103,7 +104,8 @@ impl Connection<Calling> {
     pub fn go_away(&mut self, code: ErrorCode, reason: &str) {
         if self.failed.is_none() && !self.is_leaving {
             self.is_leaving = true;
-            put_go_away(0, code, reason.as_bytes(), &mut self.outbox.written);
+            let reason = &reason.as_bytes()[..reason.len().min(HTTP2_REASON_MAX)];
+            put_go_away(0, code, reason, &mut self.outbox.written);
         }
     }
 }

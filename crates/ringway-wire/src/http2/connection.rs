@@ -230,13 +230,32 @@ impl<R: Role> Connection<R> {
 
     /// Gives a stream up: RST_STREAM is sent, and no event of it comes any more.
     pub fn reset(&mut self, stream: StreamHandle, code: ErrorCode) {
-        if self.streams.get(stream).is_none() || self.failed.is_some() {
+        if self.failed.is_some() {
             return;
         }
-        self.forget_queue(stream);
+        if !self.pending.is_empty() {
+            self.forget_events(stream);
+        }
+        if self.streams.get(stream).is_none() {
+            return;
+        }
         super::put::put_reset(stream.id, code, &mut self.outbox.written);
-        self.streams.reset(stream);
+        self.retire(stream, true);
+        self.streams.let_go(stream);
         self.note_capacity();
+    }
+
+    /// Nobody wants to hear of a stream any more. One of whose end the caller was yet to be told is
+    /// let go.
+    fn forget_events(&mut self, stream: StreamHandle) {
+        let before = self.pending.len();
+        self.pending.retain(|event| event.ends() != Some(stream));
+        if self.pending.len() < before {
+            self.streams.let_go(stream);
+        }
+        let is_room =
+            |event: &Event<'_>| matches!(event, Event::Writable { stream: of } if *of == stream);
+        self.pending.retain(|event| !is_room(event));
     }
 
     /// Tells that nothing works any more on a stream that was [reset](Event::Reset) or has
@@ -251,6 +270,7 @@ impl<R: Role> Connection<R> {
     #[cold]
     pub(super) fn fail(&mut self, violation: Violation) -> Violation {
         if self.failed.is_none() {
+            let last = self.last_served();
             self.streams.drop_contents();
             self.line = VecDeque::new();
             self.queued = 0;
@@ -263,7 +283,7 @@ impl<R: Role> Connection<R> {
                 _ => {
                     let (code, reason) = (violation.code(), violation.to_string());
                     let out = &mut self.outbox.written;
-                    put_go_away(self.last_peer, code, reason.as_bytes(), out);
+                    put_go_away(last, code, reason.as_bytes(), out);
                 }
             }
             self.failed = Some(violation);
@@ -321,7 +341,8 @@ impl<R: Role> Connection<R> {
             self.look_for_stalls();
         }
         if self.drain.is_over(now) {
-            self.drain = Draining::Over;
+            self.announce_last();
+            self.drain = Draining::Over(self.last_served());
             self.pending.push_back(Event::DrainOver);
         }
         Ok(())

@@ -10,8 +10,8 @@ pub(super) enum Draining {
     Announced(Duration),
     /// The last GOAWAY names the last stream that is served.
     Final(Duration, u32),
-    /// The caller was told that the time is over.
-    Over,
+    /// The caller was told that the time is over. The last GOAWAY has named that stream.
+    Over(u32),
 }
 
 impl Draining {
@@ -20,14 +20,21 @@ impl Draining {
     pub(super) fn refuses(self, id: u32) -> bool {
         match self {
             Draining::No | Draining::Announced(_) => false,
-            Draining::Final(_, last) => id > last,
-            Draining::Over => true,
+            Draining::Final(_, last) | Draining::Over(last) => id > last,
+        }
+    }
+
+    /// The stream that the last GOAWAY has named. Another one may not name a higher one.
+    pub(super) fn last(self) -> Option<u32> {
+        match self {
+            Draining::No | Draining::Announced(_) => None,
+            Draining::Final(_, last) | Draining::Over(last) => Some(last),
         }
     }
 
     pub(super) fn deadline(self) -> Option<Duration> {
         match self {
-            Draining::No | Draining::Over => None,
+            Draining::No | Draining::Over(_) => None,
             Draining::Announced(until) | Draining::Final(until, _) => Some(until),
         }
     }

@@ -71,3 +71,13 @@ pub enum Event<'i> {
         nonce: u32,
     },
 }
+
+impl Event<'_> {
+    /// The stream that was reset by either side, if it says so.
+    pub(super) fn ends(&self) -> Option<StreamHandle> {
+        match *self {
+            Self::Reset { stream, .. } | Self::Failed { stream, .. } => Some(stream),
+            _ => None,
+        }
+    }
+}

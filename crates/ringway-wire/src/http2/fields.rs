@@ -158,6 +158,10 @@ impl Fields {
         } else if self.head.bits & REGULAR != 0 || self.head.has(meaning.key) {
             self.blame(Violation::BadPseudoField);
         }
+        let length = self.head.value(Key::CONTENT_LENGTH);
+        if meaning.key == Key::CONTENT_LENGTH && length.is_some_and(|it| it != meaning.value) {
+            self.blame(Violation::BadContentLength);
+        }
         if flags & KEYED != 0 {
             self.head.set(meaning.key, meaning.value);
         }

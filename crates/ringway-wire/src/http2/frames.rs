@@ -65,7 +65,7 @@ impl FrameHeader {
     }
 
     /// Checks what the type of the frame asks for. A wrong length of PRIORITY is an error of its
-    /// stream (section 6.3), taken here as one of the connection, as section 5.4.1 allows.
+    /// stream (section 6.3), found later.
     ///
     /// # Errors
     ///
@@ -91,7 +91,6 @@ impl FrameHeader {
             return Err(Violation::NeedsConnection);
         }
         let is_right = match self.kind {
-            kind::PRIORITY => self.len == 5,
             kind::RST_STREAM | kind::WINDOW_UPDATE => self.len == 4,
             kind::PING => self.len == 8,
             kind::GOAWAY => self.len >= 8,
@@ -169,7 +168,7 @@ mod tests {
             (kind::HEADERS, 0, 0, 0, Err(NeedsStream)),
             (kind::CONTINUATION, 0, 0, 0, Err(NeedsStream)),
             (kind::PRIORITY, 0, 5, 1, Ok(())),
-            (kind::PRIORITY, 0, 4, 1, Err(WrongLength)),
+            (kind::PRIORITY, 0, 4, 1, Ok(())),
             (kind::PRIORITY, 0, 5, 0, Err(NeedsStream)),
             (kind::RST_STREAM, 0, 4, 1, Ok(())),
             (kind::RST_STREAM, 0, 5, 1, Err(WrongLength)),

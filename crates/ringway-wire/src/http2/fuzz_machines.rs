@@ -13,7 +13,7 @@ use super::{
 
 /// Knows `:path` alone.
 #[derive(Debug)]
-struct Paths;
+pub(super) struct Paths;
 
 impl Resolver for Paths {
     fn key(&self, _: &[u8]) -> Option<Key> {

@@ -119,6 +119,8 @@ impl Meaning {
     fn new(value: u64, key: Key, flags: u8) -> Self {
         let bit = 1 << key.0;
         let (sets, forbids) = match flags {
+            // A second one has to say the same.
+            KEYED if key == Key::CONTENT_LENGTH => (bit | REGULAR, bit),
             KEYED => (bit | REGULAR, 0),
             _ if flags == KEYED | PSEUDO => (bit, bit | REGULAR),
             _ => (0, ALWAYS),

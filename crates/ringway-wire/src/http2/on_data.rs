@@ -9,7 +9,7 @@ use super::receive::Step;
 use super::role::Role;
 use super::stream::ANY_LENGTH;
 use super::{Event, StreamHandle, Violation};
-use crate::limits::HTTP2_CONNECTION_WINDOW;
+use crate::limits::{HTTP2_CONNECTION_WINDOW, HTTP2_UPDATE_WORTH};
 use crate::native::Piece;
 
 impl<R: Role> Connection<R> {
@@ -39,7 +39,13 @@ impl<R: Role> Connection<R> {
             }
             None if self.is_idle(header.stream) => return Err(Violation::IdleStream),
             None => match self.streams.closed.past(header.stream) {
-                Past::Reset => None,
+                Past::Reset => {
+                    // What was under way is ordinary; what is short and late is work for nothing.
+                    if header.len < HTTP2_UPDATE_WORTH {
+                        self.budgets.bear_idle(self.now)?;
+                    }
+                    None
+                }
                 Past::Ended | Past::Unknown => return Err(Violation::StreamClosed),
             },
         };

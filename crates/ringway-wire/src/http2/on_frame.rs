@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::connection::{Connection, Handshake, PingTag};
 use super::frames::{FrameHeader, MAX_31, check_dependency, flag, go_away, kind, number};
-use super::put::{put_ping, put_settings_ack};
+use super::put::{put_ping, put_reset, put_settings_ack};
 use super::role::Role;
 use super::{ErrorCode, Event, StreamHandle, Violation};
 use crate::limits::{HTTP2_REASON_MAX, HTTP2_UPDATE_WORTH};
@@ -36,12 +36,31 @@ impl<R: Role> Connection<R> {
             kind::PING => self.on_ping(header, payload),
             kind::GOAWAY => self.on_go_away(payload).map(Some),
             kind::WINDOW_UPDATE => self.on_window_update(header.stream, number(payload) & MAX_31),
-            kind::PRIORITY => {
-                check_dependency(header.stream, payload)?;
-                self.budgets.bear_idle(self.now).map(|()| None)
-            }
+            kind::PRIORITY => self.on_priority(header.stream, payload),
             _ => self.budgets.bear_idle(self.now).map(|()| None),
         }
+    }
+
+    /// Section 6.3. Of a wrong length, it ends its stream, unless that was never opened and cannot be
+    /// reset.
+    fn on_priority(
+        &mut self,
+        id: u32,
+        payload: &[u8],
+    ) -> Result<Option<Event<'static>>, Violation> {
+        if payload.len() == 5 {
+            check_dependency(id, payload)?;
+            return self.budgets.bear_idle(self.now).map(|()| None);
+        }
+        if let Some(stream) = self.streams.find(id) {
+            return self.fault(stream, Violation::WrongLength);
+        }
+        if self.is_idle(id) {
+            return Err(Violation::WrongLength);
+        }
+        put_reset(id, Violation::WrongLength.code(), &mut self.outbox.written);
+        self.count_answer()?;
+        self.budgets.bear_idle(self.now).map(|()| None)
     }
 
     /// Section 6.4.
@@ -75,8 +94,9 @@ impl<R: Role> Connection<R> {
         }
         self.budgets.bear_settings(self.now)?;
         let before = self.peer.initial_window;
-        self.peer.take(payload, !R::IS_SERVER)?;
-        self.encoder.set_limit(self.peer.table_size);
+        let sizes = self.peer.take(payload, !R::IS_SERVER)?;
+        self.encoder.set_limit(sizes.least);
+        self.encoder.set_limit(sizes.last);
         self.move_windows(i64::from(self.peer.initial_window) - i64::from(before))?;
         self.note_capacity();
         put_settings_ack(&mut self.outbox.written);
@@ -118,7 +138,7 @@ impl<R: Role> Connection<R> {
         self.budgets.bear_idle(self.now)?;
         match PingTag::parse(payload) {
             Some((PingTag::Growth, nonce)) => self.on_growth_pong(nonce),
-            Some((PingTag::Drain, _)) => self.on_drain_pong(),
+            Some((PingTag::Drain, _)) => self.announce_last(),
             Some((PingTag::Caller, nonce)) => return Ok(Some(Event::Pong { nonce })),
             Some((PingTag::Keepalive, _)) | None => {}
         }
@@ -149,7 +169,8 @@ impl<R: Role> Connection<R> {
         id: u32,
         increment: u32,
     ) -> Result<Option<Event<'static>>, Violation> {
-        if increment < HTTP2_UPDATE_WORTH {
+        let stream = self.streams.find(id);
+        if increment < HTTP2_UPDATE_WORTH || id != 0 && stream.is_none() {
             self.budgets.bear_idle(self.now)?;
         }
         if id == 0 {
@@ -160,7 +181,7 @@ impl<R: Role> Connection<R> {
             let is_legal = self.credit <= i64::from(MAX_31);
             return if is_legal { Ok(None) } else { Err(Violation::WindowOverflow) };
         }
-        let Some(stream) = self.streams.find(id) else {
+        let Some(stream) = stream else {
             return if self.is_idle(id) { Err(Violation::IdleStream) } else { Ok(None) };
         };
         if increment == 0 {

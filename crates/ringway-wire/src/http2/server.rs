@@ -136,19 +136,23 @@ impl Connection<Serving> {
     /// closed.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        matches!(self.drain, Draining::Final(..) | Draining::Over)
-            && self.streams.live() == 0
-            && !self.has_output()
+        self.drain.last().is_some() && self.streams.live() == 0 && !self.has_output()
     }
 }
 
 impl<R: Role> Connection<R> {
-    /// The client has seen the first GOAWAY, so no stream is under way any more.
-    pub(super) fn on_drain_pong(&mut self) {
+    /// Names the last stream that is served: the client has seen the first GOAWAY, so none is under
+    /// way any more, or the time is over.
+    pub(super) fn announce_last(&mut self) {
         if let Draining::Announced(until) = self.drain {
             let last = self.last_peer;
             put_go_away(last, ErrorCode::NO_ERROR, b"", &mut self.outbox.written);
             self.drain = Draining::Final(until, last);
         }
+    }
+
+    /// The last stream of the peer's that is not refused.
+    pub(super) fn last_served(&self) -> u32 {
+        self.drain.last().unwrap_or(self.last_peer)
     }
 }

@@ -32,18 +32,34 @@ pub(super) struct PeerSettings {
     pub(super) max_header_list: u32,
 }
 
+/// Sizes of the encoder's table that a frame of settings asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TableSizes {
+    pub(super) least: u32,
+    pub(super) last: u32,
+}
+
 impl PeerSettings {
-    /// Takes the settings of a frame, in their order.
+    /// Takes the settings of a frame, in their order. Of the table's sizes, the smallest counts as
+    /// well as the last (RFC 7541, section 4.2).
     ///
     /// # Errors
     ///
     /// When a value is out of its range. `from_server`: the peer is one, and may not enable push.
-    pub(super) fn take(&mut self, payload: &[u8], from_server: bool) -> Result<(), Violation> {
+    pub(super) fn take(
+        &mut self,
+        payload: &[u8],
+        from_server: bool,
+    ) -> Result<TableSizes, Violation> {
+        let mut least = u32::MAX;
         for pair in payload.chunks_exact(6) {
             let id = u16::from_be_bytes([pair[0], pair[1]]);
             let value = u32::from_be_bytes([pair[2], pair[3], pair[4], pair[5]]);
             match id {
-                setting::HEADER_TABLE_SIZE => self.table_size = value,
+                setting::HEADER_TABLE_SIZE => {
+                    self.table_size = value;
+                    least = least.min(value);
+                }
                 setting::ENABLE_PUSH if value > u32::from(!from_server) => {
                     return Err(Violation::WrongPushSetting);
                 }
@@ -60,7 +76,7 @@ impl PeerSettings {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(TableSizes { least: least.min(self.table_size), last: self.table_size })
     }
 }
 
@@ -96,7 +112,7 @@ mod tests {
             let mut payload = u16::to_be_bytes(id).to_vec();
             payload.extend_from_slice(&u32::to_be_bytes(value));
             let mut settings = before;
-            let result = settings.take(&payload, from_server).map(|()| settings);
+            let result = settings.take(&payload, from_server).map(|_| settings);
             assert_eq!(result, expected, "{id} = {value}");
         }
     }

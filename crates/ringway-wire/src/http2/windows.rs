@@ -68,3 +68,36 @@ impl<R: Role> Connection<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::fuzz_machines::Paths;
+    use super::super::{
+        Body, ErrorCode, Http2Client, Http2Config, Line, NewRequest, StreamHandle, Vocabulary,
+    };
+
+    #[test]
+    fn what_a_window_grew_by_comes_back_however_its_stream_ends() {
+        let vocabulary = Arc::new(Vocabulary::new(Paths));
+        let mut client = Http2Client::new(Http2Config::client(), vocabulary, Duration::ZERO);
+        let ends: [fn(&mut Http2Client, StreamHandle); 3] = [
+            |client, stream| client.reset(stream, ErrorCode::CANCEL),
+            |client, stream| client.retire(stream, true),
+            |client, stream| client.end_remote(stream),
+        ];
+        for end in ends {
+            let head = &[Line::Static(3)];
+            let body = Some(Body::Copy(b"x"));
+            let request = NewRequest { head, prefix: &[], body, end: true };
+            let stream = client.open(request).expect("room");
+            client.streams.at(stream.slot).window.grow(1 << 20);
+            client.growth.grown += 1 << 20;
+            end(&mut client, stream);
+            assert_eq!(client.growth.grown, 0);
+        }
+        assert_eq!(client.in_flight(), 0);
+    }
+}

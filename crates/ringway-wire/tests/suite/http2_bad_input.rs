@@ -178,6 +178,7 @@ fn requests_that_are_malformed_end_their_streams_only() {
         with(&[("te", "gzip")]),
         with(&[("content-length", "x")]),
         with(&[("content-length", "1")]),
+        with(&[("content-length", "1"), ("content-length", "0")]),
     ] {
         let outcome = served(&[headers(1, &fields), request(3, END_STREAM)]);
         assert_eq!(outcome.events, ["head 3 \"\" true"], "{fields:?}");
@@ -185,6 +186,8 @@ fn requests_that_are_malformed_end_their_streams_only() {
     }
     let good = with(&[("te", "trailers"), ("content-length", "0"), (":x", "")][..2]);
     assert_eq!(served(&[headers(1, &good)]).ends, []);
+    let twice = with(&[("content-length", "0"), ("content-length", "0")]);
+    assert_eq!(served(&[headers(1, &twice)]).ends, []);
 }
 
 #[test]
@@ -243,6 +246,18 @@ fn streams_that_the_peer_has_ended() {
         assert_eq!((outcome.error, outcome.ends), (None, vec![]));
     }
     fatal(served(&[request(5, END_STREAM), request(3, END_STREAM)]), Violation::StreamIdWentBack);
+}
+
+#[test]
+fn a_priority_of_a_wrong_length_ends_its_stream_only() {
+    let wrong = |stream| frame(PRIORITY, 0, stream, &[0; 4]);
+    let outcome = served(&[request(1, 0), wrong(1), request(3, 0)]);
+    assert_eq!(outcome.events[1..], ["failed 1 FRAME_SIZE_ERROR", "head 3 \"\" false"]);
+    stream_ends(outcome, 1, ErrorCode::FRAME_SIZE_ERROR);
+    let over = [request(1, 0), frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]), wrong(1)];
+    stream_ends(served(&over), 1, ErrorCode::FRAME_SIZE_ERROR);
+    // A stream that was never opened cannot be reset.
+    fatal(served(&[wrong(1)]), Violation::WrongLength);
 }
 
 #[test]

@@ -419,6 +419,100 @@ fn a_drain_serves_what_crosses_it_and_refuses_what_is_later() {
     assert!(pair.server.is_drained());
 }
 
+/// The last streams that GOAWAYs in a machine's output name.
+fn last_streams(wire: &[u8]) -> Vec<u32> {
+    let last = |payload: &[u8]| payload.first_chunk().copied().map(u32::from_be_bytes);
+    frames(wire).iter().filter(|f| f.0 == GOAWAY).filter_map(|f| last(&f.3)).collect()
+}
+
+#[test]
+fn a_drain_that_the_client_does_not_answer_still_names_the_last_stream() {
+    let mut pair = Pair::new();
+    pair.echoes = false;
+    pair.open(b"running", false);
+    pair.run_whole();
+    pair.server.drain(Duration::from_secs(5));
+    output(&mut pair.server, usize::MAX);
+    pair.server.handle_timeout(Duration::from_secs(5)).expect("well-behaved");
+    assert_eq!(last_streams(&output(&mut pair.server, usize::MAX)), [1]);
+    let late = request(3, END_STREAM);
+    let event = pair.server.receive(&mut &late[..], NOW).expect("well-formed");
+    assert!(matches!(event, Some(Event::DrainOver)));
+    pair.server.receive(&mut &late[..], NOW).expect("well-formed");
+    assert_eq!(ends(&output(&mut pair.server, 100)), [(3, ErrorCode::REFUSED_STREAM)]);
+}
+
+#[test]
+fn the_last_stream_of_a_go_away_never_rises() {
+    let mut pair = Pair::new();
+    pair.echoes = false;
+    pair.open(b"running", false);
+    pair.run_whole();
+    pair.server.drain(Duration::from_secs(5));
+    pair.run_whole();
+    let wire = [request(3, END_STREAM), frame(PING, 0, 1, &[0; 8])].concat();
+    let error = pair.server.receive(&mut &wire[..], NOW).expect_err("a PING with a stream");
+    assert_eq!(error.code(), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(last_streams(&output(&mut pair.server, usize::MAX)), [1]);
+}
+
+#[test]
+fn no_event_of_a_stream_comes_after_it_was_given_up() {
+    // It has room again, and then is given up.
+    let mut pair = Pair::new();
+    pair.run_whole();
+    let writer =
+        pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
+    pair.client.send(writer, &[], Body::Copy(&pattern(65_000)), false).expect("open");
+    pair.client.send(writer, &[], Body::Copy(&pattern(65_000)), false).expect("open");
+    output(&mut pair.client, usize::MAX);
+    assert!(pair.client.has_events());
+    pair.client.reset(writer, ErrorCode::CANCEL);
+    assert!(pair.client.receive(&mut &[][..], NOW).expect("well-formed").is_none());
+    // It has failed, and is given up before that is told.
+    let mut pair = Pair::new();
+    pair.echoes = false;
+    pair.open(b"", true);
+    pair.run_whole();
+    let stream = pair.known[&1];
+    let body = Body::Shared(pattern(3 << 20).into());
+    pair.server.respond(stream, RESPONSE, &[], body, TRAILERS).expect("open");
+    output(&mut pair.server, usize::MAX);
+    let mut later = Duration::from_secs(290);
+    pair.server.receive(&mut &frame(SETTINGS, ACK, 0, &[])[..], later).expect("well-formed");
+    later = Duration::from_secs(300);
+    pair.server.handle_timeout(later).expect("it still answers");
+    assert!(pair.server.has_events());
+    pair.server.reset(stream, ErrorCode::CANCEL);
+    assert!(pair.server.receive(&mut &[][..], later).expect("well-formed").is_none());
+    assert_eq!(pair.server.in_flight(), 0);
+}
+
+#[test]
+fn a_table_that_shrinks_and_grows_in_one_settings_is_emptied() {
+    let mut pair = Pair::new();
+    pair.open(b"", true);
+    pair.run_whole();
+    let settings = [setting(1, 0), setting(1, 4096)].concat();
+    pair.server.receive(&mut &frame(SETTINGS, 0, 0, &settings)[..], NOW).expect("well-formed");
+    pair.open(b"", true);
+    let up = output(&mut pair.client, usize::MAX);
+    pair.serve(&up);
+    let down = frames(&output(&mut pair.server, usize::MAX));
+    let head = down.iter().find(|frame| frame.0 == HEADERS).expect("an answer");
+    // First 0, then 4096 (RFC 7541, section 4.2), then literals.
+    assert_eq!(head.3[..6], [0x20, 0x3f, 0xe1, 0x1f, 0x88, 0x5f]);
+}
+
+#[test]
+fn the_reason_of_a_go_away_is_short() {
+    let mut client = client();
+    client.go_away(ErrorCode::NO_ERROR, &"long ".repeat(10_000));
+    let wire = output(&mut client, usize::MAX);
+    let payload = &frames(&wire).into_iter().find(|f| f.0 == GOAWAY).expect("sent").3;
+    assert_eq!(payload.len(), 8 + 1024);
+}
+
 #[test]
 fn what_a_go_away_does_not_cover_comes_back_as_refused() {
     let mut client = client();

@@ -139,6 +139,36 @@ fn resets_of_streams_that_have_ended() {
 }
 
 #[test]
+fn frames_on_streams_that_are_over() {
+    // One that we have reset, and one that has come to its end.
+    let reset = |late: Vec<u8>| {
+        move |at: u32| match at {
+            0 => frame(HEADERS, END_HEADERS, 1, &block(&[("X", "y")])),
+            _ => late.clone(),
+        }
+    };
+    let update = frame(WINDOW_UPDATE, 0, 1, &(1_u32 << 20).to_be_bytes());
+    let budget = (16 << 10) + 4;
+    for late in [frame(DATA, 0, 1, b"x"), frame(DATA, END_STREAM, 1, &[]), update.clone()] {
+        check(reset(late), budget, Violation::TooManyIdleFrames);
+    }
+    let ended = move |at: u32| match at {
+        0 => [request(1, 0), frame(RST_STREAM, 0, 1, &[0; 4])].concat(),
+        _ => update.clone(),
+    };
+    check(ended, budget, Violation::TooManyIdleFrames);
+    // What was under way as the stream was reset, in frames of an ordinary length.
+    let mut server = greeted();
+    let wrong = frame(HEADERS, END_HEADERS, 1, &block(&[("X", "y")]));
+    server.receive(&mut &wrong[..], NOW).expect("the stream's fault");
+    let late = frame(DATA, 0, 1, &[0; 8 << 10]);
+    for _ in 0..20_000 {
+        server.receive(&mut &late[..], NOW).expect("ordinary");
+        output(&mut server, usize::MAX);
+    }
+}
+
+#[test]
 fn a_dialogue_of_small_messages_is_ordinary() {
     let mut server = greeted();
     let open = request(1, 0);

@@ -4,6 +4,7 @@ use super::dynamic_table::DynamicTable;
 use super::{STATIC_LEN, STATIC_TABLE, TABLE_SIZE_DEFAULT, huffman, integer};
 use crate::http2::fields::{Fields, field_size};
 use crate::http2::{Violation, Vocabulary};
+use crate::limits::HTTP2_PARTIAL_KEPT;
 
 /// The state of a connection's received field blocks.
 #[derive(Debug)]
@@ -59,7 +60,19 @@ impl Decoder {
                 self.literal(first, 0x0f, &mut rest, vocabulary, fields)?;
             }
         }
+        if self.name.capacity().max(self.value.capacity()) > HTTP2_PARTIAL_KEPT {
+            self.drop_spare();
+        }
         Ok(())
+    }
+
+    /// Long fields are rare, and connections are many.
+    #[cold]
+    fn drop_spare(&mut self) {
+        for text in [&mut self.name, &mut self.value] {
+            text.clear();
+            text.shrink_to(HTTP2_PARTIAL_KEPT);
+        }
     }
 
     /// Takes a field that is an index of one byte and asks for nothing but to be noted, as nearly
@@ -174,4 +187,23 @@ fn take_string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     }
     out.extend_from_slice(string);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http2::hpack::fuzz::Keeper;
+
+    #[test]
+    fn memory_of_long_fields_is_given_back() {
+        let (mut decoder, vocabulary) = (Decoder::default(), Vocabulary::new(Keeper));
+        let mut fields = Fields::new(16 << 10);
+        let mut block = vec![0];
+        for _ in 0..2 {
+            integer::encode(0, 0x7f, 30_000, &mut block);
+            block.extend_from_slice(&[b'x'; 30_000]);
+        }
+        decoder.decode(&block, &vocabulary, &mut fields).expect("well-formed");
+        assert!(decoder.name.capacity() + decoder.value.capacity() <= 2 * HTTP2_PARTIAL_KEPT);
+    }
 }
