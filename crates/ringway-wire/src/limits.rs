@@ -268,6 +268,9 @@ pub(crate) const HTTP2_GROWN_MAX: u32 = NATIVE_GROWN_MAX as u32;
 /// Time between PINGs that measure.
 pub(crate) const HTTP2_MEASURE_PAUSE: Duration = NATIVE_MEASURE_PAUSE;
 
+/// Streams that are measured by one PING.
+pub(crate) const HTTP2_MEASURED_MAX: usize = NATIVE_MEASURED_MAX;
+
 /// Bytes a second of one stream above which its window is not enlarged.
 pub(crate) const HTTP2_RATE_ENOUGH: u128 = NATIVE_RATE_ENOUGH;
 
@@ -326,6 +329,11 @@ pub(crate) const HTTP2_SETTINGS_RATE: Rate = NATIVE_SETTINGS_RATE;
 /// for each that has: what is opened in vain is work for us and none for it (CVE-2023-44487,
 /// CVE-2025-8671).
 pub(crate) const HTTP2_RESET_RATE: Rate = NATIVE_RESET_RATE;
+
+/// Streams that a client of ours resets, besides one for each that has come to its end. Servers that
+/// count resets close the connection after 500 (Envoy, of streams that end early) or 1,000 and then 33 a
+/// second (nghttp2); ours bears more.
+pub(crate) const HTTP2_OWN_RESET_RATE: Rate = Rate { burst: 500, per_second: 100 };
 
 /// Frames of a peer that bring nothing, besides two for each request and for each DATA frame.
 pub(crate) const HTTP2_IDLE_RATE: Rate = NATIVE_IDLE_RATE;

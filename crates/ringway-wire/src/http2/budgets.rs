@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::Violation;
-use crate::limits::{HTTP2_IDLE_RATE, HTTP2_PING_RATE, HTTP2_RESET_RATE, HTTP2_SETTINGS_RATE};
+use crate::limits::{
+    HTTP2_IDLE_RATE, HTTP2_OWN_RESET_RATE, HTTP2_PING_RATE, HTTP2_RESET_RATE, HTTP2_SETTINGS_RATE,
+};
 use crate::rates::{Allowance, Bucket};
 
 /// How much a peer still may.
@@ -12,6 +14,7 @@ pub(super) struct Budgets {
     pings: Bucket,
     settings: Bucket,
     resets: Allowance,
+    own_resets: Allowance,
     idle: Allowance,
     /// Streams that came to their end.
     pub(super) finished: u64,
@@ -25,6 +28,7 @@ impl Budgets {
             pings: Bucket::new(HTTP2_PING_RATE, now),
             settings: Bucket::new(HTTP2_SETTINGS_RATE, now),
             resets: Allowance::new(HTTP2_RESET_RATE, 2, now),
+            own_resets: Allowance::new(HTTP2_OWN_RESET_RATE, 2, now),
             idle: Allowance::new(HTTP2_IDLE_RATE, 4, now),
             finished: 0,
             progress: 0,
@@ -52,6 +56,16 @@ impl Budgets {
             true => Ok(()),
             false => Err(Violation::TooManyResets),
         }
+    }
+
+    /// Whether a client may reset one more stream by now.
+    pub(super) fn may_reset(&mut self, now: Duration) -> bool {
+        self.own_resets.take(now, self.finished)
+    }
+
+    /// When it may at the latest.
+    pub(super) fn next_reset(&self) -> Duration {
+        self.own_resets.next()
     }
 
     /// Counts a frame that brings nothing. Requests and DATA earn two each.

@@ -68,7 +68,7 @@ impl Connection<Calling> {
         self.next_own += 2;
         let opened_at = self.outbox.end();
         let credit = i64::from(self.peer.initial_window);
-        let stream = self.streams.open(id, self.config.initial_window, credit);
+        let stream = self.streams.open(id, self.start.counted, credit);
         self.streams.at(stream.slot).opened_at = opened_at;
         let is_empty = request.body.is_none() && request.prefix.is_empty();
         self.write_headers(stream, request.head, request.end && is_empty);

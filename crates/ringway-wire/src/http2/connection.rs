@@ -17,6 +17,7 @@ use super::outbox::WrittenFrames;
 use super::put::{put_go_away, put_ping, put_settings, put_window_update};
 use super::role::Role;
 use super::settings::{FRAME_DEFAULT, FRAME_MAX, PeerSettings, WINDOW_DEFAULT, setting};
+use super::start_window::StartWindow;
 use super::streams::StreamTable;
 use super::{
     Decoder, Encoder, ErrorCode, Event, Fields, Http2Config, StreamHandle, Violation, Vocabulary,
@@ -70,8 +71,12 @@ pub struct Connection<R: Role> {
     /// What the caller is told at its next `receive`, whatever arrives.
     pub(super) pending: VecDeque<Event<'static>>,
     pub(super) budgets: Budgets,
+    /// Streams that a client has given up and whose RST_STREAM waits: at most those that the server
+    /// lets be open.
+    pub(super) held_resets: VecDeque<(StreamHandle, ErrorCode)>,
     pub(super) keepalive: Clocks,
     pub(super) growth: WindowGrowth,
+    pub(super) start: StartWindow,
     /// When streams are looked at whose peers take nothing.
     pub(super) stall_at: Option<Duration>,
     /// The time at the last call that told it.
@@ -151,8 +156,10 @@ impl<R: Role> Connection<R> {
             credit: i64::from(WINDOW_DEFAULT),
             pending: VecDeque::new(),
             budgets: Budgets::new(now),
+            held_resets: VecDeque::new(),
             keepalive: Clocks::new(&config, now),
             growth: WindowGrowth::default(),
+            start: StartWindow::new(config.initial_window),
             stall_at: None,
             now,
             last_peer: 0,
@@ -195,7 +202,8 @@ impl<R: Role> Connection<R> {
         &self.fields
     }
 
-    /// Streams that are open, and those that were reset and not [let go](Self::let_go).
+    /// Streams that are open, those of a server that were reset and not [let go](Self::let_go), and those
+    /// that a client has given up and whose server is not told yet.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -228,7 +236,8 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Gives a stream up: RST_STREAM is sent, and no event of it comes any more.
+    /// Gives a stream up: RST_STREAM is sent, and no event of it comes any more. A client that gives up
+    /// very many tells the server of some a little later; they count until then.
     pub fn reset(&mut self, stream: StreamHandle, code: ErrorCode) {
         if self.failed.is_some() {
             return;
@@ -239,10 +248,8 @@ impl<R: Role> Connection<R> {
         if self.streams.get(stream).is_none() {
             return;
         }
-        super::put::put_reset(stream.id, code, &mut self.outbox.written);
-        self.retire(stream, true);
-        self.streams.let_go(stream);
-        self.note_capacity();
+        self.give_up(stream, code);
+        self.let_go(stream);
     }
 
     /// Nobody wants to hear of a stream any more. One of whose end the caller was yet to be told is
@@ -251,7 +258,7 @@ impl<R: Role> Connection<R> {
         let before = self.pending.len();
         self.pending.retain(|event| event.ends() != Some(stream));
         if self.pending.len() < before {
-            self.streams.let_go(stream);
+            self.let_go(stream);
         }
         let is_room =
             |event: &Event<'_>| matches!(event, Event::Writable { stream: of } if *of == stream);
@@ -262,7 +269,9 @@ impl<R: Role> Connection<R> {
     /// [failed](Event::Failed), so that its place is free for another. Servers only: a client's
     /// places are free at once.
     pub fn let_go(&mut self, stream: StreamHandle) {
-        self.streams.let_go(stream);
+        if R::IS_SERVER {
+            self.streams.let_go(stream);
+        }
     }
 
     /// Ends the connection for what the peer did: streams stop and what they hold goes, nobody is
@@ -275,6 +284,7 @@ impl<R: Role> Connection<R> {
             self.line = VecDeque::new();
             self.queued = 0;
             self.pending = VecDeque::new();
+            self.held_resets = VecDeque::new();
             self.partial = Vec::new();
             self.block = OpenBlock::default();
             match violation {
@@ -318,7 +328,8 @@ impl<R: Role> Connection<R> {
         if self.failed.is_some() {
             return None;
         }
-        let others = [self.stall_at, self.drain.deadline()];
+        let resets = (!self.held_resets.is_empty()).then(|| self.budgets.next_reset());
+        let others = [self.stall_at, self.drain.deadline(), resets];
         Some(others.into_iter().flatten().fold(self.keepalive.deadline(), Duration::min))
     }
 
@@ -336,6 +347,9 @@ impl<R: Role> Connection<R> {
             Ok(false) => {}
             Ok(true) => put_ping(0, PingTag::Keepalive.payload(0), &mut self.outbox.written),
             Err(violation) => return Err(self.fail(violation)),
+        }
+        if !self.held_resets.is_empty() {
+            self.release_resets();
         }
         if self.stall_at.is_some_and(|at| now >= at) {
             self.look_for_stalls();

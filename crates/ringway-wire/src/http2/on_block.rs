@@ -126,7 +126,7 @@ impl<R: Role> Connection<R> {
             return self.budgets.bear_reset(self.now).map(|()| None);
         }
         let credit = i64::from(self.peer.initial_window);
-        let stream = self.streams.open(id, self.config.initial_window, credit);
+        let stream = self.streams.open(id, self.start.counted, credit);
         let s = self.streams.at(stream.slot);
         (s.has_head, s.remote_ended) = (true, end);
         s.content_left = length.unwrap_or(ANY_LENGTH);
@@ -206,8 +206,7 @@ impl<R: Role> Connection<R> {
         violation: Violation,
     ) -> Result<Option<Event<'static>>, Violation> {
         let code = violation.code();
-        put_reset(stream.id, code, &mut self.outbox.written);
-        self.retire(stream, true);
+        self.give_up(stream, code);
         self.count_answer()?;
         if R::IS_SERVER {
             self.budgets.bear_reset(self.now)?;
@@ -215,12 +214,17 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Failed { stream, code }))
     }
 
-    /// Ends a stream of which the caller is told. A server keeps its slot until it is let go.
+    /// Ends a stream and keeps its slot. `by_us`: frames of it may still come.
     pub(super) fn retire(&mut self, stream: StreamHandle, by_us: bool) {
         self.forget_queue(stream);
         let window = self.streams.at(stream.slot).window;
         self.growth.note_ended(&window);
         self.streams.retire(stream, by_us);
+    }
+
+    /// The peer has ended a stream before its end. A server's slot is kept until it is let go.
+    pub(super) fn abandon(&mut self, stream: StreamHandle, by_us: bool) {
+        self.retire(stream, by_us);
         if !R::IS_SERVER {
             self.streams.let_go(stream);
             self.note_capacity();

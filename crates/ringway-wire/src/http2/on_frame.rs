@@ -74,14 +74,14 @@ impl<R: Role> Connection<R> {
         if R::IS_SERVER {
             self.budgets.bear_reset(self.now)?;
         }
-        self.retire(stream, false);
+        self.abandon(stream, false);
         Ok(Some(Event::Reset { stream, code }))
     }
 
     /// Section 6.5.
     fn on_settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Violation> {
         if header.has(flag::ACK) {
-            self.keepalive.note_settings_acknowledged();
+            self.on_settings_ack();
             return self.budgets.bear_idle(self.now);
         }
         if self.stage == Handshake::Settings {
@@ -155,7 +155,7 @@ impl<R: Role> Connection<R> {
             let beyond = self.streams.open_streams().filter(|(stream, _)| stream.id > last);
             let refused: Vec<StreamHandle> = beyond.map(|(stream, _)| stream).collect();
             for stream in refused {
-                self.retire(stream, true);
+                self.abandon(stream, true);
                 let code = ErrorCode::REFUSED_STREAM;
                 self.pending.push_back(Event::Reset { stream, code });
             }

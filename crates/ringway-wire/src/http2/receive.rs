@@ -41,6 +41,9 @@ impl<R: Role> Connection<R> {
         if let Some(violation) = self.failed {
             return Err(violation);
         }
+        if !self.held_resets.is_empty() {
+            self.release_resets();
+        }
         loop {
             match self.step(input) {
                 Ok(Step::Event(event)) => return Ok(Some(event)),

@@ -1,8 +1,10 @@
 //! Stream windows: credit that goes back as the reader takes, and growth with the path.
 
+use std::time::Duration;
+
 use super::StreamHandle;
 use super::connection::{Connection, PingTag};
-use super::growth::Measurement;
+use super::growth::{Round, Sample};
 use super::put::{put_ping, put_window_update};
 use super::role::Role;
 use crate::limits::{HTTP2_GROWN_MAX, HTTP2_MEASURE_PAUSE, HTTP2_RATE_ENOUGH};
@@ -21,42 +23,64 @@ impl<R: Role> Connection<R> {
     }
 
     #[cold]
-    fn give_back(&mut self, stream: StreamHandle) {
-        let (now, size_max) = (self.now, self.config.window_max);
+    pub(super) fn give_back(&mut self, stream: StreamHandle) {
+        let (now, size_max, start) = (self.now, self.config.window_max, self.start.counted);
+        let is_tight = self.growth.is_tight;
         let Some(s) = self.streams.get(stream) else { return };
+        let before = s.window.grown();
+        if is_tight {
+            s.window.shrink_to(start);
+        }
         let granted = s.window.give_back(now);
         let delivered = s.window.delivered();
+        self.growth.grown -= self.growth.grown.min(before - s.window.grown());
         let suits = self.growth.suits(&s.window, size_max);
         if granted > 0 {
             put_window_update(stream.id, granted, &mut self.outbox.written);
         }
-        let growth = &mut self.growth;
-        if growth.round.is_none() && now >= growth.next && suits {
-            growth.nonce = growth.nonce.wrapping_add(1);
-            let nonce = growth.nonce;
-            growth.round = Some(Measurement { nonce, began: now, stream, delivered });
-            put_ping(0, PingTag::Growth.payload(nonce), &mut self.outbox.written);
+        if suits {
+            self.measure(Sample { stream, at: now, delivered });
         }
     }
 
-    /// The peer has answered a PING that measures: a window of which more than two thirds of what
-    /// is usable came in the meantime is doubled.
+    /// Watches a stream whose window may hold it up: the answer to a PING behind the WINDOW_UPDATE
+    /// tells what came meanwhile.
+    fn measure(&mut self, sample: Sample) {
+        let growth = &mut self.growth;
+        if growth.round.is_none() {
+            if sample.at < growth.next {
+                return;
+            }
+            growth.nonce = growth.nonce.wrapping_add(1);
+            growth.round = Some(Round { nonce: growth.nonce, began: sample.at });
+            growth.samples.clear();
+            put_ping(0, PingTag::Growth.payload(growth.nonce), &mut self.outbox.written);
+        }
+        growth.watch(sample);
+    }
+
+    /// The peer has answered a PING that measures.
     pub(super) fn on_growth_pong(&mut self, nonce: u32) {
         let Some(round) = self.growth.round.take_if(|round| round.nonce == nonce) else {
             return;
         };
         self.growth.next = round.began.saturating_add(HTTP2_MEASURE_PAUSE);
-        let (time, size_max) = (self.now.saturating_sub(round.began), self.config.window_max);
-        let Some(s) = self.streams.get(round.stream) else { return };
+        let trip = self.now.saturating_sub(round.began);
+        let samples = std::mem::take(&mut self.growth.samples);
+        samples.iter().for_each(|sample| self.grow(sample, trip));
+        self.growth.samples = samples;
+    }
+
+    /// Doubles a window of which more than two thirds of what is usable came within a round trip.
+    fn grow(&mut self, sample: &Sample, trip: Duration) {
+        let (now, size_max) = (self.now, self.config.window_max);
+        let Some(s) = self.streams.get(sample.stream) else { return };
         let window = &mut s.window;
-        let arrived = window.delivered().wrapping_sub(round.delivered);
-        let is_used_up = u64::from(arrived) * 3 > u64::from(window.usable()) * 2;
-        let enough = time.as_micros() * HTTP2_RATE_ENOUGH / 1_000_000;
+        let Some(came) = sample.within(trip, now, window.delivered()) else { return };
+        let is_used_up = came * 3 > u64::from(window.usable()) * 2;
+        let enough = trip.as_micros() * HTTP2_RATE_ENOUGH / 1_000_000;
         let is_ample = u128::from(window.size()) >= enough;
-        if time.is_zero() || !is_used_up || is_ample || s.remote_ended {
-            return;
-        }
-        if !self.growth.suits(window, size_max) {
+        if !is_used_up || is_ample || s.remote_ended || !self.growth.suits(window, size_max) {
             return;
         }
         let room = (size_max - window.size()).min(HTTP2_GROWN_MAX - self.growth.grown);
@@ -64,7 +88,7 @@ impl<R: Role> Connection<R> {
         let granted = window.grow(by);
         self.growth.grown += by;
         if granted > 0 {
-            put_window_update(round.stream.id, granted, &mut self.outbox.written);
+            put_window_update(sample.stream.id, granted, &mut self.outbox.written);
         }
     }
 }
@@ -85,7 +109,7 @@ mod tests {
         let mut client = Http2Client::new(Http2Config::client(), vocabulary, Duration::ZERO);
         let ends: [fn(&mut Http2Client, StreamHandle); 3] = [
             |client, stream| client.reset(stream, ErrorCode::CANCEL),
-            |client, stream| client.retire(stream, true),
+            |client, stream| client.abandon(stream, false),
             |client, stream| client.end_remote(stream),
         ];
         for end in ends {

@@ -22,6 +22,9 @@ pub(crate) struct Window {
     start: u32,
     /// Bytes by which more was granted before the size fell; they are not returned.
     excess: u32,
+    /// Bytes by which what the peer may send is below nothing, since all windows were [made
+    /// smaller](Self::lower).
+    debt: u32,
     /// Credit that came back so far, modulo 2³².
     returned: u32,
     /// When some was returned last; how much then, and how long after the time before.
@@ -66,7 +69,7 @@ impl Window {
         let back = std::mem::take(&mut self.owed);
         let kept = back.min(self.excess);
         self.excess -= kept;
-        self.granted += back - kept;
+        self.grant(back - kept);
         self.returned = self.returned.wrapping_add(back);
         // What comes in one turn of a caller has come since the turn before.
         let since = now.saturating_sub(self.returned_at);
@@ -90,7 +93,7 @@ impl Window {
 
     /// Bytes that wait behind the message in front of the reader.
     pub(crate) fn waiting(&self) -> u32 {
-        self.size + self.excess - self.granted - self.owed
+        self.size + self.excess + self.debt - self.granted - self.owed
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -112,9 +115,34 @@ impl Window {
         let kept = by.min(self.excess);
         self.excess -= kept;
         self.size += by;
-        self.granted += by - kept;
+        self.grant(by - kept);
         self.step = step(self.size);
         by - kept
+    }
+
+    fn grant(&mut self, by: u32) {
+        let paid = by.min(self.debt);
+        self.debt -= paid;
+        self.granted += by - paid;
+    }
+
+    /// Takes credit back, as HTTP/2 does for all streams at a time: the peer knows of it, and may have
+    /// sent more before. The size is at least `by`.
+    pub(crate) fn lower(&mut self, by: u32) {
+        let now = by.min(self.granted);
+        self.granted -= now;
+        self.debt += by - now;
+        self.size -= by;
+        self.start -= by;
+        self.step = step(self.size);
+    }
+
+    /// The opposite of [`lower`](Self::lower).
+    pub(crate) fn raise(&mut self, by: u32) {
+        self.size += by;
+        self.start += by;
+        self.step = step(self.size);
+        self.grant(by);
     }
 
     /// Makes the window smaller. What was granted stays so, and is not granted again.
@@ -179,6 +207,23 @@ mod tests {
             window.give_back(at(now));
             assert_eq!(window.pace(), pace);
         }
+    }
+
+    #[test]
+    fn a_window_may_fall_below_nothing_and_comes_back() {
+        let mut window = Window::new(1 << 20);
+        assert!(window.spend(1_000_000));
+        window.owe(400_000);
+        window.lower((1 << 20) - 65_535);
+        assert!(!window.spend(1) && window.is_due());
+        assert_eq!((window.size(), window.grown(), window.waiting()), (65_535, 0, 600_000));
+        assert_eq!(window.give_back(NOW), 400_000, "all of it is said to the peer");
+        assert_eq!(window.granted(), 0, "which may still send nothing");
+        window.owe(600_000);
+        assert_eq!(window.give_back(NOW), 600_000);
+        assert_eq!((window.granted(), window.waiting()), (65_535, 0));
+        window.raise(1_000);
+        assert_eq!((window.granted(), window.size(), window.grown()), (66_535, 66_535, 0));
     }
 
     #[test]

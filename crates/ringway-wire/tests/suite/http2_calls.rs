@@ -589,6 +589,105 @@ fn a_window_grows_where_the_path_is_long_and_the_reader_keeps_up() {
 }
 
 #[test]
+fn the_windows_of_several_streams_grow_at_a_time() {
+    let mut pair = Pair::new();
+    pair.echoes = false;
+    let streams: Vec<_> = (0..4).map(|_| pair.open(&pattern(16 << 20), true).id()).collect();
+    let came = |pair: &Pair, id| pair.at_server.get(&id).map_or(0, |came| came.data.len());
+    let mut most = [0; 4];
+    for _ in 0..12 {
+        let up = output(&mut pair.client, usize::MAX);
+        pair.now += Duration::from_millis(50);
+        let before: Vec<_> = streams.iter().map(|&id| came(&pair, id)).collect();
+        pair.serve(&up);
+        for (at, &id) in streams.iter().enumerate() {
+            most[at] = most[at].max(came(&pair, id) - before[at]);
+        }
+        let down = output(&mut pair.server, usize::MAX);
+        pair.now += Duration::from_millis(50);
+        pair.listen(&down);
+    }
+    assert!(most.iter().all(|&most| most >= 4 << 20), "{most:?}");
+}
+
+/// Takes what has come for a server's streams and gives nothing of it back; how much, and the streams.
+fn hoard(pair: &mut Pair) -> (usize, Vec<StreamHandle>) {
+    let (mut len, mut streams) = (0, Vec::new());
+    while pair.client.has_output() || pair.server.has_output() {
+        let up = output(&mut pair.client, usize::MAX);
+        let mut input = &up[..];
+        while let Some(event) = pair.server.receive(&mut input, NOW).expect("well-formed") {
+            if let Event::Head { stream, data, .. } | Event::Data { stream, data, .. } = event {
+                len += data.len();
+                streams.push(stream);
+            }
+        }
+        let down = output(&mut pair.server, usize::MAX);
+        pair.listen(&down);
+    }
+    streams.dedup();
+    (len, streams)
+}
+
+#[test]
+fn windows_fall_while_memory_is_tight_and_rise_again() {
+    let mut pair = Pair::new();
+    pair.open(&pattern(8 << 20), true);
+    let (before, streams) = hoard(&mut pair);
+    assert_eq!(before, 1 << 20);
+    pair.server.set_tight(true);
+    assert_eq!(hoard(&mut pair).0, 0, "what was granted is used up");
+    // As the reader takes it, the window falls to 64 KiB.
+    let mut came = before;
+    for taken in (0..before).step_by(1 << 10) {
+        assert!(came - taken <= (1 << 20).max(65_535));
+        pair.server.taken(streams[0], 1 << 10);
+        came += hoard(&mut pair).0;
+    }
+    assert!((32_000..=65_535).contains(&(came - before)), "{}", came - before);
+    pair.open(&pattern(1 << 20), true);
+    let (new, _) = hoard(&mut pair);
+    assert_eq!(new, 65_535, "and those of new streams begin so");
+    pair.server.set_tight(false);
+    let (more, _) = hoard(&mut pair);
+    assert_eq!(more, 2 * ((1 << 20) - 65_535), "for both");
+}
+
+#[test]
+fn windows_may_fall_and_rise_at_any_time() {
+    for_seeds(30, |random| {
+        let mut pair = Pair::new();
+        let lens = [random.below(3 << 20), random.below(100_000), random.below(400_000)];
+        for len in lens {
+            pair.open(&pattern(len), true);
+        }
+        let mut untaken: BTreeMap<StreamHandle, usize> = BTreeMap::new();
+        let (mut came, mut toggles) = (0, 0);
+        while came < lens.iter().sum() || pair.client.has_output() || pair.server.has_output() {
+            let up = output(&mut pair.client, random.below(100_000));
+            let mut input = &up[..];
+            while let Some(event) = pair.server.receive(&mut input, NOW).expect("well-formed") {
+                if let Event::Head { stream, data, .. } | Event::Data { stream, data, .. } = event {
+                    *untaken.entry(stream).or_default() += data.len();
+                    came += data.len();
+                }
+            }
+            for (stream, left) in &mut untaken {
+                let now = if up.is_empty() { *left } else { random.below(*left + 1) };
+                pair.server.taken(*stream, now);
+                *left -= now;
+            }
+            if random.below(8) == 0 && toggles < 12 {
+                toggles += 1;
+                pair.server.set_tight(toggles % 2 == 1);
+            }
+            let down = output(&mut pair.server, random.below(100));
+            pair.listen(&down);
+        }
+    });
+}
+
+#[test]
 fn pings_are_answered_and_silence_is_not() {
     let mut pair = Pair::new();
     pair.client.ping(7);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ringway_wire::http2::{Body, ErrorCode, Event, Http2Server, Violation};
+use ringway_wire::http2::{
+    Body, ErrorCode, Event, Http2Client, Http2Server, NewRequest, StreamHandle, Violation,
+};
 
 use crate::support::http2::*;
 
@@ -165,6 +167,53 @@ fn frames_on_streams_that_are_over() {
     for _ in 0..20_000 {
         server.receive(&mut &late[..], NOW).expect("ordinary");
         output(&mut server, usize::MAX);
+    }
+}
+
+/// Opens streams and gives each up at once, as often as there is room for it; how often.
+fn storm(client: &mut Http2Client, end: impl Fn(&mut Http2Client, u32, StreamHandle)) -> u32 {
+    let mut count = 0;
+    while client.capacity() > 0 && count < 10_000 {
+        let request = NewRequest { head: REQUEST, ..NewRequest::default() };
+        let stream = client.open(request).expect("room");
+        end(client, stream.id(), stream);
+        count += 1;
+    }
+    count
+}
+
+/// Takes what waits for a client to be told.
+fn hear(client: &mut Http2Client, wire: &[u8], now: Duration) {
+    let mut input = wire;
+    while client.receive(&mut input, now).expect("well-formed").is_some() {}
+}
+
+#[test]
+fn a_client_resets_no_more_than_servers_bear() {
+    // By itself, and for what the server does.
+    let cancel = |client: &mut Http2Client, _, stream| client.reset(stream, ErrorCode::CANCEL);
+    let wrong = |client: &mut Http2Client, id, _| {
+        hear(client, &frame(HEADERS, END_HEADERS, id, &block(&[("X", "y")])), NOW);
+    };
+    let ends: [&dyn Fn(&mut Http2Client, u32, StreamHandle); 2] = [&cancel, &wrong];
+    for end in ends {
+        let mut client = client();
+        hear(&mut client, &frame(SETTINGS, 0, 0, &setting(3, 1_000)), NOW);
+        assert_eq!(storm(&mut client, end), 1_500);
+        let sent = output(&mut client, usize::MAX);
+        assert_eq!(ends(&sent).len(), 500);
+        assert_eq!((client.in_flight(), client.capacity()), (1_000, 0));
+        // A hundred more a second.
+        let next = client.poll_timeout().expect("alive");
+        assert!(next <= Duration::from_millis(10), "{next:?}");
+        let now = Duration::from_secs(1);
+        client.handle_timeout(now).expect("alive");
+        assert_eq!(ends(&output(&mut client, usize::MAX)).len(), 100);
+        assert_eq!((client.in_flight(), client.capacity()), (900, 100));
+        // What the server still sends on those is borne.
+        let id = 2 * 1_400 + 1;
+        let head = frame(HEADERS, END_HEADERS, id, &block(&[(":status", "200")]));
+        hear(&mut client, &[head, frame(DATA, END_STREAM, id, b"late")].concat(), now);
     }
 }
 

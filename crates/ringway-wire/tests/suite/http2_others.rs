@@ -89,7 +89,11 @@ fn pattern(len: usize) -> Vec<u8> {
 /// Answers each request with its content and trailers, until the pipe closes.
 async fn serve(mut server: Http2Server, mut pipe: DuplexStream) {
     let mut contents = std::collections::BTreeMap::<u32, Vec<u8>>::new();
+    let mut count = 0;
     drive(&mut server, &mut pipe, |server, event| {
+        // Its windows fall and rise meanwhile.
+        count += 1;
+        server.set_tight(count / 20 % 2 == 1);
         let (stream, data, end) = match &event {
             Event::Head { stream, data, end } | Event::Data { stream, data, end } => {
                 (*stream, &**data, *end)

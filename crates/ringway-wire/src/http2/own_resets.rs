@@ -1,0 +1,39 @@
+//! Streams that this end gives up: a server bears only so many.
+
+use super::connection::Connection;
+use super::put::put_reset;
+use super::role::Role;
+use super::{ErrorCode, StreamHandle};
+
+impl<R: Role> Connection<R> {
+    /// Ends a stream with RST_STREAM. A server's slot is kept until it is let go. A client's is until the
+    /// frame is written, which may be later: servers take many resets for an attack (CVE-2023-44487),
+    /// also of streams that they made us reset (CVE-2025-8671).
+    pub(super) fn give_up(&mut self, stream: StreamHandle, code: ErrorCode) {
+        self.retire(stream, true);
+        if R::IS_SERVER {
+            put_reset(stream.id, code, &mut self.outbox.written);
+        } else if self.held_resets.is_empty() && self.budgets.may_reset(self.now) {
+            self.put_own_reset(stream, code);
+        } else {
+            self.held_resets.push_back((stream, code));
+        }
+    }
+
+    /// Sends what was held back, as far as it may be sent by now.
+    #[cold]
+    pub(super) fn release_resets(&mut self) {
+        while let Some(&(stream, code)) = self.held_resets.front()
+            && self.budgets.may_reset(self.now)
+        {
+            self.held_resets.pop_front();
+            self.put_own_reset(stream, code);
+        }
+    }
+
+    fn put_own_reset(&mut self, stream: StreamHandle, code: ErrorCode) {
+        put_reset(stream.id, code, &mut self.outbox.written);
+        self.streams.let_go(stream);
+        self.note_capacity();
+    }
+}
