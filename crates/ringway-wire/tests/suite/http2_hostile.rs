@@ -195,7 +195,7 @@ fn a_client_resets_no_more_than_servers_bear() {
     let wrong = |client: &mut Http2Client, id, _| {
         hear(client, &frame(HEADERS, END_HEADERS, id, &block(&[("X", "y")])), NOW);
     };
-    let ends: [&dyn Fn(&mut Http2Client, u32, StreamHandle); 2] = [&cancel, &wrong];
+    let ends: [fn(&mut Http2Client, u32, StreamHandle); 2] = [cancel, wrong];
     for end in ends {
         let mut client = client();
         hear(&mut client, &frame(SETTINGS, 0, 0, &setting(3, 1_000)), NOW);
