@@ -11,9 +11,9 @@ use crate::native::Window;
 pub(super) struct WindowGrowth {
     /// Windows fall instead: memory is short.
     pub(super) is_tight: bool,
-    pub(super) round: Option<Round>,
+    pub(super) round: Option<GrowthPing>,
     /// Streams that returned credit while the PING was on its way.
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<StreamSample>,
     pub(super) nonce: u32,
     /// No PING before.
     pub(super) next: Duration,
@@ -24,14 +24,14 @@ pub(super) struct WindowGrowth {
 
 /// A PING that has not been answered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Round {
+pub(super) struct GrowthPing {
     pub(super) nonce: u32,
     pub(super) began: Duration,
 }
 
 /// A stream as it was when it returned credit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct StreamSample {
     pub(super) stream: StreamHandle,
     pub(super) at: Duration,
     /// What its reader had had.
@@ -47,7 +47,7 @@ impl WindowGrowth {
             && window.waiting() <= window.size() / 4
     }
 
-    pub(super) fn watch(&mut self, sample: Sample) {
+    pub(super) fn watch(&mut self, sample: StreamSample) {
         let is_watched = self.samples.iter().any(|known| known.stream == sample.stream);
         if !is_watched && self.samples.len() < HTTP2_MEASURED_MAX {
             self.samples.push(sample);
@@ -61,7 +61,7 @@ impl WindowGrowth {
     }
 }
 
-impl Sample {
+impl StreamSample {
     /// How many bytes a stream brings within a `trip`, by those that came since; `None` when that was
     /// too short a time to tell.
     pub(super) fn within(&self, trip: Duration, now: Duration, delivered: u32) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::StreamHandle;
 use super::connection::{Connection, PingTag};
-use super::growth::{Round, Sample};
+use super::growth::{GrowthPing, StreamSample};
 use super::put::{put_ping, put_window_update};
 use super::role::Role;
 use crate::limits::{HTTP2_GROWN_MAX, HTTP2_MEASURE_PAUSE, HTTP2_RATE_ENOUGH};
@@ -39,20 +39,20 @@ impl<R: Role> Connection<R> {
             put_window_update(stream.id, granted, &mut self.outbox.written);
         }
         if suits {
-            self.measure(Sample { stream, at: now, delivered });
+            self.measure(StreamSample { stream, at: now, delivered });
         }
     }
 
     /// Watches a stream whose window may hold it up: the answer to a PING behind the WINDOW_UPDATE
     /// tells what came meanwhile.
-    fn measure(&mut self, sample: Sample) {
+    fn measure(&mut self, sample: StreamSample) {
         let growth = &mut self.growth;
         if growth.round.is_none() {
             if sample.at < growth.next {
                 return;
             }
             growth.nonce = growth.nonce.wrapping_add(1);
-            growth.round = Some(Round { nonce: growth.nonce, began: sample.at });
+            growth.round = Some(GrowthPing { nonce: growth.nonce, began: sample.at });
             growth.samples.clear();
             put_ping(0, PingTag::Growth.payload(growth.nonce), &mut self.outbox.written);
         }
@@ -72,7 +72,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Doubles a window of which more than two thirds of what is usable came within a round trip.
-    fn grow(&mut self, sample: &Sample, trip: Duration) {
+    fn grow(&mut self, sample: &StreamSample, trip: Duration) {
         let (now, size_max) = (self.now, self.config.window_max);
         let Some(s) = self.streams.get(sample.stream) else { return };
         let window = &mut s.window;
