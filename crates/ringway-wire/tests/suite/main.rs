@@ -10,6 +10,7 @@ mod http2_hostile;
 mod http2_hpack;
 mod http2_mutation;
 mod http2_others;
+mod http2_spec;
 mod matchers;
 mod native_bad_input;
 mod native_calls;

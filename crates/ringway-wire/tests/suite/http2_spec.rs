@@ -3,9 +3,6 @@
 //! `go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible` puts it where this looks. A
 //! machine without it has nothing to check here, and says so.
 
-#[path = "support/http2.rs"]
-mod http2;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,8 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use http2::{output, vocabulary};
 use ringway_wire::http2::{Body, Event, Http2Config, Http2Server, Line, Piece};
+
+use crate::support::http2::{output, vocabulary};
 
 #[test]
 fn h2spec_has_nothing_to_say_against_the_server() {
