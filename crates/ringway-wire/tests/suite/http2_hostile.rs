@@ -195,8 +195,8 @@ fn a_client_resets_no_more_than_servers_bear() {
     let wrong = |client: &mut Http2Client, id, _| {
         hear(client, &frame(HEADERS, END_HEADERS, id, &block(&[("X", "y")])), NOW);
     };
-    let ends: [fn(&mut Http2Client, u32, StreamHandle); 2] = [cancel, wrong];
-    for end in ends {
+    let ways: [fn(&mut Http2Client, u32, StreamHandle); 2] = [cancel, wrong];
+    for end in ways {
         let mut client = client();
         hear(&mut client, &frame(SETTINGS, 0, 0, &setting(3, 1_000)), NOW);
         assert_eq!(storm(&mut client, end), 1_500);
