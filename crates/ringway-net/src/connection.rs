@@ -179,7 +179,8 @@ impl Peer {
     }
 
     /// Resets the connection: what is queued is dropped, its owner gets an error, and so does the
-    /// peer.
+    /// peer. Unix sockets have no reset: there a peer of which all bytes were received sees an end, so
+    /// what it is sent should tell a half from the whole.
     pub fn abort(&self) {
         self.link.abort();
     }

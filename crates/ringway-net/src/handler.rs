@@ -8,7 +8,7 @@ use crate::error::Error;
 /// Serves one connection by callbacks that run where its bytes are found: no task, no waker, no
 /// state machine. For work that never waits; what waits belongs into a task.
 ///
-/// Every connection has a handler of its own. A panic resets its connection and nothing else.
+/// Every connection has a handler of its own. A panic resets its connection ([`Peer::abort`]) and nothing else.
 ///
 /// ```no_run
 /// use ringway_net::{Handler, Peer, Server, View};

@@ -293,7 +293,8 @@ impl Server {
     ///
     /// How the connection ends that was given to a handler is the handler's to say. `Ok` ends it in
     /// order: what is queued is sent, then the end. After an error, which is logged at debug level,
-    /// it is dropped. A panic, logged as an error, resets it, and nothing else is affected.
+    /// it is dropped. A panic, logged as an error, resets it as [`Peer::abort`](crate::Peer::abort) does, and
+    /// nothing else is affected.
     ///
     /// # Errors
     /// When the cores cannot be started or cannot listen, or a core fails; and

@@ -103,11 +103,11 @@ pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
     Ok(shutdown(borrow(fd), Shutdown::Write)?)
 }
 
-/// Makes the next close reset the connection: unsent bytes are dropped, the peer sees an error.
+/// Makes the next close of a TCP socket reset the connection: unsent bytes are dropped, the peer sees an error.
 pub(crate) fn reset_on_close(fd: RawFd) {
     let borrowed = borrow(fd);
-    // A unix socket has no linger; there is nothing to reset.
-    let _tcp_only = SockRef::from(&borrowed).set_linger(Some(Duration::ZERO));
+    // A Unix socket takes the option and resets nothing.
+    let _gone_already = SockRef::from(&borrowed).set_linger(Some(Duration::ZERO));
 }
 
 /// Ends a connection in the way that its close is going to, and whatever waits for it in the kernel.

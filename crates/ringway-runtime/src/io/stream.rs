@@ -240,6 +240,9 @@ impl Stream {
 
     /// Resets the connection, at the end of the turn: what is queued is dropped, whoever waits gets
     /// an error, and the peer sees one too. The descriptor is closed, whoever still has the stream.
+    ///
+    /// Unix sockets have no reset: there the peer sees an error only if bytes of its own were not taken,
+    /// and otherwise an end behind what had left.
     pub fn abort(&self) {
         self.with(|state| {
             state.fail(End::Errno(libc::ECONNABORTED));

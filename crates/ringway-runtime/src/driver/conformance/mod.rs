@@ -6,6 +6,7 @@
 
 mod connections;
 mod datagrams;
+mod ended_peers;
 mod keys;
 mod lifetimes;
 mod resources;
@@ -118,6 +119,12 @@ macro_rules! suite {
                 blocked_send_completes_once
                 a_slow_peer_makes_progress
                 a_send_cut_short_holds_up_no_other
+            }
+            suite! { $fixture, BUFFERS, ended_peers:
+                a_peer_that_has_ended_and_reads_slowly_gets_everything
+                the_end_waits_for_a_peer_that_has_ended
+                a_peer_that_has_ended_and_reads_nothing_can_be_left
+                a_peer_that_has_ended_and_leaves_fails_the_send
             }
             suite! { $fixture, BUFFERS, lifetimes:
                 close_is_last

@@ -82,14 +82,14 @@ impl Sim {
         }
     }
 
-    /// A reset overtakes bytes that are still on their way; an end of data never does. Closing
-    /// with bytes unread is a reset, as in the kernel.
+    /// A reset overtakes bytes that are still on their way; an end of data never does. As in the kernel,
+    /// closing with bytes unread is a reset, and a Unix socket has no other.
     fn close_stream(&mut self, stream: &Stream, abort: bool, ordered: Duration) {
         let to = stream.peer;
         if stream.reset {
             return;
         }
-        if abort || !stream.inbox.is_empty() {
+        if abort && !stream.is_unix() || !stream.inbox.is_empty() {
             let latency = self.latency();
             self.schedule.after(latency, Action::Reset { to });
         } else if !stream.write_ended {

@@ -281,6 +281,11 @@ impl Stream {
         }
     }
 
+    /// Whether it is of a Unix address. One of the ends has no name there.
+    pub(super) fn is_unix(&self) -> bool {
+        [&self.local, &self.remote].into_iter().flatten().any(SockAddr::is_unix)
+    }
+
     /// Moves what has arrived into `buffer` and tells how much that was.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
         let count = buffer.len().min(self.inbox.len());
