@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::waiters::{WaiterKey, poll_by};
-use crate::contain::{drop_waker, wake};
+use crate::contain::{drop_each, drop_waker, wake};
 pub use error::{SendError, TryRecvError, TrySendError};
 use state::State;
 
@@ -253,8 +253,8 @@ impl<T> Drop for Receiver<T> {
         state.closed = true;
         let unread = std::mem::take(&mut state.queue);
         drop(state);
-        settle(&self.state); // first: the destructor of a message may panic
-        drop(unread);
+        settle(&self.state);
+        drop_each("the destructor of a message", unread);
     }
 }
 
