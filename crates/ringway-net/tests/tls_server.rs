@@ -5,42 +5,31 @@ mod server_support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use ringway_net::{
     Backend, Backoff, Client, Connection, ConnectionId, Error, Framed, Handler, Peer, Requester,
-    Server, ServerHandle, TlsStream, ToAddresses, View,
+    Server, ServerHandle, TlsStream, View,
 };
 use ringway_runtime::io::Stream;
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
 use ringway_wire::Line;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
+use bare_client::{client, shake_hands};
 use certificates::NAME;
-use server_support::{BACKENDS, LIMIT, connect, connect_to, echo, end, eventually};
-use server_support::{is_closed, socket_addr};
+use patient::{BEGINNING, patient_server};
+use server_support::{BACKENDS, LIMIT, connect, echo, end, eventually, is_closed};
 use trust::Trust;
 
+#[path = "support/bare_client.rs"]
+mod bare_client;
 #[path = "support/certificates.rs"]
 mod certificates;
+#[path = "support/patient.rs"]
+mod patient;
 #[path = "support/trust.rs"]
 mod trust;
-
-/// A server that waits for handshakes for ever, and in a drain for whoever is left.
-fn patient_server(trust: &Trust) -> Server {
-    patient_server_at(trust, ["tls://127.0.0.1:0"])
-}
-
-/// The same at addresses of which the first is its TLS.
-fn patient_server_at(trust: &Trust, addresses: impl ToAddresses) -> Server {
-    let tls = trust.server.clone().handshake_timeout(Duration::from_secs(1_000_000));
-    let server = Server::bind(addresses).expect("free ports").threads(1);
-    server.tls(tls).drain_timeout(Duration::MAX)
-}
-
-const TLS_AND_TCP: [&str; 2] = ["tls://127.0.0.1:0", "tcp://127.0.0.1:0"];
 
 /// An honest client, which is served.
 fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {
@@ -55,9 +44,6 @@ fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {
     }));
     served.expect("a core").expect("in time").is_ok()
 }
-
-/// The first bytes of a record of the handshake that never becomes whole.
-const BEGINNING: [u8; 5] = [22, 3, 1, 2, 0];
 
 #[test]
 fn handshakes_that_go_on_for_ever_do_not_hold_a_drain_up() {
@@ -92,179 +78,6 @@ fn one_handshake_too_many_ends_the_oldest_and_an_honest_client_is_served() {
     assert!(is_closed(&held.remove(0)), "so did the next one");
     drop(held);
     end(&handle);
-}
-
-/// A client without a socket.
-fn client(trust: &Trust) -> rustls::ClientConnection {
-    let mut roots = rustls::RootCertStore::empty();
-    let root = CertificateDer::from_pem_slice(trust.authority_pem.as_bytes()).expect("a root");
-    roots.add(root).expect("a root");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = NAME.try_into().expect("a name");
-    rustls::ClientConnection::new(Arc::new(config), name).expect("a client")
-}
-
-/// Until what is left is the client's last words.
-fn shake_hands(client: &mut rustls::ClientConnection, socket: &mut TcpStream) {
-    while client.is_handshaking() {
-        while client.wants_write() {
-            client.write_tls(socket).expect("written");
-        }
-        client.read_tls(socket).expect("the server answers");
-        client.process_new_packets().expect("an honest server");
-    }
-}
-
-/// What a client says first.
-fn hello(trust: &Trust) -> Vec<u8> {
-    let mut hello = Vec::new();
-    client(trust).write_tls(&mut hello).expect("written");
-    hello
-}
-
-/// How many clients knock beside an honest one, with what, and how far that one has come before.
-struct Flood {
-    handshakes_max: usize,
-    clients: usize,
-    says: Vec<u8>,
-    is_hello_answered_before: bool,
-}
-
-/// The turns from the last words of an honest client's handshake, or all of them, until its connection is
-/// open. All clients of the flood are accepted before, and most of what they said has not been served.
-fn turns_amid(flood: &Flood, trust: &Trust, backend: Backend) -> u64 {
-    let (hold, gate) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
-    let gate = Arc::new(Mutex::new(gate));
-    let started = Arc::new(OnceLock::<ServerHandle>::new());
-    let server = Arc::clone(&started);
-    let accepted = flood.clients as u64 + 2;
-    let handler = async move |mut conn: Connection| {
-        let stats = || server.get().expect("started").stats();
-        let opened = stats().cores[0].counters.turns;
-        let first = conn.recv().await?.expect("a message");
-        if &*first != b"keep" {
-            tell.send(opened).expect("a listener");
-            conn.send(first);
-            return Ok(());
-        }
-        let keep = || {
-            tell.send(stats().cores[0].counters.turns).expect("a listener");
-            gate.lock().expect("no panic").recv().expect("the test goes on");
-        };
-        keep();
-        while stats().accepted < accepted {
-            yield_now().await;
-        }
-        for _ in 0..TURNS_TO_HEAR {
-            yield_now().await;
-        }
-        keep();
-        Ok(())
-    };
-    let server = patient_server_at(trust, TLS_AND_TCP).handshakes_max(flood.handshakes_max);
-    let handle = server.backend(backend).start(handler).expect("the server starts");
-    started.set(handle.clone()).expect("once");
-
-    let mut honest = client(trust);
-    let mut socket = connect(&handle);
-    if flood.is_hello_answered_before {
-        shake_hands(&mut honest, &mut socket);
-    }
-    let mut keeper = connect_to(socket_addr(&handle.addresses()[1]));
-    keeper.write_all(b"keep").expect("written");
-    told.recv_timeout(LIMIT).expect("the core is kept");
-    let crowd: Vec<TcpStream> = (0..flood.clients).map(|_| connect(&handle)).collect();
-    for mut client in &crowd {
-        client.write_all(&flood.says).expect("written");
-    }
-    hold.send(()).expect("the core waits");
-    let before = told.recv_timeout(LIMIT).expect("the core is kept again");
-    honest.writer().write_all(b"hello").expect("it is kept until the handshake is done");
-    while honest.wants_write() {
-        honest.write_tls(&mut socket).expect("written");
-    }
-    hold.send(()).expect("the core waits");
-    let mut echoed = [0; 5];
-    rustls::Stream::new(&mut honest, &mut socket).read_exact(&mut echoed).expect("an echo");
-    let after = told.recv_timeout(LIMIT).expect("the turn in which it was opened");
-    handle.abort();
-    handle.wait().expect("an end");
-    after - before
-}
-
-/// Turns from the accept of a client until what it has said is known.
-const TURNS_TO_HEAR: usize = 4;
-
-/// The turns that the steps of one handshake take at most when nobody is before it.
-const TURNS_ALONE: u64 = 20;
-
-#[test]
-fn a_handshake_that_was_computed_for_is_completed_amid_a_flood_of_hellos() {
-    let trust = Trust::new();
-    for (handshakes_max, clients) in [(512, 200), (64, 200)] {
-        let says = hello(&trust);
-        let flood = Flood { handshakes_max, clients, says, is_hello_answered_before: true };
-        for backend in BACKENDS {
-            let turns = turns_amid(&flood, &trust, backend);
-            assert!(turns < TURNS_ALONE, "{turns} turns with {handshakes_max} places, {backend:?}");
-        }
-    }
-}
-
-#[test]
-fn what_completes_nothing_costs_no_steps() {
-    let trust = Trust::new();
-    let says = BEGINNING.to_vec();
-    let flood = Flood { handshakes_max: 512, clients: 200, says, is_hello_answered_before: false };
-    for backend in BACKENDS {
-        let turns = turns_amid(&flood, &trust, backend);
-        assert!(turns < TURNS_ALONE, "{turns} turns, {backend:?}");
-    }
-}
-
-#[test]
-fn a_flood_of_handshakes_leaves_turns_to_others() {
-    const CLIENTS: usize = 64;
-    const STEPS_PER_TURN: u64 = 4;
-    for backend in BACKENDS {
-        let trust = Trust::new();
-        let (hold, gate) = mpsc::channel::<()>();
-        let (tell, kept) = mpsc::channel();
-        let gate = Arc::new(Mutex::new(gate));
-        let handler = async move |mut conn: Connection| {
-            if conn.recv().await?.is_some() {
-                tell.send(()).expect("a listener");
-                let _no_message_ever_comes = gate.lock().expect("no panic").recv();
-            }
-            Ok(())
-        };
-        let server = patient_server_at(&trust, TLS_AND_TCP);
-        let handle = server.backend(backend).start(handler).expect("the server starts");
-        let mut keeper = connect_to(socket_addr(&handle.addresses()[1]));
-        keeper.write_all(b"x").expect("written");
-        kept.recv_timeout(LIMIT).expect("the core is kept");
-        let hello = hello(&trust);
-        let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(&handle)).collect();
-        for mut client in &clients {
-            client.write_all(&hello).expect("written");
-        }
-        let turns = || handle.stats().cores[0].counters.turns;
-        let before = turns();
-        drop(hold);
-        for mut client in &clients {
-            client.read_exact(&mut [0]).expect("the server's hello");
-        }
-        let took = turns() - before;
-        assert!(took >= CLIENTS as u64 / STEPS_PER_TURN, "all in {took} turns");
-        handle.abort();
-        handle.wait().expect("an end");
-    }
 }
 
 /// Sends more than the kernel takes before it hears anything.

@@ -44,8 +44,8 @@ impl ServerHandle {
     /// Blocks until the server has ended. It does not ask it to.
     ///
     /// # Errors
-    /// The error of a core that failed, and [`is_timeout`](crate::Error::is_timeout) when a handler
-    /// does not give its core back after the connections were cut off; told once.
+    /// The error of a core that failed, and [`is_timeout`](crate::Error::is_timeout) when a core does not end
+    /// after the connections were cut off, mostly since a handler keeps its thread; told once.
     pub fn wait(&self) -> Result {
         self.inner.shared.control.wait_ended()
     }

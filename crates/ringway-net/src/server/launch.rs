@@ -266,8 +266,8 @@ fn after(wait: Duration) -> Deadline {
     Deadline::after(Instant::now(), wait)
 }
 
-/// Ends the cores. One whose thread a handler keeps is left behind, so that the program goes on; it
-/// ends with the process.
+/// Ends the cores. One that does not end in time, as its thread is kept by a handler, is left behind, so that
+/// the program goes on; it ends with the process.
 fn end(runtime: Runtime) -> Result {
     let (tell, ended) = mpsc::sync_channel(1);
     let body = move || drop(tell.send(runtime.shutdown()));
@@ -275,7 +275,8 @@ fn end(runtime: Runtime) -> Result {
     match ended.recv_timeout(limits::END_WAIT) {
         Ok(ended) => ended.map_err(|error| Error::io("a core failed", error)),
         Err(_late) => {
-            let what = "a handler keeps the thread of its core: the server has not ended wholly";
+            let what = "a core has not ended in time: a handler keeps its thread, or the kernel is slow to close \
+                 its sockets";
             log(|| tracing::error!("{what}"));
             Err(Error::new(error::Kind::Timeout, what))
         }

@@ -1,0 +1,36 @@
+//! A TLS client without a socket, whose every byte a test can hold back.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::certificates::NAME;
+use crate::trust::Trust;
+
+/// A client that trusts the server.
+pub(crate) fn client(trust: &Trust) -> rustls::ClientConnection {
+    let mut roots = rustls::RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(trust.authority_pem.as_bytes()).expect("a root");
+    roots.add(root).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = NAME.try_into().expect("a name");
+    rustls::ClientConnection::new(Arc::new(config), name).expect("a client")
+}
+
+/// Until what is left is the client's last words.
+pub(crate) fn shake_hands(client: &mut rustls::ClientConnection, socket: &mut TcpStream) {
+    while client.is_handshaking() {
+        while client.wants_write() {
+            client.write_tls(socket).expect("written");
+        }
+        client.read_tls(socket).expect("the server answers");
+        client.process_new_packets().expect("an honest server");
+    }
+}
