@@ -203,6 +203,12 @@ impl Peer {
         Ok(self.link.transport.stream().peer_addr()?.into())
     }
 
+    /// The number of the server's core that this connection lives on, its place in
+    /// [`ServerHandle::cores`](crate::ServerHandle::cores); `None` on a connection of no server.
+    pub fn core(&self) -> Option<usize> {
+        self.link.hooks().map(|hooks| hooks.core)
+    }
+
     /// The address of our end.
     ///
     /// # Errors

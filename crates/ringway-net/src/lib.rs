@@ -33,7 +33,7 @@ pub use requester::Requester;
 pub use ringway_runtime::io::{Pressure, StreamLimits};
 pub use ringway_runtime::{Backend, Segment, View};
 pub use rustls::pki_types::CertificateDer;
-pub use server::{CoreStats, Server, ServerHandle, ServerStats, Sessions};
+pub use server::{CoreStats, Ended, Server, ServerHandle, ServerStats, Sessions};
 pub use session::{ConnectionId, Session};
 pub use slow_reader::SlowReader;
 pub use tls::{ClientAuth, ClientTls, ServerTls, TlsStream};

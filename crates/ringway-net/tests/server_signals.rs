@@ -30,6 +30,7 @@ fn the_program() {
                 thread::park();
             }
         }),
+        "has a handle" => server.start(echo).and_then(|handle| handle.wait_for_signal()),
         _ => server.serve(echo),
     };
     println!("served: {}", if served.is_ok() { "in order" } else { "with an error" });
@@ -76,6 +77,15 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).expect("signalled");
     }
 
+    /// Whether a signal would not end it.
+    fn catches(&self, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = u64::from_str_radix(caught.expect("a mask").trim(), 16).expect("a number");
+        mask >> (signal.as_raw() - 1) & 1 == 1
+    }
+
     /// The signal by which it ended.
     fn ended_by(mut self) -> Option<i32> {
         self.child.wait().expect("it ends").signal()
@@ -84,10 +94,16 @@ impl Program {
 
 #[test]
 fn a_signal_drains_and_the_next_one_ends_the_program_that_goes_on() {
-    for first in [Signal::TERM, Signal::INT] {
-        let mut program = Program::start("echoes");
+    for (first, name) in [
+        (Signal::TERM, "echoes"),
+        (Signal::INT, "echoes"),
+        (Signal::TERM, "has a handle"),
+        (Signal::INT, "has a handle"),
+    ] {
+        let mut program = Program::start(name);
         let client = program.connect();
         round_trip(&client, b"served");
+        eventually("it catches the signal", || program.catches(first));
         program.signal(first);
         assert!(is_closed(&client));
         drop(client);

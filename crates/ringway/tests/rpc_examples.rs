@@ -68,6 +68,29 @@ fn rpc_auth() {
 }
 
 #[test]
+fn rpc_drain() {
+    let example = Example::start("rpc_drain", &["tcp://127.0.0.1:0"]);
+    let (_, address) = example.listening();
+    let method = &CLOCK;
+    let client = ringway::rpc::Client::connect(format!("tcp://{address}")).expect("an address");
+    let watched = ringway::runtime::block_on(async move {
+        let options = ringway::rpc::CallOptions::new().wait_for_ready(true);
+        let (raw, numbers) = (ringway::rpc::codec_of!(u64), ringway::rpc::codec_of!(u64));
+        let mut ticks = client.with(options).server_stream(method, raw, numbers, 5);
+        let first = ticks.next().await?;
+        example.terminate();
+        while ticks.next().await?.is_some() {}
+        Ok::<_, ringway::rpc::Status>((first, example.rest()))
+    });
+    let (first, rest) = watched.expect("a core").expect("the stream ends in order");
+    assert_eq!(first, Some(1));
+    assert_eq!(rest, ["1 calls, 0 cut off"]);
+}
+
+static CLOCK: ringway::rpc::Method =
+    ringway::rpc::Method::new("Clock/Watch", ringway::rpc::Kind::ServerStream);
+
+#[test]
 fn rpc_from_tokio() {
     let lines = finish(Example::start("rpc_from_tokio", &[]));
     assert_eq!(lines[..2], ["sum of squares: 338350", "sum of numbers: 500500"]);

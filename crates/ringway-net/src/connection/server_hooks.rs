@@ -9,6 +9,8 @@ use crate::session::ConnectionId;
 
 /// Ties connections to their server. All connections of one core share one of these.
 pub(crate) struct ServerHooks {
+    /// The core's place in its server.
+    pub(crate) core: usize,
     /// Is cancelled when the server is asked to stop.
     pub(crate) draining: CancellationToken,
     /// Runs when a connection has lost its last owner.

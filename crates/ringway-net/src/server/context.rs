@@ -60,6 +60,7 @@ impl CoreContext {
         let connections = Rc::new(Connections::new(called));
         let known = Rc::clone(&connections);
         let hooks = ServerHooks {
+            core: number,
             draining: draining.clone(),
             on_drop: Box::new(move |id| known.forget(id)),
             server: Arc::clone(&shared) as _,

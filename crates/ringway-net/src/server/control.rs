@@ -3,12 +3,13 @@
 //! What the cores are to do is a state that each of them looks at, not a message that a full mailbox
 //! could refuse: a core waits for the phase with a waker, and waking is never refused.
 
+use std::mem;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use ringway_runtime::Deadline;
+use ringway_runtime::{Deadline, contain, drop_contained};
 
 use crate::error::{Error, Result};
 
@@ -40,6 +41,10 @@ struct State {
     farewell_pending: bool,
     /// Why the server ended on its own; the first who waits gets it.
     failure: Option<Error>,
+    /// Tasks that wait for the end, each by a number of its own.
+    waiting: Vec<(u64, Waker)>,
+    /// The number of the next one.
+    next_waiter: u64,
 }
 
 #[derive(Default)]
@@ -57,6 +62,8 @@ impl Control {
             cores: (0..cores).map(|_| CoreProgress::default()).collect(),
             farewell_pending,
             failure: None,
+            waiting: Vec::new(),
+            next_waiter: 0,
         };
         Self { state: Mutex::new(state), changed: Condvar::new(), phase: AtomicU8::new(0) }
     }
@@ -80,10 +87,38 @@ impl Control {
     }
 
     pub(crate) fn end(&self, outcome: Result) {
+        let mut waiting = Vec::new();
         self.change(|state| {
             state.phase = Phase::Ended;
             state.failure = outcome.err();
+            waiting = mem::take(&mut state.waiting);
         });
+        for (_, waker) in waiting {
+            contain("what waits for the server's end", || waker.wake());
+        }
+    }
+
+    /// Ready when the server has ended; for the one who waits by the number in `waiter`.
+    pub(crate) fn poll_ended(&self, waiter: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result> {
+        let mut state = self.lock();
+        if state.phase == Phase::Ended {
+            return Poll::Ready(state.failure.take().map_or(Ok(()), Err));
+        }
+        let former = state.take_waiter(*waiter);
+        let number = *waiter.get_or_insert_with(|| {
+            state.next_waiter += 1;
+            state.next_waiter
+        });
+        state.waiting.push((number, cx.waker().clone()));
+        drop(state);
+        drop_contained("a waker", former);
+        Poll::Pending
+    }
+
+    /// Nobody waits by this number any more.
+    pub(crate) fn leave(&self, waiter: Option<u64>) {
+        let left = self.lock().take_waiter(waiter);
+        drop_contained("a waker", left);
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -180,6 +215,11 @@ impl Control {
 const LONG: Duration = Duration::from_secs(3_600);
 
 impl State {
+    fn take_waiter(&mut self, number: Option<u64>) -> Option<Waker> {
+        let place = self.waiting.iter().position(|(waiter, _)| Some(*waiter) == number)?;
+        Some(self.waiting.swap_remove(place).1)
+    }
+
     fn all_done(&self, phase: Phase) -> bool {
         self.cores.iter().all(|core| core.done >= phase)
     }

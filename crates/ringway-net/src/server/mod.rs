@@ -10,6 +10,7 @@ mod control;
 mod core_number;
 mod datagrams;
 mod drain;
+mod ended;
 mod failures;
 mod handle;
 mod handshakes;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use ringway_runtime::affinity::CoreSet;
 use ringway_runtime::{Backend, Builder, Runtime};
 
+pub use ended::Ended;
 pub use handle::ServerHandle;
 pub use sessions::Sessions;
 pub use stats::{CoreStats, ServerStats};
@@ -307,7 +309,34 @@ impl Server {
         serve_until_signal(self.launch_tasks(handler)?)
     }
 
+    /// Serves as [`serve`](Self::serve) does until `stop` is ready, then drains, and waits for the
+    /// server's end in a task of any runtime. It leaves signals alone.
+    ///
+    /// Dropping this future asks the server to end gracefully.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ringway_net::{Connection, Server};
+    ///
+    /// # fn main() -> ringway_net::Result {
+    /// let stop = ringway_runtime::sleep(Duration::from_millis(10)); // or the end of something else
+    /// ringway_runtime::block_on(async move {
+    ///     Server::bind("tcp://127.0.0.1:0")?.serve_until(stop, async |_: Connection| Ok(())).await
+    /// })?
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_until<F>(self, stop: impl Future<Output = ()>, handler: F) -> Result
+    where
+        F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
+    {
+        self.start(handler)?.shutdown_when(stop).await
+    }
+
     /// Starts the server as [`serve`](Self::serve) does, but returns at once and leaves signals alone.
+    /// The handle tells what the server does, and can [wait for a signal](ServerHandle::wait_for_signal).
     ///
     /// # Errors
     /// When the cores cannot be started or cannot listen.

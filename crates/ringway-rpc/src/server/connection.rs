@@ -17,7 +17,7 @@ use super::connections::CoreConnection;
 use super::core::ServerCore;
 use super::machine::Machine;
 use super::numbers::Numbers;
-use crate::call::context::Peer;
+use crate::call::context::Site;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
 use crate::connection::carrier::{self, CarrierId};
@@ -31,7 +31,7 @@ use crate::waiters::Borrowed;
 /// dropped, may come back through a stream.
 pub(crate) struct ServerConnection<M: Machine> {
     core: Rc<ServerCore>,
-    peer: Rc<Peer>,
+    site: Rc<Site>,
     machine: RefCell<M>,
     streams: RefCell<StreamTable>,
     pub(super) calls: RefCell<Calls>,
@@ -65,7 +65,7 @@ impl<M: Machine> ServerConnection<M> {
         let limits = connection.limits();
         let opened = Rc::new(Self {
             machine: RefCell::new(machine),
-            peer: Rc::new(Peer::of(connection)),
+            site: Rc::new(Site::of(connection, core.drain_of_calls())),
             streams: RefCell::default(),
             calls: RefCell::default(),
             deferred: RefCell::default(),
@@ -99,8 +99,8 @@ impl<M: Machine> ServerConnection<M> {
         &self.core
     }
 
-    pub(crate) fn peer(&self) -> &Rc<Peer> {
-        &self.peer
+    pub(super) fn site(&self) -> &Rc<Site> {
+        &self.site
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -268,7 +268,7 @@ impl<M: Machine> ServerConnection<M> {
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.account();
-        let why = match self.peer.address() {
+        let why = match self.site.peer().address() {
             Some(address) => format!("the connection from {address} was lost"),
             None => String::from("the connection was lost"),
         };

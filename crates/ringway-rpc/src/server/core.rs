@@ -25,6 +25,7 @@ use super::row::{Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
+use crate::call::context::Drain;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::connection::driver::Clock;
@@ -54,6 +55,8 @@ pub(crate) struct ServerCore {
     turn: Turn,
     /// Until when calls may finish, once the core drains.
     draining: Cell<Option<Duration>>,
+    /// Tells handlers the same.
+    drain: Arc<Drain>,
     /// Calls that are welcome on each connection, once the core knows.
     lease: Cell<Option<u32>>,
 }
@@ -118,6 +121,7 @@ impl ServerCore {
             row: Row::default(),
             turn: Turn::default(),
             draining: Cell::new(None),
+            drain: Arc::default(),
             lease: Cell::new(None),
         });
         CORES.with_borrow_mut(|cores| {
@@ -242,6 +246,12 @@ impl ServerCore {
         for connection in self.connections.all() {
             connection.go_away(deadline);
         }
+        self.drain.begin();
+    }
+
+    /// What tells handlers that the core drains.
+    pub(super) fn drain_of_calls(&self) -> &Arc<Drain> {
+        &self.drain
     }
 
     pub(super) fn lease(&self) -> Option<u32> {

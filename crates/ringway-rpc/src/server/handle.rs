@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringway_net::{Address, Result};
+use ringway_net::{Address, Ended, Result};
+use ringway_runtime::CoreHandle;
 
 use super::shared::ServerShared;
 use super::stats::ServerStats;
@@ -50,6 +51,65 @@ impl ServerHandle {
     /// The error of a core that failed; told once.
     pub fn wait(&self) -> Result {
         self.net.wait()
+    }
+
+    /// Waits until the server has ended, in a task of any runtime. It does not ask the server to end.
+    ///
+    /// ```
+    /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?.start()?;
+    /// server.shutdown();
+    /// ringway_runtime::block_on(async move { server.ended().await })??;
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn ended(&self) -> Ended {
+        self.net.ended()
+    }
+
+    /// Asks the server to end when `stop` is ready, and waits until it has ended, be it before that.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn shutdown_when(&self, stop: impl Future<Output = ()>) -> Result {
+        self.net.shutdown_when(stop).await
+    }
+
+    /// Blocks until the server has ended, and lets SIGINT and SIGTERM end it: the first drains it, the
+    /// second cuts its calls off, and a third ends the process. So a program has both the handle of its
+    /// server, with [`metrics`](Self::metrics), and its end by signals.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:9000")?.start()?;
+    /// let watched = server.clone();
+    /// std::thread::spawn(move || loop {
+    ///     println!("{}", watched.metrics().prometheus());
+    ///     std::thread::sleep(Duration::from_secs(15));
+    /// });
+    /// server.wait_for_signal()?;
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and when signals cannot be caught.
+    pub fn wait_for_signal(&self) -> Result {
+        self.net.wait_for_signal()
+    }
+
+    /// The cores that serve, in the order of their numbers: [`CoreHandle::spawn`] runs a future on one,
+    /// and [`Context::core`](crate::Context::core) is the number of the one that serves a call.
+    ///
+    /// ```
+    /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?.threads(2).start()?;
+    /// let sum = server.cores()[1].spawn(async || 1 + 1)?.wait()?; // on the second core
+    /// assert_eq!(sum, 2);
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
+    pub fn cores(&self) -> &[CoreHandle] {
+        self.net.cores()
     }
 
     /// Whether the server has been asked to end.

@@ -292,7 +292,30 @@ impl Server {
         net.serve(serve_with(shared))
     }
 
-    /// As [`serve`](Self::serve), but returns at once and leaves signals alone.
+    /// Serves until `stop` is ready, then drains as [`serve`](Self::serve) does, and waits for the
+    /// server's end in a task of any runtime. It leaves signals alone.
+    ///
+    /// Dropping this future asks the server to end gracefully.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> ringway_net::Result {
+    /// let stop = ringway_runtime::sleep(Duration::from_millis(10)); // or the end of something else
+    /// ringway_runtime::block_on(async move {
+    ///     ringway_rpc::Server::bind("tcp://127.0.0.1:0")?.serve_until(stop).await
+    /// })?
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_until(self, stop: impl Future<Output = ()>) -> Result {
+        self.start()?.shutdown_when(stop).await
+    }
+
+    /// Starts the server as [`serve`](Self::serve) does, but returns at once and leaves signals alone. The
+    /// handle tells what the server does, and can [wait for a signal](ServerHandle::wait_for_signal).
     ///
     /// # Errors
     /// When a setting is out of its range or two services have one name, and when the cores cannot be

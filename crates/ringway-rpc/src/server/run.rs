@@ -57,8 +57,8 @@ impl<M: Machine> ServerConnection<M> {
             entry.press();
         }
         let deadline = timeout.and_then(|timeout| core.instant(at.saturating_add(timeout)));
-        let peer = Rc::clone(self.peer());
-        let mut context = Context::begin(Begun { method, peer, deadline, attempt: head.attempt });
+        let site = Rc::clone(self.site());
+        let mut context = Context::begin(Begun { method, site, deadline, attempt: head.attempt });
         if let Some(RequestMeta { metadata, trace, .. }) = said {
             context.set_said(metadata, trace);
         }

@@ -1,13 +1,18 @@
 //! What a handler may know of the call that it serves.
 
+mod drain;
 mod end;
 mod extensions;
 mod peer;
+mod site;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ringway_runtime::CoreHandle;
@@ -20,8 +25,11 @@ use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
 use crate::limits;
 
+pub(crate) use drain::Drain;
+pub use drain::Draining;
 pub use end::Done;
 pub use peer::Peer;
+pub(crate) use site::Site;
 
 /// A call as its handler sees it: who calls, with what metadata, until when, and whether the caller
 /// still waits.
@@ -60,7 +68,7 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Begun {
     pub(crate) method: &'static Method,
-    pub(crate) peer: Rc<Peer>,
+    pub(crate) site: Rc<Site>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) attempt: u8,
 }
@@ -95,7 +103,13 @@ impl Context {
 
     /// Who called.
     pub fn peer(&self) -> &Peer {
-        &self.0.begun.peer
+        self.0.begun.site.peer()
+    }
+
+    /// The number of the core that serves the call's connection: its place in
+    /// [`ServerHandle::cores`](crate::ServerHandle::cores).
+    pub fn core(&self) -> usize {
+        self.0.begun.site.core
     }
 
     /// What the caller said beside the request.
@@ -160,6 +174,52 @@ impl Context {
     /// ```
     pub fn done(&self) -> Done {
         Done::new(Arc::clone(self.end()))
+    }
+
+    /// Waits until the server stops serving new calls: the moment for a stream without an end to be
+    /// ended by its handler. What has not ended within [`drain_timeout`](crate::Server::drain_timeout)
+    /// is answered UNAVAILABLE.
+    ///
+    /// ```
+    /// use ringway_rpc::{Context, Sink, Status};
+    ///
+    /// async fn hold(context: Context, name: String, mut lease: Sink<String>) -> Result<(), Status> {
+    ///     lease.send(format!("{name} is yours")).await?;
+    ///     context.draining().await;
+    ///     lease.send(format!("give {name} back")).await // and the stream ends in order
+    /// }
+    /// ```
+    pub fn draining(&self) -> Draining {
+        Draining::new(Arc::clone(&self.0.begun.site.drain))
+    }
+
+    /// Waits for `work`, and gives it up with `None` when the server stops serving new calls.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ringway_rpc::{Context, Sink, Status};
+    ///
+    /// async fn watch(context: Context, topic: String, mut news: Sink<String>) -> Result<(), Status> {
+    ///     let next = || ringway_runtime::sleep(Duration::from_secs(1)); // waits for something new
+    ///     while context.until_draining(next()).await.is_some() {
+    ///         news.send(topic.clone()).await?;
+    ///     }
+    ///     Ok(()) // the stream ends in order, and its reader may call another server
+    /// }
+    /// ```
+    pub async fn until_draining<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut draining = self.draining();
+        let mut work = pin!(work);
+        poll_fn(|cx| match Pin::new(&mut draining).poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => work.as_mut().poll(cx).map(Some),
+        })
+        .await
+    }
+
+    /// Whether the server has stopped serving new calls.
+    pub fn is_draining(&self) -> bool {
+        self.0.begun.site.drain.has_begun()
     }
 
     /// Why the call was cancelled, with the caller's words if it used any.
@@ -285,7 +345,7 @@ impl Context {
         let begun = &self.0.begun;
         Sendable {
             method: begun.method,
-            peer: Peer::clone(&begun.peer),
+            site: Site::clone(&begun.site),
             deadline: begun.deadline,
             attempt: begun.attempt,
             trace: self.0.trace,
@@ -331,7 +391,7 @@ impl Drop for Restore {
 /// A context on its way to another thread.
 pub(crate) struct Sendable {
     method: &'static Method,
-    peer: Peer,
+    site: Site,
     deadline: Option<Instant>,
     attempt: u8,
     trace: Option<TraceContext>,
@@ -343,7 +403,7 @@ impl Sendable {
     pub(crate) fn into_context(self) -> Context {
         let begun = Begun {
             method: self.method,
-            peer: Rc::new(self.peer),
+            site: Rc::new(self.site),
             deadline: self.deadline,
             attempt: self.attempt,
         };
@@ -382,8 +442,7 @@ impl fmt::Debug for Context {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::pin::{Pin, pin};
-    use std::task::{self, Poll, Waker};
+    use std::task::{self, Waker};
 
     use super::*;
     use crate::call::method::Kind;
@@ -397,8 +456,8 @@ pub(crate) mod tests {
 
     fn begun(deadline: Option<Instant>) -> Context {
         let trace = Some(TraceContext::root(true));
-        let peer = Rc::new(Peer::unknown());
-        let mut context = Context::begin(Begun { method: &QUOTE, peer, deadline, attempt: 2 });
+        let site = Rc::new(Site::unknown());
+        let mut context = Context::begin(Begun { method: &QUOTE, site, deadline, attempt: 2 });
         context.set_said(Metadata::new(), trace);
         context
     }

@@ -29,8 +29,12 @@ impl Peer {
 
     #[cfg(test)]
     pub(crate) fn unknown() -> Self {
-        let certificates = Vec::new();
-        Self(Arc::new(Parts { address: None, is_tls: false, certificates, server_name: None }))
+        Self(Arc::new(Parts {
+            address: None,
+            is_tls: false,
+            certificates: Vec::new(),
+            server_name: None,
+        }))
     }
 
     /// Its address; `None` if the connection was gone before it could be asked.
