@@ -63,11 +63,12 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         };
         let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
         let sent = self.machine().send(stream, &meta, body);
-        let has_room = sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))?;
-        streams.sent(key, len);
+        if sent.is_ok() {
+            streams.sent(key, len);
+        }
         drop(streams);
-        self.wake();
-        Ok(has_room)
+        self.wake(); // a message that its client does not take has ended the call
+        sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))
     }
 
     /// The handler's return ends the stream, with its status.

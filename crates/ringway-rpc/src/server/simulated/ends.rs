@@ -24,7 +24,7 @@ use crate::stream::streaming::Streaming;
 
 const MS: Duration = Duration::from_millis(1);
 
-static METHODS: [Method; 8] = [
+static METHODS: [Method; 9] = [
     Method::new("sim.Ends/Say", Kind::Unary),
     Method::new("sim.Ends/Long", Kind::Unary),
     Method::new("sim.Ends/Alone", Kind::Unary).concurrency(1),
@@ -33,6 +33,7 @@ static METHODS: [Method; 8] = [
     Method::new("sim.Ends/Deaf", Kind::Bidi),
     Method::new("sim.Ends/Shout", Kind::Bidi),
     Method::new("sim.Ends/Cling", Kind::Bidi),
+    Method::new("sim.Ends/Insist", Kind::Bidi),
 ];
 
 static DESCRIPTOR: ServiceDescriptor =
@@ -68,6 +69,7 @@ impl Service for Ends {
         methods.bidi(&METHODS[5], raw, raw, deaf);
         methods.bidi(&METHODS[6], raw, raw, shout);
         methods.bidi(&METHODS[7], raw, raw, cling);
+        methods.bidi(&METHODS[8], raw, raw, insist);
     }
 }
 
@@ -88,6 +90,15 @@ async fn deaf(_: Context, mut words: Streaming<Bytes>, _out: Sink<Bytes>) -> Res
 
 async fn shout(_: Context, _in: Streaming<Bytes>, mut out: Sink<Bytes>) -> Result<(), Status> {
     out.send(Bytes::from_static(&[7; 2_000])).await
+}
+
+/// Says more at once than its client takes, not in the turn in which it began, and goes on as if nothing
+/// were the matter.
+async fn insist(_: Context, _in: Streaming<Bytes>, mut out: Sink<Bytes>) -> Result<(), Status> {
+    yield_now().await;
+    let told = out.send(Bytes::from_static(&[7; 2_000])).await;
+    assert!(told.is_err_and(|status| status.is_resource_exhausted()));
+    pending().await
 }
 
 /// Holds on to its call until it ends, and does then all that it could do before.
@@ -236,6 +247,19 @@ fn what_a_handler_will_not_read_is_not_counted_as_unread() {
         assert_eq!(peer.stats().unread_bytes, 0);
         peer.machine.cancel(call, Code::Cancelled as u8, "");
         peer.flush();
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn a_call_that_a_long_message_has_ended_is_over_at_once_whatever_its_handler_does() {
+    run(async || {
+        let (settings, began) = (Settings::default(), ringway_runtime::now());
+        let mut peer = meet(settings.clone()).await;
+        let call = peer.open("sim.Ends/Insist", b"", false, &[]);
+        assert_eq!(peer.answer(call).await, Code::ResourceExhausted);
+        // A ping would have it told as well.
+        assert!(ringway_runtime::now() - began < settings.native.ping_after);
         peer.leave().await;
     });
 }
