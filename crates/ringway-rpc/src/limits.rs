@@ -288,6 +288,9 @@ pub(crate) const TIGHT_AT_LEAST: Duration = Duration::from_secs(1);
 pub(crate) const TURN_WORK: Duration = Duration::from_millis(5);
 /// Calls of one method that wait for room to run, on each core: some milliseconds of work.
 pub(crate) const QUEUE_ROOM: usize = 256;
+/// Tickets of requests that have ended which a queue keeps at most, beside as many as wait: forgetting them
+/// is a look at all.
+pub(crate) const STALE_TICKETS: usize = 64;
 /// Calls of a queue that are answered in one turn because it is too late for them: some hundred
 /// microseconds.
 pub(crate) const OVERDUE_PER_TURN: usize = 256;

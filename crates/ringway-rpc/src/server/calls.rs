@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ringway_runtime::JoinHandle;
 use ringway_wire::native::{RequestHead, StreamId};
 
-use super::core::InFlight;
+use super::core::Waits;
 use crate::call::context::Context;
 use crate::call::status::Code;
 use crate::stream::remote::OpenedStream;
@@ -48,7 +48,7 @@ pub(super) struct Queued {
     pub(super) at: Duration,
     /// Where its messages gather meanwhile, if it has a stream of them.
     pub(super) opened: Option<OpenedStream>,
-    pub(super) in_flight: InFlight,
+    pub(super) waits: Waits,
 }
 
 impl Queued {
@@ -110,11 +110,19 @@ impl Calls {
         Some(call)
     }
 
+    /// Whether the request of this number is there and waits.
+    pub(super) fn is_queued(&self, stream: StreamId, number: u64) -> bool {
+        let call = self.by_slot.get(stream.slot() as usize).and_then(Option::as_ref);
+        call.filter(|call| call.stream == stream).is_some_and(|call| match call.state {
+            State::Queued { number: found, .. } => found == number,
+            State::Running { .. } => false,
+        })
+    }
+
     /// The request of this number, unless it has ended meanwhile.
     pub(super) fn take_queued(&mut self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
-        match &self.find(stream)?.state {
-            State::Queued { number: found, .. } if *found == number => {}
-            _ => return None,
+        if !self.is_queued(stream, number) {
+            return None;
         }
         match self.remove(stream)?.state {
             State::Queued { request, .. } => Some(request),

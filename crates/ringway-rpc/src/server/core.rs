@@ -96,6 +96,26 @@ impl Handlers for ServerCore {
     }
 }
 
+/// A request in the queue of its method, until this is dropped.
+pub(super) struct Waits {
+    core: Rc<ServerCore>,
+    place: usize,
+    _in_flight: InFlight,
+}
+
+impl Waits {
+    pub(super) fn new(core: &Rc<ServerCore>, place: usize) -> Self {
+        core.entry(place).count_waiting(true);
+        Self { core: Rc::clone(core), place, _in_flight: core.take_off() }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.core.entry(self.place).count_waiting(false);
+    }
+}
+
 impl ServerCore {
     /// The core that serves `connection`; made with the first connection of a thread.
     pub(crate) fn of(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {

@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     was_reached: Cell<bool>,
     pressed: Cell<Option<Duration>>,
     queue: RefCell<Queue<Ticket>>,
+    /// Requests that have a ticket in it.
+    waiting: Cell<usize>,
     /// Whether anybody waits in it.
     is_awaited: Cell<bool>,
     /// The task that looks after the queue, and whether there is one.
@@ -70,6 +72,7 @@ impl Entry {
             was_reached: Cell::new(false),
             pressed: Cell::new(None),
             queue: RefCell::new(Queue::new(room)),
+            waiting: Cell::new(0),
             is_awaited: Cell::new(false),
             keeper: RefCell::default(),
             kept: Cell::new(false),
@@ -194,9 +197,29 @@ impl Entry {
         self.is_awaited.get()
     }
 
-    /// Puts a call into the queue; the answer is the one that has to leave it.
+    /// Puts a call into the queue; the answer is the one that has to leave it. Tickets of requests that
+    /// have ended take up no room, and are forgotten when they are more than the others.
     pub(super) fn push(&self, ticket: Ticket, urgency: Urgency, now: Duration) -> Option<Ticket> {
-        self.with_queue(|queue| queue.push(ticket, urgency, now))
+        self.with_queue(|queue| {
+            queue.push(ticket, urgency, now);
+            let waiting = self.waiting.get();
+            if queue.len() > 2 * waiting + limits::STALE_TICKETS {
+                queue.retain(Ticket::is_good, now);
+            }
+            loop {
+                let gone = queue.len().saturating_sub(waiting);
+                let leaves = queue.pop_beyond(gone, now)?;
+                if leaves.is_good() {
+                    return Some(leaves);
+                }
+            }
+        })
+    }
+
+    /// A request waits, with a ticket in the queue, or does so no more.
+    pub(super) fn count_waiting(&self, waits: bool) {
+        let waiting = self.waiting.get();
+        self.waiting.set(if waits { waiting + 1 } else { waiting - 1 });
     }
 
     pub(super) fn pop(&self, now: Duration) -> Option<(Duration, Ticket)> {

@@ -15,6 +15,7 @@ use crate::policy::Pace;
 pub(crate) struct Queue<T> {
     /// By priority, 0 first. Few are ever in use.
     classes: BTreeMap<u8, VecDeque<Waiting<T>>>,
+    /// Of all of them together.
     len: usize,
     /// Places; without a number none is shed.
     room: Option<usize>,
@@ -74,12 +75,14 @@ impl<T> Queue<T> {
         self.len == 0
     }
 
-    /// Takes in a call. The answer is the one that has to go for it: the oldest of the least urgent,
-    /// or `call` itself where there is no room at all.
-    pub(crate) fn push(&mut self, call: T, urgency: Urgency, now: Duration) -> Option<T> {
-        if self.room == Some(0) {
-            return Some(call);
-        }
+    /// How many there are, gone ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes in a call, which may have to make room for itself or leave: see
+    /// [`pop_beyond`](Self::pop_beyond).
+    pub(crate) fn push(&mut self, call: T, urgency: Urgency, now: Duration) {
         if self.len == 0 {
             self.empty_at = now;
             self.pace.begin(now);
@@ -88,11 +91,28 @@ impl<T> Queue<T> {
         let waiting = Waiting { since: now, deadline, call };
         self.classes.entry(priority).or_default().push_back(waiting);
         self.len += 1;
-        if self.room.is_none_or(|room| self.len <= room) {
+    }
+
+    /// The one that has to leave where there are more than there are places, of which so many are `gone`:
+    /// the oldest of the least urgent.
+    pub(crate) fn pop_beyond(&mut self, gone: usize, now: Duration) -> Option<T> {
+        if self.room.is_none_or(|room| self.len <= room + gone) {
             return None;
         }
         let least = *self.classes.last_key_value()?.0;
-        self.take(least, VecDeque::pop_front, now).map(|shed| shed.call)
+        self.take(least, VecDeque::pop_front, now).map(|oldest| oldest.call)
+    }
+
+    /// Forgets those that are gone.
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&T) -> bool, now: Duration) {
+        self.classes.retain(|_, class| {
+            class.retain(|waiting| is_there(&waiting.call));
+            !class.is_empty()
+        });
+        self.len = self.classes.values().map(VecDeque::len).sum();
+        if self.len == 0 {
+            self.empty_at = now;
+        }
     }
 
     /// The next to run, and how long it has waited.
@@ -185,7 +205,8 @@ mod tests {
     }
 
     fn push(queue: &mut Queue<u64>, call: u64, now: Duration) -> Option<u64> {
-        queue.push(call, Urgency::default(), now)
+        queue.push(call, Urgency::default(), now);
+        queue.pop_beyond(0, now)
     }
 
     #[test]
@@ -230,6 +251,22 @@ mod tests {
     }
 
     #[test]
+    fn those_that_are_gone_take_up_no_room_and_can_be_forgotten() {
+        let mut queue = Queue::new(Some(2));
+        for call in 0..4 {
+            queue.push(call, Urgency { priority: call as u8 % 2, deadline: None }, ms(call));
+        }
+        assert_eq!(queue.pop_beyond(2, ms(4)), None);
+        queue.retain(|call| *call >= 2, ms(5));
+        assert_eq!((queue.len(), queue.pop_beyond(0, ms(5))), (2, None));
+        assert_eq!(queue.pop_beyond(0, ms(5)), None);
+        queue.retain(|_| false, ms(200));
+        assert!(queue.is_empty() && queue.classes.is_empty());
+        push(&mut queue, 7, ms(250));
+        assert_eq!(queue.pop_overdue(ms(300)), None, "it has not stood since 0 ms");
+    }
+
+    #[test]
     fn the_next_overdue_is_when_one_is() {
         let mut queue = Queue::new(Some(8));
         assert_eq!(queue.next_overdue(ms(0)), None);
@@ -245,7 +282,8 @@ mod tests {
         let mut shed = Vec::new();
         for (call, priority) in [(0, 9), (1, 0), (2, 9), (3, 0), (4, 7), (5, 0), (6, 255)] {
             let urgency = Urgency { priority, deadline: None };
-            shed.extend(queue.push(call, urgency, ms(call)));
+            queue.push(call, urgency, ms(call));
+            shed.extend(queue.pop_beyond(0, ms(call)));
         }
         assert_eq!(shed, [0, 2, 6]);
         let run: Vec<_> = std::iter::from_fn(|| queue.pop(ms(9))).map(|(_, call)| call).collect();
@@ -257,7 +295,8 @@ mod tests {
         let mut queue = Queue::new(None);
         for call in 0..1_000 {
             let deadline = (call % 2 == 0).then(|| ms(300));
-            assert_eq!(queue.push(call, Urgency { priority: 0, deadline }, ms(0)), None);
+            queue.push(call, Urgency { priority: 0, deadline }, ms(0));
+            assert_eq!(queue.pop_beyond(0, ms(0)), None);
         }
         assert_eq!(queue.next_overdue(ms(1)), Some(ms(300)));
         assert_eq!(queue.pop_overdue(ms(299)), None);

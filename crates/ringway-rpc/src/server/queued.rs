@@ -11,6 +11,7 @@ use ringway_wire::native::{Piece, StreamId};
 use super::admitted::DRAINED;
 use super::calls::{Call, Queued};
 use super::connection::ServerConnection;
+use super::core::Waits;
 use super::dispatch::{Arrival, kept};
 use super::entry::Entry;
 use super::machine::Machine;
@@ -33,7 +34,7 @@ impl<M: Machine> ServerConnection<M> {
             end,
             at,
             opened,
-            in_flight: core.take_off(),
+            waits: Waits::new(&core, place),
         });
         let number = self.calls.borrow_mut().enqueue(stream, queued);
         let connection = Rc::downgrade(self) as Weak<dyn HasQueued>;
@@ -87,10 +88,14 @@ impl<M: Machine> ServerConnection<M> {
 }
 
 impl<M: Machine> HasQueued for ServerConnection<M> {
+    fn is_queued(&self, stream: StreamId, number: u64) -> bool {
+        self.calls.borrow().is_queued(stream, number)
+    }
+
     fn run_queued(self: Rc<Self>, stream: StreamId, number: u64, waited: Duration) -> bool {
         let Some(queued) = self.claim(stream, number) else { return false };
-        let Queued { place, head, meta, message, end, at, opened, in_flight } = *queued;
-        drop(in_flight); // a handler that does not wait is not among them
+        let Queued { place, head, meta, message, end, at, opened, waits } = *queued;
+        drop(waits); // a handler that does not wait is not among those in flight
         let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);
         self.run(place, Arrival { stream, head, meta, message, end, at, opened }, waited);

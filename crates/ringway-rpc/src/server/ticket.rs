@@ -8,6 +8,9 @@ use ringway_wire::native::StreamId;
 /// A connection that has requests which wait for room to run. Those that have ended meanwhile are not
 /// found any more, and nothing happens.
 pub(super) trait HasQueued {
+    /// Whether one is there and waits.
+    fn is_queued(&self, stream: StreamId, number: u64) -> bool;
+
     /// Runs one in the place that its method has given it, after it has waited for `waited`. False if
     /// it has ended meanwhile, so that the place is still free.
     fn run_queued(self: Rc<Self>, stream: StreamId, number: u64, waited: Duration) -> bool;
@@ -29,6 +32,12 @@ pub(super) struct Ticket {
 impl Ticket {
     pub(super) fn new(connection: Weak<dyn HasQueued>, stream: StreamId, number: u64) -> Self {
         Self { connection, stream, number }
+    }
+
+    /// As [`HasQueued::is_queued`].
+    pub(super) fn is_good(&self) -> bool {
+        let connection = self.connection.upgrade();
+        connection.is_some_and(|it| it.is_queued(self.stream, self.number))
     }
 
     /// As [`HasQueued::run_queued`].

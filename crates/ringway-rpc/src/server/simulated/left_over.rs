@@ -411,6 +411,33 @@ fn requests_that_wait_are_counted_until_their_clients_cancel() {
 }
 
 #[test]
+fn requests_that_clients_have_cancelled_take_no_room_of_others() {
+    run(async || {
+        let settings = Settings { queue_room: 2, ..Settings::default() };
+        let mut peer = Peer::of(SimServer::new(settings, Plain)).await;
+        peer.open("left.Over/Wait", b"", true, &[]);
+        let first = peer.open("left.Over/Wait", b"first", true, &[]);
+        peer.say().await;
+        for _ in 0..500 {
+            let stream = peer.open("left.Over/Wait", b"", true, &[]);
+            peer.machine.cancel(stream, Code::Cancelled as u8, "");
+        }
+        let second = peer.open("left.Over/Wait", b"second", true, &[]);
+        peer.say().await;
+        assert_eq!((peer.stats().in_flight, peer.stats().shed), (3, 0));
+        let third = peer.open("left.Over/Wait", b"third", true, &[]);
+        assert_eq!(peer.told(first).await, (Code::Unavailable, true));
+        assert_eq!((peer.stats().in_flight, peer.stats().shed), (3, 1));
+        for stream in [second, third] {
+            peer.machine.cancel(stream, Code::Cancelled as u8, "");
+        }
+        peer.say().await;
+        assert_eq!((peer.stats().in_flight, peer.stats().shed), (1, 1));
+        peer.leave_calls().await;
+    });
+}
+
+#[test]
 fn requests_that_wait_stay_within_the_bound_of_unread_bytes() {
     const MAX: usize = 4 << 20;
     /// What one turn may bring before the core looks at what it keeps.
