@@ -52,6 +52,10 @@ pub(crate) const HEDGE_CALLS_MIN: u32 = 100;
 /// Calls after which the older half of them counts half.
 pub(crate) const HEDGE_MEMORY: u32 = 2_000;
 
+/// A second attempt for which nobody has room is looked at again so much later, at the soonest: room comes
+/// with replies, and a call that waits for one costs a timer each time.
+pub(crate) const HEDGE_LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 // Ejection of hosts.
 
 /// First ejection: enough for a process to restart a listener.

@@ -72,7 +72,7 @@ impl<T> Slab<T> {
 
     /// Removes all entries. The slab keeps its memory and its generations.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
-        let mut all = Vec::with_capacity(self.len());
+        let mut all = Vec::new();
         for (index, entry) in self.entries.iter_mut().enumerate() {
             if let Some(value) = entry.value.take() {
                 entry.generation = entry.generation.wrapping_add(1);
@@ -83,6 +83,11 @@ impl<T> Slab<T> {
         all
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
+    }
+
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -119,7 +124,8 @@ mod tests {
         assert_eq!(slab.len(), 0);
         let latter: Vec<_> = (3..6).map(|value| slab.insert(value)).collect();
         assert!(former.iter().all(|key| slab.get(*key).is_none()));
+        slab.iter_mut().for_each(|value| *value += 1);
         let values: Vec<_> = latter.iter().filter_map(|key| slab.get(*key).copied()).collect();
-        assert_eq!(values, [3, 4, 5]);
+        assert_eq!(values, [4, 5, 6]);
     }
 }

@@ -1,6 +1,6 @@
 //! A second attempt beside a slow one: who gets it, what it costs, who wins.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, sleep, timeout};
 use ringway_wire::native::Config;
 
-use hand_server::{HandServer, Request};
+use hand_server::{HandConnection, HandServer, Request};
 
 #[path = "support/hand_server.rs"]
 mod hand_server;
@@ -178,6 +178,51 @@ fn the_same_server_gets_no_second_attempt_where_there_are_others() {
         two.call(&QUOTE).hedge().timeout(limit).await.expect_err("it is held");
         assert_eq!(two.slow.requests() - before, 1, "one attempt");
         assert_eq!(two.counts(&QUOTE).hedges, hedges);
+        Ok::<_, Status>(())
+    });
+    ended.expect("a simulation").expect("success");
+}
+
+/// What a server holds, to be answered later.
+type Held = Rc<RefCell<Vec<(Rc<HandConnection>, Request)>>>;
+
+/// A server that takes so many calls at once, and holds them while it is told to.
+fn holding(max_streams: u32, holds: &Rc<Cell<bool>>) -> (HandServer, Held) {
+    let mut config = Config::default();
+    config.settings.max_streams = max_streams;
+    let held = Held::default();
+    let server = HandServer::start(config, {
+        let (holds, held) = (Rc::clone(holds), Rc::clone(&held));
+        Rc::new(move |connection, request: Request| match holds.get() {
+            true => held.borrow_mut().push((Rc::clone(connection), request)),
+            false => connection.echo(request),
+        })
+    });
+    (server, held)
+}
+
+#[test]
+fn a_second_attempt_that_finds_no_room_is_made_when_there_is_some() {
+    let ended = Builder::simulate(SimConfig::new(1), async {
+        let holds = Rc::new(Cell::new(false));
+        let ((slow, _), (other, held)) = (holding(100, &holds), holding(1, &holds));
+        let builder = Client::builder().address(slow.url()).address(other.url());
+        let client = builder.balance(Policy::RoundRobin).connections_max(1).build()?;
+        let two = Two { slow, other, holds, client };
+        two.warm_up(&QUOTE).await?;
+        two.holds.set(true);
+        let _held = [(); 2].map(|()| ringway_runtime::spawn(two.call(&QUOTE)));
+        two.other.until(|_| held.borrow().len() == 1).await;
+        let (before, hedges) = (two.slow.requests(), two.counts(&QUOTE).hedges);
+        let limit = Duration::from_secs(2);
+        let hedged = ringway_runtime::spawn(two.call(&QUOTE).hedge().timeout(limit));
+        two.slow.until(|slow| slow.requests() == before + 1).await;
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(two.counts(&QUOTE).hedges, hedges, "the other server is full");
+        two.holds.set(false);
+        held.borrow_mut().drain(..).for_each(|(connection, request)| connection.echo(request));
+        assert_eq!(hedged.await.expect("no panic")?, "hello");
+        assert_eq!(two.counts(&QUOTE).hedges, hedges + 1);
         Ok::<_, Status>(())
     });
     ended.expect("a simulation").expect("success");

@@ -279,6 +279,45 @@ fn a_panic_ends_its_call_and_nothing_else() {
     });
 }
 
+/// Panics at whatever it hears.
+struct AngrySubscriber;
+
+impl tracing::Subscriber for AngrySubscriber {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        panic!("heard of {}", event.metadata().name());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_subscriber_that_panics_when_it_hears_of_a_panic_harms_nobody() {
+    run(async {
+        let (server, _) = recording();
+        let client = with_one(&server, async |_, _| panic!("an interceptor"))?;
+        let status = {
+            let _angry = tracing::subscriber::set_default(AngrySubscriber);
+            echo(&client, "?").await.expect_err("a panic")
+        };
+        assert!(status.is_internal(), "{status}");
+        Ok(())
+    });
+}
+
 #[test]
 fn they_may_make_calls_of_their_own() {
     run(async {

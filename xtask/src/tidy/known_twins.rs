@@ -25,7 +25,7 @@ const STATES: &str = "the states of the one type of its file, private to it";
 /// Two readers need one name for two things, or two things for one name.
 const TO_BE_CUT: &str = "to be cut";
 
-pub(super) const KNOWN: [KnownTwins; 45] = [
+pub(super) const KNOWN: [KnownTwins; 40] = [
     twins(
         "crates/ringway-net/src",
         "Inner",
@@ -40,19 +40,14 @@ pub(super) const KNOWN: [KnownTwins; 45] = [
     ),
     twins("crates/ringway-net/src", "State", 3, STATES),
     twins("crates/ringway-rpc/src", "Answer", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Answered", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Call", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "End", 3, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Ended", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Entry", 4, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "Entry", 3, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Health", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Kind", 2, STATES),
-    twins("crates/ringway-rpc/src", "Life", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Opening", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "Place", 3, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "Place", 2, TO_BE_CUT),
     twins("crates/ringway-rpc/src", "Received", 2, TO_BE_CUT),
-    twins("crates/ringway-rpc/src", "State", 8, STATES),
-    twins("crates/ringway-rpc/src", "Ticket", 2, TO_BE_CUT),
+    twins("crates/ringway-rpc/src", "State", 7, STATES),
     twins("crates/ringway-rpc/src", "Waiting", 3, TO_BE_CUT),
     twins("crates/ringway-runtime/src", "Cause", 2, TO_BE_CUT),
     twins("crates/ringway-runtime/src", "Completion", 2, TO_BE_CUT),

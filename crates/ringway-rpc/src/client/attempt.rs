@@ -1,91 +1,183 @@
-//! One attempt to connect to a host, and the connection from there to its end.
+//! One attempt of a unary call: it waits for room, is sent, and is under way until its outcome.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
-use ringway_net::Address;
+use bytes::Bytes;
 use ringway_runtime as runtime;
+use ringway_wire::native::Open;
 
-use super::driver::{ClientEnd, drive};
-use super::link::Link;
-use super::local_clients;
-use super::pool::Pool;
-use super::pool_host::PoolHost;
-use crate::connection::driver::Driver;
+use super::connection::{ClientConnection, ConnectionId, SentCall};
+use super::connection_state::{NEVER, body};
+use super::endpoints::PickArgs;
+use super::load_balancer::{AnsweredCall, CountedCall, EndpointId};
+use super::local_clients::LocalClients;
+use super::options::CallOptions;
+use super::pending_calls::EndedCall;
+use super::pool::{NotSent, Pool};
+use super::registry::ClientId;
+use super::wait_queue::WaiterKey;
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
+use crate::limits;
 
-/// Makes one connection of a host and serves it to its end.
-pub(super) async fn connect(pool: Rc<Pool>, host: Rc<PoolHost>) {
-    let attempt = Attempt { pool, host };
-    let opened = attempt.host.dial().open().await;
-    let Attempt { pool, host } = &attempt;
-    let connection = match opened {
-        Ok(connection) if !host.is_closed() => connection,
-        Ok(_not_needed_any_more) => return,
-        Err(error) => {
-            if host.failed(error.to_string()) {
-                pool.unreachable(host);
+/// What all attempts of a call send.
+pub(super) struct UnaryRequest {
+    pub(super) client: ClientId,
+    pub(super) method: &'static Method,
+    pub(super) message: Bytes,
+    pub(super) codec: u8,
+    pub(super) options: CallOptions,
+    pub(super) deadline: Option<Instant>,
+    /// Attempts made before this one.
+    pub(super) attempt: u8,
+    /// The endpoint of the attempt before.
+    pub(super) tried: Option<EndpointId>,
+}
+
+/// It is `Send`: it holds numbers of its core.
+#[derive(Clone, Copy)]
+pub(super) enum Attempt {
+    /// It is to be sent, not over this connection.
+    New {
+        avoid: Option<ConnectionId>,
+    },
+    Waiting(WaiterKey),
+    InFlight(SentAttempt),
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct SentAttempt {
+    pub(super) sent: SentCall,
+    pub(super) begun: Instant,
+    counted: CountedCall,
+}
+
+impl Attempt {
+    /// Gives the call to a connection, or has it wait for one. When it was sent, if it was.
+    ///
+    /// # Errors
+    /// When there is nothing to wait for.
+    pub(super) fn send(
+        &mut self,
+        request: &UnaryRequest,
+        now: Instant,
+        pool: &Rc<Pool>,
+        local: &LocalClients,
+        cx: &Context<'_>,
+    ) -> Result<(), Status> {
+        let (waiter, avoid) = match *self {
+            Self::New { avoid } => (None, avoid),
+            Self::Waiting(waiter) => (Some(waiter), None),
+            Self::InFlight(_) => return Ok(()),
+        };
+        let UnaryRequest { options, deadline, tried, .. } = request;
+        let args = PickArgs {
+            now,
+            deadline: *deadline,
+            waits_for_ready: options.waits_for_ready,
+            avoid,
+            key: options.key(),
+            tried: *tried,
+        };
+        let meta = options.encode_meta(&local.scratch);
+        let clock = pool.context().clock;
+        let until = deadline.map_or(NEVER, |deadline| clock.at(deadline));
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let sent = pool.send(&args, waiter, cx.waker(), |connection| {
+            connection.open(request.open(&meta, timeout), until, cx.waker())
+        });
+        local.scratch.give_back(meta);
+        *self = match sent {
+            Ok(sent) => {
+                let balancer = &pool.context().balancer;
+                let counted = match balancer.is_active() {
+                    true => balancer.sent(sent.endpoint, clock.at(now), false),
+                    false => CountedCall::default(),
+                };
+                Self::InFlight(SentAttempt { sent, begun: now, counted })
             }
-            return;
-        }
-    };
-    let link = local_clients::with(|local| {
-        let now = local.since_origin(runtime::now());
-        let config = pool.config.native.clone();
-        local
-            .insert_link(|key| Link::new(key, Rc::clone(host), Rc::clone(&pool.tally), config, now))
-    });
-    let driver = drive(connection, Rc::clone(&link), Rc::clone(pool));
-    let Some(mut driver) =
-        greeted(driver, pool.config.connector.connect_timeout, host.address()).await
-    else {
-        return;
-    };
-    if host.is_closed() {
-        link.close();
+            Err(NotSent::Waits(waiter)) => Self::Waiting(waiter),
+            Err(NotSent::Failed(status)) => return Err(status),
+        };
+        Ok(())
     }
-    host.connected(link);
-    drop(attempt);
-    let ended = (&mut driver).await;
-    driver.end_mut().tell(ended);
-}
 
-/// Serves a new connection until its server has said something; `None` if it has ended before.
-///
-/// No call is given to it earlier: a server that shuts down closes connections that only its kernel
-/// has accepted, and nobody could tell then that the calls on them were not executed.
-async fn greeted(
-    mut driver: Driver<ClientEnd>,
-    limit: Duration,
-    address: &Address,
-) -> Option<Driver<ClientEnd>> {
-    let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
-        Poll::Ready(ended) => Poll::Ready(Some(ended)),
-        Poll::Pending if driver.end().has_heard() => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    });
-    match runtime::timeout(limit, greeting).await {
-        Ok(None) => return Some(driver),
-        Ok(Some(ended)) => driver.end_mut().tell(ended),
-        Err(_) => {
-            let why = format!("{address} accepts connections, and says nothing");
-            driver.end_mut().give_up(why);
+    /// Gives the attempt up, on its core. The pool is none if the client is gone.
+    pub(super) fn give_up(self, local: &LocalClients, pool: Option<&Pool>) {
+        match self {
+            Self::New { .. } => {}
+            Self::Waiting(waiter) => {
+                if let Some(pool) = pool {
+                    pool.stop_waiting(Some(waiter));
+                }
+            }
+            Self::InFlight(SentAttempt { sent, begun, counted }) => {
+                let is_unanswered = local.abandon(sent.pending, Code::Cancelled, "");
+                if let Some(pool) = pool {
+                    let (context, now) = (pool.context(), runtime::now());
+                    let until = is_unanswered.then(|| context.clock.at(now));
+                    context.balancer.given_up(counted, context.clock.at(begun), until);
+                }
+            }
         }
     }
-    None
 }
 
-/// Counts an attempt to connect, and tells the pool when it is over, whatever its end.
-struct Attempt {
-    pool: Rc<Pool>,
-    host: Rc<PoolHost>,
+impl SentAttempt {
+    /// The outcome, and about when it came.
+    #[inline]
+    pub(super) fn poll(
+        &self,
+        local: &LocalClients,
+        cx: &Context<'_>,
+    ) -> Poll<(EndedCall<Rc<ClientConnection>>, Instant)> {
+        local.poll_pending(self.sent.pending, cx).map(|ended| {
+            let at = ended.at.map_or(self.begun, |at| at.max(self.begun));
+            (ended, at)
+        })
+    }
+
+    /// Has the balancer learn from how it ended.
+    #[inline]
+    pub(super) fn report(&self, failure: Option<&Status>, now: Instant, pool: &Pool) {
+        let context = pool.context();
+        if context.balancer.is_active() {
+            let (begun, now) = (context.clock.at(self.begun), context.clock.at(now));
+            let answered = AnsweredCall { failure, begun, now, has_latency: true };
+            context.balancer.answered(self.counted, answered);
+        }
+    }
+
+    /// Whether the server has lowered its lease on the connection since.
+    pub(super) fn has_crossed_cut(&self, connection: &ClientConnection) -> bool {
+        connection.lease_cuts() != self.sent.lease_cuts
+    }
 }
 
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.host.connecting(-1);
-        self.pool.changed(Some(self.host.id()));
+impl UnaryRequest {
+    /// Whether another attempt may be made, as far as the call itself is concerned.
+    pub(super) fn may_be_repeated(&self) -> bool {
+        self.options.is_idempotent(self.method)
+            && !self.options.is_nested_retry
+            && self.attempt + 1 < limits::ATTEMPTS_MAX
+            && self.message.len() <= limits::REPLAY_BYTES_MAX
+    }
+
+    #[inline]
+    fn open<'a>(&'a self, meta: &'a [u8], timeout: Option<Duration>) -> Open<'a> {
+        Open {
+            method: self.method.number(),
+            name: self.method.name(),
+            timeout,
+            codec: self.codec,
+            attempt: self.attempt,
+            priority: self.options.priority,
+            initial_credit: limits::REPLY_CREDIT,
+            meta,
+            message: Some(body(&self.message)),
+            end: true,
+        }
     }
 }

@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use ringway_runtime as runtime;
 
-use super::call_life::Life;
-use super::line::Ticket;
+use super::call_metrics::CallTimer;
 use super::local_clients::{self, LocalClients};
 use super::options::CallOptions;
 use super::outcome::CallOutcome;
@@ -17,6 +16,8 @@ use super::registry::ClientId;
 use super::unary::Unary;
 use crate::call::method::Method;
 use crate::call::status::{Code, Status};
+use crate::limits;
+use crate::slab::SlabKey;
 
 /// It is `Send`, as [`Unary`] is.
 pub(super) struct UnaryCall {
@@ -25,7 +26,7 @@ pub(super) struct UnaryCall {
     hedge: Option<Box<Hedge>>,
 }
 
-/// What a call needs besides its first attempt, and what it is counted by once there is a second one.
+/// The second attempt of a call, and the decision for it.
 struct Hedge {
     client: ClientId,
     method: &'static Method,
@@ -37,8 +38,9 @@ struct Hedge {
     /// One of the attempts may have been executed.
     maybe_executed: bool,
     /// Until the moment to decide.
-    timer: Option<Ticket>,
-    life: Option<Life>,
+    timer: Option<SlabKey>,
+    /// The timer of the call, once there is a second attempt.
+    call_timer: Option<CallTimer>,
 }
 
 impl UnaryCall {
@@ -49,19 +51,19 @@ impl UnaryCall {
     }
 
     pub(super) fn client(&self) -> ClientId {
-        self.first.client
+        self.first.request.client
     }
 
     pub(super) fn method(&self) -> &'static Method {
-        self.first.method
+        self.first.request.method
     }
 
     pub(super) fn options(&self) -> &CallOptions {
-        &self.first.options
+        &self.first.request.options
     }
 
     pub(super) fn options_mut(&mut self) -> &mut CallOptions {
-        &mut self.first.options
+        &mut self.first.request.options
     }
 
     /// Changes the options of a call that has not begun.
@@ -76,13 +78,13 @@ impl UnaryCall {
 
     /// When the call is to be over, once it has begun.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.first.deadline()
+        self.first.request.deadline
     }
 
     /// On the call's core.
     #[inline]
     pub(super) fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
-        match self.first.options.hedges {
+        match self.first.request.options.hedges {
             true => self.poll_hedged(local, cx),
             false => self.first.poll(local, cx),
         }
@@ -103,15 +105,15 @@ impl UnaryCall {
 impl Hedge {
     fn new(first: &Unary, local: &LocalClients) -> Self {
         Self {
-            client: first.client,
-            method: first.method,
+            client: first.request.client,
+            method: first.request.method,
             core: local.core().unwrap_or_default(),
             first_is_over: false,
             second: None,
             decided: false,
             maybe_executed: false,
             timer: None,
-            life: None,
+            call_timer: None,
         }
     }
 
@@ -148,31 +150,43 @@ impl Hedge {
         if self.decided || self.first_is_over {
             return false;
         }
-        let (Some((begun, host, link)), Some(pool)) =
-            (first.under_way(), local.known_pool(self.client))
-        else {
+        let (Some(flight), Some(pool)) = (first.in_flight(), local.known_pool(self.client)) else {
             return false;
         };
-        let delay = pool.tally.hedge_delay(self.method).filter(|_| first.may_be_repeated());
-        let Some(at) = delay.and_then(|delay| begun.checked_add(delay)) else {
+        let metrics = &pool.context().metrics;
+        let may = first.request.may_be_repeated();
+        let Some(delay) = metrics.hedge_delay(self.method).filter(|_| may) else {
             return false;
         };
-        if runtime::now() < at {
-            self.timer = Some(pool.nap(self.timer, cx.waker(), at));
+        let Some(at) = flight.begun.checked_add(delay) else {
             return false;
-        }
+        };
+        let now = runtime::now();
+        let (endpoint, connection) = (flight.sent.endpoint, flight.sent.connection);
+        let beside = match now < at {
+            true => Err(at),
+            // Where nobody has room now, somebody may have it soon.
+            false => pool
+                .endpoints()
+                .beside(endpoint, connection)
+                .ok_or_else(|| now + delay.max(limits::HEDGE_LOOK_AGAIN)),
+        };
+        let avoid = match beside {
+            Ok(avoid) => avoid,
+            Err(later) => {
+                self.timer = Some(pool.set_timer(self.timer, cx.waker(), later));
+                return false;
+            }
+        };
         if let Some(timer) = self.timer.take() {
-            pool.end_nap(timer);
+            pool.clear_timer(timer);
         }
-        let Some(avoid) = pool.beside(host, link) else {
-            return false;
-        };
         self.decided = true;
         if pool.affords(self.method) {
-            pool.tally.hedged(self.method);
-            let (second, life) = first.hedge(host, avoid);
+            metrics.hedged(self.method);
+            let (second, call_timer) = first.hedge(endpoint, avoid);
             self.second = Some(second);
-            self.life = life;
+            self.call_timer = call_timer;
         }
         self.second.is_some()
     }
@@ -196,8 +210,8 @@ impl Hedge {
     fn leave(&mut self, code: Code, bytes: usize) {
         self.second = None;
         let (client, method) = (self.client, self.method);
-        let (timer, life) = (self.timer.take(), self.life.take());
-        if timer.is_none() && life.is_none() {
+        let (timer, call_timer) = (self.timer.take(), self.call_timer.take());
+        if timer.is_none() && call_timer.is_none() {
             return;
         }
         local_clients::on_core(self.core, move |local| {
@@ -205,10 +219,10 @@ impl Hedge {
                 return;
             };
             if let Some(timer) = timer {
-                pool.end_nap(timer);
+                pool.clear_timer(timer);
             }
-            if let Some(life) = life {
-                life.count(&pool.tally, method, code, bytes, runtime::now());
+            if let Some(call_timer) = call_timer {
+                call_timer.end(&pool.context().metrics, method, code, bytes, runtime::now());
             }
         });
     }

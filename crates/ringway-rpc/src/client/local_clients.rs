@@ -7,54 +7,39 @@ use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use ringway_runtime::{self as runtime, CoreHandle, drop_contained, drop_each};
 
+use super::connection::{ClientConnection, PendingTable};
 use super::interception::Interception;
-use super::link::Link;
-use super::outcome::CallOutcome;
-use super::pending_calls::{CellKey, Cells};
+use super::pending_calls::{EndedCall, PendingCall, PendingCalls};
 use super::pool::Pool;
 use super::registry::{self, ClientId};
 use super::scratch::Scratch;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::Clock;
 use crate::remote::mailbox::{self, Desk};
-use crate::slab::Slab;
+use crate::slab::{Slab, SlabKey};
 use crate::waiters;
 
-/// Names a connection of this core; of one that is gone it names nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LinkKey {
-    index: u32,
-    generation: u32,
-}
-
 /// The pool of a client, if it has made calls on this core.
-type PoolPlace = Option<(ClientId, Rc<Pool>)>;
+type PoolEntry = Option<(ClientId, Rc<Pool>)>;
 
 pub(super) struct LocalClients {
     /// Its number among all cores that ever had a client, while this thread is such a core.
     core: Cell<Option<u32>>,
     /// Keeps the core's desk open.
     desk: RefCell<Option<Arc<Desk>>>,
-    /// The clocks of the connections count from here.
-    origin: Cell<Option<Instant>>,
+    /// The clock of its connections.
+    clock: Cell<Option<Clock>>,
     /// By the client's index.
-    pools: RefCell<Vec<PoolPlace>>,
-    links: RefCell<Vec<LinkPlace>>,
-    pub(super) cells: RefCell<Cells>,
-    /// An entry is empty while it is being polled.
+    pools: RefCell<Vec<PoolEntry>>,
+    /// Calls that were sent and wait for their reply.
+    pending: PendingTable,
+    /// Calls that are with interceptors. An entry is empty while it is being polled.
     pub(super) interceptions: RefCell<Slab<Option<Interception>>>,
     /// Memory to encode requests and metadata in.
     pub(super) scratch: Scratch,
-}
-
-#[derive(Default)]
-struct LinkPlace {
-    generation: u32,
-    link: Option<Rc<Link>>,
 }
 
 thread_local! {
@@ -100,10 +85,9 @@ impl LocalClients {
         Self {
             core: Cell::new(None),
             desk: RefCell::new(None),
-            origin: Cell::new(None),
+            clock: Cell::new(None),
             pools: RefCell::default(),
-            links: RefCell::default(),
-            cells: RefCell::new(Cells::new()),
+            pending: Rc::new(RefCell::new(PendingCalls::new())),
             interceptions: RefCell::default(),
             scratch: Scratch::default(),
         }
@@ -128,7 +112,7 @@ impl LocalClients {
         let desk = Desk::open();
         self.core.set(Some(desk.core()));
         self.desk.replace(Some(desk));
-        self.origin.set(Some(runtime::now()));
+        self.clock.set(Some(Clock::since(runtime::now())));
         let open = OpenClients;
         runtime::spawn_named("rpc clients of this core", async move {
             let _until_the_core_ends = open;
@@ -146,35 +130,12 @@ impl LocalClients {
             registry::leave(pools.iter().flatten().map(|(client, _)| *client), core);
         }
         drop_each("a client", pools);
-        let mut woken = Vec::new();
-        for link in self.links.take().into_iter().filter_map(|place| place.link) {
-            let why = format!("the core of the connection to {} has ended", link.host.address());
-            link.fail_all(self, &why, &mut woken);
-        }
-        drop_contained("a caller", self.cells.replace(Cells::new()));
+        // Connections that still live tell their streams; calls are told here.
+        let mut pending = self.pending.borrow_mut().take_all();
+        waiters::wake_all(pending.iter_mut().filter_map(PendingCall::take_waker));
+        drop_each("a caller", pending);
         let interceptions = self.interceptions.borrow_mut().take_all();
         drop_each(INTERCEPTOR, interceptions);
-        waiters::wake_all(woken);
-    }
-
-    /// A moment as the machines of this core count it.
-    #[inline]
-    pub(super) fn since_origin(&self, at: Instant) -> Duration {
-        self.origin.get().map_or(Duration::ZERO, |origin| at.saturating_duration_since(origin))
-    }
-
-    /// The task of a connection has looked at the clock.
-    #[inline]
-    pub(super) fn set_look(&self, now: Instant) {
-        self.cells.borrow_mut().looked_at = Some(now);
-    }
-
-    /// The clock of the connections of this core.
-    ///
-    /// # Panics
-    /// On a thread that is no core.
-    pub(super) fn clock(&self) -> Clock {
-        Clock::since(self.origin.get().expect("connections are made on cores"))
     }
 
     /// This core's pool of a client, made at first use.
@@ -204,7 +165,8 @@ impl LocalClients {
             let why = "the client was dropped before its call began";
             return Err(Status::cancelled(why).not_executed());
         };
-        let pool = Pool::start(config, &hosts);
+        let clock = self.clock.get().expect("a core has a clock");
+        let pool = Pool::start(config, &hosts, clock, Rc::clone(&self.pending));
         let mut pools = self.pools.borrow_mut();
         if pools.len() <= client.index() {
             pools.resize_with(client.index() + 1, || None);
@@ -234,79 +196,35 @@ impl LocalClients {
         }
     }
 
-    /// Takes in a connection.
-    pub(super) fn insert_link(&self, make: impl FnOnce(LinkKey) -> Link) -> Rc<Link> {
-        let mut links = self.links.borrow_mut();
-        let free = links.iter().position(|place| place.link.is_none());
-        let index = free.unwrap_or_else(|| {
-            links.push(LinkPlace::default());
-            links.len() - 1
-        });
-        let place = &mut links[index];
-        let link = Rc::new(make(LinkKey { index: index as u32, generation: place.generation }));
-        place.link = Some(Rc::clone(&link));
-        link
-    }
-
-    /// Forgets a connection.
-    pub(super) fn remove_link(&self, key: LinkKey) {
-        let link = self.links.borrow_mut().get_mut(key.index as usize).and_then(|place| {
-            let current = place.generation == key.generation;
-            let link = place.link.take_if(|_| current);
-            place.generation = place.generation.wrapping_add(u32::from(link.is_some()));
-            link
-        });
-        drop(link);
-    }
-
-    pub(super) fn link(&self, key: LinkKey) -> Option<Rc<Link>> {
-        let links = self.links.borrow();
-        let place = links.get(key.index as usize)?;
-        place.link.clone().filter(|_| place.generation == key.generation)
-    }
-
-    /// Connections.
+    /// Calls that were sent and wait for their reply.
     #[cfg(test)]
-    pub(super) fn links(&self) -> usize {
-        self.links.borrow().iter().filter(|place| place.link.is_some()).count()
+    pub(super) fn pending_calls(&self) -> usize {
+        self.pending.borrow().len()
     }
 
-    /// Whether the connection was lost, or takes no new calls any more.
-    pub(super) fn is_leaving(&self, key: LinkKey) -> bool {
-        self.link(key).is_none_or(|link| !link.is_open())
-    }
-
-    /// Whether the server has lowered its lease on the connection since that was `lease_cuts`.
-    pub(super) fn has_cut_lease(&self, key: LinkKey, lease_cuts: u32) -> bool {
-        self.link(key).is_some_and(|link| link.lease_cuts() != lease_cuts)
-    }
-
-    /// The outcome of a call that was sent. `at` becomes the moment at which it came, where that is
-    /// later.
+    /// The outcome of a call that was sent.
     #[inline]
-    pub(super) fn poll_cell(
+    pub(super) fn poll_pending(
         &self,
-        key: CellKey,
+        key: SlabKey,
         cx: &Context<'_>,
-        at: &mut Instant,
-    ) -> Poll<CallOutcome> {
+    ) -> Poll<EndedCall<Rc<ClientConnection>>> {
         let mut former = None;
-        let polled = self.cells.borrow_mut().poll(key, cx, at, &mut former);
+        let polled = self.pending.borrow_mut().poll(key, cx, &mut former);
         waiters::discard(former);
         polled
     }
 
     /// Gives a call up, and tells its server. Whether it had no outcome yet.
-    pub(super) fn abandon(&self, key: CellKey, code: Code, reason: &str) -> bool {
-        let cell = self.cells.borrow_mut().abandon(key);
-        let flight = cell.as_ref().and_then(|cell| cell.flight);
-        if let Some(flight) = flight
-            && let Some(link) = self.link(flight.link)
-        {
-            link.end_call(flight.stream, code, reason);
+    pub(super) fn abandon(&self, key: SlabKey, code: Code, reason: &str) -> bool {
+        let left = self.pending.borrow_mut().remove(key);
+        let under_way = left.as_ref().and_then(PendingCall::under_way);
+        if let Some((connection, stream)) = under_way {
+            connection.end_call(stream, code, reason);
         }
-        drop_contained("a caller", cell);
-        flight.is_some()
+        let is_unanswered = under_way.is_some();
+        drop_contained("a caller", left);
+        is_unanswered
     }
 }
 

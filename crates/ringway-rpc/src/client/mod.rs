@@ -1,28 +1,44 @@
 //! Clients: calls to services, from any thread.
 //!
 //! ```text
-//!  Client ──► Call ──► core's clients ──► pool ──► host ──► link ◄──► driver (a task) ◄──► socket
-//!               ▲                                            │
-//!               └────────────── pending call ◄── outcome ────┘
+//!  Client ──► Call ──► clients of the core ──► pool ──► endpoint ──► connection ◄──► its task ◄──► socket
+//!               ▲                                                        │
+//!               └──────────────────── pending call ◄── outcome ──────────┘
 //! ```
+//!
+//! Imports go one way, down these lines:
+//!
+//! - `builder`, `handle`: what a program makes and holds.
+//! - `call`, `one_reply`, `stream_call`: calls in a user's hands.
+//! - `placed_call`, `remote_call`, `background`, `blocking`: on this thread or on another.
+//! - `intercepted`, `hedge`, `unary`, `attempt`: a unary call on its core, from the outermost to one attempt.
+//! - `registration`, `local_clients`: a client, and the table of a core that has its pool.
+//! - `pool`, `connect`, `endpoints`, `connection_driver`, `endpoint`: connections that are shared by calls.
+//! - `stream_carrier`, `connection`, `connection_state`, `stream_timers`, `pending_calls`: one connection.
+//! - `pool_context`, `load_balancer`, `call_metrics`: what the parts of a pool share. It is handed in.
+//! - `registry`, `config`, `interception`, `interceptor`, `hosts`, `options`, `wait_queue`, `timers`,
+//!   `task_waker`, `outcome`, `scratch`: leaves.
 
 mod attempt;
 mod background;
 mod blocking;
 mod builder;
 mod call;
-mod call_life;
-mod carry;
+mod call_metrics;
 mod config;
-mod driver;
+mod connect;
+mod connection;
+mod connection_driver;
+mod connection_state;
+mod endpoint;
+mod endpoints;
 mod handle;
 mod hedge;
 mod hosts;
 mod intercepted;
 mod interception;
 mod interceptor;
-mod line;
-mod link;
+mod load_balancer;
 mod local_clients;
 mod one_reply;
 mod options;
@@ -30,18 +46,20 @@ mod outcome;
 mod pending_calls;
 mod placed_call;
 mod pool;
-mod pool_host;
+mod pool_context;
 mod registration;
 mod registry;
 mod remote_call;
 mod scratch;
 #[cfg(test)]
 mod simulated;
-mod spread;
 mod stream_call;
-mod stream_lives;
-mod tally;
+mod stream_carrier;
+mod stream_timers;
+mod task_waker;
+mod timers;
 mod unary;
+mod wait_queue;
 
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};

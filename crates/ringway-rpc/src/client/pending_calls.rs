@@ -1,8 +1,8 @@
-//! The calls of one core that wait for their reply, by number.
+//! The calls of one core that wait for their reply.
 //!
-//! A call in a user's hands is `Send` and holds a [`CellKey`]. The connection that carries the call
-//! knows the same cell by its index and puts the reply there. So the connection's slot is free for
-//! the next call as soon as the reply has come, whenever the user looks at it.
+//! A call in a user's hands is `Send` and holds a key. The connection that carries the call knows the
+//! same key and puts the reply here. So the connection's slot is free for the next call as soon as
+//! the reply has come, whenever the user looks at it.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -10,37 +10,21 @@ use std::time::Instant;
 use bytes::Bytes;
 use ringway_wire::native::StreamId;
 
-use super::local_clients::LinkKey;
 use super::outcome::{CallOutcome, RawReply, ReplyMeta};
 use crate::call::status::Status;
+use crate::slab::{Slab, SlabKey};
 use crate::waiters::renew;
 
-/// Names a call of this core that was sent; of one that is over it names nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct CellKey {
-    index: u32,
-    generation: u32,
+/// Calls that were sent over connections `C`.
+pub(super) struct PendingCalls<C> {
+    calls: Slab<PendingCall<C>>,
 }
 
-impl CellKey {
-    /// How the connection knows the cell. It is not reused before the connection has let go.
-    pub(super) fn index(self) -> u32 {
-        self.index
-    }
-}
-
-/// Where a call was sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Flight {
-    pub(super) link: LinkKey,
-    pub(super) stream: StreamId,
-}
-
-/// What is known of one call.
-pub(super) struct Cell {
-    generation: u32,
-    /// Until the outcome is here.
-    pub(super) flight: Option<Flight>,
+/// A call that was sent, until its caller has the outcome or gives it up.
+pub(super) struct PendingCall<C> {
+    /// `None` once the connection was lost.
+    connection: Option<C>,
+    stream: StreamId,
     waker: Option<Waker>,
     message: Option<Bytes>,
     end: Option<Result<(), Status>>,
@@ -49,132 +33,139 @@ pub(super) struct Cell {
     meta: Option<Box<ReplyMeta>>,
 }
 
-/// All cells of a core, in memory that is used again.
-pub(super) struct Cells {
-    table: Vec<Cell>,
-    free: Vec<u32>,
-    /// When the task of a connection last looked at the clock.
-    pub(super) looked_at: Option<Instant>,
+/// The outcome of a call, to be taken once.
+pub(super) struct EndedCall<C> {
+    pub(super) outcome: CallOutcome,
+    pub(super) at: Option<Instant>,
+    /// `None` if it was lost.
+    pub(super) connection: Option<C>,
 }
 
-impl Cells {
+impl<C> PendingCalls<C> {
     pub(super) const fn new() -> Self {
-        Self { table: Vec::new(), free: Vec::new(), looked_at: None }
+        Self { calls: Slab::new() }
     }
 
-    /// A cell for a call that has just been given to a connection.
+    /// Enters a call that has just been given to a connection.
     #[inline]
-    pub(super) fn insert(&mut self, flight: Flight, waker: Waker) -> CellKey {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.table.push(Cell::EMPTY);
-            self.table.len() as u32 - 1
-        });
-        let cell = &mut self.table[index as usize];
-        cell.flight = Some(flight);
-        cell.waker = Some(waker);
-        CellKey { index, generation: cell.generation }
+    pub(super) fn insert(&mut self, connection: C, stream: StreamId, waker: Waker) -> SlabKey {
+        self.calls.insert(PendingCall {
+            connection: Some(connection),
+            stream,
+            waker: Some(waker),
+            message: None,
+            end: None,
+            ended_at: None,
+            meta: None,
+        })
     }
 
-    /// Calls that hold one.
     #[cfg(test)]
-    pub(super) fn in_use(&self) -> usize {
-        self.table.len() - self.free.len()
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
     }
 
     /// Keeps the message of a reply whose end comes later. `false`: there is one already.
-    pub(super) fn message(&mut self, index: u32, message: Bytes) -> bool {
-        let cell = &mut self.table[index as usize];
-        cell.message.replace(message).is_none()
+    pub(super) fn message(&mut self, key: SlabKey, message: Bytes) -> bool {
+        let call = self.calls.get_mut(key);
+        call.is_none_or(|call| call.message.replace(message).is_none())
     }
 
-    /// What the peer says before its message or at the end.
-    pub(super) fn meta(&mut self, index: u32) -> &mut ReplyMeta {
-        self.table[index as usize].meta.get_or_insert_default()
+    /// What the peer says before its message or at the end, to be filled in.
+    pub(super) fn meta(&mut self, key: SlabKey) -> Option<&mut ReplyMeta> {
+        self.calls.get_mut(key).map(|call| &mut **call.meta.get_or_insert_default())
     }
 
     /// The call is over; whom to wake.
     #[inline]
     pub(super) fn end(
         &mut self,
-        index: u32,
+        key: SlabKey,
         outcome: Result<Option<Bytes>, Status>,
+        now: Instant,
     ) -> Option<Waker> {
-        let cell = &mut self.table[index as usize];
-        debug_assert!(cell.flight.is_some() && cell.end.is_none(), "a call ends once");
-        cell.flight = None;
-        cell.ended_at = self.looked_at;
-        cell.end = Some(match outcome {
+        let call = self.calls.get_mut(key)?;
+        debug_assert!(call.end.is_none(), "a call ends once");
+        call.ended_at = Some(now);
+        call.end = Some(match outcome {
             Ok(None) => Ok(()),
-            Ok(message) if cell.message.is_none() => {
-                cell.message = message;
+            Ok(message) if call.message.is_none() => {
+                call.message = message;
                 Ok(())
             }
             Ok(Some(_)) => Err(Status::unimplemented("the reply has more than one message")),
             Err(status) => Err(status),
         });
-        cell.waker.take()
+        call.waker.take()
     }
 
-    /// The outcome, once; the cell is free then. `at` becomes the moment at which it came, where that
-    /// is later. A waker that another one takes the place of is put into `former`, to be dropped when
-    /// the cells are no longer borrowed.
+    /// The call is over because its connection is; whom to wake.
+    pub(super) fn lost(&mut self, key: SlabKey, failure: Status) -> Option<Waker> {
+        let call = self.calls.get_mut(key)?;
+        call.connection = None;
+        call.end = Some(Err(failure));
+        call.waker.take()
+    }
+
+    /// The outcome, once. A waker that another one takes the place of is put into `former`, to be
+    /// dropped when the calls are no longer borrowed.
     #[inline]
     pub(super) fn poll(
         &mut self,
-        key: CellKey,
+        key: SlabKey,
         cx: &Context<'_>,
-        at: &mut Instant,
         former: &mut Option<Waker>,
-    ) -> Poll<CallOutcome> {
-        let Some(cell) = self.find(key) else {
-            return Poll::Ready(Err(Status::internal("a call was polled after its end")));
-        };
-        let Some(end) = cell.end.take() else {
-            *former = renew(&mut cell.waker, cx.waker());
-            return Poll::Pending;
-        };
-        *at = cell.ended_at.map_or(*at, |ended| ended.max(*at));
-        let (message, meta) = (cell.message.take(), cell.meta.take());
-        self.vacate(key.index);
-        Poll::Ready(match (end, message) {
-            (Ok(()), Some(message)) => Ok(RawReply { message, meta }),
-            (Ok(()), None) => Err(Status::unimplemented("the reply has no message")),
-            (Err(status), _) => Err(status),
-        })
+    ) -> Poll<EndedCall<C>> {
+        match self.calls.get_mut(key) {
+            Some(call) if call.end.is_none() => {
+                *former = renew(&mut call.waker, cx.waker());
+                Poll::Pending
+            }
+            _ => Poll::Ready(self.calls.remove(key).map_or_else(EndedCall::unknown, Into::into)),
+        }
     }
 
-    /// The call is given up; what is left of it is to be dropped when the cells are no longer
+    /// The call is given up; what is left of it is to be dropped when the calls are no longer
     /// borrowed, since a waker's destructor is foreign code.
-    pub(super) fn abandon(&mut self, key: CellKey) -> Option<Cell> {
-        let cell = self.find(key)?;
-        let generation = cell.generation;
-        let left = std::mem::replace(cell, Cell { generation, ..Cell::EMPTY });
-        self.vacate(key.index);
-        Some(left)
+    pub(super) fn remove(&mut self, key: SlabKey) -> Option<PendingCall<C>> {
+        self.calls.remove(key)
     }
 
-    #[inline]
-    fn find(&mut self, key: CellKey) -> Option<&mut Cell> {
-        let cell = self.table.get_mut(key.index as usize)?;
-        (cell.generation == key.generation).then_some(cell)
-    }
-
-    #[inline]
-    fn vacate(&mut self, index: u32) {
-        let cell = &mut self.table[index as usize];
-        cell.generation = cell.generation.wrapping_add(1);
-        self.free.push(index);
+    /// All calls are given up, at the core's end.
+    pub(super) fn take_all(&mut self) -> Vec<PendingCall<C>> {
+        self.calls.take_all()
     }
 }
 
-impl Cell {
-    const EMPTY: Cell = Cell {
-        generation: 0,
-        flight: None,
-        waker: None,
-        message: None,
-        end: None,
-        ended_at: None,
-        meta: None,
-    };
+impl<C> PendingCall<C> {
+    /// Where the call is under way, if it has no outcome yet.
+    pub(super) fn under_way(&self) -> Option<(&C, StreamId)> {
+        let connection = self.connection.as_ref().filter(|_| self.end.is_none())?;
+        Some((connection, self.stream))
+    }
+
+    pub(super) fn take_waker(&mut self) -> Option<Waker> {
+        self.waker.take()
+    }
+}
+
+impl<C> EndedCall<C> {
+    #[cold]
+    fn unknown() -> Self {
+        let why = "a call was polled after its end";
+        Self { outcome: Err(Status::internal(why)), at: None, connection: None }
+    }
+}
+
+impl<C> From<PendingCall<C>> for EndedCall<C> {
+    #[inline]
+    fn from(call: PendingCall<C>) -> Self {
+        let PendingCall { connection, message, end, ended_at: at, meta, .. } = call;
+        let outcome = match (end, message) {
+            (Some(Err(status)), _) => Err(status),
+            (_, Some(message)) => Ok(RawReply { message, meta }),
+            (_, None) => Err(Status::unimplemented("the reply has no message")),
+        };
+        Self { outcome, at, connection }
+    }
 }

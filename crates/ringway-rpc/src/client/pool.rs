@@ -1,7 +1,6 @@
-//! The connections of one client on one core, and the calls that wait for room on them.
+//! The connections of one client on one core, and the calls that wait for them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -13,357 +12,104 @@ use ringway_net::Address;
 use ringway_runtime as runtime;
 use ringway_wire::native::OpenError;
 
-use super::attempt::connect;
 use super::config::ClientConfig;
-use super::hosts::{HostList, ListedHost};
+use super::connect::connect;
+use super::connection::{ClientConnection, ConnectionId, PendingTable};
+use super::connection_driver::ConnectionListener;
+use super::endpoint::PoolEndpoint;
+use super::endpoints::{Endpoints, PickArgs, Picked};
+use super::hosts::HostList;
 use super::interceptor::ClientInterceptor;
-use super::line::{Line, Ticket, Wait};
-use super::link::Link;
-use super::local_clients::{self, LinkKey};
-use super::pool_host::PoolHost;
-use super::spread::HostId;
-use super::tally::Tally;
+use super::load_balancer::EndpointId;
+use super::pool_context::PoolContext;
+use super::task_waker::TaskWaker;
+use super::timers::Timers;
+use super::wait_queue::{WaitArgs, WaitQueue, WaiterKey};
 use crate::call::method::Method;
 use crate::call::status::Status;
+use crate::connection::driver::Clock;
 use crate::limits;
 use crate::policy::RetryBudget;
+use crate::slab::SlabKey;
 use crate::waiters;
 
 pub(super) struct Pool {
-    pub(super) config: Arc<ClientConfig>,
-    /// Those of the list; the spread has them in the same order.
-    hosts: RefCell<Vec<Rc<PoolHost>>>,
-    pub(super) tally: Rc<Tally>,
+    context: Rc<PoolContext>,
+    endpoints: Endpoints,
     interceptors: Rc<[ClientInterceptor]>,
-    /// Calls that wait for room.
-    line: RefCell<Line>,
-    /// Calls that wait for a moment: between two attempts, or before a hedge.
-    naps: RefCell<Line>,
-    /// What further attempts of its calls are paid from.
-    budget: RefCell<RetryBudget>,
-    keeper: RefCell<Waker>,
+    pending: PendingTable,
+    next_connection: Cell<u32>,
+    queue: RefCell<WaitQueue>,
+    /// As the queue says, for those who only ask whether anybody waits.
+    queued: Cell<QueueCounts>,
+    timers: RefCell<Timers>,
+    /// Pays for further attempts of its calls.
+    budget: Cell<RetryBudget>,
+    keeper: TaskWaker,
     closed: Cell<bool>,
+    /// Memory for the connections that a call has asked in vain.
+    avoided: Cell<Vec<ConnectionId>>,
 }
 
-/// What a call asks for.
-#[derive(Clone, Copy)]
-pub(super) struct Demand {
-    pub(super) now: Instant,
-    pub(super) deadline: Option<Instant>,
-    pub(super) waits_for_ready: bool,
-    /// A connection that has just refused the call.
-    pub(super) avoid: Option<LinkKey>,
-    /// What a consistent hash goes by.
-    pub(super) key: Option<u64>,
-    /// A host that had an attempt of the call; another one is better.
-    pub(super) tried: Option<HostId>,
-}
-
-impl Demand {
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= self.now)
-    }
-}
-
-/// Where the next call is to go.
-enum Choice {
-    Link(Rc<Link>),
-    /// To a host that is being connected to.
-    OwnerComes(HostId),
-    None,
+/// Calls in the queue.
+#[derive(Clone, Copy, Default)]
+struct QueueCounts {
+    waiting: usize,
+    /// They were told to go on and have not done so yet.
+    called: usize,
 }
 
 /// Why a call was not sent.
 pub(super) enum NotSent {
-    /// It has a place in the line now, and is woken.
-    Waits(Ticket),
+    /// It is in the queue now, and is woken.
+    Waits(WaiterKey),
     Failed(Status),
 }
 
+/// Why no connection took a call.
+enum Refused {
+    NoRoom,
+    /// Its endpoint is being connected to.
+    OwnerComes(EndpointId),
+    /// Its metadata is longer than this server takes.
+    TooLarge(Address),
+}
+
 impl Pool {
-    pub(super) fn start(config: Arc<ClientConfig>, list: &HostList) -> Rc<Self> {
-        let tally = Tally::new(&config);
+    pub(super) fn start(
+        config: Arc<ClientConfig>,
+        list: &HostList,
+        clock: Clock,
+        pending: PendingTable,
+    ) -> Rc<Self> {
         let interceptors = config.interceptors.iter().map(|make| make()).collect();
+        let context = PoolContext::new(config, clock);
         let pool = Rc::new(Self {
-            config,
-            hosts: RefCell::default(),
-            tally,
+            endpoints: Endpoints::new(Rc::clone(&context)),
+            context,
             interceptors,
-            line: RefCell::default(),
-            naps: RefCell::default(),
-            budget: RefCell::default(),
-            keeper: RefCell::new(Waker::noop().clone()),
+            pending,
+            next_connection: Cell::new(0),
+            queue: RefCell::default(),
+            queued: Cell::default(),
+            timers: RefCell::default(),
+            budget: Cell::default(),
+            keeper: TaskWaker::new(),
             closed: Cell::new(false),
+            avoided: Cell::default(),
         });
         pool.set_hosts(list);
         runtime::spawn_named("rpc client pool", keep(Rc::clone(&pool)));
         pool
     }
 
-    /// Takes the hosts of the list in place of those that it had. Those that leave finish their
-    /// calls; those that stay notice nothing.
-    pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
-        let at = runtime::now();
-        let now = local_clients::with(|local| local.since_origin(at));
-        let mut former: HashMap<_, _> = self.hosts.take().into_iter().map(by_address).collect();
-        let stays_or_joins = |listed: &ListedHost| {
-            let stays = former.remove(&listed.address);
-            stays.unwrap_or_else(|| PoolHost::new(listed, &self.config, now))
-        };
-        let hosts: Vec<_> = list.iter().map(stays_or_joins).collect();
-        let weighted = hosts.iter().zip(&**list).map(|(host, listed)| (&**host, listed.weight));
-        self.tally.set_hosts(&self.config, weighted, now);
-        self.hosts.replace(hosts);
-        former.values().for_each(|host| host.close());
-        if self.has_waiting() {
-            self.hosts.borrow().iter().for_each(|host| self.fill(host, at));
-        }
-        self.changed(None);
-    }
-
-    /// No more calls: what is under way is finished, what waits fails.
-    pub(super) fn close(&self) {
-        self.closed.set(true);
-        self.hosts.borrow().iter().for_each(|host| host.close());
-        // Whoever waits does not find the pool any more, to leave a line of it.
-        let mut woken = Vec::new();
-        self.naps.borrow_mut().dissolve(&mut woken);
-        self.line.borrow_mut().dissolve(&mut woken);
-        waiters::wake_all(woken);
-        self.stir();
-    }
-
-    /// Has `open` send a call on the connection it is to go to, or finds a place in the line.
-    ///
-    /// `place` is where the call waited before; it leaves that when it was sent.
-    pub(super) fn send<T>(
-        self: &Rc<Self>,
-        demand: &Demand,
-        place: Option<Ticket>,
-        waker: &Waker,
-        mut open: impl FnMut(&Rc<Link>) -> Result<T, OpenError>,
-    ) -> Result<T, NotSent> {
-        let mut owner = None;
-        // Whoever comes to its turn too late is not sent any more.
-        let is_late = place.is_some() && demand.is_late();
-        if self.is_ones_turn(place) && !is_late {
-            // No connection is asked twice, whatever it says of its room.
-            let mut avoided = Vec::from_iter(demand.avoid);
-            loop {
-                let link = match self.choose(demand, &avoided) {
-                    Choice::Link(link) => link,
-                    Choice::OwnerComes(host) => {
-                        owner = Some(host);
-                        break;
-                    }
-                    Choice::None => break,
-                };
-                match open(&link) {
-                    Ok(sent) => {
-                        self.leave(place);
-                        return Ok(sent);
-                    }
-                    Err(OpenError::Full | OpenError::Leased) => avoided.push(link.key),
-                    Err(OpenError::TooLarge) => {
-                        self.leave(place);
-                        let address = link.host.address();
-                        let why = format!("the metadata is longer than {address} takes");
-                        let status = Status::resource_exhausted(why).not_executed();
-                        return Err(NotSent::Failed(status));
-                    }
-                    Err(_) => {
-                        avoided.push(link.key);
-                        link.close();
-                    }
-                }
-            }
-        }
-        match self.why_not(demand) {
-            Some(status) => {
-                self.leave(place);
-                Err(NotSent::Failed(status))
-            }
-            None => Err(self.wait(demand, place, owner, waker)),
-        }
-    }
-
-    fn wait(
-        self: &Rc<Self>,
-        demand: &Demand,
-        place: Option<Ticket>,
-        owner: Option<HostId>,
-        waker: &Waker,
-    ) -> NotSent {
-        let mut line = self.line.borrow_mut();
-        if place.is_none() && line.is_full() {
-            let (most, servers) = (limits::WAITING_CALLS_MAX, self.servers());
-            let why = format!("{most} calls wait for a connection to {servers} already");
-            return NotSent::Failed(Status::resource_exhausted(why).not_executed());
-        }
-        let Demand { now, deadline: until, waits_for_ready: is_patient, .. } = *demand;
-        let (ticket, former) = line.wait(place, Wait { waker, until, owner, is_patient }, now);
-        drop(line);
-        waiters::discard(former);
-        for host in &*self.hosts.borrow() {
-            if host.best(&[]).is_none() {
-                self.fill(host, demand.now);
-            }
-        }
-        self.stir();
-        NotSent::Waits(ticket)
-    }
-
-    /// Whether a call may be sent before those who wait: their turn is first.
     #[inline]
-    fn is_ones_turn(&self, place: Option<Ticket>) -> bool {
-        let line = self.line.borrow();
-        if line.waiting() == 0 && line.called() == 0 {
-            return true;
-        }
-        match place {
-            Some(ticket) => line.may_go(ticket) || line.waiting() == 0,
-            None => line.waiting() == 0 && self.capacity() > line.called(),
-        }
+    pub(super) fn context(&self) -> &PoolContext {
+        &self.context
     }
 
-    /// The connection for the next call. Hosts without enough connections get them meanwhile.
-    #[inline]
-    fn choose(self: &Rc<Self>, demand: &Demand, avoided: &[LinkKey]) -> Choice {
-        if self.closed.get() {
-            return Choice::None;
-        }
-        let hosts = self.hosts.borrow();
-        let Some(spread) = self.tally.spread() else {
-            let host = &hosts[0];
-            let best = host.best(avoided);
-            if best.is_none() {
-                self.fill(host, demand.now);
-            }
-            return best.map_or(Choice::None, Choice::Link);
-        };
-        for host in &*hosts {
-            if host.best(&[]).is_none() {
-                self.fill(host, demand.now);
-            }
-        }
-        let now = local_clients::with(|local| local.since_origin(demand.now));
-        let mut spread = spread.borrow_mut();
-        // The owner of a key is waited for while it is connected to for the first time, or again.
-        let waits = demand.key.is_some() && spread.has_owners();
-        let usable = |host: usize| {
-            let host = &hosts[host];
-            host.best(avoided).is_some() || waits && host.is_coming()
-        };
-        match spread.pick(now, demand.key, demand.tried, usable) {
-            Some(host) => {
-                let host = &hosts[host];
-                host.best(avoided).map_or(Choice::OwnerComes(host.id()), Choice::Link)
-            }
-            None => Choice::None,
-        }
-    }
-
-    /// Opens the connections that a host lacks, if it may be tried now.
-    fn fill(self: &Rc<Self>, host: &Rc<PoolHost>, now: Instant) {
-        for _ in 0..host.missing(now) {
-            host.connecting(1);
-            runtime::spawn_named("rpc connection", connect(Rc::clone(self), Rc::clone(host)));
-        }
-    }
-
-    /// Why a call has nothing to wait for, if so.
-    fn why_not(&self, demand: &Demand) -> Option<Status> {
-        if self.closed.get() {
-            let why = "the client was dropped before its call was sent";
-            return Some(Status::cancelled(why).not_executed());
-        }
-        if demand.is_late() {
-            let why = match self.last_failure(demand.now) {
-                Some(failure) => format!("no connection before the deadline: {failure}"),
-                None => {
-                    let servers = self.servers();
-                    format!("no connection to {servers} had room before the deadline")
-                }
-            };
-            return Some(Status::deadline_exceeded(why).not_executed());
-        }
-        if demand.waits_for_ready || self.is_hopeful() {
-            return None;
-        }
-        let why = self.last_failure(demand.now);
-        let why = why.unwrap_or_else(|| format!("no connection to {}", self.servers()));
-        Some(Status::unavailable(why).not_executed())
-    }
-
-    /// Whether there is a connection, or may be one soon.
-    fn is_hopeful(&self) -> bool {
-        self.hosts.borrow().iter().any(|host| host.is_hopeful())
-    }
-
-    /// Where calls go, for people.
-    fn servers(&self) -> String {
-        match &**self.hosts.borrow() {
-            [host] => host.address().to_string(),
-            hosts => format!("any of {} servers", hosts.len()),
-        }
-    }
-
-    fn last_failure(&self, now: Instant) -> Option<String> {
-        self.hosts
-            .borrow()
-            .iter()
-            .filter(|host| !host.is_in_use())
-            .map(|host| host.last_failure(now))
-            .find(|failure| !failure.is_empty())
-    }
-
-    /// Whether another connection than this one has room, or this one takes no calls any more.
-    pub(super) fn has_other(&self, key: LinkKey) -> bool {
-        local_clients::with(|local| local.is_leaving(key))
-            || self.hosts.borrow().iter().any(|host| host.best(&[key]).is_some())
-    }
-
-    /// Whether a second attempt may be made beside one that is under way, and which connection it is not
-    /// to go over: it goes to another host where there are several, and must find one now.
-    pub(super) fn beside(&self, host: HostId, link: LinkKey) -> Option<Option<LinkKey>> {
-        match &**self.hosts.borrow() {
-            [only] => Some(only.best(&[link]).map(|_| link)),
-            several => {
-                let is_other = |other: &&Rc<PoolHost>| other.id() != host;
-                let found = several.iter().filter(is_other).any(|other| other.capacity() > 0);
-                found.then_some(None)
-            }
-        }
-    }
-
-    /// Has `waker` woken at `until`.
-    pub(super) fn nap(&self, place: Option<Ticket>, waker: &Waker, until: Instant) -> Ticket {
-        let now = runtime::now();
-        let wait = Wait { waker, until: Some(until), owner: None, is_patient: true };
-        let (place, former) = self.naps.borrow_mut().wait(place, wait, now);
-        waiters::discard(former);
-        self.stir();
-        place
-    }
-
-    pub(super) fn end_nap(&self, place: Ticket) {
-        let left = self.naps.borrow_mut().leave(place, runtime::now());
-        waiters::discard(left);
-    }
-
-    /// A call is made for the first time.
-    #[inline]
-    pub(super) fn earn_retry(&self) {
-        self.budget.borrow_mut().earn();
-    }
-
-    /// Whether a further attempt of a call may be made; it is paid for then.
-    pub(super) fn affords(&self, method: &'static Method) -> bool {
-        let affordable = self.budget.borrow_mut().spend();
-        if !affordable {
-            self.tally.over_budget(method);
-        }
-        affordable
+    pub(super) fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
     }
 
     /// The outermost first.
@@ -371,49 +117,261 @@ impl Pool {
         Rc::clone(&self.interceptors)
     }
 
+    /// Takes the hosts of the list in place of those that it had.
+    pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
+        self.endpoints.set(list);
+        if self.has_waiting() {
+            let now = runtime::now();
+            self.endpoints.for_each(|endpoint| self.fill(endpoint, now));
+        }
+        self.wake_waiters(None);
+    }
+
+    /// No more calls: what is under way is finished, what waits fails.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.endpoints.close();
+        // Whoever waits does not find the pool any more, to leave a queue of it.
+        let mut woken = Vec::new();
+        self.timers.borrow_mut().end_all(&mut woken);
+        self.with_queue(|queue| queue.dissolve(&mut woken));
+        waiters::wake_all(woken);
+        self.keeper.wake();
+    }
+
     /// Whether the client is gone.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Leaves the line.
-    pub(super) fn leave(&self, place: Option<Ticket>) {
-        let Some(ticket) = place else {
-            return;
-        };
-        let left = self.line.borrow_mut().leave(ticket, runtime::now());
-        waiters::discard(left);
-        if self.has_waiting() {
-            self.offer();
+    /// Has `open` send a call on the connection it is to go to, or has it wait in the queue.
+    ///
+    /// `waiter` is the call's key if it has waited before; it leaves the queue when it was sent.
+    pub(super) fn send<T>(
+        self: &Rc<Self>,
+        args: &PickArgs,
+        waiter: Option<WaiterKey>,
+        waker: &Waker,
+        open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
+    ) -> Result<T, NotSent> {
+        let mut owner = None;
+        // Whoever comes to its turn too late is not sent any more.
+        let is_late = waiter.is_some() && args.is_late();
+        if self.may_send(waiter) && !is_late {
+            match self.offer_connections(args, open) {
+                Ok(sent) => {
+                    if let Some(waiter) = waiter {
+                        let now = runtime::now();
+                        self.leave_queue(|queue| queue.serve(waiter, now));
+                    }
+                    return Ok(sent);
+                }
+                Err(Refused::TooLarge(address)) => {
+                    self.stop_waiting(waiter);
+                    let why = format!("the metadata is longer than {address} takes");
+                    let status = Status::resource_exhausted(why).not_executed();
+                    return Err(NotSent::Failed(status));
+                }
+                Err(Refused::OwnerComes(endpoint)) => owner = Some(endpoint),
+                Err(Refused::NoRoom) => {}
+            }
         }
+        match self.unavailable_reason(args) {
+            Some(status) => {
+                self.stop_waiting(waiter);
+                Err(NotSent::Failed(status))
+            }
+            None => Err(self.wait(args, waiter, owner, waker)),
+        }
+    }
+
+    /// Offers a call to one connection after the other, to each of them once.
+    #[inline]
+    fn offer_connections<T>(
+        self: &Rc<Self>,
+        args: &PickArgs,
+        mut open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
+    ) -> Result<T, Refused> {
+        if self.closed.get() {
+            return Err(Refused::NoRoom);
+        }
+        let mut avoided = self.avoided.take();
+        avoided.clear();
+        avoided.extend(args.avoid);
+        let outcome = loop {
+            let picked = self.endpoints.pick(args, &avoided, |lacks| self.fill(lacks, args.now));
+            let connection = match picked {
+                Picked::Connection(connection) => connection,
+                Picked::OwnerComes(endpoint) => break Err(Refused::OwnerComes(endpoint)),
+                Picked::None => break Err(Refused::NoRoom),
+            };
+            match open(&connection) {
+                Ok(sent) => break Ok(sent),
+                Err(OpenError::TooLarge) => {
+                    break Err(Refused::TooLarge(connection.address().clone()));
+                }
+                Err(_full_or_leaving) => avoided.push(connection.id()),
+            }
+        };
+        self.avoided.set(avoided);
+        outcome
+    }
+
+    #[cold]
+    fn wait(
+        self: &Rc<Self>,
+        args: &PickArgs,
+        waiter: Option<WaiterKey>,
+        owner: Option<EndpointId>,
+        waker: &Waker,
+    ) -> NotSent {
+        if waiter.is_none() && self.queue.borrow().is_full() {
+            let (most, servers) = (limits::WAITING_CALLS_MAX, self.endpoints.servers());
+            let why = format!("{most} calls wait for a connection to {servers} already");
+            return NotSent::Failed(Status::resource_exhausted(why).not_executed());
+        }
+        let PickArgs { now, deadline: until, waits_for_ready: is_patient, .. } = *args;
+        let wait = WaitArgs { waker, until, owner, is_patient };
+        let (waiter, former) = self.with_queue(|queue| queue.wait(waiter, wait, now));
+        waiters::discard(former);
+        self.endpoints.for_each(|endpoint| {
+            if !endpoint.has_room(&[]) {
+                self.fill(endpoint, now);
+            }
+        });
+        self.keeper.wake();
+        NotSent::Waits(waiter)
+    }
+
+    /// Whether a call may be sent before those who wait: their turn is first.
+    #[inline]
+    fn may_send(&self, waiter: Option<WaiterKey>) -> bool {
+        let QueueCounts { waiting, called } = self.queued.get();
+        match waiter {
+            _ if waiting == 0 && called == 0 => true,
+            Some(waiter) => waiting == 0 || self.queue.borrow().may_go(waiter),
+            None => waiting == 0 && self.endpoints.capacity() > called,
+        }
+    }
+
+    /// Opens the connections that an endpoint lacks, if it may be tried now.
+    fn fill(self: &Rc<Self>, endpoint: &Rc<PoolEndpoint>, now: Instant) {
+        for _ in 0..endpoint.missing(now) {
+            endpoint.connecting(1);
+            let id = ConnectionId(self.next_connection.get());
+            self.next_connection.set(id.0.wrapping_add(1));
+            let (endpoint, pending) = (Rc::clone(endpoint), Rc::clone(&self.pending));
+            let listener = Rc::clone(self) as Rc<dyn ConnectionListener>;
+            runtime::spawn_named("rpc connection", connect(id, endpoint, listener, pending));
+        }
+    }
+
+    /// Why a call has nothing to wait for, if so.
+    #[cold]
+    fn unavailable_reason(&self, args: &PickArgs) -> Option<Status> {
+        if self.closed.get() {
+            let why = "the client was dropped before its call was sent";
+            return Some(Status::cancelled(why).not_executed());
+        }
+        if args.is_late() {
+            let why = match self.endpoints.last_failure(args.now) {
+                Some(failure) => format!("no connection before the deadline: {failure}"),
+                None => {
+                    let servers = self.endpoints.servers();
+                    format!("no connection to {servers} had room before the deadline")
+                }
+            };
+            return Some(Status::deadline_exceeded(why).not_executed());
+        }
+        if args.waits_for_ready || self.endpoints.is_hopeful() {
+            return None;
+        }
+        let why = self.endpoints.last_failure(args.now);
+        let why = why.unwrap_or_else(|| format!("no connection to {}", self.endpoints.servers()));
+        Some(Status::unavailable(why).not_executed())
+    }
+
+    /// Has `waker` woken at `until`, by the same timer again if there is one.
+    pub(super) fn set_timer(
+        &self,
+        timer: Option<SlabKey>,
+        waker: &Waker,
+        until: Instant,
+    ) -> SlabKey {
+        let (timer, former) = self.timers.borrow_mut().set(timer, waker, until);
+        waiters::discard(former);
+        self.keeper.wake();
+        timer
+    }
+
+    pub(super) fn clear_timer(&self, timer: SlabKey) {
+        let left = self.timers.borrow_mut().clear(timer);
+        waiters::discard(left);
+    }
+
+    /// A call is made for the first time.
+    #[inline]
+    pub(super) fn earn_retry(&self) {
+        let mut budget = self.budget.get();
+        budget.earn();
+        self.budget.set(budget);
+    }
+
+    /// Whether a further attempt of a call may be made; it is paid for then.
+    pub(super) fn affords(&self, method: &'static Method) -> bool {
+        let mut budget = self.budget.get();
+        let affordable = budget.spend();
+        self.budget.set(budget);
+        if !affordable {
+            self.context.metrics.over_budget(method);
+        }
+        affordable
+    }
+
+    /// Leaves the queue without having been sent.
+    pub(super) fn stop_waiting(&self, waiter: Option<WaiterKey>) {
+        if let Some(waiter) = waiter {
+            self.leave_queue(|queue| queue.give_up(waiter));
+        }
+    }
+
+    fn leave_queue(&self, leave: impl FnOnce(&mut WaitQueue) -> Option<Waker>) {
+        let left = self.with_queue(leave);
+        waiters::discard(left);
+        self.offer_room();
     }
 
     /// Whether calls wait for room.
     #[inline]
-    pub(super) fn has_waiting(&self) -> bool {
-        self.line.borrow().waiting() > 0
+    fn has_waiting(&self) -> bool {
+        self.queued.get().waiting > 0
+    }
+
+    fn with_queue<R>(&self, f: impl FnOnce(&mut WaitQueue) -> R) -> R {
+        let mut queue = self.queue.borrow_mut();
+        let result = f(&mut queue);
+        self.queued.set(QueueCounts { waiting: queue.waiting(), called: queue.called() });
+        result
     }
 
     /// Whether nobody waits for anything.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.line.borrow().is_empty() && self.naps.borrow().is_empty()
+        self.queue.borrow().is_empty() && self.timers.borrow().is_empty()
     }
 
     /// Tells as many waiting calls to go on as there is room for.
-    pub(super) fn offer(&self) {
-        let (called, overdue) = {
-            let line = self.line.borrow();
-            (line.called(), line.overdue())
-        };
-        let mut room = self.capacity().saturating_sub(called);
-        if room > 0 && overdue.is_none() {
-            self.stir(); // to see whether they go on
+    fn offer_room(&self) {
+        if !self.has_waiting() {
+            return;
+        }
+        let mut room = self.endpoints.capacity().saturating_sub(self.queued.get().called);
+        if room > 0 && self.queue.borrow().overdue().is_none() {
+            self.keeper.wake(); // to see whether they go on
         }
         let now = runtime::now();
         while room > 0 {
-            let next = self.line.borrow_mut().call_next(now);
-            let Some(waker) = next else {
+            let Some(waker) = self.with_queue(|queue| queue.call_next(now)) else {
                 return;
             };
             waiters::wake(waker);
@@ -421,74 +379,69 @@ impl Pool {
         }
     }
 
-    /// An attempt to connect to the host is over, or a connection; without a host, the list of them has
-    /// changed. Whoever waits and can go on now is woken.
-    pub(super) fn changed(&self, host: Option<HostId>) {
+    /// Wakes those who wait for the endpoint, or for any, and those for whom there is room.
+    fn wake_waiters(&self, endpoint: Option<EndpointId>) {
         let mut woken = Vec::new();
-        self.line.borrow().tell_owned(host, &mut woken);
+        self.queue.borrow().wake_owned(endpoint, &mut woken);
         waiters::wake_all(woken);
-        if self.has_waiting() {
-            self.offer();
-        }
-        self.stir();
+        self.offer_room();
+        self.keeper.wake();
     }
 
-    /// Connecting to the host has failed.
-    pub(super) fn unreachable(&self, host: &PoolHost) {
-        let now = local_clients::try_with(|local| local.since_origin(runtime::now()));
-        self.tally.host_unreachable(host.id(), now.unwrap_or_default());
-    }
-
-    fn capacity(&self) -> usize {
-        self.hosts.borrow().iter().map(|host| host.capacity()).sum()
-    }
-
-    /// Has the keeper look at the time again, and at what is missing.
-    pub(super) fn stir(&self) {
-        self.keeper.borrow().wake_by_ref();
-    }
-
-    /// Wakes those whose time has come, and connects to hosts whose time has; when to do so again.
-    fn on_time(self: &Rc<Self>, now: Instant) -> Option<Instant> {
+    /// Wakes those whose time has come, and connects to endpoints whose time has; when to do so again.
+    fn handle_timeout(self: &Rc<Self>, now: Instant) -> Option<Instant> {
         let mut woken = Vec::new();
-        for line in [&self.line, &self.naps] {
-            line.borrow_mut().expire(now, &mut woken);
-        }
-        self.line.borrow_mut().pass_over(now);
+        self.timers.borrow_mut().expire(now, &mut woken);
+        self.with_queue(|queue| {
+            queue.expire(now, &mut woken);
+            queue.pass_over(now);
+        });
         let mut next: Option<Instant> = None;
-        for host in &*self.hosts.borrow() {
-            // A host that nobody needs now is connected to by the call that does.
-            if !self.closed.get() && (host.is_in_use() || self.has_waiting()) {
-                self.fill(host, now);
-                next = next.into_iter().chain(host.retry_at(now)).min();
+        self.endpoints.for_each(|endpoint| {
+            // An endpoint that nobody needs now is connected to by the call that does.
+            if !self.closed.get() && (endpoint.is_in_use() || self.has_waiting()) {
+                self.fill(endpoint, now);
+                next = next.into_iter().chain(endpoint.retry_at(now)).min();
             }
-        }
-        if self.has_waiting() && !self.is_hopeful() {
-            self.line.borrow_mut().dismiss(&mut woken);
+        });
+        if self.has_waiting() && !self.endpoints.is_hopeful() {
+            self.with_queue(|queue| queue.dismiss(&mut woken));
         }
         waiters::wake_all(woken);
-        if self.has_waiting() {
-            self.offer();
-        }
-        let (line, naps) = (self.line.borrow(), self.naps.borrow());
-        next.into_iter().chain(line.earliest()).chain(line.overdue()).chain(naps.earliest()).min()
+        self.offer_room();
+        let (queue, timers) = (self.queue.borrow(), self.timers.borrow());
+        let queued = queue.earliest().into_iter().chain(queue.overdue());
+        next.into_iter().chain(queued).chain(timers.earliest()).min()
     }
 }
 
-fn by_address(host: Rc<PoolHost>) -> (Address, Rc<PoolHost>) {
-    (host.address().clone(), host)
+impl ConnectionListener for Pool {
+    fn after_round(&self, is_open: bool) {
+        if self.has_waiting() {
+            if !is_open {
+                self.keeper.wake(); // they need another connection
+            }
+            self.offer_room();
+        }
+    }
+
+    fn changed(&self, endpoint: EndpointId) {
+        self.wake_waiters(Some(endpoint));
+    }
 }
 
-/// The pool's own task: wakes calls at their deadlines, and when a host may be tried again.
+/// The pool's own task: wakes calls at their deadlines, and when an endpoint may be tried again.
 async fn keep(pool: Rc<Pool>) {
     let mut timer = pin!(runtime::sleep(Duration::ZERO));
     poll_fn(|cx| {
-        pool.keeper.borrow_mut().clone_from(cx.waker());
-        let now = runtime::now();
-        if pool.closed.get() && !pool.has_waiting() && pool.naps.borrow().waiting() == 0 {
+        // Whoever is woken here may want it to look again.
+        pool.keeper.begin_turn(cx.waker());
+        pool.keeper.end_turn();
+        let is_awaited = || pool.has_waiting() || pool.timers.borrow().earliest().is_some();
+        if pool.closed.get() && !is_awaited() {
             return Poll::Ready(());
         }
-        if let Some(next) = pool.on_time(now) {
+        if let Some(next) = pool.handle_timeout(runtime::now()) {
             timer.as_mut().get_mut().reset(next);
             if timer.as_mut().poll(cx).is_ready() {
                 cx.waker().wake_by_ref();

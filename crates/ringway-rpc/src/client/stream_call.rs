@@ -11,17 +11,18 @@ use ringway_runtime::{self as runtime, sync::oneshot};
 use ringway_wire::native::Open;
 
 use super::background;
-use super::carry::stream_at;
+use super::call_metrics::FinishedCall;
+use super::connection_state::{NEVER, body};
+use super::endpoints::PickArgs;
 use super::interception::Interception;
 use super::interceptor::{IncomingReply, InnerCall, Scope};
-use super::line::Ticket;
-use super::link::{self, NEVER};
 use super::local_clients::{self, LocalClients};
 use super::options::CallOptions;
-use super::pool::{Demand, NotSent};
+use super::pool::{NotSent, Pool};
 use super::registration::Registration;
-use super::stream_lives::Watcher;
-use super::tally::{Ended, Tally};
+use super::stream_carrier::stream_at;
+use super::stream_timers::Watcher;
+use super::wait_queue::WaiterKey;
 use crate::call::codec::Codec;
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
@@ -142,10 +143,10 @@ async fn fulfil(opener: Opener, mut opening: StreamOpening) {
 /// A stream on its way to a connection with room.
 struct StreamOpening {
     call: StreamCall,
-    place: Option<Ticket>,
+    waiter: Option<WaiterKey>,
     /// From its first poll on.
     span: Option<Span>,
-    /// Whose line the place is in.
+    /// Whose queue it waits in.
     core: u32,
 }
 
@@ -159,7 +160,7 @@ struct Span {
 
 impl StreamOpening {
     fn new(call: StreamCall) -> Self {
-        Self { call, span: None, place: None, core: 0 }
+        Self { call, span: None, waiter: None, core: 0 }
     }
 
     /// On a core, always the same. Once it is open, the watcher is taken and told how it ends.
@@ -188,7 +189,7 @@ impl StreamOpening {
             Some(span) => (runtime::now(), span),
             None => {
                 let bytes = call.request.as_ref().map_or(0, Bytes::len);
-                pool.tally.call_began(call.method, bytes);
+                pool.context().metrics.call_began(call.method, bytes);
                 let (begun, deadline) = call.options.stream_span(call.method);
                 (begun, Span { begun, deadline, is_counted: true })
             }
@@ -196,11 +197,12 @@ impl StreamOpening {
         let (deadline, waited) = (span.deadline, now.saturating_duration_since(span.begun));
         let waits_for_ready = call.options.waits_for_ready;
         let key = call.options.key();
-        let demand = Demand { now, deadline, waits_for_ready, avoid: None, key, tried: None };
+        let args = PickArgs { now, deadline, waits_for_ready, avoid: None, key, tried: None };
         let meta = call.options.encode_meta(&local.scratch);
-        let until = deadline.map_or(NEVER, |deadline| local.since_origin(deadline));
+        let clock = pool.context().clock;
+        let until = deadline.map_or(NEVER, |deadline| clock.at(deadline));
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
-        let sent = pool.send(&demand, self.place.take(), cx.waker(), |link| {
+        let sent = pool.send(&args, self.waiter.take(), cx.waker(), |connection| {
             let open = Open {
                 method: call.method.number(),
                 name: call.method.name(),
@@ -210,16 +212,16 @@ impl StreamOpening {
                 priority: call.options.priority,
                 initial_credit: limits::REPLY_CREDIT,
                 meta: &meta,
-                message: call.request.as_ref().map(link::body),
+                message: call.request.as_ref().map(body),
                 end: call.request.is_some(),
             };
-            let since_origin = local.since_origin(now);
+            let sent_at = clock.at(now);
             let opened =
-                link.open_stream(call.method, open, until, call.handles, since_origin, waited)?;
+                connection.open_stream(call.method, open, until, call.handles, sent_at, waited)?;
             if let Some(watcher) = watcher.take() {
-                link.watch_stream(opened, watcher);
+                connection.watch_stream(opened, watcher);
             }
-            Ok(stream_at(link, opened))
+            Ok(stream_at(connection, opened))
         });
         local.scratch.give_back(meta);
         span.is_counted = matches!(sent, Err(NotSent::Waits(_)));
@@ -227,11 +229,11 @@ impl StreamOpening {
         match sent {
             Ok(at) => Poll::Ready(Ok(at)),
             Err(NotSent::Failed(status)) => {
-                count_unopened(&pool.tally, call.method, status.code(), waited);
+                count_unopened(&pool, call.method, status.code(), waited);
                 Poll::Ready(Err(status))
             }
-            Err(NotSent::Waits(place)) => {
-                self.place = Some(place);
+            Err(NotSent::Waits(waiter)) => {
+                self.waiter = Some(waiter);
                 Poll::Pending
             }
         }
@@ -239,8 +241,10 @@ impl StreamOpening {
 }
 
 /// Counts a call as ended whose stream was never open.
-fn count_unopened(tally: &Tally, method: &'static Method, code: Code, waited: Duration) {
-    tally.call_ended(method, Ended { code, bytes: 0, waited, service: None });
+fn count_unopened(pool: &Pool, method: &'static Method, code: Code, waited: Duration) {
+    pool.context()
+        .metrics
+        .call_ended(method, FinishedCall { code, bytes: 0, waited, service: None });
 }
 
 impl Drop for StreamOpening {
@@ -248,13 +252,13 @@ impl Drop for StreamOpening {
         let Some(span) = self.span.filter(|span| span.is_counted) else {
             return;
         };
-        let (client, method, place) =
-            (self.call.registration.id, self.call.method, self.place.take());
+        let (client, method, waiter) =
+            (self.call.registration.id, self.call.method, self.waiter.take());
         local_clients::on_core(self.core, move |local| {
             if let Some(pool) = local.known_pool(client) {
-                pool.leave(place);
+                pool.stop_waiting(waiter);
                 let waited = runtime::now().saturating_duration_since(span.begun);
-                count_unopened(&pool.tally, method, Code::Cancelled, waited);
+                count_unopened(&pool, method, Code::Cancelled, waited);
             }
         });
     }

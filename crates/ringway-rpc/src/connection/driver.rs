@@ -105,6 +105,18 @@ impl Clock {
         runtime::now().saturating_duration_since(self.0)
     }
 
+    /// A moment as this clock counts it.
+    #[inline]
+    pub(crate) fn at(self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.0)
+    }
+
+    /// The moment that is `time` after the origin.
+    #[inline]
+    pub(crate) fn instant(self, time: Duration) -> Instant {
+        self.0.checked_add(time).unwrap_or(self.0)
+    }
+
     fn sleep_until(self, time: Duration) -> Sleep {
         runtime::sleep_until(Deadline::after(self.0, time))
     }

@@ -5,7 +5,7 @@ use crate::limits;
 /// A bucket of tokens that serves the retries and hedges of one target. Every call puts in a
 /// tenth of a token and every further attempt takes a whole one, so that a target in trouble gets
 /// at most a tenth more load, not a multiple.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryBudget {
     tenths: u32,
 }

@@ -37,6 +37,13 @@ pub enum Policy {
     ConsistentHash,
 }
 
+impl Policy {
+    /// Whether calls with a key belong to one host each.
+    pub(crate) fn has_owners(self) -> bool {
+        self == Self::ConsistentHash
+    }
+}
+
 /// What the policies know of a host. The client keeps one beside each host of a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
@@ -100,14 +107,9 @@ impl Balancer {
         Self { policy, random, ring: Ring::default() }
     }
 
-    /// Whether calls with a key belong to one host each.
-    pub(crate) fn has_owners(&self) -> bool {
-        self.policy == Policy::ConsistentHash
-    }
-
     /// To be told after hosts were added or removed.
     pub(crate) fn hosts_changed(&mut self, hosts: &[Load]) {
-        if self.policy == Policy::ConsistentHash {
+        if self.policy.has_owners() {
             self.ring = Ring::new(hosts);
         }
     }

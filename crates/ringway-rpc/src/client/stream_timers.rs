@@ -1,31 +1,30 @@
-//! The streams of one connection from their opening to their end, for counts and for the load of
-//! their host.
+//! Times the streams of one connection from their opening to their end, for counts and for the load
+//! of their endpoint.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use ringway_runtime::sync::oneshot;
 
-use super::pool_host::PoolHost;
-use super::spread::{Answered, HostId};
-use super::tally::{Ended, Tally};
+use super::call_metrics::FinishedCall;
+use super::load_balancer::{AnsweredCall, CountedCall, EndpointId};
+use super::pool_context::PoolContext;
 use crate::call::method::Method;
 use crate::call::status::{Code, Status};
 use crate::waiters::Errands;
 
-pub(super) struct StreamLives {
-    tally: Rc<Tally>,
-    host: Rc<PoolHost>,
+pub(super) struct StreamTimers {
+    context: Rc<PoolContext>,
+    endpoint: EndpointId,
     /// By the machine's slots, as long as a connection ever had streams at once.
-    lives: Vec<Option<Life>>,
+    timers: Vec<Option<StreamTimer>>,
     /// The last moment that the connection was told.
     now: Duration,
 }
 
-struct Life {
+struct StreamTimer {
     method: &'static Method,
-    /// Who is counted to have it.
-    host: HostId,
+    counted: CountedCall,
     waited: Duration,
     begun: Duration,
     watcher: Option<Watcher>,
@@ -34,51 +33,51 @@ struct Life {
 /// Who waits for the end of a stream, as a task of the core.
 pub(super) type Watcher = oneshot::Sender<Result<(), Status>>;
 
-impl StreamLives {
-    pub(super) fn new(tally: Rc<Tally>, host: Rc<PoolHost>, now: Duration) -> Self {
-        Self { tally, host, lives: Vec::new(), now }
+impl StreamTimers {
+    pub(super) fn new(context: Rc<PoolContext>, endpoint: EndpointId, now: Duration) -> Self {
+        Self { context, endpoint, timers: Vec::new(), now }
     }
 
     /// Time passes: streams that end do so now.
     #[inline]
-    pub(super) fn tell_time(&mut self, now: Duration) {
+    pub(super) fn set_time(&mut self, now: Duration) {
         self.now = self.now.max(now);
     }
 
     /// A stream is opened in a slot, after it has waited for so long. It is counted as begun already.
     pub(super) fn began(&mut self, slot: u32, method: &'static Method, waited: Duration) {
         let slot = slot as usize;
-        if self.lives.len() <= slot {
-            self.lives.resize_with(slot + 1, || None);
+        if self.timers.len() <= slot {
+            self.timers.resize_with(slot + 1, || None);
         }
-        let host = self.host.id();
-        self.lives[slot] = Some(Life { method, host, waited, begun: self.now, watcher: None });
-        self.tally.host_called(host, self.now, true);
+        let begun = self.now;
+        let counted = self.context.balancer.sent(self.endpoint, begun, true);
+        self.timers[slot] = Some(StreamTimer { method, counted, waited, begun, watcher: None });
     }
 
     /// Has `watcher` told how the stream of the slot ends.
     pub(super) fn watch(&mut self, slot: u32, watcher: Watcher) {
-        if let Some(Some(life)) = self.lives.get_mut(slot as usize) {
-            life.watcher = Some(watcher);
+        if let Some(Some(timer)) = self.timers.get_mut(slot as usize) {
+            timer.watcher = Some(watcher);
         }
     }
 
     /// Its server has ended the stream of the slot, or was lost.
     pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>, errands: &mut Errands) {
-        if let Some(Life { host, begun, watcher, .. }) =
+        if let Some(StreamTimer { counted, begun, watcher, .. }) =
             self.end(slot, failure.map_or(Code::Ok, Status::code))
         {
-            let answered = Answered { failure, begun, now: self.now, has_latency: false };
-            self.tally.host_answered(host, answered);
+            let answered = AnsweredCall { failure, begun, now: self.now, has_latency: false };
+            self.context.balancer.answered(counted, answered);
             tell(watcher, errands, || failure.map_or(Ok(()), |failure| Err(failure.clone())));
         }
     }
 
-    /// This side has ended the stream of the slot, which says nothing of its host. Slots without a
+    /// This side has ended the stream of the slot, which says nothing of its endpoint. Slots without a
     /// stream are left as they are.
     pub(super) fn given_up(&mut self, slot: u32, code: Code, errands: &mut Errands) {
-        if let Some(Life { host, begun, watcher, .. }) = self.end(slot, code) {
-            self.tally.host_left(host, begun, None);
+        if let Some(StreamTimer { counted, begun, watcher, .. }) = self.end(slot, code) {
+            self.context.balancer.given_up(counted, begun, None);
             tell(watcher, errands, || {
                 Err(Status::new(code, "the stream was ended from this side"))
             });
@@ -87,19 +86,19 @@ impl StreamLives {
 
     /// The failure of the stream of a slot, which has not ended yet, with its method's name.
     pub(super) fn named(&self, slot: u32, failure: Status) -> Status {
-        match self.lives.get(slot as usize) {
-            Some(Some(life)) => failure.of_call(life.method),
+        match self.timers.get(slot as usize) {
+            Some(Some(timer)) => failure.of_call(timer.method),
             _ => failure,
         }
     }
 
-    /// What was known of it.
-    fn end(&mut self, slot: u32, code: Code) -> Option<Life> {
-        let life = self.lives.get_mut(slot as usize)?.take()?;
-        let service = Some(self.now.saturating_sub(life.begun));
-        let ended = Ended { code, bytes: 0, waited: life.waited, service };
-        self.tally.call_ended(life.method, ended);
-        Some(life)
+    /// Counts the stream as ended. What was known of it.
+    fn end(&mut self, slot: u32, code: Code) -> Option<StreamTimer> {
+        let timer = self.timers.get_mut(slot as usize)?.take()?;
+        let service = Some(self.now.saturating_sub(timer.begun));
+        let ended = FinishedCall { code, bytes: 0, waited: timer.waited, service };
+        self.context.metrics.call_ended(timer.method, ended);
+        Some(timer)
     }
 }
 

@@ -1,55 +1,62 @@
 //! What arrives on a connection, and which call it is for.
 
 use std::task::Waker;
+use std::time::Instant;
 
 use ringway_net::View;
 use ringway_wire::native::{ClientEvent, Piece, StreamId};
 
-use super::{Kind, State};
+use super::{ConnectionState, StreamUse};
 use crate::call::metadata::Metadata;
 use crate::call::small_copy;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
-use crate::client::pending_calls::Cells;
+use crate::client::pending_calls::PendingCalls;
 use crate::connection::table::Unread;
+use crate::slab::SlabKey;
 use crate::waiters::HasErrands;
 
-impl State {
+impl ConnectionState {
     /// How many calls have ended by it.
     #[inline]
-    pub(super) fn on_event(
+    pub(super) fn on_event<C>(
         &mut self,
         event: ClientEvent<'_>,
-        cells: &mut Cells,
+        at: Instant,
+        pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> u32 {
         match event {
             ClientEvent::Response { stream, status, meta, message } => {
-                let Some(kind) = self.kind(stream) else {
+                let Some(kind) = self.use_of(stream) else {
                     return 0;
                 };
-                self.entries[stream.slot() as usize].stream = None;
+                self.leave(stream);
                 let outcome = match status == 0 && meta.is_empty() {
                     true => Ok(None),
                     false => Status::of_response(status, &meta).map(Some),
                 };
                 match kind {
-                    Kind::Unary(cell) => {
-                        woken.extend(end_unary(cells, cell, outcome, message));
+                    StreamUse::Unary(call) => {
+                        woken.extend(end_unary(pending, call, outcome, message, at));
                     }
-                    Kind::Stream => self.end_stream(stream, outcome, message),
+                    StreamUse::Streams => self.end_stream(stream, outcome, message),
                 }
                 return 1;
             }
             ClientEvent::Message { stream, message } => {
-                return self.message(stream, message, cells, woken);
+                return self.message(stream, message, at, pending, woken);
             }
             ClientEvent::Initial { stream, meta } => {
                 // What cannot be read is left out: the reply decides how the call ends.
                 let metadata = Metadata::of_wire(&meta).unwrap_or_default();
-                match self.kind(stream) {
-                    Some(Kind::Unary(cell)) => cells.meta(cell).initial = metadata,
-                    Some(Kind::Stream) => self.streams.initial(stream, metadata),
+                match self.use_of(stream) {
+                    Some(StreamUse::Unary(call)) => {
+                        if let Some(meta) = pending.meta(call) {
+                            meta.initial = metadata;
+                        }
+                    }
+                    Some(StreamUse::Streams) => self.streams.initial(stream, metadata),
                     None => {}
                 }
             }
@@ -64,54 +71,51 @@ impl State {
         0
     }
 
-    /// The messages that come next, with as little ado as possible.
+    /// Fast path for consecutive stream messages.
     #[inline]
-    pub(super) fn take_messages(
+    pub(super) fn take_messages<C>(
         &mut self,
         input: &mut &[u8],
         view: Option<&View>,
-        cells: &mut Cells,
+        at: Instant,
+        pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> u32 {
         let mut ended = 0;
         while let Some((stream, message)) = self.machine.receive_message(input) {
             let message = zero_copy::in_place(message, view);
             if self.streams.push(stream, message.clone()).is_err() {
-                ended += self.message(stream, message, cells, woken);
+                ended += self.message(stream, message, at, pending, woken);
             }
         }
         ended
     }
 
-    fn message(
+    fn message<C>(
         &mut self,
         stream: StreamId,
         message: Piece<'_>,
-        cells: &mut Cells,
+        at: Instant,
+        pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> u32 {
-        match self.kind(stream) {
-            Some(Kind::Unary(cell)) => {
+        match self.use_of(stream) {
+            Some(StreamUse::Unary(call)) => {
                 self.machine.taken(stream, 1);
-                if cells.message(cell, small_copy::keep(message)) {
+                if pending.message(call, small_copy::keep(message)) {
                     return 0;
                 }
                 let status = Status::unimplemented("the reply has more than one message");
-                woken.extend(cells.end(cell, Err(status)));
-                self.leave(stream);
-                self.machine.cancel(stream, Code::Cancelled.number(), "one message was expected");
-                1
+                woken.extend(pending.end(call, Err(status), at));
+                self.end_here(stream, Code::Cancelled, "one message was expected")
             }
-            Some(Kind::Stream) => match self.streams.push(stream, message) {
+            Some(StreamUse::Streams) => match self.streams.push(stream, message) {
                 Ok(()) | Err(Unread::NoReader) => 0,
                 Err(Unread::Full) => {
                     let why = "too many messages wait for their reader";
-                    let errands = self.streams.errands();
-                    self.lives.given_up(stream.slot(), Code::ResourceExhausted, errands);
+                    let ended = self.end_here(stream, Code::ResourceExhausted, why);
                     self.streams.finish(stream, Err(Status::resource_exhausted(why)));
-                    self.leave(stream);
-                    self.machine.cancel(stream, Code::ResourceExhausted.number(), why);
-                    1
+                    ended
                 }
             },
             None => 0,
@@ -131,26 +135,24 @@ impl State {
             let why = "too many messages wait for their reader";
             outcome = Err(Status::resource_exhausted(why));
         }
-        self.lives.ended(stream.slot(), outcome.as_ref().err(), self.streams.errands());
+        self.timers.ended(stream.slot(), outcome.as_ref().err(), self.streams.errands());
         self.streams.finish(stream, outcome);
     }
 }
 
 #[inline]
-fn end_unary(
-    cells: &mut Cells,
-    cell: u32,
+fn end_unary<C>(
+    pending: &mut PendingCalls<C>,
+    call: SlabKey,
     outcome: Result<Option<Metadata>, Status>,
     message: Option<Piece<'_>>,
+    at: Instant,
 ) -> Option<Waker> {
-    let ended = match outcome {
-        Ok(trailers) => {
-            if let Some(trailers) = trailers {
-                cells.meta(cell).trailers = trailers;
-            }
-            Ok(message.map(small_copy::keep))
+    let outcome = outcome.map(|trailers| {
+        if let (Some(trailers), Some(meta)) = (trailers, pending.meta(call)) {
+            meta.trailers = trailers;
         }
-        Err(status) => Err(status),
-    };
-    cells.end(cell, ended)
+        message.map(small_copy::keep)
+    });
+    pending.end(call, outcome, at)
 }

@@ -5,31 +5,54 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ringway_net::{Address, Connection, TlsStream, View};
-use ringway_runtime as runtime;
 use ringway_wire::native::{Outgoing, PREFACE, Violation};
 
-use super::link::Link;
-use super::local_clients;
-use super::pool::Pool;
-use super::pool_host::Usefulness;
-use crate::connection::driver::{Closed, Driver, Endpoint, Flow};
+use super::connection::ClientConnection;
+use super::endpoint::{PoolEndpoint, Usefulness};
+use super::load_balancer::EndpointId;
+use crate::connection::driver::{Clock, Closed, Driver, Endpoint, Flow};
 use crate::limits;
 use crate::waiters;
 
-/// The task of a connection of `pool`.
-pub(super) fn drive(connection: Connection, link: Rc<Link>, pool: Rc<Pool>) -> Driver<ClientEnd> {
-    let clock = local_clients::with(|local| local.clock());
-    let why = format!("the core of the connection to {} has ended", link.host.address());
-    let (began, heard, foreign) = (clock.now(), false, false);
-    let end =
-        ClientEnd { link, pool, idle_since: None, began, heard, foreign, woken: Vec::new(), why };
-    Driver::new(connection, end, clock)
+/// Told of room and loss by the tasks of connections, which know nothing else of their pool.
+pub(super) trait ConnectionListener {
+    /// A connection has had input, output or time. Whether it takes calls, now or later.
+    fn after_round(&self, is_open: bool);
+
+    /// An attempt to connect to the endpoint is over, or a connection.
+    fn changed(&self, endpoint: EndpointId);
+}
+
+/// The task of a connection of `endpoint`.
+pub(super) fn drive(
+    io: Connection,
+    connection: Rc<ClientConnection>,
+    endpoint: Rc<PoolEndpoint>,
+    listener: Rc<dyn ConnectionListener>,
+    clock: Clock,
+) -> Driver<ClientEnd> {
+    let why = format!("the core of the connection to {} has ended", connection.address());
+    let end = ClientEnd {
+        connection,
+        endpoint,
+        listener,
+        clock,
+        idle_since: None,
+        began: clock.now(),
+        heard: false,
+        foreign: false,
+        woken: Vec::new(),
+        why,
+    };
+    Driver::new(io, end, clock)
 }
 
 /// Lets its calls fail when it is dropped, whatever has ended the task.
 pub(super) struct ClientEnd {
-    link: Rc<Link>,
-    pool: Rc<Pool>,
+    connection: Rc<ClientConnection>,
+    endpoint: Rc<PoolEndpoint>,
+    listener: Rc<dyn ConnectionListener>,
+    clock: Clock,
     /// Since when nothing is under way.
     idle_since: Option<Duration>,
     began: Duration,
@@ -51,15 +74,19 @@ impl ClientEnd {
     /// What the connection was good for. A server that sends its clients away as soon as they come
     /// would be connected to in a loop, if to have heard of it was enough.
     fn usefulness(&self) -> Usefulness {
-        let lasted = || local_clients::try_with(|local| local.clock().now()).unwrap_or_default();
-        let worked = self.link.has_answered()
-            || self.link.is_closed_here()
-            || self.heard && lasted().saturating_sub(self.began) >= limits::RECONNECT_DELAY_MAX;
+        let worked = self.connection.has_answered()
+            || self.connection.is_closed_here()
+            || self.heard && self.lasted() >= limits::RECONNECT_DELAY_MAX;
         match (worked, self.heard) {
             (true, _) => Usefulness::Worked,
             (false, true) => Usefulness::Greeted,
             (false, false) => Usefulness::None,
         }
+    }
+
+    /// How long it has lasted so far.
+    fn lasted(&self) -> Duration {
+        self.clock.now().saturating_sub(self.began)
     }
 
     /// Says why it is dropped before its end.
@@ -68,13 +95,13 @@ impl ClientEnd {
     }
 
     /// Tells its calls why the connection has ended.
-    pub(super) fn tell(&mut self, ended: Closed<Violation>) {
-        let address = self.link.host.address();
+    pub(super) fn explain(&mut self, ended: Closed<Violation>) {
+        let address = self.connection.address();
         self.why = match ended {
             Closed::Wanted => return,
             Closed::ByPeer if !self.heard => closed_in_silence(address),
             Closed::ByPeer => {
-                format!("{address} has closed the connection{}", self.link.farewell())
+                format!("{address} has closed the connection{}", self.connection.farewell())
             }
             Closed::Lost(error) if !self.heard => {
                 format!("{}: {error}", closed_in_silence(address))
@@ -93,7 +120,7 @@ impl ClientEnd {
         let common = first.len().min(PREFACE_MARK);
         let is_ours = first[..common] == PREFACE[..common];
         if !is_ours {
-            let address = self.link.host.address();
+            let address = self.connection.address();
             self.why = match TlsStream::is_alert(first) {
                 true => format!("{address} expects TLS: connect to it by a tls:// address"),
                 false => format!("{address} speaks another protocol than a server of this one"),
@@ -107,8 +134,7 @@ impl Endpoint for ClientEnd {
     type Violation = Violation;
 
     fn begin_turn(&self, waker: &Waker) {
-        self.link.turn_begins(waker);
-        local_clients::with(|local| local.set_look(runtime::now()));
+        self.connection.task().begin_turn(waker);
     }
 
     fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Violation> {
@@ -119,14 +145,13 @@ impl Endpoint for ClientEnd {
             return Ok(());
         }
         self.heard |= view.is_some();
-        let taken =
-            local_clients::with(|local| self.link.take_in(local, view, now, &mut self.woken));
+        let taken = self.connection.handle_input(view, now, &mut self.woken);
         self.foreign |= taken.is_err();
         taken
     }
 
     fn has_events(&self) -> bool {
-        self.link.has_events()
+        self.connection.has_events()
     }
 
     fn is_full(&self) -> bool {
@@ -134,21 +159,21 @@ impl Endpoint for ClientEnd {
     }
 
     fn next_timeout(&self) -> Option<Duration> {
-        self.link.next_time()
+        self.connection.next_timeout()
     }
 
     fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
-        let outcome = local_clients::with(|local| self.link.on_time(local, now, &mut self.woken));
+        let outcome = self.connection.handle_timeout(now, &mut self.woken);
         self.foreign |= outcome.is_err();
         outcome
     }
 
     fn poll_transmit(&mut self, room: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
-        self.link.give_out(room, out);
+        self.connection.poll_transmit(room, out);
     }
 
     fn has_output(&self) -> bool {
-        self.link.has_output()
+        self.connection.has_output()
     }
 
     /// The marks of the connection are set so that it has drained only when there is room again.
@@ -158,38 +183,33 @@ impl Endpoint for ClientEnd {
 
     fn after_round(&mut self, now: Duration) -> Flow {
         waiters::wake_all(self.woken.drain(..));
-        if self.pool.has_waiting() {
-            if !self.link.is_open() {
-                self.pool.stir(); // they need another connection
-            }
-            self.pool.offer();
-        }
+        self.listener.after_round(self.connection.is_open());
         if self.foreign {
             return Flow::Close;
         }
-        if self.link.in_flight() > 0 {
+        if self.connection.in_flight() > 0 {
             self.idle_since = None;
             return Flow::Wait(None);
         }
         let since = *self.idle_since.get_or_insert(now);
         let spare_at = Some(since + limits::SPARE_CONNECTION_KEPT);
-        let spare_at = spare_at.filter(|_| self.link.host.has_spare());
+        let spare_at = spare_at.filter(|_| self.endpoint.has_spare());
         if spare_at.is_some_and(|at| at <= now) {
-            self.link.close();
+            self.connection.close();
         }
-        if self.link.is_open() {
+        if self.connection.is_open() {
             return Flow::Wait(spare_at);
         }
-        self.why = not_needed(self.link.host.address());
+        self.why = not_needed(self.connection.address());
         Flow::CloseWhenSent
     }
 
     fn end_turn(&self) {
-        self.link.turn_ends();
+        self.connection.task().end_turn();
     }
 
     fn says_its_end(&self) -> bool {
-        self.link.in_flight() == 0 && !self.link.has_output()
+        self.connection.in_flight() == 0 && !self.connection.has_output()
     }
 }
 
@@ -215,15 +235,10 @@ impl Drop for ClientEnd {
     /// Calls that are under way fail, and whoever waits for room looks for another connection.
     fn drop(&mut self) {
         let usefulness = self.usefulness();
-        let _core_ends = local_clients::try_with(|local| {
-            self.link.fail_all(local, &self.why, &mut self.woken);
-            local.remove_link(self.link.key);
-        });
-        self.link.forget_if_unused();
-        if self.link.host.lost(&self.link, usefulness, &self.why) {
-            self.pool.unreachable(&self.link.host);
-        }
+        self.connection.fail_all(&self.why, &mut self.woken);
+        self.connection.forget_if_unused();
+        self.endpoint.lost(&self.connection, usefulness, &self.why);
         waiters::wake_all(self.woken.drain(..));
-        self.pool.changed(Some(self.link.host.id()));
+        self.listener.changed(self.endpoint.id());
     }
 }

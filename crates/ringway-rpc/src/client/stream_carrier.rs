@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use ringway_wire::native::Body;
 
-use super::link::Link;
+use super::connection::ClientConnection;
+use super::connection_state::ConnectionState;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
@@ -13,13 +14,14 @@ use crate::connection::carrier::{self, Carrier, Received};
 use crate::connection::table::StreamKey;
 use crate::stream::remote::{HeldBy, StreamAt};
 
-/// Where handles find a stream of `link`.
-pub(super) fn stream_at(link: &Rc<Link>, key: StreamKey) -> StreamAt {
-    let carrier = *link.carrier.get_or_init(|| carrier::register(Rc::clone(link) as _));
+/// Where handles find a stream of `connection`.
+pub(super) fn stream_at(connection: &Rc<ClientConnection>, key: StreamKey) -> StreamAt {
+    let register = || carrier::register(Rc::clone(connection) as _);
+    let carrier = *connection.carrier.get_or_init(register);
     StreamAt { carrier, key, held_by: HeldBy::Client }
 }
 
-impl Carrier for Link {
+impl Carrier for ClientConnection {
     #[inline]
     fn poll_messages(
         &self,
@@ -37,7 +39,7 @@ impl Carrier for Link {
         };
         state.machine.taken(stream, messages);
         if state.machine.has_output() {
-            self.stir();
+            self.wake();
         }
     }
 
@@ -65,7 +67,7 @@ impl Carrier for Link {
             return Err(state.streams.failure(key).unwrap_or_else(over));
         };
         let has_room = state.machine.send(stream, body, false).map_err(|_gone| over())?;
-        self.stir();
+        self.wake();
         Ok(has_room)
     }
 
@@ -75,40 +77,53 @@ impl Carrier for Link {
             && let Some(stream) = state.streams.stream(key)
         {
             state.machine.finish(stream);
-            self.stir();
+            self.wake();
         }
     }
 
     fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
-        let stream = self.known_state().streams.stream(key);
-        let Some(stream) = stream else {
-            return;
-        };
-        self.end_call(stream, code, reason);
-        let status = Status::new(code, reason.to_owned());
-        self.state().streams.finish(stream, Err(status));
+        let ended = end_stream(&mut self.state(), key, code, reason);
+        self.count_ended(ended);
         self.forget_if_unused();
     }
 
     fn drop_reader(&self, key: StreamKey) {
-        self.cancel(key, Code::Cancelled, "");
-        self.state().streams.drop_reader(key);
+        let mut state = self.state();
+        let ended = end_stream(&mut state, key, Code::Cancelled, "");
+        state.streams.drop_reader(key);
+        drop(state);
+        self.count_ended(ended);
         self.forget_if_unused();
     }
 
     fn drop_writer(&self, key: StreamKey) {
-        let stream = self.known_state().streams.stream(key);
-        let unfinished = self.state().streams.drop_writer(key);
-        if let Some(stream) = stream.filter(|_| unfinished) {
+        let mut state = self.state();
+        let stream = state.streams.stream(key);
+        let unfinished = state.streams.drop_writer(key);
+        let ended = stream.filter(|_| unfinished).map_or(0, |stream| {
             let why = "the sender was dropped before it had finished";
-            self.end_call(stream, Code::Cancelled, why);
-            self.state().streams.finish(stream, Err(Status::cancelled(why)));
-        }
+            let ended = state.end_here(stream, Code::Cancelled, why);
+            state.streams.finish(stream, Err(Status::cancelled(why)));
+            ended
+        });
+        drop(state);
+        self.count_ended(ended);
         self.forget_if_unused();
     }
 }
 
-impl Link {
+/// Ends a stream in both directions, for its peer and its handles at once: whoever is woken by it finds
+/// it over. How many calls have ended by it.
+fn end_stream(state: &mut ConnectionState, key: StreamKey, code: Code, reason: &str) -> u32 {
+    let Some(stream) = state.streams.stream(key) else {
+        return 0;
+    };
+    let ended = state.end_here(stream, code, reason);
+    state.streams.finish(stream, Err(Status::new(code, reason.to_owned())));
+    ended
+}
+
+impl ClientConnection {
     /// Ends the registration once the connection is gone and no handle is left to find it.
     pub(super) fn forget_if_unused(&self) {
         if let Some(&carrier) = self.carrier.get()

@@ -1,4 +1,4 @@
-//! One host of a pool: its connections, and when it may be tried again.
+//! One endpoint of a pool: its connections, and when it may be tried again.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,61 +7,55 @@ use std::time::{Duration, Instant};
 use ringway_net::Address;
 use ringway_runtime as runtime;
 
-use super::config::ClientConfig;
+use super::connection::{ClientConnection, ConnectionId};
 use super::hosts::ListedHost;
-use super::link::Link;
-use super::local_clients::LinkKey;
-use super::spread::HostId;
+use super::load_balancer::EndpointId;
+use super::pool_context::PoolContext;
 use crate::limits;
 
-pub(super) struct PoolHost {
+pub(super) struct PoolEndpoint {
+    id: EndpointId,
+    context: Rc<PoolContext>,
     address: Address,
     dial: ringway_net::Client,
-    /// By which the pool's spread knows it, once there is one.
-    id: Cell<HostId>,
     /// When the pool got it.
     joined: Duration,
     /// No more connections: it is not in the list any more, or the pool is closed.
     closed: Cell<bool>,
     /// Those that take calls, and those that only finish theirs.
-    links: RefCell<Vec<Rc<Link>>>,
+    connections: RefCell<Vec<Rc<ClientConnection>>>,
     /// Attempts to connect that are under way.
     connecting: Cell<usize>,
     /// Failures since the last connection that has worked. Attempts that fail together are one.
     failures: Cell<u32>,
     retry_at: Cell<Option<Instant>>,
     last_failure: RefCell<String>,
-    /// Connections to keep although they are idle.
-    connections_min: usize,
-    connections_max: usize,
 }
 
-impl PoolHost {
-    pub(super) fn new(listed: &ListedHost, plan: &ClientConfig, now: Duration) -> Rc<Self> {
+impl PoolEndpoint {
+    pub(super) fn new(id: EndpointId, listed: &ListedHost, context: Rc<PoolContext>) -> Rc<Self> {
         Rc::new(Self {
+            id,
             address: listed.address.clone(),
             dial: listed.dial.clone(),
-            id: Cell::default(),
-            joined: now,
+            joined: context.clock.now(),
+            context,
             closed: Cell::new(false),
-            links: RefCell::default(),
+            connections: RefCell::default(),
             connecting: Cell::new(0),
             failures: Cell::new(0),
             retry_at: Cell::new(None),
             last_failure: RefCell::default(),
-            connections_min: plan.connections_min,
-            connections_max: plan.connections_max,
         })
     }
 
     #[inline]
-    pub(super) fn id(&self) -> HostId {
-        self.id.get()
+    pub(super) fn id(&self) -> EndpointId {
+        self.id
     }
 
-    /// It belongs to a spread from now on.
-    pub(super) fn set_id(&self, id: HostId) {
-        self.id.set(id);
+    pub(super) fn context(&self) -> &Rc<PoolContext> {
+        &self.context
     }
 
     pub(super) fn joined(&self) -> Duration {
@@ -76,26 +70,33 @@ impl PoolHost {
         &self.dial
     }
 
-    /// The connection with the least under way that has room, and is none of those avoided.
+    /// The connection with the least under way that has room, and is none of those avoided. Where there
+    /// is one connection only, it says itself whether it has room.
     #[inline]
-    pub(super) fn best(&self, avoided: &[LinkKey]) -> Option<Rc<Link>> {
-        let links = self.links.borrow();
-        if let ([link], []) = (links.as_slice(), avoided) {
-            return (link.capacity() > 0).then(|| Rc::clone(link));
+    pub(super) fn pick(&self, avoided: &[ConnectionId]) -> Option<Rc<ClientConnection>> {
+        let connections = self.connections.borrow();
+        if let ([only], []) = (connections.as_slice(), avoided) {
+            return only.is_open().then(|| Rc::clone(only));
         }
-        let usable =
-            links.iter().filter(|link| !avoided.contains(&link.key) && link.capacity() > 0);
-        usable.min_by_key(|link| link.in_flight()).map(Rc::clone)
+        let usable = connections.iter().filter(|it| !avoided.contains(&it.id()));
+        let usable = usable.filter(|it| it.capacity() > 0);
+        usable.min_by_key(|it| it.in_flight()).map(Rc::clone)
+    }
+
+    /// Whether one of its connections has room that is none of those avoided.
+    pub(super) fn has_room(&self, avoided: &[ConnectionId]) -> bool {
+        let connections = self.connections.borrow();
+        connections.iter().any(|it| !avoided.contains(&it.id()) && it.capacity() > 0)
     }
 
     /// Calls that its connections could take now.
     pub(super) fn capacity(&self) -> usize {
-        self.links.borrow().iter().map(|link| link.capacity()).sum()
+        self.connections.borrow().iter().map(|it| it.capacity()).sum()
     }
 
     /// Whether it has a connection, or may have one soon.
     pub(super) fn is_hopeful(&self) -> bool {
-        self.connecting.get() > 0 || self.links.borrow().iter().any(|link| link.is_open())
+        self.connecting.get() > 0 || self.connections.borrow().iter().any(|it| it.is_open())
     }
 
     /// Whether its first connection is being made, as far as is known with success.
@@ -105,12 +106,12 @@ impl PoolHost {
 
     /// Whether it has more connections than it needs when idle.
     pub(super) fn has_spare(&self) -> bool {
-        self.open_links() > self.connections_min
+        self.open_connections() > self.context.config.connections_min
     }
 
     /// Whether it has a connection that takes calls.
     pub(super) fn is_in_use(&self) -> bool {
-        self.open_links() > 0
+        self.open_connections() > 0
     }
 
     /// Attempts to connect that are wanted now: up to its least number of connections, or one more
@@ -119,22 +120,23 @@ impl PoolHost {
         if self.retry_at(now).is_some() {
             return 0;
         }
-        let (open, connecting) = (self.open_links(), self.connecting.get());
-        if open + connecting < self.connections_min {
-            return self.connections_min - open - connecting;
+        let (open, connecting) = (self.open_connections(), self.connecting.get());
+        if open + connecting < self.context.config.connections_min {
+            return self.context.config.connections_min - open - connecting;
         }
-        let grows = connecting == 0 && open < self.connections_max && self.capacity() == 0;
+        let grows =
+            connecting == 0 && open < self.context.config.connections_max && self.capacity() == 0;
         usize::from(grows)
     }
 
-    fn open_links(&self) -> usize {
-        self.links.borrow().iter().filter(|link| link.is_open()).count()
+    fn open_connections(&self) -> usize {
+        self.connections.borrow().iter().filter(|it| it.is_open()).count()
     }
 
     /// Closes its connections once their calls are over, also those that are being made.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        self.links.borrow().iter().for_each(|link| link.close());
+        self.connections.borrow().iter().for_each(|it| it.close());
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -164,33 +166,30 @@ impl PoolHost {
         self.connecting.set(self.connecting.get().saturating_add_signed(change));
     }
 
-    pub(super) fn connected(&self, link: Rc<Link>) {
-        self.links.borrow_mut().push(link);
+    pub(super) fn connected(&self, connection: Rc<ClientConnection>) {
+        self.connections.borrow_mut().push(connection);
         self.last_failure.take();
     }
 
-    /// An attempt to connect has failed. Whether that is to be counted: of those that were made at the
-    /// same time one is.
-    #[must_use]
-    pub(super) fn failed(&self, why: String) -> bool {
+    /// An attempt to connect has failed. Of those that were made at the same time one counts.
+    pub(super) fn failed(&self, why: String) {
         self.last_failure.replace(why);
         let now = runtime::now();
         if self.retry_at(now).is_some() {
-            return false;
+            return;
         }
         let failures = self.failures.get();
         self.failures.set(failures.saturating_add(1));
         self.retry_at.set(Some(now + reconnect_delay(failures, fastrand::f64())));
-        true
+        self.context.balancer.unreachable(self.id, self.context.clock.at(now));
     }
 
-    /// A connection has ended. Whether it is to be counted as a [failure](Self::failed).
-    #[must_use]
-    pub(super) fn lost(&self, link: &Link, usefulness: Usefulness, why: &str) -> bool {
-        let mut links = self.links.borrow_mut();
-        let at = links.iter().position(|other| other.key == link.key);
-        let removed = at.map(|at| links.swap_remove(at));
-        drop(links);
+    /// A connection has ended.
+    pub(super) fn lost(&self, connection: &ClientConnection, usefulness: Usefulness, why: &str) {
+        let mut connections = self.connections.borrow_mut();
+        let at = connections.iter().position(|other| other.id() == connection.id());
+        let removed = at.map(|at| connections.swap_remove(at));
+        drop(connections);
         drop(removed);
         let failures = match usefulness {
             Usefulness::Worked => 0,
@@ -199,7 +198,6 @@ impl PoolHost {
         };
         self.failures.set(failures);
         self.last_failure.replace(why.to_owned());
-        false
     }
 }
 
@@ -214,7 +212,7 @@ pub(super) enum Usefulness {
 }
 
 /// The wait after so many failures before this one: it doubles, and is shortened by a random part
-/// of up to a half, so that the clients of a host do not come back in step.
+/// of up to a half, so that the clients of a server do not come back in step.
 fn reconnect_delay(failures: u32, random: f64) -> Duration {
     let doubled = 2_u32.saturating_pow(failures);
     let full = limits::RECONNECT_DELAY_FIRST.saturating_mul(doubled);
@@ -223,7 +221,17 @@ fn reconnect_delay(failures: u32, random: f64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ringway_net::ClientTls;
+    use ringway_wire::native;
+
     use super::*;
+    use crate::client::config::ClientConfig;
+    use crate::client::hosts::Connector;
+    use crate::connection::driver::Clock;
+    use crate::metrics::Metrics;
+    use crate::policy::balance::Policy;
 
     #[test]
     fn waits_double_up_to_the_longest_and_vary() {
@@ -237,24 +245,33 @@ mod tests {
     #[test]
     fn a_time_that_has_come_is_not_waited_for() {
         let address: Address = "tcp://127.0.0.1:1".parse().expect("an address");
+        let dial = ringway_net::Client::new(address.clone()).expect("of a server");
         let now = Instant::now();
-        let host = PoolHost {
-            dial: ringway_net::Client::new(address.clone()).expect("of a server"),
+        let config = ClientConfig {
+            connector: Connector { tls: ClientTls::new(), connect_timeout: Duration::ZERO },
+            policy: Policy::default(),
+            connections_min: 1,
+            connections_max: 2,
+            native: native::Config::default(),
+            interceptors: Vec::new(),
+            metrics: Metrics::new(),
+        };
+        let endpoint = PoolEndpoint {
+            id: EndpointId(1),
+            context: PoolContext::new(Arc::new(config), Clock::since(now)),
             address,
-            id: Cell::default(),
+            dial,
             joined: Duration::ZERO,
             closed: Cell::new(false),
-            links: RefCell::default(),
+            connections: RefCell::default(),
             // One more than is needed failed, so none is wanted when the time has come.
             connecting: Cell::new(1),
             failures: Cell::new(1),
             retry_at: Cell::new(Some(now)),
             last_failure: RefCell::default(),
-            connections_min: 1,
-            connections_max: 2,
         };
         let before = now - Duration::from_millis(1);
-        assert_eq!((host.missing(before), host.retry_at(before)), (0, Some(now)));
-        assert_eq!((host.missing(now), host.retry_at(now)), (0, None));
+        assert_eq!((endpoint.missing(before), endpoint.retry_at(before)), (0, Some(now)));
+        assert_eq!((endpoint.missing(now), endpoint.retry_at(now)), (0, None));
     }
 }

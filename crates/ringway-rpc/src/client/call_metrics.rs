@@ -1,0 +1,146 @@
+//! Counts of one core's calls by method, and how long a hedged call waits for its first attempt.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::call::method::Method;
+use crate::call::status::Code;
+use crate::metrics::{CallEnd, Metrics, Sheet, Side};
+use crate::policy::HedgeDelay;
+
+pub(super) struct CallMetrics {
+    metrics: Metrics,
+    /// By the methods' numbers, which are dense: as long as the program has methods.
+    methods: RefCell<Vec<Option<MethodMetrics>>>,
+}
+
+/// One method on one core.
+struct MethodMetrics {
+    sheet: Arc<Sheet>,
+    /// Once a call of it has asked for hedging.
+    hedge_delay: Option<HedgeDelay>,
+}
+
+/// How a call ended, as its caller saw it.
+#[derive(Clone, Copy)]
+pub(super) struct FinishedCall {
+    pub(super) code: Code,
+    /// Bytes of the reply.
+    pub(super) bytes: usize,
+    /// From its first poll until it was first sent.
+    pub(super) waited: Duration,
+    /// From there to its end; `None` if it was never sent.
+    pub(super) service: Option<Duration>,
+}
+
+/// Times a unary call that was counted as begun, and is to be counted as ended.
+#[derive(Clone, Copy)]
+pub(super) struct CallTimer {
+    begun: Instant,
+    /// When it was first given to a connection.
+    sent: Option<Instant>,
+}
+
+impl CallMetrics {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self { metrics, methods: RefCell::default() }
+    }
+
+    /// A call begins, with so many bytes of request.
+    #[inline]
+    pub(super) fn call_began(&self, method: &'static Method, bytes: usize) {
+        self.with(method, |method| method.sheet.started(bytes));
+    }
+
+    /// Such a call is over.
+    #[inline]
+    pub(super) fn call_ended(&self, method: &'static Method, call: FinishedCall) {
+        self.with(method, |method| {
+            let FinishedCall { code, bytes, waited, service } = call;
+            match (service, code) {
+                (None, Code::DeadlineExceeded) => method.sheet.expired(),
+                (None, Code::ResourceExhausted) => method.sheet.shed(),
+                _ => {}
+            }
+            let service = service.unwrap_or_default();
+            method.sheet.ended(CallEnd { code, bytes_out: bytes, queue: waited, service });
+            if let Some(delay) = method.hedge_delay.as_mut().filter(|_| code == Code::Ok) {
+                delay.observe(service);
+            }
+        });
+    }
+
+    pub(super) fn retried(&self, method: &'static Method) {
+        self.with(method, |method| method.sheet.retried());
+    }
+
+    pub(super) fn hedged(&self, method: &'static Method) {
+        self.with(method, |method| method.sheet.hedged());
+    }
+
+    pub(super) fn over_budget(&self, method: &'static Method) {
+        self.with(method, |method| method.sheet.over_budget());
+    }
+
+    /// How long to wait for the first attempt of a call before a second one is made; `None` until
+    /// enough calls were seen since this was first asked.
+    pub(super) fn hedge_delay(&self, method: &'static Method) -> Option<Duration> {
+        self.with(method, |method| method.hedge_delay.get_or_insert_default().delay())
+    }
+
+    #[inline]
+    fn with<R>(&self, method: &'static Method, f: impl FnOnce(&mut MethodMetrics) -> R) -> R {
+        let methods = &mut *self.methods.borrow_mut();
+        let at = method.number() as usize;
+        match methods.get_mut(at) {
+            Some(Some(metrics)) => f(metrics),
+            _ => f(self.enter(methods, at, method)),
+        }
+    }
+
+    #[cold]
+    fn enter<'a>(
+        &self,
+        methods: &'a mut Vec<Option<MethodMetrics>>,
+        at: usize,
+        method: &'static Method,
+    ) -> &'a mut MethodMetrics {
+        if methods.len() <= at {
+            methods.resize_with(at + 1, || None);
+        }
+        let sheet = self.metrics.sheet(Side::Client, method.name());
+        methods[at].insert(MethodMetrics { sheet, hedge_delay: None })
+    }
+}
+
+impl CallTimer {
+    #[inline]
+    pub(super) fn begin(now: Instant) -> Self {
+        Self { begun: now, sent: None }
+    }
+
+    /// The call is given to a connection; the first time counts.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.sent.get_or_insert(now);
+    }
+
+    /// The call ends, with so many bytes of reply.
+    #[inline]
+    pub(super) fn end(
+        self,
+        metrics: &CallMetrics,
+        method: &'static Method,
+        code: Code,
+        bytes: usize,
+        now: Instant,
+    ) {
+        let waited = match self.sent {
+            Some(sent) if sent == self.begun => Duration::ZERO,
+            sent => sent.unwrap_or(now).saturating_duration_since(self.begun),
+        };
+        let service = self.sent.map(|sent| now.saturating_duration_since(sent));
+        metrics.call_ended(method, FinishedCall { code, bytes, waited, service });
+    }
+}

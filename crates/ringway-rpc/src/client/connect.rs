@@ -1,0 +1,86 @@
+//! One attempt to connect to an endpoint, and the connection from there to its end.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use ringway_net::Address;
+use ringway_runtime as runtime;
+
+use super::connection::{ClientConnection, ConnectionId, PendingTable};
+use super::connection_driver::{ClientEnd, ConnectionListener, drive};
+use super::endpoint::PoolEndpoint;
+use crate::connection::driver::Driver;
+
+/// Makes one connection of an endpoint and serves it to its end.
+pub(super) async fn connect(
+    id: ConnectionId,
+    endpoint: Rc<PoolEndpoint>,
+    listener: Rc<dyn ConnectionListener>,
+    pending: PendingTable,
+) {
+    let attempt = ConnectAttempt { endpoint, listener };
+    let opened = attempt.endpoint.dial().open().await;
+    let ConnectAttempt { endpoint, listener } = &attempt;
+    let io = match opened {
+        Ok(io) if !endpoint.is_closed() => io,
+        Ok(_not_needed_any_more) => return,
+        Err(error) => return endpoint.failed(error.to_string()),
+    };
+    let (context, address) = (endpoint.context(), endpoint.address());
+    let (limit, clock) = (context.config.connector.connect_timeout, context.clock);
+    let connection =
+        ClientConnection::new(id, address.clone(), endpoint.id(), Rc::clone(context), pending);
+    let (user, told) = (Rc::clone(endpoint), Rc::clone(listener));
+    let driver = drive(io, Rc::clone(&connection), user, told, clock);
+    let Some(mut driver) = greeted(driver, limit, address).await else {
+        return;
+    };
+    if endpoint.is_closed() {
+        connection.close();
+    }
+    endpoint.connected(connection);
+    drop(attempt);
+    let ended = (&mut driver).await;
+    driver.end_mut().explain(ended);
+}
+
+/// Serves a new connection until its server has said something; `None` if it has ended before.
+///
+/// No call is given to it earlier: a server that shuts down closes connections that only its kernel
+/// has accepted, and nobody could tell then that the calls on them were not executed.
+async fn greeted(
+    mut driver: Driver<ClientEnd>,
+    limit: Duration,
+    address: &Address,
+) -> Option<Driver<ClientEnd>> {
+    let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
+        Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        Poll::Pending if driver.end().has_heard() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    });
+    match runtime::timeout(limit, greeting).await {
+        Ok(None) => return Some(driver),
+        Ok(Some(ended)) => driver.end_mut().explain(ended),
+        Err(_) => {
+            let why = format!("{address} accepts connections, and says nothing");
+            driver.end_mut().give_up(why);
+        }
+    }
+    None
+}
+
+/// Counts an attempt to connect, and tells when it is over, whatever its end.
+struct ConnectAttempt {
+    endpoint: Rc<PoolEndpoint>,
+    listener: Rc<dyn ConnectionListener>,
+}
+
+impl Drop for ConnectAttempt {
+    fn drop(&mut self) {
+        self.endpoint.connecting(-1);
+        self.listener.changed(self.endpoint.id());
+    }
+}

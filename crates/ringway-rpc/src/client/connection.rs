@@ -1,0 +1,322 @@
+//! One connection of an endpoint: its machine, and which call each of its streams is.
+//!
+//! The connection's task (`connection_driver.rs`) brings bytes and time and carries the machine's
+//! output away. Calls come straight here and wake the task, which runs after them in the same turn of
+//! the core.
+
+use std::cell::{Cell, OnceCell, Ref, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use ringway_net::{Address, View};
+use ringway_wire::native::{Open, OpenError, Outgoing, StreamId, Violation};
+
+use super::connection_state::{ConnectionState, StreamUse};
+use super::load_balancer::EndpointId;
+use super::pending_calls::PendingCalls;
+use super::pool_context::PoolContext;
+use super::stream_timers::Watcher;
+use super::task_waker::TaskWaker;
+use crate::call::method::Method;
+use crate::call::status::{Code, Status};
+use crate::connection::carrier::CarrierId;
+use crate::connection::table::{Handles, StreamKey};
+use crate::slab::SlabKey;
+use crate::waiters::Borrowed;
+
+pub(super) struct ClientConnection {
+    id: ConnectionId,
+    address: Address,
+    endpoint: EndpointId,
+    context: Rc<PoolContext>,
+    pending: PendingTable,
+    state: RefCell<ConnectionState>,
+    task: TaskWaker,
+    /// Calls and streams under way.
+    in_flight: Cell<u32>,
+    /// Its task has ended.
+    gone: Cell<bool>,
+    /// A call has been answered.
+    answered: Cell<bool>,
+    /// No new calls: the peer is leaving, or the connection is not needed any more.
+    closing: Cell<bool>,
+    /// Where handles of streams find it, once it has had one.
+    pub(super) carrier: OnceCell<CarrierId>,
+}
+
+/// Names a connection of one pool. Ids are not used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ConnectionId(pub(super) u32);
+
+/// The calls of a core that wait for their reply, shared by all of its connections.
+pub(super) type PendingTable = Rc<RefCell<PendingCalls<Rc<ClientConnection>>>>;
+
+/// A unary call that was given to a connection.
+#[derive(Clone, Copy)]
+pub(super) struct SentCall {
+    pub(super) pending: SlabKey,
+    pub(super) connection: ConnectionId,
+    pub(super) endpoint: EndpointId,
+    /// [Of the connection](ClientConnection::lease_cuts), when it was sent.
+    pub(super) lease_cuts: u32,
+}
+
+impl ClientConnection {
+    pub(super) fn new(
+        id: ConnectionId,
+        address: Address,
+        endpoint: EndpointId,
+        context: Rc<PoolContext>,
+        pending: PendingTable,
+    ) -> Rc<Self> {
+        let state = ConnectionState::new(Rc::clone(&context), endpoint);
+        Rc::new(Self {
+            id,
+            address,
+            endpoint,
+            context,
+            pending,
+            state: RefCell::new(state),
+            task: TaskWaker::new(),
+            in_flight: Cell::new(0),
+            gone: Cell::new(false),
+            answered: Cell::new(false),
+            closing: Cell::new(false),
+            carrier: OnceCell::new(),
+        })
+    }
+
+    #[inline]
+    pub(super) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// When the state is given back, handles of streams are woken. Nothing else may be borrowed then.
+    pub(super) fn state(&self) -> Borrowed<'_, ConnectionState> {
+        Borrowed::of(&self.state)
+    }
+
+    /// The same, to be looked at only.
+    pub(super) fn known_state(&self) -> Ref<'_, ConnectionState> {
+        self.state.borrow()
+    }
+
+    /// Calls and streams under way.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// How many more calls it could take now.
+    pub(super) fn capacity(&self) -> usize {
+        if self.closing.get() {
+            return 0;
+        }
+        self.state.borrow().machine.capacity()
+    }
+
+    /// How often the server has lowered the number of calls that it takes at once.
+    pub(super) fn lease_cuts(&self) -> u32 {
+        self.state.borrow().machine.lease_cuts()
+    }
+
+    /// Whether new calls may be given to it, now or later.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        !self.closing.get()
+    }
+
+    /// Whether its task has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.get()
+    }
+
+    /// Whether the peer has answered a call.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.get()
+    }
+
+    /// Whether it takes no more calls without the peer having said so.
+    pub(super) fn is_closed_here(&self) -> bool {
+        self.closing.get() && !self.state.borrow().is_peer_leaving()
+    }
+
+    /// Takes no more calls, and ends once those under way are over.
+    pub(super) fn close(&self) {
+        self.closing.set(true);
+        self.wake();
+    }
+
+    /// Sends a unary call.
+    ///
+    /// # Errors
+    /// When there is no room.
+    #[inline]
+    pub(super) fn open(
+        self: &Rc<Self>,
+        open: Open<'_>,
+        deadline: Duration,
+        waker: &Waker,
+    ) -> Result<SentCall, OpenError> {
+        let mut state = self.state.borrow_mut();
+        let stream = state.machine.open(open)?;
+        let pending = self.pending.borrow_mut().insert(Rc::clone(self), stream, waker.clone());
+        state.enter(stream, StreamUse::Unary(pending), deadline);
+        let lease_cuts = state.machine.lease_cuts();
+        drop(state);
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.wake();
+        Ok(SentCall { pending, connection: self.id, endpoint: self.endpoint, lease_cuts })
+    }
+
+    /// Opens a call with streams, which has waited for so long.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub(super) fn open_stream(
+        &self,
+        method: &'static Method,
+        open: Open<'_>,
+        deadline: Duration,
+        handles: Handles,
+        now: Duration,
+        waited: Duration,
+    ) -> Result<StreamKey, OpenError> {
+        let mut state = self.state.borrow_mut();
+        let stream = state.machine.open(open)?;
+        state.enter(stream, StreamUse::Streams, deadline);
+        state.timers.set_time(now);
+        state.timers.began(stream.slot(), method, waited);
+        let key = state.streams.insert(stream, handles);
+        drop(state);
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.wake();
+        Ok(key)
+    }
+
+    /// Has `watcher` told how a stream ends.
+    pub(super) fn watch_stream(&self, key: StreamKey, watcher: Watcher) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(stream) = state.streams.stream(key) {
+            state.timers.watch(stream.slot(), watcher);
+        }
+    }
+
+    /// Ends a call from this side; the rest of it is the caller's to end.
+    pub(super) fn end_call(&self, stream: StreamId, code: Code, reason: &str) {
+        let ended = self.state().end_here(stream, code, reason);
+        self.count_ended(ended);
+    }
+
+    /// Calls that this side has ended are under way no more.
+    pub(super) fn count_ended(&self, ended: u32) {
+        if ended > 0 {
+            self.in_flight.set(self.in_flight.get() - ended);
+            self.wake();
+        }
+    }
+
+    /// Has the task run after the calls of this turn.
+    #[inline]
+    pub(super) fn wake(&self) {
+        self.task.wake();
+    }
+
+    pub(super) fn task(&self) -> &TaskWaker {
+        &self.task
+    }
+}
+
+/// What the task does.
+impl ClientConnection {
+    /// Takes in received bytes; wakes are collected, to be done when nothing is borrowed.
+    ///
+    /// # Errors
+    /// When the peer has broken the protocol: the connection is to be closed.
+    pub(super) fn handle_input(
+        &self,
+        view: Option<&View>,
+        now: Duration,
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), Violation> {
+        let at = self.context.clock.instant(now);
+        let state = &mut *self.state();
+        let pending = &mut *self.pending.borrow_mut();
+        let (ended, taken) = state.handle_input(view, now, at, pending, woken);
+        if ended > 0 {
+            self.in_flight.set(self.in_flight.get() - ended);
+            self.answered.set(true);
+        }
+        if state.is_peer_leaving() {
+            self.closing.set(true);
+        }
+        taken
+    }
+
+    /// Ends calls whose deadline has passed, and tells the machine the time.
+    ///
+    /// # Errors
+    /// When the peer is given up.
+    pub(super) fn handle_timeout(
+        &self,
+        now: Duration,
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), Violation> {
+        let state = &mut *self.state();
+        if state.has_expired(now) {
+            let at = self.context.clock.instant(now);
+            let late = || {
+                let address = &self.address;
+                Status::deadline_exceeded(format!("no reply from {address} before the deadline"))
+            };
+            let ended = state.expire(now, at, late, &mut self.pending.borrow_mut(), woken);
+            self.in_flight.set(self.in_flight.get() - ended);
+        }
+        if state.machine.poll_timeout().is_some_and(|at| at <= now) {
+            state.machine.handle_timeout(now)?;
+        }
+        Ok(())
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[inline]
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        self.state.borrow().next_timeout()
+    }
+
+    /// Gives out up to about `budget` bytes.
+    #[inline]
+    pub(super) fn poll_transmit(&self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        self.state.borrow_mut().poll_transmit(budget, out);
+    }
+
+    /// Whether the machine has something to tell, whatever arrives.
+    pub(super) fn has_events(&self) -> bool {
+        self.state.borrow().machine.has_events()
+    }
+
+    /// Whether there is anything to give out.
+    #[inline]
+    pub(super) fn has_output(&self) -> bool {
+        self.state.borrow().machine.has_output()
+    }
+
+    /// Why the peer leaves, if it has said so, to be put behind what it has done.
+    pub(super) fn farewell(&self) -> String {
+        self.state.borrow().farewell()
+    }
+
+    /// The connection is gone: every call under way fails.
+    pub(super) fn fail_all(&self, why: &str, woken: &mut Vec<Waker>) {
+        self.closing.set(true);
+        self.gone.set(true);
+        let state = &mut *self.state();
+        state.fail_all(why, &mut self.pending.borrow_mut(), woken);
+        self.in_flight.set(0);
+    }
+}

@@ -1,0 +1,267 @@
+//! The state of a connection that is borrowed as a whole: the machine, and the calls by its slots.
+//!
+//! All that the client asks of a machine is asked here, in `connection.rs` and in `stream_carrier.rs`: to
+//! open, send, finish and cancel calls, to take in bytes and time, and to give out bytes and events.
+
+mod events;
+
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ringway_net::View;
+use ringway_wire::native::{self, Body, ClientEvent, Outgoing, StreamId, Violation};
+
+use super::load_balancer::EndpointId;
+use super::pending_calls::PendingCalls;
+use super::pool_context::PoolContext;
+use super::stream_timers::StreamTimers;
+use crate::call::status::{Code, Status};
+use crate::call::zero_copy;
+use crate::connection::table::StreamTable;
+use crate::limits;
+use crate::slab::SlabKey;
+use crate::waiters::{Errands, HasErrands};
+
+/// No waker is woken and none dropped while it is borrowed: wakers of calls are handed out, those of
+/// streams are errands.
+pub(super) struct ConnectionState {
+    pub(super) machine: native::Client,
+    /// By the machine's slots.
+    slots: Vec<CallSlot>,
+    pub(super) streams: StreamTable,
+    pub(super) timers: StreamTimers,
+    /// Calls opened so far, and how many of them the machine had when it last gave its output.
+    opened: u64,
+    given_out: u64,
+    /// No call's deadline is before this.
+    next_deadline: Duration,
+    /// How many calls the peer has accepted, as its GOAWAY says.
+    accepted: Option<u32>,
+    /// Why the peer leaves, in its words, if it has said so.
+    farewell: String,
+}
+
+/// The call of a slot.
+#[derive(Clone, Copy)]
+struct CallSlot {
+    stream: Option<StreamId>,
+    of: StreamUse,
+    /// Of the calls opened so far. Their number does not go round in the life of a connection.
+    number: u64,
+    deadline: Duration,
+}
+
+/// What a stream of the machine is used for.
+#[derive(Clone, Copy)]
+pub(super) enum StreamUse {
+    /// One reply, to this pending call.
+    Unary(SlabKey),
+    /// Messages, which go to the table of streams.
+    Streams,
+}
+
+/// The deadline of calls without one.
+pub(super) const NEVER: Duration = Duration::MAX;
+
+impl HasErrands for ConnectionState {
+    #[inline]
+    fn errands(&mut self) -> &mut Errands {
+        self.streams.errands()
+    }
+}
+
+impl ConnectionState {
+    pub(super) fn new(context: Rc<PoolContext>, endpoint: EndpointId) -> Self {
+        let now = context.clock.now();
+        Self {
+            machine: native::Client::new(context.config.native.clone(), now),
+            slots: Vec::new(),
+            streams: StreamTable::default(),
+            timers: StreamTimers::new(context, endpoint, now),
+            opened: 0,
+            given_out: 0,
+            next_deadline: NEVER,
+            accepted: None,
+            farewell: String::new(),
+        }
+    }
+
+    /// Enters a call that the machine has opened.
+    #[inline]
+    pub(super) fn enter(&mut self, stream: StreamId, of: StreamUse, deadline: Duration) {
+        let slot = stream.slot() as usize;
+        if slot >= self.slots.len() {
+            let unused =
+                CallSlot { stream: None, of: StreamUse::Streams, number: 0, deadline: NEVER };
+            self.slots.resize(slot + 1, unused);
+        }
+        self.opened += 1;
+        debug_assert!(self.slots[slot].stream.is_none(), "the machine gives free slots");
+        self.slots[slot] = CallSlot { stream: Some(stream), of, number: self.opened, deadline };
+        self.next_deadline = self.next_deadline.min(deadline);
+    }
+
+    /// What a stream's frames are for; `None` once this side has ended the call.
+    #[inline]
+    fn use_of(&self, stream: StreamId) -> Option<StreamUse> {
+        let slot = self.slots.get(stream.slot() as usize)?;
+        (slot.stream == Some(stream)).then_some(slot.of)
+    }
+
+    /// Forgets a call, if it is known.
+    #[inline]
+    fn leave(&mut self, stream: StreamId) -> bool {
+        let slot = self.slots.get_mut(stream.slot() as usize);
+        slot.and_then(|slot| slot.stream.take_if(|own| *own == stream)).is_some()
+    }
+
+    /// Ends a call from this side, and tells the peer. How many calls have ended by it.
+    pub(super) fn end_here(&mut self, stream: StreamId, code: Code, reason: &str) -> u32 {
+        if !self.leave(stream) {
+            return 0;
+        }
+        self.machine.cancel(stream, code.number(), reason);
+        self.timers.given_up(stream.slot(), code, self.streams.errands());
+        1
+    }
+
+    /// Takes in received bytes. How many calls have ended by it.
+    ///
+    /// # Errors
+    /// Beside that: when the peer has broken the protocol.
+    pub(super) fn handle_input<C>(
+        &mut self,
+        view: Option<&View>,
+        now: Duration,
+        at: Instant,
+        pending: &mut PendingCalls<C>,
+        woken: &mut Vec<Waker>,
+    ) -> (u32, Result<(), Violation>) {
+        self.timers.set_time(now);
+        let mut input = view.map_or(&[][..], |view| view);
+        let mut ended = 0;
+        loop {
+            match self.machine.receive(&mut input, now) {
+                Ok(Some(mut event)) => {
+                    if let ClientEvent::Response { message: Some(message), .. }
+                    | ClientEvent::Message { message, .. } = &mut event
+                    {
+                        zero_copy::keep(message, view);
+                    }
+                    ended += self.on_event(event, at, pending, woken);
+                    ended += self.take_messages(&mut input, view, at, pending, woken);
+                }
+                Ok(None) => return (ended, Ok(())),
+                Err(violation) => return (ended, Err(violation)),
+            }
+        }
+    }
+
+    /// Whether the deadline of a call may have passed.
+    pub(super) fn has_expired(&self, now: Duration) -> bool {
+        self.next_deadline <= now
+    }
+
+    /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
+    /// were calls at once, and looked through only when a deadline of one has come: calls that are
+    /// answered in time cost nothing here.
+    pub(super) fn expire<C>(
+        &mut self,
+        now: Duration,
+        at: Instant,
+        late: impl Fn() -> Status,
+        pending: &mut PendingCalls<C>,
+        woken: &mut Vec<Waker>,
+    ) -> u32 {
+        self.timers.set_time(now);
+        let mut ended = 0;
+        let mut next = NEVER;
+        for slot in 0..self.slots.len() {
+            let CallSlot { stream: Some(stream), of, deadline, .. } = self.slots[slot] else {
+                continue;
+            };
+            if deadline > now {
+                next = next.min(deadline);
+                continue;
+            }
+            let late = self.timers.named(stream.slot(), late());
+            ended += self.end_here(stream, Code::DeadlineExceeded, "");
+            match of {
+                StreamUse::Unary(call) => woken.extend(pending.end(call, Err(late), at)),
+                StreamUse::Streams => self.streams.finish(stream, Err(late)),
+            }
+        }
+        self.next_deadline = next;
+        ended
+    }
+
+    /// When a call's deadline passes, or the machine has something to do.
+    #[inline]
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        let machine = self.machine.poll_timeout().unwrap_or(NEVER);
+        let next = machine.min(self.next_deadline);
+        (next != NEVER).then_some(next)
+    }
+
+    #[inline]
+    pub(super) fn poll_transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        self.given_out = self.opened;
+        self.machine.transmit(budget, out);
+    }
+
+    pub(super) fn is_peer_leaving(&self) -> bool {
+        self.accepted.is_some()
+    }
+
+    pub(super) fn farewell(&self) -> String {
+        match self.farewell.is_empty() {
+            true => String::new(),
+            false => format!(": {}", self.farewell),
+        }
+    }
+
+    /// The connection is gone: every call under way fails.
+    pub(super) fn fail_all<C>(
+        &mut self,
+        why: &str,
+        pending: &mut PendingCalls<C>,
+        woken: &mut Vec<Waker>,
+    ) {
+        for slot in 0..self.slots.len() {
+            let CallSlot { stream: Some(stream), of, number, .. } = self.slots[slot] else {
+                continue;
+            };
+            let status = self.lost(number, stream, why);
+            match of {
+                StreamUse::Unary(call) => woken.extend(pending.lost(call, status)),
+                StreamUse::Streams => {
+                    let status = self.timers.named(stream.slot(), status);
+                    self.timers.ended(stream.slot(), Some(&status), self.streams.errands());
+                    self.streams.finish(stream, Err(status));
+                }
+            }
+            self.slots[slot].stream = None;
+        }
+    }
+
+    /// The failure of a call whose connection was lost.
+    fn lost(&self, number: u64, stream: StreamId, why: &str) -> Status {
+        let waited = number > self.given_out;
+        let refused =
+            self.accepted.is_some_and(|accepted| !self.machine.was_accepted(stream, accepted));
+        let status = Status::unavailable(why.to_owned());
+        if waited || refused { status.not_executed() } else { status }
+    }
+}
+
+/// A message as the machine wants it: a small one is copied into its output at once, a large one is
+/// shared.
+#[inline]
+pub(super) fn body(message: &Bytes) -> Body<'_> {
+    match message.len() > limits::REQUEST_COPY_BYTES_MAX {
+        true => Body::Shared(message.clone()),
+        false => Body::Copy(message),
+    }
+}

@@ -1,0 +1,24 @@
+//! Values that the parts of one pool share on their core. They are handed in, not looked up.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::call_metrics::CallMetrics;
+use super::config::ClientConfig;
+use super::load_balancer::LoadBalancer;
+use crate::connection::driver::Clock;
+
+pub(super) struct PoolContext {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) clock: Clock,
+    pub(super) metrics: CallMetrics,
+    pub(super) balancer: LoadBalancer,
+}
+
+impl PoolContext {
+    pub(super) fn new(config: Arc<ClientConfig>, clock: Clock) -> Rc<Self> {
+        let metrics = CallMetrics::new(config.metrics.clone());
+        let balancer = LoadBalancer::new(config.policy);
+        Rc::new(Self { config, clock, metrics, balancer })
+    }
+}

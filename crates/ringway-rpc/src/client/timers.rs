@@ -1,0 +1,106 @@
+//! Calls of a pool that wait for a moment: between two attempts, or before a hedge.
+
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::slab::{Slab, SlabKey};
+use crate::waiters::renew;
+
+#[derive(Default)]
+pub(super) struct Timers {
+    sleepers: Slab<Sleeper>,
+    /// No sleeper's moment is before this one.
+    earliest: Option<Instant>,
+}
+
+struct Sleeper {
+    waker: Option<Waker>,
+    /// `None` once it was woken.
+    until: Option<Instant>,
+}
+
+impl Timers {
+    /// Has `waker` woken at `until`, by the same timer again if there is one; with a waker that is to
+    /// be dropped when the timers are no longer borrowed.
+    pub(super) fn set(
+        &mut self,
+        timer: Option<SlabKey>,
+        waker: &Waker,
+        until: Instant,
+    ) -> (SlabKey, Option<Waker>) {
+        self.earliest = self.earliest.into_iter().chain([until]).min();
+        if let Some(timer) = timer
+            && let Some(sleeper) = self.sleepers.get_mut(timer)
+        {
+            sleeper.until = Some(until);
+            return (timer, renew(&mut sleeper.waker, waker));
+        }
+        let sleeper = Sleeper { waker: Some(waker.clone()), until: Some(until) };
+        (self.sleepers.insert(sleeper), None)
+    }
+
+    /// Ends a timer; its waker is to be dropped when the timers are no longer borrowed.
+    pub(super) fn clear(&mut self, timer: SlabKey) -> Option<Waker> {
+        self.sleepers.remove(timer)?.waker
+    }
+
+    /// When somebody is to be woken.
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        self.earliest
+    }
+
+    /// Wakes those whose moment has come. They keep their timers until they clear them.
+    pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) {
+        if self.earliest.is_none_or(|earliest| earliest > now) {
+            return;
+        }
+        let mut earliest: Option<Instant> = None;
+        for sleeper in self.sleepers.iter_mut() {
+            match sleeper.until {
+                Some(until) if until <= now => {
+                    sleeper.until = None;
+                    woken.extend(sleeper.waker.take());
+                }
+                until => earliest = earliest.into_iter().chain(until).min(),
+            }
+        }
+        self.earliest = earliest;
+    }
+
+    /// Ends all timers, to be woken.
+    pub(super) fn end_all(&mut self, woken: &mut Vec<Waker>) {
+        self.earliest = None;
+        woken.extend(self.sleepers.take_all().into_iter().filter_map(|sleeper| sleeper.waker));
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.sleepers.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn time_wakes_each_once_and_a_cleared_timer_nobody() {
+        let (start, ms) = (Instant::now(), Duration::from_millis(1));
+        let mut timers = Timers::default();
+        let keys: Vec<_> =
+            [3, 1, 2, 2].map(|at| timers.set(None, Waker::noop(), start + at * ms).0).into();
+        assert!(timers.clear(keys[3]).is_some() && timers.clear(keys[3]).is_none());
+        assert_eq!(timers.set(Some(keys[1]), Waker::noop(), start + 4 * ms).0, keys[1]);
+        let (mut told, mut woken) = (Vec::new(), Vec::new());
+        while let Some(at) = timers.earliest() {
+            timers.expire(at, &mut woken);
+            told.push(((at - start).as_millis(), woken.len()));
+        }
+        assert_eq!(told, [(1, 0), (2, 1), (3, 2), (4, 3)]);
+        assert!(!timers.is_empty(), "they keep their timers");
+        timers.end_all(&mut woken);
+        assert!(timers.is_empty() && woken.len() == 3);
+    }
+}

@@ -1,0 +1,528 @@
+//! Calls that wait in a pool for room on a connection.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::load_balancer::EndpointId;
+use crate::limits;
+use crate::policy::Pace;
+
+/// Names a waiter. Lower keys are served first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) struct WaiterKey(u64);
+
+/// Why and how long somebody waits.
+#[derive(Clone, Copy)]
+pub(super) struct WaitArgs<'a> {
+    pub(super) waker: &'a Waker,
+    /// When it is woken whatever happens.
+    pub(super) until: Option<Instant>,
+    /// Not for room: for this endpoint, which is being connected to.
+    pub(super) owner: Option<EndpointId>,
+    /// It stays although nobody can say whether there will ever be room.
+    pub(super) is_patient: bool,
+}
+
+struct Waiter {
+    key: WaiterKey,
+    waker: Waker,
+    standing: Standing,
+    is_patient: bool,
+    wake_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It waits for room.
+    Waiting,
+    /// It was told at that moment to go on, and has not done so yet.
+    Called(Instant),
+    /// It is in nobody's way: it waits for an endpoint, or did not come when it was told to.
+    Apart(Option<EndpointId>),
+}
+
+impl Waiter {
+    fn is_waiting(&self) -> bool {
+        self.standing == Standing::Waiting
+    }
+}
+
+/// Who waits, in the order of their coming. They are called in it as long as that is soon enough for
+/// those who come now; otherwise the latest is called first, since those who have waited long would
+/// mostly be answered too late.
+#[derive(Default)]
+pub(super) struct WaitQueue {
+    /// In the order of their keys.
+    waiters: VecDeque<Waiter>,
+    next: u64,
+    called: usize,
+    apart: usize,
+    /// Those who wait for room and are not patient.
+    impatient: usize,
+    /// Nobody with a lower key waits for room.
+    none_before: WaiterKey,
+    /// Who was called and when, for as long as they have time to come: as many as there was room for
+    /// in that time.
+    calls: VecDeque<(WaiterKey, Instant)>,
+    /// No `wake_at` is before this one.
+    earliest: Option<Instant>,
+    /// How fast those who were called go on, in time since this.
+    pace: Pace,
+    origin: Option<Instant>,
+}
+
+impl WaitQueue {
+    /// Those who wait for room and were not told to go on.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiters.len() - self.called - self.apart
+    }
+
+    /// Those who were told to go on and have not done so yet.
+    #[inline]
+    pub(super) fn called(&self) -> usize {
+        self.called
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty() && (self.called, self.apart, self.impatient) == (0, 0, 0)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiters.len() >= limits::WAITING_CALLS_MAX
+    }
+
+    /// Whether the waiter was called, or stands apart.
+    pub(super) fn may_go(&self, key: WaiterKey) -> bool {
+        self.find(key).is_some_and(|at| !self.waiters[at].is_waiting())
+    }
+
+    /// Enters the queue, or waits again in the same place; with what is to be dropped when the queue is
+    /// no longer borrowed.
+    pub(super) fn wait(
+        &mut self,
+        key: Option<WaiterKey>,
+        wait: WaitArgs<'_>,
+        now: Instant,
+    ) -> (WaiterKey, Option<Waker>) {
+        let WaitArgs { waker, until, owner, is_patient } = wait;
+        self.earliest = self.earliest.into_iter().chain(until).min();
+        let standing = match owner {
+            Some(_) => Standing::Apart(owner),
+            None => Standing::Waiting,
+        };
+        if let Some((key, at)) = key.and_then(|key| Some((key, self.find(key)?))) {
+            self.stand(at, standing);
+            let waiter = &mut self.waiters[at];
+            let is_new = !waiter.waker.will_wake(waker);
+            let former = is_new.then(|| std::mem::replace(&mut waiter.waker, waker.clone()));
+            waiter.wake_at = until;
+            return (key, former);
+        }
+        let key = WaiterKey(self.next);
+        self.next += 1;
+        if self.waiters.is_empty() {
+            let now = self.since_origin(now);
+            self.pace.begin(now);
+        }
+        self.count(standing, is_patient, 1);
+        let waker = waker.clone();
+        self.waiters.push_back(Waiter { key, waker, standing, is_patient, wake_at: until });
+        (key, None)
+    }
+
+    /// Leaves the queue, since the call was sent; what is to be dropped when the queue is no longer
+    /// borrowed.
+    pub(super) fn serve(&mut self, key: WaiterKey, now: Instant) -> Option<Waker> {
+        let at = self.find(key)?;
+        if let Standing::Called(_) = self.waiters[at].standing {
+            let now = self.since_origin(now);
+            self.pace.served(now);
+        }
+        self.remove(at)
+    }
+
+    /// Leaves the queue without having been sent; what is to be dropped when the queue is no longer
+    /// borrowed.
+    pub(super) fn give_up(&mut self, key: WaiterKey) -> Option<Waker> {
+        let at = self.find(key)?;
+        self.remove(at)
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Waker> {
+        let waiter = self.waiters.remove(at)?;
+        self.count(waiter.standing, waiter.is_patient, -1);
+        Some(waiter.waker)
+    }
+
+    fn stand(&mut self, at: usize, standing: Standing) {
+        let waiter = &mut self.waiters[at];
+        let (former, is_patient) =
+            (std::mem::replace(&mut waiter.standing, standing), waiter.is_patient);
+        if waiter.is_waiting() {
+            self.none_before = self.none_before.min(waiter.key);
+        }
+        self.count(former, is_patient, -1);
+        self.count(standing, is_patient, 1);
+    }
+
+    fn count(&mut self, standing: Standing, is_patient: bool, change: isize) {
+        let count = match standing {
+            Standing::Called(_) => &mut self.called,
+            Standing::Apart(_) => &mut self.apart,
+            Standing::Waiting if is_patient => return,
+            Standing::Waiting => &mut self.impatient,
+        };
+        *count = count.checked_add_signed(change).expect("each is counted once");
+    }
+
+    /// Tells the first who waits to go on, or the latest.
+    pub(super) fn call_next(&mut self, now: Instant) -> Option<Waker> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        let latest = self.waiters.iter().rposition(Waiter::is_waiting)?;
+        let at = match self.serves_latest(latest, now) {
+            true => latest,
+            false => self.first_in_time(latest, now),
+        };
+        self.stand(at, Standing::Called(now));
+        let waiter = &self.waiters[at];
+        self.calls.push_back((waiter.key, now));
+        Some(waiter.waker.clone())
+    }
+
+    /// Sets those apart who were called a while ago and have not come: whoever awaits them does
+    /// something else. When they come after all, they go on if there is room, or wait again.
+    pub(super) fn pass_over(&mut self, now: Instant) {
+        while let Some(&(key, called)) = self.calls.front() {
+            let at = self.find(key);
+            let at = at.filter(|at| self.waiters[*at].standing == Standing::Called(called));
+            if at.is_some() && now < called + limits::TURN_KEPT {
+                return;
+            }
+            self.calls.pop_front();
+            at.into_iter().for_each(|at| self.stand(at, Standing::Apart(None)));
+        }
+    }
+
+    /// When somebody may have to be [passed over](Self::pass_over).
+    pub(super) fn overdue(&self) -> Option<Instant> {
+        self.calls.front().map(|(_, called)| *called + limits::TURN_KEPT)
+    }
+
+    /// Wakes all who wait for room that may never be, but for the patient. They stand apart until they
+    /// have come.
+    pub(super) fn dismiss(&mut self, woken: &mut Vec<Waker>) {
+        if self.impatient == 0 {
+            return;
+        }
+        for at in 0..self.waiters.len() {
+            if self.waiters[at].is_waiting() && !self.waiters[at].is_patient {
+                self.stand(at, Standing::Apart(None));
+                woken.push(self.waiters[at].waker.clone());
+            }
+        }
+    }
+
+    /// The first who has a fair part left of the time that the latest has: for those with less it is
+    /// too late to be answered in it.
+    fn first_in_time(&mut self, latest: usize, now: Instant) -> usize {
+        let first = self.first_waiting(latest);
+        let left = |at: usize| match self.waiters[at].wake_at {
+            Some(until) => until.saturating_duration_since(now),
+            None => Duration::MAX,
+        };
+        let enough = left(latest) / limits::LEFT_PART_MIN;
+        if left(first) >= enough {
+            return first;
+        }
+        // Those who have come first mostly have least left; where that is not so, whoever is found
+        // may be served as well.
+        let is_late = |waiter: &Waiter| {
+            waiter.wake_at.is_some_and(|until| until.saturating_duration_since(now) < enough)
+        };
+        let in_time = self.waiters.partition_point(is_late).max(first);
+        let goes = |at: &usize| self.waiters[*at].is_waiting() && left(*at) >= enough;
+        (in_time..latest).take(limits::PLACES_LOOKED_AT).find(goes).unwrap_or(latest)
+    }
+
+    /// The first who waits for room, as the latest does.
+    fn first_waiting(&mut self, latest: usize) -> usize {
+        let from = self.waiters.partition_point(|waiter| waiter.key < self.none_before);
+        let first = (from..latest).find(|at| self.waiters[*at].is_waiting()).unwrap_or(latest);
+        self.none_before = self.waiters[first].key;
+        first
+    }
+
+    fn serves_latest(&mut self, latest: usize, now: Instant) -> bool {
+        let Some(deadline) = self.waiters[latest].wake_at else { return false };
+        let patience = deadline.saturating_duration_since(now);
+        let now = self.since_origin(now);
+        self.pace.is_hopeless(self.waiting(), patience, now)
+    }
+
+    fn since_origin(&mut self, now: Instant) -> Duration {
+        now.saturating_duration_since(*self.origin.get_or_insert(now))
+    }
+
+    /// When somebody is to be woken whatever happens.
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        self.earliest
+    }
+
+    /// Wakes whose time has come. They stand apart then, and keep their waiters until they leave them.
+    pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) {
+        if self.earliest.is_none_or(|earliest| earliest > now) {
+            return;
+        }
+        let mut earliest: Option<Instant> = None;
+        for at in 0..self.waiters.len() {
+            match self.waiters[at].wake_at {
+                Some(until) if until <= now => {
+                    self.stand(at, Standing::Apart(None));
+                    let waiter = &mut self.waiters[at];
+                    waiter.wake_at = None;
+                    woken.push(waiter.waker.clone());
+                }
+                until => earliest = earliest.into_iter().chain(until).min(),
+            }
+        }
+        self.earliest = earliest;
+    }
+
+    /// Wakes those who wait for the endpoint, or for any.
+    pub(super) fn wake_owned(&self, endpoint: Option<EndpointId>, woken: &mut Vec<Waker>) {
+        if self.apart == 0 {
+            return;
+        }
+        let waits = |waiter: &&Waiter| match waiter.standing {
+            Standing::Apart(Some(owner)) => endpoint.is_none_or(|endpoint| endpoint == owner),
+            _ => false,
+        };
+        woken.extend(self.waiters.iter().filter(waits).map(|waiter| waiter.waker.clone()));
+    }
+
+    /// Sends everybody away, to be woken: there is nothing to wait for any more. Their keys resolve to
+    /// nothing then.
+    pub(super) fn dissolve(&mut self, woken: &mut Vec<Waker>) {
+        woken.extend(self.waiters.drain(..).map(|waiter| waiter.waker));
+        (self.called, self.apart, self.impatient) = (0, 0, 0);
+        self.calls.clear();
+        self.earliest = None;
+    }
+
+    fn find(&self, key: WaiterKey) -> Option<usize> {
+        self.waiters.binary_search_by_key(&key, |waiter| waiter.key).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn until(until: Option<Instant>) -> WaitArgs<'static> {
+        WaitArgs { waker: Waker::noop(), until, owner: None, is_patient: false }
+    }
+
+    fn for_room() -> WaitArgs<'static> {
+        until(None)
+    }
+
+    fn for_host(host: EndpointId) -> WaitArgs<'static> {
+        WaitArgs { owner: Some(host), ..for_room() }
+    }
+
+    #[test]
+    fn waiters_are_served_in_order_and_kept_by_those_who_come_back() {
+        let now = Instant::now();
+        let mut queue = WaitQueue::default();
+        let [a, b, c] = std::array::from_fn(|_| queue.wait(None, for_room(), now).0);
+        assert!(queue.call_next(now).is_some() && queue.may_go(a) && !queue.may_go(b));
+        assert_eq!((queue.waiting(), queue.called()), (2, 1));
+        let again = queue.wait(Some(a), for_room(), now).0;
+        assert_eq!(again, a, "it found no room after all");
+        assert_eq!((queue.waiting(), queue.called()), (3, 0));
+        queue.serve(a, now);
+        assert!(queue.call_next(now).is_some() && queue.may_go(b));
+        queue.serve(b, now);
+        assert!(queue.serve(b, now).is_none());
+        assert_eq!((queue.waiting(), queue.called()), (1, 0));
+        queue.serve(c, now);
+        assert!(queue.call_next(now).is_none());
+    }
+
+    #[test]
+    fn whoever_waits_for_a_host_is_in_nobodys_way() {
+        let now = Instant::now();
+        let mut queue = WaitQueue::default();
+        let (host, other) = (EndpointId(1), EndpointId(2));
+        let apart = queue.wait(None, for_host(host), now).0;
+        assert_eq!(queue.waiting(), 0);
+        assert!(queue.may_go(apart) && queue.call_next(now).is_none());
+        let behind = queue.wait(None, for_room(), now).0;
+        assert!(queue.call_next(now).is_some() && queue.may_go(behind));
+        // It waits for room after all, and for a host again.
+        assert_eq!(queue.wait(Some(apart), for_room(), now).0, apart);
+        assert_eq!((queue.waiting(), queue.may_go(apart)), (1, false));
+        queue.wait(Some(apart), for_host(host), now);
+        let told = [Some(host), Some(other), None].map(|host| {
+            let mut woken = Vec::new();
+            queue.wake_owned(host, &mut woken);
+            woken.len()
+        });
+        assert_eq!((told, queue.waiting()), ([1, 0, 1], 0));
+        queue.serve(apart, now);
+        queue.serve(behind, now);
+        assert_eq!((queue.waiting(), queue.called()), (0, 0));
+    }
+
+    #[test]
+    fn time_wakes_each_once_and_nobody_waits_behind_them() {
+        let start = Instant::now();
+        let mut queue = WaitQueue::default();
+        for wait in [Some(3), None, Some(1), Some(2)] {
+            queue.wait(None, until(wait.map(|wait| start + wait * MS)), start);
+        }
+        assert!(queue.call_next(start).is_some(), "one of them is called before");
+        let mut woken = Vec::new();
+        let mut told = Vec::new();
+        while let Some(at) = queue.earliest() {
+            queue.expire(at, &mut woken);
+            told.push(((at - start).as_millis(), woken.len()));
+        }
+        assert_eq!(told, [(1, 1), (2, 2), (3, 3)]);
+        assert_eq!((queue.waiting(), queue.called(), queue.apart), (1, 0, 3));
+        assert!(queue.call_next(start + 3 * MS).is_some(), "whoever has time");
+        assert_eq!((queue.waiting(), queue.called(), queue.apart), (0, 1, 3));
+    }
+
+    #[test]
+    fn whoever_does_not_come_when_called_is_passed_over() {
+        let start = Instant::now();
+        let mut queue = WaitQueue::default();
+        let [a, b, c] = std::array::from_fn(|_| queue.wait(None, for_room(), start).0);
+        assert!(queue.call_next(start).is_some() && queue.call_next(start).is_some());
+        queue.wait(Some(b), for_room(), start);
+        assert!(queue.call_next(start + MS).is_some(), "b again, a little later");
+        let soon = start + limits::TURN_KEPT;
+        assert_eq!(queue.overdue(), Some(soon));
+        queue.pass_over(soon);
+        assert_eq!((queue.waiting(), queue.called(), queue.apart), (1, 1, 1));
+        assert_eq!(queue.overdue(), Some(soon + MS));
+        queue.serve(b, soon);
+        queue.pass_over(soon);
+        assert_eq!(queue.overdue(), None, "nobody is called");
+        assert!(queue.may_go(a) && !queue.may_go(c));
+        queue.wait(Some(a), for_room(), soon);
+        assert!(queue.call_next(soon).is_some() && queue.may_go(a), "it is the first again");
+        assert_eq!((queue.waiting(), queue.called(), queue.apart), (1, 1, 0));
+    }
+
+    #[test]
+    fn who_stands_apart_or_was_called_hides_nobody() {
+        let (now, host) = (Instant::now(), EndpointId(1));
+        for waiters in 1..40 {
+            for skipped in 0..1_u64 << waiters.min(10) {
+                let mut queue = WaitQueue::default();
+                let is_apart = |at: usize| skipped >> (at % 10) & 1 == 1;
+                let wait = |at| if is_apart(at) { for_host(host) } else { for_room() };
+                let keys: Vec<_> =
+                    (0..waiters).map(|at| queue.wait(None, wait(at), now).0).collect();
+                let waiting = || (0..waiters).filter(|at| !is_apart(*at));
+                for at in waiting() {
+                    assert!(queue.call_next(now).is_some());
+                    assert!(queue.may_go(keys[at]), "{at} of {waiters}, {skipped:b}");
+                }
+                assert!(queue.call_next(now).is_none());
+                // The first of them found no room.
+                if let Some(at) = waiting().next() {
+                    queue.wait(Some(keys[at]), for_room(), now);
+                    queue.wait(None, for_room(), now);
+                    assert!(queue.call_next(now).is_some());
+                    assert!(queue.may_go(keys[at]), "{at} of {waiters}, {skipped:b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_patient_stay_when_there_is_no_hope() {
+        let now = Instant::now();
+        let mut queue = WaitQueue::default();
+        let patient = queue.wait(None, WaitArgs { is_patient: true, ..for_room() }, now).0;
+        let other = queue.wait(None, for_room(), now).0;
+        let mut woken = Vec::new();
+        queue.dismiss(&mut woken);
+        queue.dismiss(&mut woken);
+        assert_eq!((woken.len(), queue.waiting(), queue.impatient), (1, 1, 0), "told once");
+        assert!(queue.may_go(other) && !queue.may_go(patient));
+        queue.wait(Some(other), for_room(), now);
+        queue.dismiss(&mut woken);
+        assert_eq!(woken.len(), 2, "there was hope meanwhile");
+        queue.serve(other, now);
+        queue.serve(patient, now);
+        assert_eq!((queue.waiting(), queue.apart, queue.impatient), (0, 0, 0));
+    }
+
+    /// A server that takes one call in each millisecond, while so many come and wait for as long as
+    /// they say. How many get through with a tenth of their time left at least.
+    fn serve(calls_each_ms: usize, patience: Option<u32>) -> (usize, Vec<WaiterKey>) {
+        let start = Instant::now();
+        let (mut queue, mut in_time, mut order) = (WaitQueue::default(), 0, Vec::new());
+        let mut waiting: VecDeque<(WaiterKey, Instant)> = VecDeque::new();
+        for ms in 0..5_000 {
+            let now = start + ms * MS;
+            for _ in 0..calls_each_ms {
+                let until = patience.map(|patience| now + patience * MS);
+                waiting.push_back((queue.wait(None, self::until(until), now).0, now));
+            }
+            while let (Some(patience), Some((key, since))) = (patience, waiting.front().copied())
+                && since + patience * MS <= now
+            {
+                queue.give_up(key);
+                waiting.pop_front();
+            }
+            queue.call_next(now).expect("many wait");
+            let at = waiting.iter().rposition(|(key, _)| queue.may_go(*key));
+            let (key, since) = waiting.remove(at.expect("one was called")).expect("it is there");
+            queue.serve(key, now);
+            let soon = patience.is_none_or(|patience| now - since <= patience * MS * 9 / 10);
+            in_time += usize::from(soon);
+            order.push(key);
+        }
+        (in_time, order)
+    }
+
+    #[test]
+    fn the_latest_is_called_when_those_before_it_would_be_too_late() {
+        for calls in [2, 4] {
+            let (in_time, _) = serve(calls, Some(500));
+            assert!(in_time >= 4_950, "{in_time} of 5,000 with {calls} calls each");
+        }
+        let (_, order) = serve(2, None);
+        assert!(order.is_sorted(), "whoever can wait is served in order");
+    }
+
+    #[test]
+    fn who_gives_up_when_called_was_not_served() {
+        let start = Instant::now();
+        let mut queue = WaitQueue::default();
+        queue.wait(None, for_room(), start);
+        let mut now = start;
+        while now < start + 2 * limits::PACE_WINDOW {
+            now += MS;
+            let key = queue.wait(None, until(Some(now + MS)), now).0;
+            while !queue.may_go(key) {
+                assert!(queue.call_next(now).is_some());
+            }
+            queue.give_up(key);
+        }
+        let waited = now - start;
+        assert!(queue.pace.wait_of(10, waited) >= 10 * waited, "nothing was sent in all that time");
+    }
+}
