@@ -5,7 +5,7 @@ mod common;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::iter::from_fn;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -16,6 +16,7 @@ use common::{exchange_once, left::open_descriptors, pair, poll_once};
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
 use ringway_runtime::{Backend, Runtime, now, spawn, yield_now};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use socket2::SockAddr;
 
 on_every_driver!(
     connections_are_accepted_in_order,
@@ -262,6 +263,41 @@ fn survive_the_limit(backend: Backend) {
         std::io::Result::Ok(served)
     });
     assert_eq!(served.expect("the core goes on").expect("no error"), CLIENTS);
+}
+
+#[test]
+fn connecting_takes_descriptors_that_are_kept_for_peers_alone_on_uring() {
+    if in_child("connecting_takes_descriptors_that_are_kept_for_peers_alone_on_uring") {
+        take_what_is_kept_for_peers(Backend::Uring);
+    }
+}
+
+#[test]
+fn connecting_takes_descriptors_that_are_kept_for_peers_alone_on_epoll() {
+    if in_child("connecting_takes_descriptors_that_are_kept_for_peers_alone_on_epoll") {
+        take_what_is_kept_for_peers(Backend::Epoll);
+    }
+}
+
+/// Dropped streams, of which all is sent, wait for the ends of their peers.
+fn take_what_is_kept_for_peers(backend: Backend) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = SockAddr::from(listener.local_addr().expect("bound"));
+    let connected = block_on(backend, async move {
+        let beside = pair().await;
+        for _ in 0..4 {
+            let stream = Stream::connect(&to).await?;
+            stream.write(b"all of it");
+            stream.flushed().await?;
+        }
+        for _ in 0..20 {
+            exchange_once(&beside.0, &beside.1).await; // the pair's own listener is closed meanwhile
+        }
+        limit_descriptors(open_descriptors());
+        let _takes_the_rest: Vec<_> = from_fn(|| File::open("/dev/null").ok()).collect();
+        Stream::connect(&to).await.map(drop)
+    });
+    connected.expect("the core goes on").expect("a descriptor is given up");
 }
 
 fn limit_descriptors(count: usize) {

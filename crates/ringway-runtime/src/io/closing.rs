@@ -14,6 +14,7 @@
 //! the error. Where it was a send that found the connection gone, what had come before that is received
 //! first, as far as somebody takes it. Datagram sockets go the same way without the draining, listeners without the sending.
 
+use std::io;
 use std::os::fd::RawFd;
 
 use super::closed::Closed;
@@ -32,6 +33,11 @@ use crate::driver::Key;
 /// Outside of a runtime's thread.
 pub fn abort_dropped_streams() {
     with_current(|core| core.abort_released());
+}
+
+/// Whether the process, or the system, has as many descriptors as it may.
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 impl Core {

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use socket2::{SockAddr, SockRef};
 
+use super::closing::is_out_of_descriptors;
 use super::listener_state::{Accepting, ListenerState, Origin};
 use super::socket::Socket;
 use super::stream_state::core_ended;
@@ -244,7 +245,7 @@ impl Core {
         }
         let acceptors = state.acceptors.take();
         drop(sockets);
-        if errno == libc::EMFILE || errno == libc::ENFILE {
+        if is_out_of_descriptors(&io::Error::from_raw_os_error(errno)) {
             self.close_draining();
         }
         acceptors

@@ -13,6 +13,7 @@ use socket2::{SockAddr, SockRef};
 
 use super::Socket;
 use super::callback::{Incoming, Next};
+use super::closing::is_out_of_descriptors;
 use super::outbox::Filled;
 use super::stream_limits::StreamLimits;
 use super::stream_state::{End, Phase, RecvState, Shutdown, StreamState};
@@ -20,6 +21,7 @@ use super::waiters::{Waitable, Waiters, poll_or_wait};
 use crate::buf::{Segment, View};
 use crate::core::{Core, with_current};
 use crate::driver::Key;
+use crate::spawn::yield_now;
 
 /// A connected byte stream (TCP or Unix) of this core.
 ///
@@ -50,12 +52,20 @@ impl Stream {
     /// Connects to a TCP or Unix address.
     ///
     /// Dropping the future closes the half-made connection. There is no timeout here: wrap the
-    /// call in [`timeout`](crate::timeout).
+    /// call in [`timeout`](crate::timeout). Where descriptors have run out, streams of this core that were
+    /// dropped and wait only for their peers are closed first.
     ///
     /// # Errors
     /// The kernel's: refused, unreachable, no such socket file, out of descriptors.
     pub async fn connect(addr: &SockAddr) -> io::Result<Stream> {
-        let stream = with_current(|core| core.start_connect(addr))?;
+        let start = || with_current(|core| core.start_connect(addr));
+        let mut started = start();
+        if started.as_ref().is_err_and(is_out_of_descriptors) {
+            with_current(|core| core.close_draining());
+            yield_now().await; // they are closed when the turn ends
+            started = start();
+        }
+        let stream = started?;
         let connected = std::future::poll_fn(|cx| stream.poll_connected(cx)).await;
         connected.map(|()| stream)
     }
