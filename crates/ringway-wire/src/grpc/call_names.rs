@@ -15,6 +15,8 @@ const ACCEPT_ENCODING: Key = Key::own(3);
 const STATUS: Key = Key::own(4);
 const ATTEMPTS: Key = Key::own(5);
 const PUSHBACK: Key = Key::own(6);
+/// Each client says who it is, and nobody asks.
+const USER_AGENT: Key = Key::own(7);
 
 /// A path that is no method, and a timeout that is none.
 const NONE: u64 = u64::MAX;
@@ -74,6 +76,7 @@ fn key(name: &[u8]) -> Option<Key> {
         b"grpc-status" => STATUS,
         b"grpc-previous-rpc-attempts" => ATTEMPTS,
         b"grpc-retry-pushback-ms" => PUSHBACK,
+        b"user-agent" => USER_AGENT,
         _ => return None,
     })
 }
@@ -170,6 +173,10 @@ pub struct ReplyHead {
 }
 
 impl ReplyHead {
+    /// What nothing says.
+    pub(super) const NONE: Self =
+        Self { status: None, compression: Compression::Identity, pushback_ms: None, foreign: None };
+
     /// Reads a head.
     #[inline]
     #[must_use]

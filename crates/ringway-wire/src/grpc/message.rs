@@ -150,6 +150,11 @@ impl Messages {
         if self.head_len == 0 { Ok(()) } else { Err(MessageError::Cut) }
     }
 
+    /// Forgets what has come: another stream begins.
+    pub(super) fn clear(&mut self) {
+        (self.head_len, self.body) = (0, BytesMut::new());
+    }
+
     /// Bytes of memory for a message that is not whole.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {

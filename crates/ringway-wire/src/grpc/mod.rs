@@ -1,20 +1,28 @@
 //! gRPC on HTTP/2: what its fields mean, and its messages.
 //!
-//! Nothing here holds a connection: [`http2`](crate::http2) does. A server's connection has a
-//! [`Vocabulary`](crate::http2::Vocabulary) of [`RequestNames`], a client's one of [`ResponseNames`];
-//! then [`CallHead`] and [`ReplyHead`] read the head of a message, [`Messages`] splits the content of a
-//! stream, and [`lines`] has the fields to be sent.
+//! A [`GrpcClient`] is one end of a connection. Its parts serve other ends as well: a connection of
+//! [`http2`](crate::http2) has a [`Vocabulary`](crate::http2::Vocabulary) of [`RequestNames`] at a server
+//! and of [`ResponseNames`] at a client; then [`CallHead`] and [`ReplyHead`] read the head of a message,
+//! [`Messages`] splits the content of a stream, and [`lines`] has the fields to be sent.
 
 mod call_names;
+mod calls;
+mod client;
+mod client_config;
+mod client_input;
 pub(crate) mod fuzz;
+pub(crate) mod fuzz_client;
 pub mod lines;
 mod message;
+mod meta_fields;
 mod metadata;
 mod names;
 mod status;
 mod timeout;
 
 pub use call_names::{CallHead, NoCall, ReplyHead, RequestNames, ResponseNames};
+pub use client::GrpcClient;
+pub use client_config::ClientConfig;
 pub use message::{Message, MessageError, Messages, PREFIX_LEN, prefix};
 pub use metadata::{
     binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved, parse_base64,

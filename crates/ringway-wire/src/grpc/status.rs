@@ -4,15 +4,16 @@
 use crate::http2::ErrorCode;
 
 /// Statuses that the tables below name.
-mod code {
-    pub(super) const CANCELLED: u8 = 1;
-    pub(super) const UNKNOWN: u8 = 2;
-    pub(super) const PERMISSION_DENIED: u8 = 7;
-    pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
-    pub(super) const UNIMPLEMENTED: u8 = 12;
-    pub(super) const INTERNAL: u8 = 13;
-    pub(super) const UNAVAILABLE: u8 = 14;
-    pub(super) const UNAUTHENTICATED: u8 = 16;
+pub(super) mod code {
+    pub(in crate::grpc) const OK: u8 = 0;
+    pub(in crate::grpc) const CANCELLED: u8 = 1;
+    pub(in crate::grpc) const UNKNOWN: u8 = 2;
+    pub(in crate::grpc) const PERMISSION_DENIED: u8 = 7;
+    pub(in crate::grpc) const RESOURCE_EXHAUSTED: u8 = 8;
+    pub(in crate::grpc) const UNIMPLEMENTED: u8 = 12;
+    pub(in crate::grpc) const INTERNAL: u8 = 13;
+    pub(in crate::grpc) const UNAVAILABLE: u8 = 14;
+    pub(in crate::grpc) const UNAUTHENTICATED: u8 = 16;
 }
 
 /// The status in a `grpc-status` field: 0 to 16. What is none of these reads as UNKNOWN.

@@ -157,6 +157,34 @@ impl<R: Role> Connection<R> {
         Ok(Step::Event(Event::Data { stream, data: Piece::Borrowed(piece), end }))
     }
 
+    /// Gives back the last `len` bytes of the data of the last event, so that they come again with the
+    /// next. `before`: the input as it was when that event was asked for. Of a stream that has ended
+    /// meanwhile, nothing comes again.
+    pub(crate) fn put_back<'i>(
+        &mut self,
+        stream: StreamHandle,
+        len: usize,
+        end: bool,
+        before: &'i [u8],
+        input: &mut &'i [u8],
+    ) {
+        let Some(s) = self.streams.get(stream).filter(|_| len > 0) else {
+            return;
+        };
+        s.remote_ended &= !end;
+        if s.content_left != ANY_LENGTH {
+            s.content_left += len as u64;
+        }
+        // Data is the last that was taken off the input.
+        *input = &before[before.len() - input.len() - len..];
+        let stream = Some(stream);
+        if !self.arriving.is_active {
+            self.arriving = Arriving { end, stream, has_content: true, ..Arriving::default() };
+        }
+        self.arriving.is_active = true;
+        self.arriving.left += len as u32;
+    }
+
     /// The event of a message's head together with its data, if that is the next frame and whole.
     #[inline]
     pub(super) fn with_data<'i>(

@@ -20,7 +20,7 @@ impl StreamId {
     pub const GENERATION_FIRST: u16 = 1;
 
     /// The bits of an id that hold the generation.
-    pub(super) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+    pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
     /// The stream in its `generation`-th use of `slot`, opened by the side that connected.
     ///

@@ -20,6 +20,11 @@ fn fixed_size() {
 }
 
 #[test]
+fn grpc_client() {
+    replay("grpc_client", fuzz::grpc_client);
+}
+
+#[test]
 fn grpc_codec() {
     replay("grpc_codec", fuzz::grpc_codec);
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_wire::grpc::{
-    CallHead, ContentType, Messages, ReplyHead, RequestNames, ResponseNames, TimeoutText, lines,
-    prefix,
+    CallHead, ClientConfig, ContentType, GrpcClient, Messages, ReplyHead, RequestNames,
+    ResponseNames, TimeoutText, lines, prefix,
 };
 use ringway_wire::http2::{
     Body, Event, Http2Client, Http2Config, Http2Server, Line, NewRequest, Outgoing, Vocabulary,
 };
+use ringway_wire::native::{ClientEvent, Open};
 
 use crate::support::allocations::allocations_of;
 use crate::support::alone::alone;
@@ -97,6 +98,47 @@ impl Ends {
     }
 }
 
+/// The same with a client of gRPC.
+struct Calls {
+    client: GrpcClient,
+    server: Http2Server,
+    up: Vec<u8>,
+    down: Vec<u8>,
+}
+
+impl Calls {
+    fn new() -> Self {
+        let client = GrpcClient::new(ClientConfig::new("localhost"), NOW);
+        Self { client, server: new_server(), up: Vec::new(), down: Vec::new() }
+    }
+
+    fn batch(&mut self) {
+        for _ in 0..BATCH {
+            let (timeout, message) = (Duration::from_millis(9_999), Some(Body::Copy(&[7; 47])));
+            let (method, name) = (1, "echo.Echo/Say");
+            let timeout = Some(timeout);
+            let call = Open { method, name, timeout, message, end: true, ..Open::default() };
+            self.client.open(call).expect("room");
+        }
+        self.up.clear();
+        self.client.transmit(usize::MAX, &mut |out| append(&mut self.up, out));
+        self.down.clear();
+        serve(&mut self.server, &self.up, &mut self.down);
+        let (mut input, mut messages, mut ended) = (&self.down[..], 0, 0);
+        while let Some(event) = self.client.receive(&mut input, NOW).expect("well-formed") {
+            match event {
+                ClientEvent::Message { stream, message } => {
+                    messages += usize::from(message.len() == 47);
+                    self.client.taken(stream, 1);
+                }
+                ClientEvent::Response { status: 0, .. } => ended += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((messages, ended), (BATCH, BATCH));
+    }
+}
+
 /// Answers each call in `up` with what it asks.
 fn serve(server: &mut Http2Server, up: &[u8], down: &mut Vec<u8>) {
     let mut input = up;
@@ -170,5 +212,9 @@ fn calls_cost_no_allocation() {
             }
         });
         assert_eq!(unary, 0, "unary calls");
+        let mut calls = Calls::new();
+        calls.batch();
+        let unary = allocations_of(|| (0..batches).for_each(|_| calls.batch()));
+        assert_eq!(unary, 0, "unary calls of a client of gRPC");
     });
 }

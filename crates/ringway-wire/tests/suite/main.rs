@@ -3,6 +3,7 @@
 mod corpus;
 mod cut;
 mod framer;
+mod grpc_client;
 mod http2_bad_input;
 mod http2_calls;
 mod http2_costs;

@@ -1,0 +1,289 @@
+//! What a server answers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::call_names::ReplyHead;
+use super::client::GrpcClient;
+use super::message::MessageError;
+use super::meta_fields::put_meta;
+use super::names::Compression;
+use super::status::{code, status_of_reset};
+use crate::http2::{ErrorCode, Event, Key, StreamHandle, Violation};
+use crate::limits::NATIVE_ASSEMBLY_MAX;
+use crate::native::{ClientEvent, GoAwayCode, MetaWriter, Piece, StreamId};
+
+/// The input before an event and behind it.
+struct Input<'a, 'i> {
+    before: &'i [u8],
+    rest: &'a mut &'i [u8],
+}
+
+impl GrpcClient {
+    /// Takes frames off the front of `input` until one is an event.
+    ///
+    /// `None`: the input is used up, and a frame cut at its end is kept. What other calls have caused
+    /// ([`has_events`](Self::has_events)) comes first; an empty input will do for it.
+    ///
+    /// # Errors
+    ///
+    /// When the server broke the protocol. The same error comes again ever after;
+    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    pub fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ClientEvent<'i>>, Violation> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Ok(Some(event));
+            }
+            let before = *input;
+            let Some(event) = self.http2.receive(input, now)? else { return Ok(None) };
+            let input = Input { before, rest: input };
+            if let Some(event) = self.on_event(event, input) {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn on_event<'i>(&mut self, event: Event<'i>, input: Input<'_, 'i>) -> Option<ClientEvent<'i>> {
+        match event {
+            Event::Head { stream, data, end } => self.on_head(stream, data, end, input),
+            Event::Data { stream, data, end } => {
+                let id = self.calls.of(stream)?;
+                self.on_data(id, data, end, input)
+            }
+            Event::Trailers { stream } => {
+                let id = self.calls.of(stream)?;
+                let reply = ReplyHead::read_trailers(self.http2.fields().head());
+                Some(self.end(id, reply))
+            }
+            Event::Reset { stream, code } => {
+                let id = self.calls.of(stream)?;
+                Some(self.on_reset(id, code))
+            }
+            Event::Failed { stream, code } => {
+                let id = self.calls.of(stream)?;
+                Some(match code {
+                    // Nothing of the request has left for too long.
+                    ErrorCode::CANCEL => {
+                        self.fail(id, code::UNAVAILABLE, "the server takes nothing")
+                    }
+                    _ => {
+                        self.fail(id, code::INTERNAL, "the server broke the protocol on the stream")
+                    }
+                })
+            }
+            Event::Writable { stream } => {
+                let stream = self.calls.of(stream)?;
+                Some(ClientEvent::Writable { stream })
+            }
+            Event::Capacity => Some(ClientEvent::Capacity),
+            Event::Leaving { code, last, reason } => Some(leaving(code, last, reason)),
+            Event::DrainOver | Event::Pong { .. } => None,
+        }
+    }
+
+    fn on_head<'i>(
+        &mut self,
+        stream: StreamHandle,
+        data: Piece<'i>,
+        end: bool,
+        input: Input<'_, 'i>,
+    ) -> Option<ClientEvent<'i>> {
+        let id = self.calls.of(stream)?;
+        let fields = self.http2.fields();
+        let reply = ReplyHead::read(fields.head());
+        if let Some(status) = reply.foreign {
+            let http = fields.head().value(Key::STATUS).unwrap_or_default();
+            let text = format!("the answer is none of gRPC, with the HTTP status {http}");
+            return Some(self.fail(id, status, &text));
+        }
+        if end && data.is_empty() {
+            return Some(self.end(id, reply));
+        }
+        if fields.is_cut() {
+            return Some(self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE));
+        }
+        self.calls.get(id)?.compression = reply.compression;
+        let meta = self.meta_of_fields(None);
+        match (meta.is_empty(), end) {
+            (true, _) if data.is_empty() => return None,
+            (true, _) => return self.on_data(id, data, end, input),
+            (false, true) => self.drain_content(id, data),
+            (false, false) => {
+                self.http2.put_back(stream, data.len(), false, input.before, input.rest);
+            }
+        }
+        Some(ClientEvent::Initial { stream: id, meta })
+    }
+
+    /// Content of a call: one message, and what is behind it comes again.
+    fn on_data<'i>(
+        &mut self,
+        id: StreamId,
+        mut data: Piece<'i>,
+        end: bool,
+        input: Input<'_, 'i>,
+    ) -> Option<ClientEvent<'i>> {
+        let stream = self.calls.stream(id)?;
+        let event = self.next_message(id, &mut data);
+        let goes_on = matches!(event, Some(ClientEvent::Message { .. }) | None);
+        if end && goes_on {
+            // Its stream may be over, so what is behind cannot come again.
+            self.drain_content(id, data);
+        } else if goes_on && !data.is_empty() {
+            self.http2.put_back(stream, data.len(), false, input.before, input.rest);
+        }
+        event.or_else(|| self.pending.pop_front())
+    }
+
+    /// Takes one message off `data`, or all of it; `None`: a message is not whole.
+    fn next_message<'i>(&mut self, id: StreamId, data: &mut Piece<'i>) -> Option<ClientEvent<'i>> {
+        let len = data.len();
+        let call = self.calls.get(id)?;
+        let before = call.messages.incomplete_len();
+        let next = call.messages.next(data);
+        self.assembled = self.assembled - before + call.messages.incomplete_len();
+        match next {
+            Ok(Some(message)) if message.is_compressed => {
+                let compression = call.compression;
+                Some(self.compressed(id, compression))
+            }
+            Ok(Some(message)) => {
+                call.note_message(len - data.len());
+                Some(ClientEvent::Message { stream: id, message: message.bytes })
+            }
+            Ok(None) => {
+                let (stream, owed) = (call.stream, call.note_part(len));
+                self.http2.taken(stream, owed);
+                let most = NATIVE_ASSEMBLY_MAX.max(self.config.max_message as usize);
+                let text = "too many bytes of messages that are not whole";
+                (self.assembled > most).then(|| self.fail(id, code::RESOURCE_EXHAUSTED, text))
+            }
+            Err(error) => Some(self.fail(id, status_of(error), &error.to_string())),
+        }
+    }
+
+    /// The server has ended a call without trailers: what came whole is told, and then that.
+    #[cold]
+    fn drain_content(&mut self, id: StreamId, mut data: Piece<'_>) {
+        while !data.is_empty()
+            && let Some(event) = self.next_message(id, &mut data)
+        {
+            let is_end = matches!(event, ClientEvent::Response { .. });
+            self.pending.push_back(owned(event));
+            if is_end {
+                return;
+            }
+        }
+        let ended = self.end(id, ReplyHead::NONE);
+        self.pending.push_back(ended);
+    }
+
+    /// No compression was offered.
+    #[cold]
+    fn compressed(&mut self, id: StreamId, compression: Compression) -> ClientEvent<'static> {
+        match compression {
+            Compression::Identity => {
+                self.fail(id, code::INTERNAL, "a message is compressed and nothing says how")
+            }
+            _ => {
+                self.fail(id, code::UNIMPLEMENTED, "a message is compressed, which was not offered")
+            }
+        }
+    }
+
+    /// The server has ended a call by a head that is all of the response, or by trailers.
+    fn end(&mut self, id: StreamId, reply: ReplyHead) -> ClientEvent<'static> {
+        let Some(status) = reply.status else {
+            return self.fail(id, code::UNKNOWN, "the server has ended the call without a status");
+        };
+        let is_whole = self.calls.get(id).is_none_or(|call| call.messages.finish().is_ok());
+        if status == code::OK && !is_whole {
+            return self.fail(id, code::INTERNAL, &MessageError::Cut.to_string());
+        }
+        if status == code::OK && self.http2.fields().is_cut() {
+            return self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE);
+        }
+        let meta = self.meta_of_fields(reply.pushback_ms);
+        self.forget(id);
+        ClientEvent::Response { stream: id, status, meta, message: None }
+    }
+
+    fn on_reset(&mut self, id: StreamId, error: ErrorCode) -> ClientEvent<'static> {
+        let text = format!("the server has reset the stream: {error}");
+        let mut meta = Vec::new();
+        let mut writer = MetaWriter::new(&mut meta);
+        writer.status_message(&text);
+        if error == ErrorCode::REFUSED_STREAM {
+            writer.refused();
+        }
+        self.forget(id);
+        let (status, meta) = (status_of_reset(error), Piece::Owned(meta.into()));
+        ClientEvent::Response { stream: id, status, meta, message: None }
+    }
+
+    /// Ends a call for what its answer is.
+    fn fail(&mut self, id: StreamId, status: u8, text: &str) -> ClientEvent<'static> {
+        self.forget(id);
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message(text);
+        ClientEvent::Response { stream: id, status, meta: Piece::Owned(meta.into()), message: None }
+    }
+
+    /// Metadata of the message that the machine has just told of.
+    fn meta_of_fields(&mut self, pushback_ms: Option<i64>) -> Piece<'static> {
+        if self.http2.fields().is_empty() && pushback_ms.is_none() {
+            return Piece::EMPTY;
+        }
+        self.scratch.clear();
+        put_meta(self.http2.fields(), &mut self.scratch);
+        if let Some(ms) = pushback_ms {
+            MetaWriter::new(&mut self.scratch).pushback_ms(ms);
+        }
+        Piece::Owned(Bytes::copy_from_slice(&self.scratch))
+    }
+}
+
+fn status_of(error: MessageError) -> u8 {
+    match error {
+        MessageError::TooLong { .. } => code::RESOURCE_EXHAUSTED,
+        MessageError::WrongFlag(_) | MessageError::Cut => code::INTERNAL,
+    }
+}
+
+/// An event that outlives the input.
+fn owned(event: ClientEvent<'_>) -> ClientEvent<'static> {
+    match event {
+        ClientEvent::Message { stream, message } => {
+            ClientEvent::Message { stream, message: Piece::Owned(message.into_bytes()) }
+        }
+        ClientEvent::Response { stream, status, meta, .. } => {
+            let meta = Piece::Owned(meta.into_bytes());
+            ClientEvent::Response { stream, status, meta, message: None }
+        }
+        _ => unreachable!("content is messages, or it ends the call"),
+    }
+}
+
+/// How long open calls still have, nobody says.
+fn leaving(code: ErrorCode, last: u32, reason: Piece<'_>) -> ClientEvent<'_> {
+    let code = match code {
+        ErrorCode::NO_ERROR => GoAwayCode::NoError,
+        ErrorCode::ENHANCE_YOUR_CALM => GoAwayCode::TooManyResets,
+        ErrorCode::FLOW_CONTROL_ERROR => GoAwayCode::FlowControl,
+        ErrorCode::INTERNAL_ERROR => GoAwayCode::Internal,
+        _ => GoAwayCode::Protocol,
+    };
+    ClientEvent::Leaving {
+        code: code.code(),
+        drain_ms: u32::MAX,
+        accepted: last.div_ceil(2),
+        reason,
+    }
+}
+
+const META_TOO_LARGE: &str = "metadata is longer than the client takes";

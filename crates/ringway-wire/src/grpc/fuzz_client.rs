@@ -1,0 +1,60 @@
+//! Any bytes as what a server answers: it does not matter how they are cut.
+
+use std::time::Duration;
+
+use super::{ClientConfig, GrpcClient};
+use crate::http2::Violation;
+use crate::native::{Body, ClientEvent, Open};
+
+/// Bytes for a client that has opened three calls; the first byte says how they are cut.
+pub fn fuzz(data: &[u8]) {
+    let [cut, input @ ..] = data else { return };
+    let whole = run(input, usize::MAX);
+    for step in [1, usize::from(*cut) + 1] {
+        assert_eq!(run(input, step), whole, "in pieces of {step}");
+    }
+}
+
+/// What is told of the bytes.
+fn run(wire: &[u8], step: usize) -> (Vec<String>, Option<Violation>) {
+    let now = Duration::ZERO;
+    let config = ClientConfig { max_message: 1_000, ..ClientConfig::new("name") };
+    let mut client = GrpcClient::new(config, now);
+    for end in [true, false, true] {
+        let message = Some(Body::Copy(b"hello"));
+        let open = Open { method: 1, name: "a.B/C", message, end, ..Open::default() };
+        client.open(open).expect("room");
+    }
+    let mut events = Vec::new();
+    for mut piece in wire.chunks(step) {
+        loop {
+            match client.receive(&mut piece, now) {
+                Ok(Some(event)) => {
+                    events.push(told(&event));
+                    if let ClientEvent::Message { stream, .. } = event {
+                        client.taken(stream, 1);
+                    }
+                }
+                Ok(None) => break,
+                Err(violation) => return (events, Some(violation)),
+            }
+        }
+        assert!(piece.is_empty(), "no event, and bytes are left");
+    }
+    (events, None)
+}
+
+/// An event without the place of its bytes.
+fn told(event: &ClientEvent<'_>) -> String {
+    match event {
+        ClientEvent::Initial { stream, meta } => format!("initial {stream:?} {:?}", &**meta),
+        ClientEvent::Message { stream, message } => format!("message {stream:?} {:?}", &**message),
+        ClientEvent::Response { stream, status, meta, .. } => {
+            format!("response {stream:?} {status} {:?}", &**meta)
+        }
+        ClientEvent::Leaving { code, accepted, reason, .. } => {
+            format!("leaving {code} {accepted} {:?}", &**reason)
+        }
+        other => format!("{other:?}"),
+    }
+}
