@@ -40,13 +40,13 @@ pub(super) fn parse_nanos(value: &[u8]) -> Option<u64> {
         b'H' => 3_600 * SECOND,
         _ => return None,
     };
-    let (mut count, mut is_good) = (0_u64, true);
+    let (mut count, mut highest) = (0_u32, 0);
     for digit in digits {
         let digit = digit.wrapping_sub(b'0');
-        is_good &= digit < 10;
-        count = count * 10 + u64::from(digit);
+        highest = digit.max(highest);
+        count = count.wrapping_mul(10).wrapping_add(digit.into());
     }
-    is_good.then(|| count.saturating_mul(nanos))
+    (highest < 10).then(|| u64::from(count).saturating_mul(nanos))
 }
 
 /// A value for a `grpc-timeout` field, without memory of its own on the heap.

@@ -36,8 +36,7 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), Violation> {
 #[inline]
 pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    let has_control = value.iter().fold(false, |has, &byte| has | CONTROLS[usize::from(byte)]);
-    if has_control || is_blank(value.first()) || is_blank(value.last()) {
+    if has_control(value) || is_blank(value.first()) || is_blank(value.last()) {
         return Err(Violation::BadFieldValue);
     }
     let is_status = |value: &[u8]| value.len() == 3 && number(value).is_some_and(|it| it >= 100);
@@ -48,6 +47,21 @@ pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
         Key::CONTENT_LENGTH if number(value).is_none() => Err(Violation::BadContentLength),
         _ => Ok(()),
     }
+}
+
+/// Whether one of the bytes is one that no value may have. These are among the lowest, so eight bytes are
+/// looked at at a time.
+#[inline]
+fn has_control(value: &[u8]) -> bool {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let is_control = |bytes: &[u8]| bytes.iter().any(|&byte| CONTROLS[usize::from(byte)]);
+    let mut eights = value.chunks_exact(8);
+    let has_low = eights.by_ref().any(|eight| {
+        let eight = u64::from_le_bytes(*eight.first_chunk().unwrap_or(&[0; 8]));
+        let low = u64::from(b'\r') + 1;
+        eight.wrapping_sub(EACH * low) & !eight & (EACH << 7) != 0
+    });
+    has_low && is_control(value) || is_control(eights.remainder())
 }
 
 /// Bytes that a name may have: neither capitals, nor signs that end a name elsewhere.

@@ -53,6 +53,13 @@ const PSEUDO_KEYS: u32 = 1 << Key::METHOD.0
     | 1 << Key::PATH.0
     | 1 << Key::STATUS.0;
 
+/// What [`Fields::note`] has made of the first fields of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noted {
+    head: Head,
+    size: usize,
+}
+
 /// The fields of one message, in memory that is used again for the next.
 #[derive(Debug, Default)]
 pub struct Fields {
@@ -131,6 +138,17 @@ impl Fields {
         self.head.bits |= meaning.sets;
         self.head.values[usize::from(meaning.key.0) % KEYS] = meaning.value;
         true
+    }
+
+    /// What has come so far, where all of it was noted.
+    pub(super) fn noted(&self) -> Noted {
+        Noted { head: self.head, size: self.size }
+    }
+
+    /// Notes the same again, as the first fields of a message.
+    #[inline]
+    pub(super) fn restore(&mut self, noted: &Noted) {
+        (self.head, self.size) = (noted.head, noted.size);
     }
 
     /// Takes a field of `size` bytes by its meaning. `true`: its text is to be [kept](Self::keep).

@@ -1,6 +1,7 @@
 //! Field blocks into fields (RFC 7541, section 6).
 
 use super::dynamic_table::DynamicTable;
+use super::runs::{IndexRun, RUN_MIN, Runs};
 use super::{STATIC_LEN, STATIC_TABLE, TABLE_SIZE_DEFAULT, huffman, integer};
 use crate::http2::fields::{Fields, field_size};
 use crate::http2::{Violation, Vocabulary};
@@ -14,12 +15,14 @@ pub struct Decoder {
     limit: usize,
     name: Vec<u8>,
     value: Vec<u8>,
+    runs: Runs,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
         let limit = TABLE_SIZE_DEFAULT as usize;
-        Self { table: DynamicTable::new(limit), limit, name: Vec::new(), value: Vec::new() }
+        let (name, value, runs) = Default::default();
+        Self { table: DynamicTable::new(limit), limit, name, value, runs }
     }
 }
 
@@ -45,6 +48,7 @@ impl Decoder {
         fields.clear();
         let mut rest = block;
         self.take_size_updates(&mut rest)?;
+        self.take_run(&mut rest, vocabulary, fields);
         while let Some((&first, behind)) = rest.split_first() {
             rest = behind;
             if self.note_short(first, vocabulary, fields) {
@@ -53,11 +57,11 @@ impl Decoder {
             if first & 0x80 != 0 {
                 self.indexed(first, &mut rest, vocabulary, fields)?;
             } else if first & 0x40 != 0 {
-                self.literal(first, 0x3f, &mut rest, vocabulary, fields)?;
+                self.inserted(first, &mut rest, vocabulary, fields)?;
             } else if first & 0x20 != 0 {
                 return Err(Violation::SizeUpdateMisplaced);
             } else {
-                self.literal(first, 0x0f, &mut rest, vocabulary, fields)?;
+                self.literal(first, &mut rest, vocabulary, fields)?;
             }
         }
         if self.name.capacity().max(self.value.capacity()) > HTTP2_PARTIAL_KEPT {
@@ -73,6 +77,38 @@ impl Decoder {
             text.clear();
             text.shrink_to(HTTP2_PARTIAL_KEPT);
         }
+    }
+
+    /// Takes the indices of one byte that a block begins with, all at once where they came before.
+    #[inline]
+    fn take_run(&mut self, rest: &mut &[u8], vocabulary: &Vocabulary, fields: &mut Fields) {
+        let run = IndexRun::at_front(rest);
+        if run.len() < RUN_MIN {
+            return;
+        }
+        match self.runs.find(run, self.table.version()) {
+            Some(noted) => {
+                fields.restore(noted);
+                *rest = &rest[run.len()..];
+            }
+            None => self.note_run(run, rest, vocabulary, fields),
+        }
+    }
+
+    fn note_run(
+        &mut self,
+        run: IndexRun,
+        rest: &mut &[u8],
+        vocabulary: &Vocabulary,
+        fields: &mut Fields,
+    ) {
+        for _ in 0..run.len() {
+            if !self.note_short(rest[0], vocabulary, fields) {
+                return;
+            }
+            *rest = &rest[1..];
+        }
+        self.runs.keep(run, self.table.version(), fields.noted());
     }
 
     /// Takes a field that is an index of one byte and asks for nothing but to be noted, as nearly
@@ -139,54 +175,78 @@ impl Decoder {
         Ok(())
     }
 
-    /// Sections 6.2.1 to 6.2.3; `mask` tells the first, whose entries are inserted.
+    /// Sections 6.2.2 and 6.2.3.
     fn literal(
         &mut self,
         first: u8,
-        mask: u8,
         rest: &mut &[u8],
         vocabulary: &Vocabulary,
         fields: &mut Fields,
     ) -> Result<(), Violation> {
-        let index = integer::decode(first, mask, rest)?;
-        self.name.clear();
-        self.value.clear();
-        let class = if index == 0 {
-            take_string(rest, &mut self.name)?;
-            vocabulary.class(&self.name)
+        let index = integer::decode(first, 0x0f, rest)?;
+        let (class, name) = if index == 0 {
+            let name = take_string(rest, &mut self.name)?;
+            (vocabulary.class(name), name)
         } else if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
-            self.name.extend_from_slice(self.table.text(entry).0);
-            entry.class
+            (entry.class, self.table.text(entry).0)
         } else {
-            self.name.extend_from_slice(STATIC_TABLE[index - 1].0);
-            vocabulary.static_entry(index - 1).class
+            (vocabulary.static_entry(index - 1).class, STATIC_TABLE[index - 1].0)
         };
-        take_string(rest, &mut self.value)?;
-        let meaning = vocabulary.meaning(class, &self.value);
-        let size = field_size(self.name.len(), self.value.len());
-        if fields.add(meaning, size as u32) {
-            fields.keep(&self.name, &self.value);
+        let value = take_string(rest, &mut self.value)?;
+        let meaning = vocabulary.meaning(class, value);
+        if fields.add(meaning, field_size(name.len(), value.len()) as u32) {
+            fields.keep(name, value);
         }
-        if mask == 0x3f {
-            self.table.insert(&self.name, &self.value, class, meaning);
+        Ok(())
+    }
+
+    /// Section 6.2.1. The entry that names the field may be one that goes.
+    fn inserted(
+        &mut self,
+        first: u8,
+        rest: &mut &[u8],
+        vocabulary: &Vocabulary,
+        fields: &mut Fields,
+    ) -> Result<(), Violation> {
+        let index = integer::decode(first, 0x3f, rest)?;
+        let (class, name) = if index == 0 {
+            let name = take_string(rest, &mut self.name)?;
+            (vocabulary.class(name), name)
+        } else if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
+            let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
+            self.name.clear();
+            self.name.extend_from_slice(self.table.text(entry).0);
+            (entry.class, &self.name[..])
+        } else {
+            (vocabulary.static_entry(index - 1).class, STATIC_TABLE[index - 1].0)
+        };
+        let value = take_string(rest, &mut self.value)?;
+        let meaning = vocabulary.meaning(class, value);
+        if fields.add(meaning, field_size(name.len(), value.len()) as u32) {
+            fields.keep(name, value);
         }
+        self.table.insert(name, value, class, meaning);
         Ok(())
     }
 }
 
-/// A string (section 5.2), appended to `out`.
-fn take_string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
+/// A string (section 5.2): a part of the block, or decoded into `scratch`.
+fn take_string<'s, 'b: 's>(
+    rest: &mut &'b [u8],
+    scratch: &'s mut Vec<u8>,
+) -> Result<&'s [u8], Violation> {
     let (&first, behind) = rest.split_first().ok_or(Violation::BlockTruncated)?;
     *rest = behind;
     let len = integer::decode(first, 0x7f, rest)?;
     let (string, behind) = rest.split_at_checked(len).ok_or(Violation::BlockTruncated)?;
     *rest = behind;
-    if first & 0x80 != 0 {
-        return huffman::decode(string, out);
+    if first & 0x80 == 0 {
+        return Ok(string);
     }
-    out.extend_from_slice(string);
-    Ok(())
+    scratch.clear();
+    huffman::decode(string, scratch)?;
+    Ok(scratch)
 }
 
 #[cfg(test)]
@@ -200,8 +260,9 @@ mod tests {
         let mut fields = Fields::new(16 << 10);
         let mut block = vec![0];
         for _ in 0..2 {
-            integer::encode(0, 0x7f, 30_000, &mut block);
-            block.extend_from_slice(&[b'x'; 30_000]);
+            let text = [b'x'; 30_000];
+            integer::encode(0x80, 0x7f, huffman::encoded_len(&text), &mut block);
+            huffman::encode(&text, &mut block);
         }
         decoder.decode(&block, &vocabulary, &mut fields).expect("well-formed");
         assert!(decoder.name.capacity() + decoder.value.capacity() <= 2 * HTTP2_PARTIAL_KEPT);

@@ -29,11 +29,13 @@ pub(super) struct DynamicTable {
     base: u32,
     size: usize,
     size_max: usize,
+    /// Rises with each change of the entries.
+    version: u64,
 }
 
 impl DynamicTable {
     pub(super) fn new(size_max: usize) -> Self {
-        Self { entries: VecDeque::new(), texts: Vec::new(), base: 0, size: 0, size_max }
+        Self { entries: VecDeque::new(), texts: Vec::new(), base: 0, size: 0, size_max, version: 0 }
     }
 
     #[inline]
@@ -48,6 +50,11 @@ impl DynamicTable {
         self.texts[start..start + name_len + value_len].split_at(name_len)
     }
 
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     pub(super) fn size_max(&self) -> usize {
         self.size_max
     }
@@ -55,12 +62,14 @@ impl DynamicTable {
     /// Changes the size that the entries may have together, and lets go those beyond it.
     pub(super) fn resize(&mut self, size_max: usize) {
         self.size_max = size_max;
+        self.version += 1;
         self.evict(0);
     }
 
     /// Puts an entry in front. One that is larger than the table only empties it.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], class: NameClass, meaning: Meaning) {
         let size = field_size(name.len(), value.len());
+        self.version += 1;
         self.evict(size);
         if size > self.size_max {
             return;

@@ -8,6 +8,7 @@ pub(crate) mod fuzz;
 mod huffman;
 mod integer;
 mod line;
+mod runs;
 mod static_table;
 
 pub use decoder::Decoder;
