@@ -8,7 +8,9 @@ use std::sync::{Mutex, mpsc};
 use std::task::{self, Waker};
 
 use bytes::Bytes;
-use ringway_rpc::{Client, Context, Server, ServerHandle, Sink, Status, Streaming, service};
+use ringway_rpc::{
+    Client, Context, Server, ServerHandle, Sink, Status, Streaming, TrySendError, service,
+};
 use ringway_runtime::Backend;
 use support::{LIMIT, end, socket_addr};
 
@@ -26,6 +28,8 @@ trait Away {
     async fn watch(&self, context: Context, how: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
     /// The same, but the core does nothing else from the first message to the return.
     async fn hold(&self, context: Context, how: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
+    /// Sends as much as it can on another thread, and returns in the middle of it.
+    async fn spill(&self, _unused: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
     /// Cancels through its stream of requests on another thread, which has asked for a message or not.
     async fn talk(&self, names: Streaming<Bytes>, out: Sink<Bytes>) -> Result<(), Status>;
 }
@@ -71,6 +75,27 @@ impl Away for Threads {
             part(out, &how);
         };
         std::thread::spawn(work).join().expect("no panic");
+        Ok(())
+    }
+
+    async fn spill(&self, _unused: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
+        let ended = self.ended.lock().expect("no panic").clone();
+        let (begun, has_begun) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut count = 0;
+            let why = loop {
+                match out.try_send(message(count)) {
+                    Ok(()) => count += 1,
+                    Err(TrySendError::Full(_)) => std::thread::yield_now(),
+                    Err(TrySendError::Failed(why)) => break why,
+                }
+                let _returned = begun.send(());
+            };
+            let told = Status::new(why.code(), format!("after {count}: {}", why.message()));
+            ended.send(told).expect("the test waits");
+        });
+        has_begun.recv().expect("it begins");
+        ringway_runtime::yield_now().await;
         Ok(())
     }
 
@@ -196,6 +221,24 @@ fn messages_of_a_sink_that_is_kept_elsewhere_arrive() {
 #[test]
 fn a_message_before_the_return_arrives_with_the_initial_metadata() {
     check_all_arrive("one", 1);
+}
+
+#[test]
+fn what_is_sent_while_the_handler_returns_arrives_or_is_said_not_to() {
+    check(async |client, ended| {
+        for _ in 0..5 * CALLS {
+            let (count, end) = read(client.spill(Bytes::new())).await;
+            end.expect("no failure");
+            // Its writer may not have stopped yet.
+            let told = loop {
+                match ended.try_recv() {
+                    Ok(told) => break told,
+                    Err(_) => ringway_runtime::yield_now().await,
+                }
+            };
+            assert_eq!(told.to_string(), format!("CANCELLED: after {count}: the call is over"));
+        }
+    });
 }
 
 #[test]

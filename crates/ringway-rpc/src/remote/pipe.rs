@@ -79,15 +79,19 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
         if room { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Puts an item in, whatever the room; it is dropped if the pipe is closed.
-    pub(crate) fn push(&self, item: T) {
+    /// Puts an item in, whatever the room.
+    ///
+    /// # Errors
+    /// As [`poll_room`](Self::poll_room); the item is dropped then.
+    pub(crate) fn push(&self, item: T) -> Result<(), Option<C>> {
         let mut state = lock(&self.shared);
         if state.closed {
-            return;
+            return Err(state.close.take());
         }
         state.bytes += item.bytes();
         state.items.push_back(item);
         wake(state, |state| &mut state.receiver);
+        Ok(())
     }
 
     /// Ends the pipe: the receiver gets `end` after the items.
@@ -156,38 +160,35 @@ impl<T, E, C> Receiver<T, E, C> {
         wait(state, cx)
     }
 
-    /// Takes all items there are. Whoever waits for some still waits.
-    pub(crate) fn take_now(&self) -> VecDeque<T> {
-        let mut state = lock(&self.shared);
-        let items = std::mem::take(&mut state.items);
-        state.bytes = 0;
-        wake(state, |state| &mut state.sender);
-        items
+    /// Closes the pipe, with a word for the sender, and takes the items there are: one that is put in is
+    /// among them, or its sender hears that it is not. Whoever waits for some still waits for the end.
+    pub(crate) fn take_last(&self, close: C) -> VecDeque<T> {
+        shut(&self.shared, Some(close))
     }
 
     /// Closes the pipe, with a word for the sender.
     pub(crate) fn close(&self, close: C) {
-        shut(&self.shared, Some(close));
+        drop(shut(&self.shared, Some(close)));
     }
 }
 
 impl<T, E, C> Drop for Receiver<T, E, C> {
     fn drop(&mut self) {
-        shut(&self.shared, None);
+        drop(shut(&self.shared, None));
     }
 }
 
-/// Closes the pipe, unless it is closed already.
-fn shut<T, E, C>(shared: &Mutex<State<T, E, C>>, close: Option<C>) {
+/// Closes the pipe, unless it is closed already. What was left in it, to be dropped or used.
+fn shut<T, E, C>(shared: &Mutex<State<T, E, C>>, close: Option<C>) -> VecDeque<T> {
     let mut state = lock(shared);
     if state.closed {
-        return;
+        return VecDeque::new();
     }
     state.closed = true;
     state.close = close;
     let items = std::mem::take(&mut state.items);
     wake(state, |state| &mut state.sender);
-    drop(items);
+    items
 }
 
 /// No foreign code runs under the lock, so a poisoned one guards sound content.

@@ -255,15 +255,17 @@ impl ReaderPump {
                 self.pipe = None;
                 return Poll::Ready(how.unwrap_or(Leaving::Dropped));
             }
+            // Where the reader has gone meanwhile, the next round tells.
             if !self.initial {
-                pipe.push(Inbound::Initial(ready!(carrier.poll_initial(self.at.key, cx))));
+                let initial = ready!(carrier.poll_initial(self.at.key, cx));
+                let _gone = pipe.push(Inbound::Initial(initial));
                 self.initial = true;
             }
             let mut batch = Batch::default();
             match ready!(carrier.poll_messages(self.at.key, cx, &mut batch)) {
                 Received::Messages => {
                     carrier.taken(self.at.key, batch.len());
-                    pipe.push(Inbound::Messages(batch));
+                    let _gone = pipe.push(Inbound::Messages(batch));
                 }
                 Received::End(trailers) => self.end(Ok(trailers)),
                 Received::Failed(status) => self.end(Err(status)),

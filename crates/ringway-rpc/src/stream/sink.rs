@@ -117,13 +117,14 @@ impl<T> Sink<T> {
                     self.place = outcome.map_or_else(|e| Place::Over(Some(e)), Place::At);
                 }
                 Place::Far(far) => {
-                    if let Err(status) = ready!(far.poll_ready(cx)) {
-                        self.place = Place::Over(Some(status)); // the pipe tells it once
-                        continue;
+                    let mut sent = ready!(far.poll_ready(cx));
+                    if sent.is_ok() {
+                        sent = encode(&self.codec, message, |body| far.send(owned(body)))?;
                     }
-                    return Poll::Ready(encode(&self.codec, message, |body| {
-                        far.send(owned(body));
-                    }));
+                    match sent {
+                        Ok(()) => return Poll::Ready(Ok(())),
+                        Err(status) => self.place = Place::Over(Some(status)), // told once
+                    }
                 }
                 Place::Over(status) => {
                     return Poll::Ready(Err(status.clone().unwrap_or_else(unreachable)));

@@ -40,7 +40,7 @@ fn items_and_bytes_are_bounded() {
         let (sender, receiver): Ends = pipe();
         let mut number = 0;
         while has_room(&sender) {
-            sender.push(Item { number, bytes });
+            sender.push(Item { number, bytes }).expect("it is open");
             number += 1;
         }
         assert_eq!(number, items, "of {bytes} bytes");
@@ -50,24 +50,20 @@ fn items_and_bytes_are_bounded() {
 }
 
 #[test]
-fn what_is_taken_without_waiting_makes_room_and_leaves_the_end() {
+fn what_is_put_in_is_taken_at_last_or_its_sender_hears_that_it_is_not() {
     let (sender, receiver): Ends = pipe();
-    assert!(receiver.take_now().is_empty());
-    for round in 0..3 {
-        sender.push(Item { number: round, bytes: limits::BRIDGE_BYTES_MAX });
-        assert!(!has_room(&sender));
-        assert_eq!(receiver.take_now().len(), 1);
-        assert!(has_room(&sender) && take(&receiver).is_pending());
-    }
+    sender.push(Item { number: 1, bytes: limits::BRIDGE_BYTES_MAX }).expect("it is open");
+    assert_eq!(receiver.take_last("over").len(), 1);
+    assert_eq!(sender.push(Item { number: 2, bytes: 1 }), Err(Some("over")));
+    assert!(receiver.take_last("again").is_empty() && take(&receiver).is_pending());
     sender.end("done");
-    assert!(receiver.take_now().is_empty());
     assert_eq!(take(&receiver), Poll::Ready(Err(Some("done"))));
 }
 
 #[test]
 fn an_end_comes_after_the_items_and_an_abort_at_once() {
     let (sender, receiver): Ends = pipe();
-    sender.push(Item { number: 1, bytes: 1 });
+    sender.push(Item { number: 1, bytes: 1 }).expect("it is open");
     sender.end("done");
     assert_eq!(take(&receiver), Poll::Ready(Ok(vec![1])));
     assert_eq!(take(&receiver), Poll::Ready(Err(Some("done"))));
@@ -75,7 +71,7 @@ fn an_end_comes_after_the_items_and_an_abort_at_once() {
 
     let (sender, receiver): Ends = pipe();
     let mut cx = Context::from_waker(Waker::noop());
-    sender.push(Item { number: 1, bytes: 1 });
+    sender.push(Item { number: 1, bytes: 1 }).expect("it is open");
     assert!(receiver.poll_aborted(&mut cx).is_pending());
     sender.abort("cancelled");
     assert_eq!(receiver.poll_aborted(&mut cx), Poll::Ready(Some("cancelled")));
@@ -91,7 +87,7 @@ fn a_close_reaches_the_sender_with_its_word_or_without() {
     let (sender, receiver): Ends = pipe();
     drop(receiver);
     assert_eq!(sender.poll_room(&mut cx), Poll::Ready(Err(None)));
-    sender.push(Item { number: 1, bytes: 1 }); // goes nowhere
+    assert_eq!(sender.push(Item { number: 1, bytes: 1 }), Err(None), "it goes nowhere");
 }
 
 #[test]
@@ -102,7 +98,7 @@ fn two_threads_lose_neither_an_item_nor_a_wake() {
         ringway_runtime::block_on(async move {
             for number in 0..ITEMS {
                 poll_fn(|cx| sender.poll_room(cx)).await.expect("the receiver takes all");
-                sender.push(Item { number, bytes: number % 10_000 });
+                sender.push(Item { number, bytes: number % 10_000 }).expect("it is open");
             }
             sender.end("done");
         })

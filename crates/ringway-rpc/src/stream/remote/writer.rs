@@ -42,8 +42,12 @@ impl FarWriter {
         self.pipe.poll_room(cx).map_err(|status| status.unwrap_or_else(unreachable))
     }
 
-    pub(crate) fn send(&self, message: Bytes) {
-        self.pipe.push(message);
+    /// Puts a message into the pipe.
+    ///
+    /// # Errors
+    /// When the stream is over: the message goes nowhere.
+    pub(crate) fn send(&self, message: Bytes) -> Result<(), Status> {
+        self.pipe.push(message).map_err(|status| status.unwrap_or_else(unreachable))
     }
 
     /// What has been sent goes first, unless the call is cancelled, as a client that drops its writer
@@ -62,8 +66,8 @@ thread_local! {
     static OUTLETS: RefCell<HashMap<StreamAt, Rc<Outlet>>> = RefCell::default();
 }
 
-/// Sends at once what a writer elsewhere has sent on a stream of this core, above its mark as well: the
-/// bounds of a pipe are those of the excess. The pump has to have been started.
+/// Sends at once what a writer elsewhere has sent on a stream of this core that is about to end, above its
+/// mark as well: the bounds of a pipe are those of the excess. The pump has to have been started.
 #[cold]
 pub(crate) fn pass_on(at: StreamAt) {
     let outlet = OUTLETS.with_borrow(|outlets| outlets.get(&at).cloned());
@@ -108,9 +112,10 @@ impl Outlet {
         taken
     }
 
-    /// Sends all there is. The end, and what is sent from now on, is left to the pump.
+    /// Sends all there is. What its writer sends from now on fails; the end is left to the pump.
     fn pass_on(&self, carrier: &dyn Carrier) {
-        let batches = [self.batch.take(), self.pipe.take_now()];
+        let over = Status::cancelled("the call is over");
+        let batches = [self.batch.take(), self.pipe.take_last(over)];
         for message in batches.into_iter().flatten() {
             if carrier.send(self.at.key, Body::Shared(message)).is_err() {
                 return; // the call is over, and not by its handler's return
