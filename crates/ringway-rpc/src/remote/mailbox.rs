@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use ringway_runtime::{contain, drop_each};
+use ringway_runtime::{contain, drop_each, yield_now};
 
 /// Runs on the core.
 pub(crate) type Order = Box<dyn FnOnce() + Send>;
@@ -110,6 +110,7 @@ impl OpenDesk {
                 Poll::Ready(std::mem::take(&mut orders.list))
             });
             run(list.await);
+            yield_now().await; // more may be placed all the time
         }
     }
 }
@@ -145,6 +146,31 @@ mod tests {
         fn drop(&mut self) {
             panic!("dropped");
         }
+    }
+
+    /// Is there again as soon as it has been carried out, until the other end is dropped.
+    fn keep_busy(core: u32, until: mpsc::Sender<()>) {
+        if until.send(()).is_ok() {
+            place(core, Box::new(move || keep_busy(core, until)));
+        }
+    }
+
+    #[test]
+    fn orders_that_never_end_leave_the_core_to_others_as_well() {
+        let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
+        let core = &runtime.cores()[0];
+        let desk = core.spawn(async || Desk::open()).expect("it runs").wait().expect("no panic");
+        let (until, busy) = mpsc::channel();
+        keep_busy(desk.core(), until);
+        for _ in 0..10 {
+            busy.recv_timeout(Duration::from_secs(20)).expect("it is carried out");
+        }
+        let (done, is_done) = mpsc::channel();
+        let other = core.spawn(async move || done.send(())).expect("it runs");
+        let heard = is_done.recv_timeout(Duration::from_secs(20));
+        drop(busy);
+        heard.expect("another task has its turn");
+        other.wait().expect("no panic").expect("the test waits");
     }
 
     #[test]
