@@ -42,6 +42,9 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
     }
     let rest = arguments.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
     let (takes_context, rest) = match &*rest {
+        [(Argument::Context, context)] | [(Argument::Context, context), (Argument::Sink(_), _)] => {
+            return Err(Error::new_spanned(context, CONTEXT_ALONE));
+        }
         [(Argument::Context, _), rest @ ..] => (true, rest),
         rest => (false, rest),
     };
@@ -66,6 +69,8 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
     })
 }
 
+const CONTEXT_ALONE: &str = "this is the context of the call, and a method takes a request behind it; a \
+                             message of that name is written `self::Context`";
 const NO_SELF: &str = "a method of a service takes `&self` first";
 
 fn check_form(signature: &Signature) -> Result<()> {
