@@ -82,7 +82,8 @@ use proc_macro::TokenStream;
 ///
 /// - The trait, for the implementation.
 /// - `MarketServer<T>`, to be given to a server: `new(service)` with one implementation for all
-///   cores, or `per_core(|| service)` with one for each, which may use `Rc` and `Cell`.
+///   cores, or `per_core(|| service)` with one for each, which may use `Rc` and `Cell`;
+///   `intercept(interceptor)` runs code around the calls of this service alone.
 /// - `MarketClient`: `connect(addresses)`, unless a method of the trait is called so, `new(client)`,
 ///   `with(options)`, and a method for each of the trait's. So no method is called `new` or `with`;
 ///   `name = "New"` gives one that name on the network.

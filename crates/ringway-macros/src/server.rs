@@ -53,6 +53,21 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
             ) -> Self {
                 Self { provider: #library::Provider::per_core(make) }
             }
+
+            /// Runs `interceptor` around every call of this service, and of no other.
+            #visibility fn intercept<__F>(self, interceptor: __F) -> #library::Intercepted<Self>
+            where
+                __F: ::core::ops::AsyncFn(
+                        #library::Context,
+                        #library::Next,
+                    ) -> ::core::result::Result<#library::Reply, #library::Status>
+                    + ::core::clone::Clone
+                    + ::core::marker::Send
+                    + ::core::marker::Sync
+                    + 'static,
+            {
+                #library::Intercepted::new(self, interceptor)
+            }
         }
 
         impl<__T: #ident + 'static> #library::Service for #name<__T> {

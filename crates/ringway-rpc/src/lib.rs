@@ -30,7 +30,7 @@ pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;
 pub use ringway_macros::service;
 pub use ringway_net::ToAddresses;
-pub use server::{Next, Reply, Server, ServerHandle, ServerStats};
+pub use server::{Intercepted, Next, Reply, Server, ServerHandle, ServerStats};
 pub use service::{Instance, Methods, Provider, Service, ServiceDescriptor};
 pub use stream::sink::{Sink, TrySendError};
 pub use stream::streaming::Streaming;

@@ -1,13 +1,17 @@
-//! What handlers learn of the server and of who calls.
+//! What handlers learn of the server and of the call, and what runs around those of one service.
 
 mod support;
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::future::pending;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ringway_rpc::{Context, Server, ServerHandle, Sink, Status, service};
+use ringway_rpc::{
+    CallOptions, Client, Context, Next, NextCall, OutgoingCall, Reply, Server, ServerHandle, Sink,
+    Status, TraceContext, service,
+};
 use ringway_runtime::{block_on, timeout};
 use support::{LIMIT, eventually, wait};
 
@@ -17,6 +21,8 @@ trait Room {
     async fn place(&self, context: Context, _: ()) -> Result<String, Status>;
     /// A stream that has no end of its own.
     async fn stay(&self, context: Context, name: String, said: Sink<String>) -> Result<(), Status>;
+    /// The trace that the call belongs to, and that of a call which the handler makes to `address`.
+    async fn trace(&self, context: Context, address: String) -> Result<String, Status>;
     /// Blocks until the server drains.
     #[method(offload)]
     async fn sit(&self, context: Context, _: ()) -> Result<bool, Status>;
@@ -44,6 +50,15 @@ impl Room for Hall {
         assert!(context.until_draining(pending::<()>()).await.is_none());
         context.draining().await; // ready at once
         said.send(format!("{name} leaves, draining: {}", context.is_draining())).await
+    }
+
+    async fn trace(&self, context: Context, address: String) -> Result<String, Status> {
+        let own = context.trace().map(|trace| trace.to_string()).unwrap_or_default();
+        if address.is_empty() {
+            return Ok(own);
+        }
+        let inner = RoomClient::connect(address)?.trace(String::new()).await?;
+        Ok(format!("{own} {inner}"))
     }
 
     async fn sit(&self, context: Context, _: ()) -> Result<bool, Status> {
@@ -110,7 +125,7 @@ fn a_server_serves_until_a_future_is_ready() {
     run(async move {
         let until = async move { stopped.await.expect("it is told") };
         let served = ringway_runtime::spawn(bound.serve_until(until));
-        let options = ringway_rpc::CallOptions::new().wait_for_ready(true).timeout(LIMIT);
+        let options = CallOptions::new().wait_for_ready(true).timeout(LIMIT);
         room.with(options).place(()).await?;
         stop.send(()).expect("it is waited for");
         served.await.expect("no panic").expect("in order");
@@ -128,4 +143,122 @@ fn whoever_drops_what_serves_until_then_ends_the_server() {
         Ok(())
     });
     eventually("its address is free", || Server::bind(address.as_slice()).is_ok());
+}
+
+#[service(crate = "ringway_rpc")]
+trait Yard {
+    async fn cross(&self, context: Context, _: ()) -> Result<String, Status>;
+    /// As many replies.
+    async fn laps(&self, context: Context, count: u32, laps: Sink<u32>) -> Result<(), Status>;
+}
+
+struct Grass;
+
+impl Yard for Grass {
+    async fn cross(&self, context: Context, _: ()) -> Result<String, Status> {
+        Ok(context.extension::<String>().map_or(String::new(), |seen| seen.to_string()))
+    }
+
+    async fn laps(&self, context: Context, count: u32, mut laps: Sink<u32>) -> Result<(), Status> {
+        assert!(context.extension::<String>().is_some());
+        for lap in 0..count {
+            laps.send(lap).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Notes in the context that the call has passed here; metadata may end it.
+async fn pass(name: &str, context: Context, next: Next) -> Result<Reply, Status> {
+    if context.metadata().get("stop") == Some(name) {
+        return Err(Status::permission_denied(format!("stopped by {name}")));
+    }
+    let before = context.extension::<String>().map_or(String::new(), |seen| seen.to_string());
+    context.insert(format!("{before}{name} "));
+    ringway_runtime::yield_now().await; // so the call becomes a task
+    next.run(context).await
+}
+
+#[test]
+fn interceptors_of_a_service_run_in_order_inside_those_of_the_server_and_for_no_other_service() {
+    let yard = YardServer::new(Grass)
+        .intercept(async |context: Context, next: Next| pass("gate", context, next).await)
+        .intercept(async |context: Context, next: Next| pass("dog", context, next).await);
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server
+        .intercept(async |context: Context, next: Next| pass("street", context, next).await)
+        .service(RoomServer::new(Hall::default()))
+        .service(yard)
+        .start()
+        .expect("it starts");
+    let client = Client::connect(server.addresses()).expect("an address");
+    run(async move {
+        let yard = YardClient::new(client.clone());
+        assert_eq!(yard.cross(()).await?, "street gate dog ");
+        let mut laps = yard.laps(3);
+        for lap in 0..3 {
+            assert_eq!(laps.next().await?, Some(lap));
+        }
+        assert_eq!(laps.next().await?, None);
+        for name in ["street", "gate", "dog"] {
+            let stopped = yard.cross(()).metadata("stop", name).await.expect_err("not served");
+            assert!(
+                stopped.is_permission_denied() && stopped.message().contains(name),
+                "{stopped}"
+            );
+        }
+        let gate = CallOptions::new().metadata("stop", "gate");
+        assert!(RoomClient::new(client.with(gate.clone())).place(()).await.is_ok());
+        let mut stopped = YardClient::new(client.with(gate)).laps(1);
+        assert!(stopped.next().await.expect_err("not served").is_permission_denied());
+        Ok(())
+    });
+    server.shutdown();
+    wait(server);
+}
+
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+thread_local! {
+    static SPAN: Cell<Option<TraceContext>> = const { Cell::new(None) };
+}
+
+#[test]
+fn a_trace_begins_at_a_client_and_goes_on_through_handlers() {
+    let server = server(&["tcp://127.0.0.1:0"], 1);
+    let client = Client::connect(server.addresses()).expect("an address");
+    let room = RoomClient::new(client.clone());
+    let parent = TraceContext::parse(PARENT).expect("a traceparent");
+    let none = String::new;
+    assert_eq!(room.trace(none()).wait().expect("an answer"), "", "nobody has begun one");
+    assert_eq!(room.trace(none()).trace(parent).wait().expect("an answer"), PARENT);
+
+    let through = room.trace(server.addresses()[0].to_string()).trace(parent).wait();
+    let through = through.expect("an answer");
+    let (outer, inner) = through.split_once(' ').expect("two traces");
+    let inner = TraceContext::parse(inner).expect("a traceparent");
+    assert_eq!((outer, inner.trace_id()), (PARENT, parent.trace_id()));
+    assert_ne!(inner.span_id(), parent.span_id(), "the handler is a span of its own");
+
+    let traced = room.with(CallOptions::new().trace_from(|| SPAN.get()));
+    assert_eq!(traced.trace(none()).wait().expect("an answer"), "");
+    SPAN.set(Some(parent));
+    assert_eq!(traced.trace(none()).wait().expect("an answer"), PARENT, "where the call is made");
+    let other = TraceContext::root(false);
+    let said = traced.trace(none()).trace(other).wait().expect("an answer");
+    assert_eq!(said, other.to_string(), "what the call says goes first");
+
+    let sets = async move |mut call: OutgoingCall, next: NextCall| {
+        assert_eq!(call.trace(), Some(parent));
+        call.set_trace(parent.child());
+        next.run(call).await
+    };
+    let built = Client::builder().address(&server.addresses()[0]).intercept(sets).build();
+    let room = RoomClient::new(built.expect("an address"));
+    let child = room.trace(none()).trace(parent).wait().expect("an answer");
+    let child = TraceContext::parse(&child).expect("a traceparent");
+    assert_eq!(child.trace_id(), parent.trace_id());
+    assert_ne!(child.span_id(), parent.span_id());
+    server.shutdown();
+    wait(server);
 }

@@ -34,6 +34,19 @@ impl TraceContext {
         Self { trace_id, span_id: random(), flags: u8::from(sampled) }
     }
 
+    /// A span by its ids, as other libraries of tracing give them; `None` if one of them is 0.
+    ///
+    /// ```
+    /// use ringway_rpc::TraceContext;
+    ///
+    /// let span = TraceContext::new(0xABC, 0x12, true).expect("ids");
+    /// assert_eq!((span.trace_id(), span.span_id(), span.is_sampled()), (0xABC, 0x12, true));
+    /// assert!(TraceContext::new(0, 0x12, true).is_none());
+    /// ```
+    pub fn new(trace_id: u128, span_id: u64, sampled: bool) -> Option<Self> {
+        Self::of(trace_id, span_id, u8::from(sampled))
+    }
+
     /// A new span of the same trace.
     #[must_use]
     pub fn child(self) -> Self {

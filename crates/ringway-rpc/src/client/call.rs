@@ -15,6 +15,7 @@ use super::placed_call::PlacedCall;
 use crate::call::codec::Codec;
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
+use crate::call::trace::TraceContext;
 
 /// A call with one reply, which begins when it is first polled.
 ///
@@ -81,6 +82,11 @@ impl<T> Call<T> {
     /// See [`CallOptions::metadata`].
     pub fn metadata(self, key: &str, value: impl AsRef<[u8]>) -> Self {
         self.with(|options| options.metadata(key, value))
+    }
+
+    /// See [`CallOptions::trace`].
+    pub fn trace(self, span: TraceContext) -> Self {
+        self.with(|options| options.trace(span))
     }
 
     /// See [`CallOptions::idempotent`].

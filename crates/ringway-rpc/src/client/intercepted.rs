@@ -17,6 +17,7 @@ use super::outcome::CallOutcome;
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
+use crate::call::trace::TraceContext;
 use crate::slab::SlabKey;
 
 pub(super) struct InterceptedCall {
@@ -149,8 +150,17 @@ impl InnerCall for UnaryCall {
         self.options_mut().take_metadata()
     }
 
-    fn begin(&mut self, metadata: Metadata, deadline: Option<Instant>) {
-        self.change_options(|options| options.settled(metadata, deadline));
+    fn trace(&self) -> Option<TraceContext> {
+        self.options().said_trace()
+    }
+
+    fn begin(
+        &mut self,
+        metadata: Metadata,
+        trace: Option<TraceContext>,
+        deadline: Option<Instant>,
+    ) {
+        self.change_options(|options| options.settled(metadata, trace, deadline));
     }
 
     fn poll(&mut self, _: &Scope, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {

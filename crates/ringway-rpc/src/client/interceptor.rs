@@ -31,6 +31,7 @@ use super::outcome::{RawReply, ReplyMeta};
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
+use crate::call::trace::TraceContext;
 use crate::stream::pending::Opener;
 
 /// A call on its way out through the interceptors of a client.
@@ -38,6 +39,7 @@ use crate::stream::pending::Opener;
 pub struct OutgoingCall {
     method: &'static Method,
     metadata: Metadata,
+    trace: Option<TraceContext>,
     deadline: Option<Instant>,
 }
 
@@ -55,6 +57,29 @@ impl OutgoingCall {
     /// The same, to be added to or changed.
     pub fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
+    }
+
+    /// The span that the server will be told of as the one that makes the call, if any.
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.trace
+    }
+
+    /// Tells the server that this span makes the call.
+    ///
+    /// ```
+    /// use ringway_rpc::{IncomingReply, NextCall, OutgoingCall, Status, TraceContext};
+    ///
+    /// /// Begins a trace where there is none, of which one call in a hundred is recorded.
+    /// async fn begin_trace(mut call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
+    ///     if call.trace().is_none() {
+    ///         let span = TraceContext::root(false);
+    ///         call.set_trace(TraceContext::root(span.trace_id() % 100 == 0));
+    ///     }
+    ///     next.run(call).await
+    /// }
+    /// ```
+    pub fn set_trace(&mut self, span: TraceContext) {
+        self.trace = Some(span);
     }
 
     /// When the caller stops waiting, `None` if it waits for ever.
@@ -136,8 +161,11 @@ pub(super) trait InnerCall {
     /// Takes out what the server is to be told, for the interceptors to change.
     fn take_metadata(&mut self) -> Metadata;
 
+    /// The trace that it belongs to, for the interceptors to change.
+    fn trace(&self) -> Option<TraceContext>;
+
     /// Gets what they have made of it. It is polled from now on.
-    fn begin(&mut self, metadata: Metadata, deadline: Option<Instant>);
+    fn begin(&mut self, metadata: Metadata, trace: Option<TraceContext>, deadline: Option<Instant>);
 
     fn poll(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>>;
 }
@@ -187,7 +215,7 @@ pub(super) fn start(
     scope: Rc<Scope>,
 ) -> InterceptedReply {
     let (method, metadata) = (inner.method(), inner.take_metadata());
-    let call = OutgoingCall { method, metadata, deadline: scope.deadline };
+    let call = OutgoingCall { method, metadata, trace: inner.trace(), deadline: scope.deadline };
     let outermost = Rc::clone(&interceptors[0]);
     outermost(call, NextCall { interceptors, passed: 1, inner, scope })
 }
@@ -205,7 +233,7 @@ impl NextCall {
         }
         let Self { mut inner, scope, .. } = self;
         let _inside = Inside::enter(&scope);
-        inner.begin(call.metadata, scope.deadline);
+        inner.begin(call.metadata, call.trace, scope.deadline);
         let outcome = poll_fn(|cx| inner.poll(&scope, cx)).await;
         drop(inner);
         let not_executed = outcome.as_ref().is_err_and(Status::is_not_executed);

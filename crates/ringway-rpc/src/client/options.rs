@@ -49,8 +49,10 @@ pub struct CallOptions {
 struct Rare {
     /// A hash of what the call belongs to.
     key: Option<u64>,
-    /// The trace that the call being served belongs to.
+    /// What the server is told of the trace.
     trace: Option<TraceContext>,
+    /// Where that comes from unless it is said.
+    current_trace: Option<fn() -> Option<TraceContext>>,
     metadata: Metadata,
     /// What was wrong with the options.
     failure: Option<Status>,
@@ -94,6 +96,46 @@ impl CallOptions {
         if let Err(error) = rare.metadata.append(key, value) {
             rare.failure.get_or_insert_with(|| error.into());
         }
+        self
+    }
+
+    /// The span that makes the call, which the server finds in
+    /// [`Context::trace`](crate::Context::trace) as it is here. Without it a call that is made inside a
+    /// handler is a new span of the trace that the handler's call belongs to, and others have no trace.
+    ///
+    /// ```
+    /// use ringway_rpc::{CallOptions, TraceContext};
+    ///
+    /// let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"; // of an HTTP request
+    /// let span = TraceContext::parse(header).unwrap_or_else(|| TraceContext::root(true)).child();
+    /// let options = CallOptions::new().trace(span);
+    /// # let _ = options;
+    /// ```
+    #[must_use]
+    pub fn trace(mut self, span: TraceContext) -> Self {
+        self.rare.get_or_insert_default().trace = Some(span);
+        self
+    }
+
+    /// Asks `current` for the [trace](Self::trace) of each call that names none: where the call is made,
+    /// on the thread and in the span of its caller. It must not block.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    /// use ringway_rpc::{CallOptions, Client, TraceContext};
+    ///
+    /// thread_local! {
+    ///     static SPAN: Cell<Option<TraceContext>> = const { Cell::new(None) };
+    /// }
+    ///
+    /// let client = Client::connect("tcp://127.0.0.1:9000")?;
+    /// let traced = client.with(CallOptions::new().trace_from(|| SPAN.get()));
+    /// # let _ = traced;
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    #[must_use]
+    pub fn trace_from(mut self, current: fn() -> Option<TraceContext>) -> Self {
+        self.rare.get_or_insert_default().current_trace = Some(current);
         self
     }
 
@@ -142,10 +184,14 @@ impl CallOptions {
     #[inline]
     pub(super) fn for_call(&self) -> Self {
         let mut options = self.clone();
+        if let Some(rare) = &mut options.rare {
+            rare.trace = rare.trace.or_else(|| rare.current_trace?());
+        }
         if let Some(inherited) = context::inherited() {
             options.limit = inherited.deadline;
             if let Some(trace) = inherited.trace {
-                options.rare.get_or_insert_default().trace = Some(trace);
+                let rare = options.rare.get_or_insert_default();
+                rare.trace.get_or_insert_with(|| trace.child());
             }
             options.is_nested_retry = inherited.attempt > 0;
         }
@@ -168,10 +214,21 @@ impl CallOptions {
         self.rare.as_mut().map_or_else(Metadata::new, |rare| std::mem::take(&mut rare.metadata))
     }
 
-    /// The same with this metadata and just this deadline.
-    pub(super) fn settled(mut self, metadata: Metadata, deadline: Option<Instant>) -> Self {
-        if self.rare.is_some() || !metadata.is_empty() {
-            self.rare.get_or_insert_default().metadata = metadata;
+    /// What the server is told of the trace.
+    pub(super) fn said_trace(&self) -> Option<TraceContext> {
+        self.rare.as_ref()?.trace
+    }
+
+    /// The same with this metadata and trace, and just this deadline.
+    pub(super) fn settled(
+        mut self,
+        metadata: Metadata,
+        trace: Option<TraceContext>,
+        deadline: Option<Instant>,
+    ) -> Self {
+        if self.rare.is_some() || trace.is_some() || !metadata.is_empty() {
+            let rare = self.rare.get_or_insert_default();
+            (rare.metadata, rare.trace) = (metadata, trace);
         }
         (self.timeout, self.limit) = (Timeout::None, deadline);
         self
@@ -236,7 +293,7 @@ impl CallOptions {
         let mut meta = scratch.take();
         let mut writer = MetaWriter::new(&mut meta);
         if let Some(trace) = rare.trace {
-            writer.traceparent(&trace.child().to_bytes());
+            writer.traceparent(&trace.to_bytes());
         }
         rare.metadata.write(&mut writer);
         meta

@@ -27,6 +27,7 @@ use crate::call::codec::Codec;
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::{Code, Status};
+use crate::call::trace::TraceContext;
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::remote::mailbox;
@@ -302,9 +303,18 @@ impl InnerCall for InterceptedStream {
         self.opening.call.options.take_metadata()
     }
 
-    fn begin(&mut self, metadata: Metadata, deadline: Option<Instant>) {
+    fn trace(&self) -> Option<TraceContext> {
+        self.opening.call.options.said_trace()
+    }
+
+    fn begin(
+        &mut self,
+        metadata: Metadata,
+        trace: Option<TraceContext>,
+        deadline: Option<Instant>,
+    ) {
         let options = std::mem::take(&mut self.opening.call.options);
-        self.opening.call.options = options.settled(metadata, deadline);
+        self.opening.call.options = options.settled(metadata, trace, deadline);
     }
 
     fn poll(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {

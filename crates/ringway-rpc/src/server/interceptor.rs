@@ -123,7 +123,7 @@ pub(super) fn start(
     let Begin { context, message, stream, held } = begin;
     let message = message.map(Piece::into_bytes);
     let next = Next { core, place, passed: 1, message, stream, held };
-    let mut handler: Pin<Box<dyn Waiting>> = Box::pin(Intercepted(first(context, next)));
+    let mut handler: Pin<Box<dyn Waiting>> = Box::pin(BeingIntercepted(first(context, next)));
     let mut cx = TaskContext::from_waker(Waker::noop());
     match handler.as_mut().poll(&mut cx, out) {
         Poll::Ready(outcome) => Started::Done(outcome),
@@ -131,9 +131,9 @@ pub(super) fn start(
     }
 }
 
-struct Intercepted(Intercepting);
+struct BeingIntercepted(Intercepting);
 
-impl Waiting for Intercepted {
+impl Waiting for BeingIntercepted {
     fn poll(
         mut self: Pin<&mut Self>,
         cx: &mut TaskContext<'_>,

@@ -20,6 +20,7 @@ mod entry;
 mod first_bytes;
 mod gate;
 mod handle;
+mod intercepted;
 mod interceptor;
 mod keeper;
 mod log;
@@ -53,6 +54,7 @@ use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls, ToAddr
 use ringway_wire::{Detected, native};
 
 pub use handle::ServerHandle;
+pub use intercepted::Intercepted;
 pub use interceptor::{Next, Reply};
 pub use stats::ServerStats;
 

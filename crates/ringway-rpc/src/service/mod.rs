@@ -224,6 +224,10 @@ impl Methods {
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
 
+    pub(crate) fn push(&mut self, entry: Registered) {
+        self.entries.push(entry);
+    }
+
     pub(crate) fn into_entries(self) -> Vec<Registered> {
         self.entries
     }
