@@ -20,6 +20,7 @@ use socket2::SockRef;
 
 on_every_driver!(
     a_peer_that_does_not_read_brings_pressure,
+    an_empty_queue_is_below_every_mark,
     a_queue_over_its_bound_resets_the_stream,
     small_pieces_over_a_bound_below_the_marks_reset_the_stream,
     reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested,
@@ -61,6 +62,20 @@ fn a_batch_of_several_submissions_leaves_before_its_core_sleeps(backend: Backend
     });
     peer.join().expect("no panic").expect("the whole batch");
     assert_eq!(answer.expect("a core"), b"all");
+}
+
+/// Nothing would ever be taken off it, to end its pressure.
+async fn an_empty_queue_is_below_every_mark(_: Driver) {
+    let marks = common::only(|limits| (limits.send_high_water, limits.send_low_water) = (0, 0));
+    let (client, server) = pair_with(marks).await;
+    server.set_paced(true);
+    server.write(b"");
+    client.write(b"question");
+    assert_eq!(read(&server, 8).await, b"question");
+    assert_eq!(server.write(b"answer"), Pressure::High);
+    assert_eq!(read(&client, 6).await, b"answer");
+    client.write(b"next");
+    assert_eq!(read(&server, 4).await, b"next");
 }
 
 /// Sends whole segments of a pattern until there is pressure; how many.

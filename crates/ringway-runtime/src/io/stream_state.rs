@@ -253,10 +253,11 @@ impl StreamState {
         self.inbox.is_full(self.limits.recv_high_water) || held.is_over()
     }
 
-    /// Whether the send queue is at its high-water mark.
+    /// Whether the send queue is at its high-water mark. An empty one is below every mark: nothing leaves it
+    /// that could end its pressure.
     #[inline]
     pub(crate) fn is_high(&self) -> bool {
-        self.outbox.queued() >= self.limits.send_high_water
+        self.outbox.queued() >= self.limits.send_high_water.max(1)
     }
 
     /// Whether the send queue is at one of its bounds.
