@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) send_memory: SendMemory,
     /// Descriptors that the driver has.
     open: Cell<usize>,
+    /// Those of them that are kept for the sake of a peer alone.
+    pub(crate) draining: Cell<usize>,
     /// Nothing is kept open any more for the sake of a peer or a handle.
     ending: Cell<bool>,
     /// What all sockets hold.
@@ -95,6 +97,7 @@ impl Core {
             driver: RefCell::new(driver),
             sockets: RefCell::default(),
             open: Cell::new(0),
+            draining: Cell::new(0),
             ending: Cell::new(false),
             held: Held::new(held_bytes_max),
             number: CoreNumber::next(),

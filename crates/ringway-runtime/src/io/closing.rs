@@ -137,6 +137,7 @@ impl Core {
         }
         state.shutdown = Shutdown::Done;
         state.phase = Phase::Draining;
+        self.draining.set(self.draining.get() + 1);
         state.clocks.note_sent(self.now());
         if state.recv != RecvState::Armed {
             // How much has come meanwhile is not known yet.
@@ -159,6 +160,9 @@ impl Core {
     }
 
     fn close_stream(&self, key: Key, state: &mut StreamState, abort: bool) {
+        if state.phase == Phase::Draining {
+            self.draining.set(self.draining.get() - 1);
+        }
         state.phase = Phase::Closing;
         self.stop_deadlines(&mut state.clocks);
         self.driver.borrow_mut().close(key, abort);
@@ -193,8 +197,12 @@ impl Core {
         waiting.into_iter().for_each(Segment::retire);
     }
 
-    /// Descriptors have run out: those that are kept for the sake of a peer alone are given up.
-    pub(crate) fn close_draining(&self) {
+    /// Descriptors have run out: those that are kept for the sake of a peer alone are given up. Whether
+    /// there was any.
+    pub(crate) fn close_draining(&self) -> bool {
+        if self.draining.get() == 0 {
+            return false; // no search for each who asks in vain
+        }
         let keys = self.sockets.borrow().keys();
         for key in keys {
             if let Some(Socket::Stream(state)) = self.sockets.borrow_mut().at(key)
@@ -203,6 +211,7 @@ impl Core {
                 self.close_stream(key, state, false);
             }
         }
+        true
     }
 
     /// Streams without a handle are not waited for any more.

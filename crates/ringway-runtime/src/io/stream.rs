@@ -60,8 +60,9 @@ impl Stream {
     pub async fn connect(addr: &SockAddr) -> io::Result<Stream> {
         let start = || with_current(|core| core.start_connect(addr));
         let mut started = start();
-        if started.as_ref().is_err_and(is_out_of_descriptors) {
-            with_current(|core| core.close_draining());
+        if started.as_ref().is_err_and(is_out_of_descriptors)
+            && with_current(|core| core.close_draining())
+        {
             yield_now().await; // they are closed when the turn ends
             started = start();
         }
