@@ -40,13 +40,26 @@ pub(super) fn parse_nanos(value: &[u8]) -> Option<u64> {
         b'H' => 3_600 * SECOND,
         _ => return None,
     };
-    let (mut count, mut highest) = (0_u32, 0);
-    for digit in digits {
-        let digit = digit.wrapping_sub(b'0');
-        highest = digit.max(highest);
-        count = count.wrapping_mul(10).wrapping_add(digit.into());
+    let zeros = u64::from_be_bytes([b'0'; DIGITS_MAX]);
+    let behind_zeros = digits.iter().fold(zeros, |all, &digit| all << 8 | u64::from(digit));
+    number(behind_zeros.swap_bytes()).map(|count| count.saturating_mul(nanos))
+}
+
+/// The number of eight digits, of which the first is the lowest byte: neighbours are put together, then
+/// pairs, then fours.
+#[inline]
+fn number(digits: u64) -> Option<u64> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Above '9', six more are in the next sixteen.
+    let high = digits & (EACH * 0xf0);
+    let high_after = digits.wrapping_add(EACH * 6) & (EACH * 0xf0);
+    if high != EACH * 0x30 || high_after != EACH * 0x30 {
+        return None;
     }
-    (highest < 10).then(|| u64::from(count).saturating_mul(nanos))
+    let pairs = (digits & (EACH * 0x0f)).wrapping_mul((10 << 8) + 1) >> 8;
+    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul((100 << 16) + 1) >> 16;
+    let all = (fours & 0x0000_ffff_0000_ffff).wrapping_mul((10_000 << 32) + 1) >> 32;
+    Some(all)
 }
 
 /// A value for a `grpc-timeout` field, without memory of its own on the heap.
@@ -101,10 +114,20 @@ mod tests {
         check(100_000_000_000, "100000m", 100_000_000_000);
         check(100_000_000_000_000, "100000S", 100_000_000_000_000);
         check(u64::MAX, "5124095H", 5_124_095 * 3_600_000_000_000);
+        for nanos in (1..=99_999_999).step_by(9_973) {
+            check(nanos, &format!("{nanos}n"), nanos);
+        }
     }
 
     #[test]
     fn what_is_no_timeout() {
+        for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+            for at in 0..DIGITS_MAX {
+                let mut value = *b"12345678n";
+                value[at] = byte;
+                assert_eq!(parse_timeout(&value), None, "{byte:#x} at {at}");
+            }
+        }
         for text in ["", "n", "1", "1x", "123456789n", "-1n", "1 n", "1.5S", "1nn"] {
             assert_eq!(parse_timeout(text.as_bytes()), None, "{text}");
         }

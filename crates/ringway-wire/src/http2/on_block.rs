@@ -62,7 +62,7 @@ impl<R: Role> Connection<R> {
 
     /// A whole block. It is decoded whatever becomes of it, so that the table stays right.
     #[inline]
-    fn on_block(
+    pub(super) fn on_block(
         &mut self,
         id: u32,
         block: &[u8],

@@ -71,6 +71,13 @@ impl<R: Role> Connection<R> {
             return if input.is_empty() { Ok(Step::Done) } else { self.resume(input) };
         };
         let header = FrameHeader::decode(head);
+        if self.is_plain_block(header)
+            && let Some((block, rest)) = rest.split_at_checked(header.len as usize)
+        {
+            *input = rest;
+            let event = self.on_block(header.stream, block, header.has(flag::END_STREAM))?;
+            return Ok(self.with_next(event, input));
+        }
         self.check_header(header)?;
         if header.kind == kind::DATA {
             *input = rest;
@@ -81,13 +88,31 @@ impl<R: Role> Connection<R> {
             return self.resume(input);
         };
         *input = rest;
-        Ok(match self.on_frame(header, body)? {
+        let event = self.on_frame(header, body)?;
+        Ok(self.with_next(event, input))
+    }
+
+    /// Whether a frame is like most: a field block in one piece, with nothing around it.
+    #[inline]
+    fn is_plain_block(&self, header: FrameHeader) -> bool {
+        header.kind == kind::HEADERS
+            && header.flags & !flag::END_STREAM == flag::END_HEADERS
+            && header.stream != 0
+            && header.len <= self.config.max_frame
+            && self.block.stream == 0
+            && self.stage == Handshake::Open
+    }
+
+    /// What came of a frame, together with data that is right behind it.
+    #[inline]
+    fn with_next<'i>(&mut self, event: Option<Event<'static>>, input: &mut &'i [u8]) -> Step<'i> {
+        match event {
             Some(Event::Head { stream, end: false, .. }) => {
                 Step::Event(self.with_data(stream, input))
             }
             Some(event) => Step::Event(event),
             None => Step::Again,
-        })
+        }
     }
 
     /// Section 3.4.
