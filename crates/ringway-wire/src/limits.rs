@@ -374,3 +374,7 @@ pub(crate) const HTTP2_REASON_MAX: usize = NATIVE_REASON_MAX;
 
 /// Bytes reserved at least for a message of gRPC that comes in pieces.
 pub(crate) const GRPC_MESSAGE_LEAST: usize = NATIVE_MESSAGE_LEAST;
+
+/// A client that drains has so long to answer that it knows; one that does not is taken to know then. It
+/// is several round trips of the slowest networks, and what others wait.
+pub(crate) const GRPC_DRAIN_KNOWN: Duration = Duration::from_secs(5);

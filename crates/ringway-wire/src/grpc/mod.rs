@@ -1,9 +1,10 @@
 //! gRPC on HTTP/2: what its fields mean, and its messages.
 //!
-//! A [`GrpcClient`] is one end of a connection. Its parts serve other ends as well: a connection of
-//! [`http2`](crate::http2) has a [`Vocabulary`](crate::http2::Vocabulary) of [`RequestNames`] at a server
-//! and of [`ResponseNames`] at a client; then [`CallHead`] and [`ReplyHead`] read the head of a message,
-//! [`Messages`] splits the content of a stream, and [`lines`] has the fields to be sent.
+//! A [`GrpcClient`] is one end of a connection, a [`GrpcServer`] the other. Their parts serve by
+//! themselves as well: a connection of [`http2`](crate::http2) has a
+//! [`Vocabulary`](crate::http2::Vocabulary) of [`RequestNames`] at a server and of [`ResponseNames`] at a
+//! client; then [`CallHead`] and [`ReplyHead`] read the head of a message, [`Messages`] splits the content
+//! of a stream, and [`lines`] has the fields to be sent.
 
 mod call_names;
 mod calls;
@@ -17,6 +18,12 @@ mod message;
 mod meta_fields;
 mod metadata;
 mod names;
+mod server;
+mod server_answer;
+mod server_calls;
+mod server_end;
+mod server_input;
+mod server_meta;
 mod status;
 mod timeout;
 
@@ -29,6 +36,7 @@ pub use metadata::{
     put_base64,
 };
 pub use names::{Accepted, Compression, ContentType};
+pub use server::{GrpcServer, ServerConfig};
 pub use status::{
     parse_status, parse_status_message, put_status_message, status_of_http, status_of_reset,
     status_text,

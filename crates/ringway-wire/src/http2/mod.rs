@@ -21,6 +21,7 @@ mod growth;
 pub(crate) mod hpack;
 mod index;
 mod keepalive;
+mod kept;
 mod meaning;
 mod on_block;
 mod on_data;

@@ -143,7 +143,7 @@ impl Connection<Serving> {
 impl<R: Role> Connection<R> {
     /// Names the last stream that is served: the client has seen the first GOAWAY, so none is under
     /// way any more, or the time is over.
-    pub(super) fn announce_last(&mut self) {
+    pub(crate) fn announce_last(&mut self) {
         if let Draining::Announced(until) = self.drain {
             let last = self.last_peer;
             put_go_away(last, ErrorCode::NO_ERROR, b"", &mut self.outbox.written);

@@ -4,6 +4,7 @@ mod corpus;
 mod cut;
 mod framer;
 mod grpc_client;
+mod grpc_server;
 mod http2_bad_input;
 mod http2_calls;
 mod http2_costs;

@@ -1,0 +1,215 @@
+//! Replies: what handlers say, and what the machine says itself.
+
+use super::lines::{self, HTTP_OK, OK};
+use super::message::prefix;
+use super::server::{GrpcServer, code};
+use super::server_meta::{FIELD_OVERHEAD, ReplyFields};
+use crate::http2::{ErrorCode, Line, StreamHandle};
+use crate::native::{Body, Gone, Reply, ServerEvent, StreamId};
+
+impl GrpcServer {
+    /// Ends a call, with the status that is returned. `None`: it had ended already, and nothing is sent.
+    ///
+    /// A reply whose trailers are more than the client takes is RESOURCE_EXHAUSTED in its place where it
+    /// is a success; a failure keeps its status, and of its metadata what fits of the message. One that
+    /// says that its call was not executed, as UNAVAILABLE, resets the stream so that the client knows.
+    #[inline]
+    pub fn respond(&mut self, id: StreamId, reply: Reply<'_>) -> Option<u8> {
+        let stream = self.calls.find(id)?;
+        let call = self.calls.of(stream)?;
+        if let Some(body) = &reply.message
+            && reply.status == 0
+            && reply.meta.is_empty()
+            && !call.has_head
+            && let Ok(len) = u32::try_from(body.len())
+        {
+            let head = [HTTP_OK, lines::content_type(call.content_type)];
+            let (prefix, body) = (prefix(len, false), reply.message?);
+            let sent = self.http.respond(stream, &head, &prefix, body, &[OK]);
+            self.calls.end(stream);
+            return sent.ok().map(|()| 0);
+        }
+        self.respond_at(stream, reply)
+    }
+
+    #[cold]
+    fn respond_at(&mut self, stream: StreamHandle, reply: Reply<'_>) -> Option<u8> {
+        let Reply { status, meta, message } = reply;
+        let is_too_long = message.as_ref().is_some_and(|it| u32::try_from(it.len()).is_err());
+        if is_too_long {
+            let text = ReplyFields::of_message("the reply is longer than a message may be");
+            return self.end_with(stream, code::RESOURCE_EXHAUSTED, &text, None);
+        }
+        let fields = ReplyFields::read(meta);
+        let has_head = self.calls.of(stream)?.has_head;
+        if fields.is_refused && status == code::UNAVAILABLE && !has_head {
+            self.http.reset(stream, ErrorCode::REFUSED_STREAM);
+            self.calls.end(stream);
+            return Some(status);
+        }
+        let room = self.trailers_room();
+        if fields.size() <= room {
+            return self.end_with(stream, status, &fields, message);
+        }
+        // A success without its trailers might be taken for the whole of it.
+        if status == 0 {
+            let text = ReplyFields::of_message(
+                "the metadata of the reply is longer than the client takes",
+            );
+            return self.end_with(stream, code::RESOURCE_EXHAUSTED, &text.shortened(room), None);
+        }
+        self.end_with(stream, status, &fields.shortened(room), None)
+    }
+
+    /// Bytes of fields in trailers that the client takes, beside the status.
+    fn trailers_room(&self) -> usize {
+        let head: [(&str, &str); 3] =
+            [(":status", "200"), ("content-type", "application/grpc+proto"), ("grpc-status", "16")];
+        let size = |(name, value): (&str, &str)| name.len() + value.len() + FIELD_OVERHEAD;
+        (self.http.peer_header_list_max() as usize)
+            .saturating_sub(head.into_iter().map(size).sum::<usize>())
+    }
+
+    /// Ends a call: with a head of its own, if it had none, the message, if there is one, and trailers.
+    fn end_with(
+        &mut self,
+        stream: StreamHandle,
+        status: u8,
+        fields: &ReplyFields,
+        message: Option<Body<'_>>,
+    ) -> Option<u8> {
+        let call = self.calls.of(stream)?;
+        let head = [HTTP_OK, lines::content_type(call.content_type)];
+        let has_head = call.has_head;
+        let trailers = |head: &[Line<'static>]| -> Vec<Line<'_>> {
+            let status = std::iter::once(lines::status(status));
+            head.iter().copied().chain(status).chain(fields.lines()).collect()
+        };
+        let sent = match message {
+            None if !has_head => self.http.head(stream, &trailers(&head), true),
+            None => self.http.finish(stream, &trailers(&[])),
+            Some(body) => {
+                let prefix = prefix(body.len() as u32, false);
+                let trailers = trailers(&[]);
+                match has_head {
+                    false => self.http.respond(stream, &head, &prefix, body, &trailers),
+                    true => self
+                        .http
+                        .send(stream, &prefix, body, false)
+                        .and_then(|_| self.http.finish(stream, &trailers)),
+                }
+            }
+        };
+        self.calls.end(stream);
+        sent.ok().map(|()| status)
+    }
+
+    /// Answers a request that is none of gRPC with an HTTP status.
+    #[cold]
+    pub(super) fn answer_plainly(
+        &mut self,
+        stream: StreamHandle,
+        status: &'static [u8],
+    ) -> Option<ServerEvent<'static>> {
+        let line = Line::Once { name: b":status", value: status };
+        let _gone_or_answered = self.http.head(stream, &[line], true);
+        None
+    }
+
+    /// Ends a call that nobody was told of, or that was given back.
+    #[cold]
+    pub(super) fn fail_unknown<'i>(
+        &mut self,
+        stream: StreamHandle,
+        status: u8,
+        text: &str,
+    ) -> Option<ServerEvent<'i>> {
+        self.fail(stream, status, text);
+        None
+    }
+
+    /// Ends a call that runs, and tells so.
+    #[cold]
+    pub(super) fn fail_known<'i>(
+        &mut self,
+        stream: StreamHandle,
+        status: u8,
+        text: &str,
+    ) -> ServerEvent<'i> {
+        let id = self.calls.name(stream).unwrap_or(StreamId::CONNECTION);
+        self.fail(stream, status, text);
+        ServerEvent::Failed { stream: id, code: status }
+    }
+
+    /// Ends a call from here.
+    pub(super) fn fail(&mut self, stream: StreamHandle, status: u8, text: &str) {
+        let mut fields = ReplyFields::of_message(text);
+        if fields.size() > self.trailers_room() {
+            fields = fields.shortened(self.trailers_room());
+        }
+        if status == code::UNIMPLEMENTED {
+            fields.push_accepted();
+        }
+        let _gone_or_answered = self.end_with(stream, status, &fields, None);
+    }
+
+    /// Sends a message of a stream, with `meta` as the initial metadata when it is the first.
+    ///
+    /// Messages beyond the client's credit wait here, however many: `false` says that the next one
+    /// [should wait](Self::has_room).
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when the call has ended, as it does when the message or the metadata is longer than may
+    /// be sent: then with [`ServerEvent::Failed`].
+    #[inline]
+    pub fn send(&mut self, id: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
+        let stream = self.calls.find(id).ok_or(Gone)?;
+        self.send_head(stream, meta)?;
+        let Ok(len) = u32::try_from(message.len()) else {
+            return Err(self.refuse_to_send(stream, "a message is longer than one may be"));
+        };
+        self.http.send(stream, &prefix(len, false), message, false)
+    }
+
+    /// Sends initial metadata without waiting for a first message.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] as at [`send`](Self::send).
+    pub fn send_initial(&mut self, id: StreamId, meta: &[u8]) -> Result<(), Gone> {
+        let stream = self.calls.find(id).ok_or(Gone)?;
+        self.send_head(stream, meta)
+    }
+
+    #[inline]
+    fn send_head(&mut self, stream: StreamHandle, meta: &[u8]) -> Result<(), Gone> {
+        let call = self.calls.of(stream).ok_or(Gone)?;
+        if call.has_head {
+            return Ok(());
+        }
+        let head = [HTTP_OK, lines::content_type(call.content_type)];
+        if meta.is_empty() {
+            call.has_head = true;
+            return self.http.head(stream, &head, false);
+        }
+        let fields = ReplyFields::read(meta);
+        if fields.size() > self.trailers_room() {
+            let text = "initial metadata is longer than the client takes";
+            return Err(self.refuse_to_send(stream, text));
+        }
+        if let Some(call) = self.calls.of(stream) {
+            call.has_head = true;
+        }
+        let lines: Vec<Line<'_>> = head.into_iter().chain(fields.lines()).collect();
+        self.http.head(stream, &lines, false)
+    }
+
+    /// Ends a call whose handler sends more at once than may be.
+    #[cold]
+    fn refuse_to_send(&mut self, stream: StreamHandle, text: &str) -> Gone {
+        let failed = self.fail_known(stream, code::RESOURCE_EXHAUSTED, text);
+        self.pending.push_back(failed);
+        Gone
+    }
+}

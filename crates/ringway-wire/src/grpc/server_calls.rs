@@ -1,0 +1,256 @@
+//! The calls of a server's connection that are not answered yet.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::message::{Messages, PREFIX_LEN};
+use super::names::{Compression, ContentType};
+use crate::http2::StreamHandle;
+use crate::native::{RequestHead, StreamId};
+
+/// A table by the slots of the connection's streams.
+#[derive(Debug)]
+pub(super) struct ServedCalls {
+    slots: Vec<ServedCall>,
+    /// Bytes of the longest message.
+    message_max: u32,
+    /// Bytes that all of them keep.
+    kept: usize,
+}
+
+/// One call, from its head to its answer.
+#[derive(Debug)]
+pub(super) struct ServedCall {
+    id: StreamId,
+    /// Its stream; `None` when it is answered or over.
+    http: Option<StreamHandle>,
+    pub(super) content_type: ContentType,
+    pub(super) compression: Compression,
+    /// The head of its reply was sent.
+    pub(super) has_head: bool,
+    /// Nobody reads its messages any more.
+    pub(super) is_ignored: bool,
+    pub(super) messages: Messages,
+    /// Its request, which the caller has not been told of, or has given back.
+    pub(super) request: Option<Box<HeldRequest>>,
+    /// When the client no longer waits.
+    pub(super) until: Duration,
+    /// When something of it came last.
+    pub(super) touched: Duration,
+    /// Messages that the reader has not taken.
+    untaken: VecDeque<Untaken>,
+    /// Bytes that have come of the message that is not whole, and those of them that the client has
+    /// got back, since the reader waits for them.
+    came: usize,
+    credited: usize,
+}
+
+/// A request that is to be told when it is whole.
+#[derive(Debug)]
+pub(super) struct HeldRequest {
+    pub(super) head: RequestHead,
+    pub(super) meta: Bytes,
+    pub(super) message: Option<Bytes>,
+}
+
+impl HeldRequest {
+    fn len(&self) -> usize {
+        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Untaken {
+    len: usize,
+    /// What the client gets back when it is taken.
+    credit: usize,
+}
+
+impl ServedCall {
+    fn free(slot: u32, message_max: u32) -> Self {
+        Self {
+            // The next one has the first generation.
+            id: StreamId::new(slot, 0xfff),
+            http: None,
+            content_type: ContentType::Plain,
+            compression: Compression::Identity,
+            has_head: false,
+            is_ignored: false,
+            messages: Messages::new(message_max),
+            request: None,
+            until: Duration::MAX,
+            touched: Duration::ZERO,
+            untaken: VecDeque::new(),
+            came: 0,
+            credited: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Whether the caller has it.
+    #[inline]
+    pub(super) fn is_known(&self) -> bool {
+        self.request.is_none()
+    }
+
+    /// Bytes that it keeps.
+    fn kept(&self) -> usize {
+        self.untaken.iter().map(|message| message.len).sum::<usize>() + self.unready()
+    }
+
+    /// Bytes of what is not whole.
+    #[inline]
+    fn unready(&self) -> usize {
+        let request = self.request.as_ref().map_or(0, |request| request.len());
+        request + self.messages.incomplete_len()
+    }
+
+    /// So many bytes have come of a message that is not whole; how many the client gets back at once.
+    /// Those that its reader waits for, or longer messages than a window would never be whole.
+    fn note_part(&mut self, len: usize) -> usize {
+        self.came += len;
+        self.credit_part()
+    }
+
+    fn credit_part(&mut self) -> usize {
+        if !self.untaken.is_empty() || self.is_ignored {
+            return 0;
+        }
+        self.came - std::mem::replace(&mut self.credited, self.came)
+    }
+
+    /// A message is whole; what the client is to get back when it is taken.
+    fn note_message(&mut self, len: usize) -> usize {
+        self.came = 0;
+        PREFIX_LEN + len - std::mem::take(&mut self.credited)
+    }
+}
+
+impl ServedCalls {
+    /// For messages of up to so many bytes.
+    pub(super) fn new(message_max: u32) -> Self {
+        Self { slots: Vec::new(), message_max, kept: 0 }
+    }
+
+    /// Bytes kept of all calls.
+    #[inline]
+    pub(super) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// The call of a stream, until it is answered.
+    #[inline]
+    pub(super) fn of(&mut self, stream: StreamHandle) -> Option<&mut ServedCall> {
+        self.slots.get_mut(stream.slot()).filter(|call| call.http == Some(stream))
+    }
+
+    /// How the caller names a stream.
+    pub(super) fn name(&mut self, stream: StreamHandle) -> Option<StreamId> {
+        self.of(stream).map(|call| call.id)
+    }
+
+    /// The stream of a call that is not answered.
+    #[inline]
+    pub(super) fn find(&self, id: StreamId) -> Option<StreamHandle> {
+        let call = self.slots.get(id.slot() as usize)?;
+        if call.id == id { call.http } else { None }
+    }
+
+    /// The streams of all calls that are not answered.
+    pub(super) fn live(&self) -> Vec<StreamHandle> {
+        self.slots.iter().filter_map(|call| call.http).collect()
+    }
+
+    /// Takes in a stream that has begun.
+    #[inline]
+    pub(super) fn begin(&mut self, stream: StreamHandle) -> &mut ServedCall {
+        let slot = stream.slot();
+        while self.slots.len() <= slot {
+            self.slots.push(ServedCall::free(self.slots.len() as u32, self.message_max));
+        }
+        let call = &mut self.slots[slot];
+        debug_assert!(call.http.is_none(), "a stream that is over has no call");
+        call.id = call.id.next();
+        call.http = Some(stream);
+        (call.has_head, call.is_ignored) = (false, false);
+        call
+    }
+
+    /// A call is over, or answered: what it keeps goes.
+    #[inline]
+    pub(super) fn end(&mut self, stream: StreamHandle) {
+        let Some(call) = self.slots.get_mut(stream.slot()) else { return };
+        call.http = None;
+        let is_cut = call.messages.finish().is_err();
+        if is_cut || call.request.is_some() || !call.untaken.is_empty() {
+            self.kept -= call.kept();
+            let call = &mut self.slots[stream.slot()];
+            call.request = None;
+            call.untaken = VecDeque::new();
+            call.messages = Messages::new(self.message_max);
+            (call.came, call.credited) = (0, 0);
+        }
+    }
+
+    /// Does something to a call that may change what it keeps of what is not whole.
+    #[inline]
+    pub(super) fn change<T>(
+        &mut self,
+        stream: StreamHandle,
+        change: impl FnOnce(&mut ServedCall) -> T,
+    ) -> Option<T> {
+        let call = self.slots.get_mut(stream.slot()).filter(|call| call.http == Some(stream))?;
+        let before = call.unready();
+        let done = change(call);
+        self.kept = self.kept - before + call.unready();
+        Some(done)
+    }
+
+    /// A part of a message has come; how many bytes the client gets back at once.
+    pub(super) fn note_part(&mut self, stream: StreamHandle, len: usize) -> usize {
+        self.of(stream).map_or(0, |call| call.note_part(len))
+    }
+
+    /// A message of a stream is whole and goes to a reader, who takes it later.
+    #[inline]
+    pub(super) fn note_message(&mut self, stream: StreamHandle, len: usize) {
+        let Some(call) = self.slots.get_mut(stream.slot()) else { return };
+        let credit = call.note_message(len);
+        if !call.is_ignored {
+            call.untaken.push_back(Untaken { len, credit });
+            self.kept += len;
+        }
+    }
+
+    /// A message is whole that no reader takes.
+    pub(super) fn forget_message(&mut self, stream: StreamHandle, len: usize) {
+        if let Some(call) = self.of(stream) {
+            let _never_given_back = call.note_message(len);
+        }
+    }
+
+    /// The reader has taken so many messages; how many bytes the client gets back.
+    pub(super) fn taken(&mut self, stream: StreamHandle, messages: usize) -> usize {
+        let Some(call) = self.slots.get_mut(stream.slot()) else { return 0 };
+        let (mut len, mut credit) = (0, 0);
+        let count = messages.min(call.untaken.len());
+        for message in call.untaken.drain(..count) {
+            len += message.len;
+            credit += message.credit;
+        }
+        self.kept -= len;
+        credit + call.credit_part()
+    }
+
+    /// The call that keeps most, and how much.
+    pub(super) fn largest(&self) -> Option<(StreamHandle, usize)> {
+        let kept = self.slots.iter().filter_map(|call| Some((call.http?, call.kept())));
+        kept.filter(|&(_, len)| len > 0).max_by_key(|&(_, len)| len)
+    }
+}

@@ -1,0 +1,164 @@
+//! How calls end at the server that nobody answers, and how the connection does.
+
+use std::time::Duration;
+
+use super::server::{GrpcServer, code};
+use crate::http2::{ErrorCode, StreamHandle, Violation};
+use crate::limits::GRPC_DRAIN_KNOWN;
+use crate::native::{GoAwayCode, ServerEvent, Side};
+
+/// The end of a connection that finishes what it has begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServerDrain {
+    length: Duration,
+    /// Known from the first look at the clock on.
+    until: Option<Duration>,
+    /// When the client is taken to know, at the latest.
+    known: Duration,
+    is_over: bool,
+}
+
+impl GrpcServer {
+    /// Announces the end in two steps: those calls that cross the first are served, and later ones are
+    /// refused when the client has answered. Calls that run may take `drain` to end; then the machine
+    /// answers them UNAVAILABLE, with a [`Failed`](ServerEvent::Failed) for each, and resets requests
+    /// that are not whole by then as not executed.
+    ///
+    /// HTTP/2 has other codes and no place for the length; neither is told.
+    pub fn go_away(&mut self, _code: GoAwayCode, drain: Duration, _reason: &str) {
+        // The machine below never says that the time is over: it does not know which calls have run.
+        self.http.drain(Duration::MAX);
+        let known = Duration::MAX;
+        self.drain = Some(ServerDrain { length: drain, until: None, known, is_over: false });
+    }
+
+    /// Whether the connection drains and has nothing left to do: nothing can be under way either.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let is_known = self.http.is_drain_known() || self.is_drain_over();
+        self.drain.is_some() && is_known && self.in_flight() == 0
+    }
+
+    /// Whether the time to drain is over, so that requests come too late.
+    #[inline]
+    pub(super) fn is_drain_over(&self) -> bool {
+        self.drain.is_some_and(|drain| drain.is_over)
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let http = self.http.poll_timeout()?;
+        let drain = self.drain.filter(|drain| !drain.is_over);
+        let known = drain.filter(|_| !self.http.is_drain_known()).map(|drain| drain.known);
+        let drain = drain.map(|drain| drain.until.unwrap_or(self.now));
+        Some([drain, known, self.waits.next()].into_iter().flatten().fold(http, Duration::min))
+    }
+
+    /// Does what is due: PING, the end of calls that are not whole in time, the end of a drain.
+    ///
+    /// # Errors
+    ///
+    /// When the client is gone.
+    pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
+        self.now = now;
+        self.http.handle_timeout(now)?;
+        self.end_overdue(now);
+        let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_over) else {
+            return Ok(());
+        };
+        if drain.until.is_none() {
+            drain.until = Some(now.saturating_add(drain.length));
+            drain.known = now.saturating_add(GRPC_DRAIN_KNOWN);
+        }
+        if now >= drain.known {
+            self.http.announce_last();
+        }
+        if drain.until.is_some_and(|until| now >= until) {
+            drain.is_over = true;
+            self.end_all();
+        }
+        Ok(())
+    }
+
+    /// The time to drain is over.
+    fn end_all(&mut self) {
+        for stream in self.calls.live() {
+            let Some(call) = self.calls.of(stream) else { continue };
+            if call.is_known() {
+                let text = "the server ends this connection";
+                let failed = self.fail_known(stream, code::UNAVAILABLE, text);
+                self.pending.push_back(failed);
+            } else {
+                self.refused += 1;
+                self.http.reset(stream, ErrorCode::REFUSED_STREAM);
+                self.calls.end(stream);
+            }
+        }
+        // What is left of answers that their clients do not take.
+        self.http.reset_unsent(ErrorCode::CANCEL);
+    }
+
+    /// Looks after a request that is not whole from now on.
+    pub(super) fn watch(&mut self, stream: StreamHandle) {
+        let stall_timeout = self.stall_timeout;
+        let Some(call) = self.calls.of(stream) else { return };
+        let (limit, id) = (call.until.min(call.touched.saturating_add(stall_timeout)), call.id());
+        self.waits.arm(limit, id);
+        let (calls, live) = (&self.calls, self.http.in_flight());
+        self.waits.settle(live, |id| calls.find(id).is_some());
+    }
+
+    /// Ends the requests that did not come whole in time.
+    fn end_overdue(&mut self, now: Duration) {
+        while let Some(id) = self.waits.pop_due(now) {
+            let Some(stream) = self.calls.find(id) else { continue };
+            let Some(call) = self.calls.of(stream).filter(|call| !call.is_known()) else {
+                continue;
+            };
+            let limit = call.until.min(call.touched.saturating_add(self.stall_timeout));
+            if limit > now {
+                self.waits.arm(limit, id);
+                continue;
+            }
+            self.overdue += 1;
+            let text = "the request did not come whole in time";
+            self.fail(stream, code::DEADLINE_EXCEEDED, text);
+        }
+    }
+
+    /// Bytes kept for the call that has most of those that count for [`kept_len`](Self::kept_len).
+    #[must_use]
+    pub fn largest_len(&mut self, side: Side) -> usize {
+        self.largest(side).map_or(0, |(_, len)| len)
+    }
+
+    fn largest(&self, side: Side) -> Option<(StreamHandle, usize)> {
+        match side {
+            Side::Unread => self.calls.largest(),
+            Side::Unsent => self.http.largest_unsent(),
+        }
+    }
+
+    /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
+    /// [`Failed`](ServerEvent::Failed) if it was known. `false`: no call keeps any.
+    pub fn end_largest(&mut self, side: Side) -> bool {
+        let Some((stream, _)) = self.largest(side) else { return false };
+        let known = self.calls.of(stream).filter(|call| call.is_known()).map(|call| call.id());
+        match side {
+            Side::Unread => {
+                let text = "the server has no memory for what this call keeps there";
+                self.fail(stream, code::RESOURCE_EXHAUSTED, text);
+            }
+            // Trailers would wait behind what is not taken.
+            Side::Unsent => {
+                self.http.reset(stream, ErrorCode::ENHANCE_YOUR_CALM);
+                self.calls.end(stream);
+            }
+        }
+        if let Some(stream) = known {
+            self.pending.push_back(ServerEvent::Failed { stream, code: code::RESOURCE_EXHAUSTED });
+        }
+        true
+    }
+}

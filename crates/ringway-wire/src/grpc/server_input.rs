@@ -1,0 +1,320 @@
+//! What a client sends: the heads of calls, and their messages.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::call_names::{CallHead, NoCall};
+use super::message::{Message, MessageError};
+use super::names::{Compression, ContentType};
+use super::server::{GrpcServer, code};
+use super::server_calls::HeldRequest;
+use super::server_meta::RequestMeta;
+use crate::http2::{ErrorCode, StreamHandle};
+use crate::native::{Piece, RequestHead, ServerEvent, StreamId};
+
+impl GrpcServer {
+    #[inline]
+    pub(super) fn on_head<'i>(
+        &mut self,
+        stream: StreamHandle,
+        data: Piece<'i>,
+        end: bool,
+        input: &mut &'i [u8],
+    ) -> Option<ServerEvent<'i>> {
+        let fields = self.http.fields();
+        let read = CallHead::read(fields.head());
+        let head = match read {
+            Ok(head) if !fields.is_cut() && !self.is_drain_over() => head,
+            read => return self.refuse_head(stream, read),
+        };
+        let method = head.method.unwrap_or_default();
+        let meta = match fields.is_empty() && !RequestMeta::is_needed(&head) {
+            true => Piece::EMPTY,
+            false => match RequestMeta::write(&head, fields) {
+                Ok(meta) => Piece::Owned(meta),
+                Err(text) => {
+                    self.begin(stream, &head);
+                    return self.fail_unknown(stream, code::INTERNAL, text);
+                }
+            },
+        };
+        let id = self.begin(stream, &head);
+        let request = RequestHead {
+            method,
+            timeout_us: timeout_us(head.timeout),
+            codec: codec(head.content_type),
+            attempt: head.attempts.min(u32::from(u8::MAX)) as u8,
+            ..RequestHead::default()
+        };
+        let (message, end) = match data.is_empty() && !end {
+            true => (None, false),
+            false => {
+                let end = end || self.http.take_end(stream, input);
+                match self.first_message(stream, data, end) {
+                    Ok(first) => first,
+                    Err(Unfit { status, text }) => return self.fail_unknown(stream, status, &text),
+                }
+            }
+        };
+        Some(ServerEvent::Request { stream: id, head: request, meta, message, end })
+    }
+
+    #[inline]
+    fn begin(&mut self, stream: StreamHandle, head: &CallHead) -> StreamId {
+        let call = self.calls.begin(stream);
+        (call.content_type, call.compression) = (head.content_type, head.compression);
+        call.until = match head.timeout {
+            Some(timeout) => self.now.saturating_add(timeout),
+            None => Duration::MAX,
+        };
+        call.touched = self.now;
+        call.id()
+    }
+
+    /// The first message of a call, if it came with its head, and whether nothing follows.
+    #[inline]
+    fn first_message<'i>(
+        &mut self,
+        stream: StreamHandle,
+        mut data: Piece<'i>,
+        end: bool,
+    ) -> Result<(Option<Piece<'i>>, bool), Unfit> {
+        let Some(message) = self.next_message(stream, &mut data, end)? else {
+            return Ok((None, end));
+        };
+        if !data.is_empty() {
+            self.calls.note_message(stream, message.len());
+            self.keep_rest(stream, data, end);
+            return Ok((Some(message), false));
+        }
+        if !end {
+            self.calls.note_message(stream, message.len());
+        }
+        Ok((Some(message), end))
+    }
+
+    /// Takes the next message off the front of a stream's content; `end`: nothing comes behind that.
+    #[inline]
+    fn next_message<'i>(
+        &mut self,
+        stream: StreamHandle,
+        data: &mut Piece<'i>,
+        end: bool,
+    ) -> Result<Option<Piece<'i>>, Unfit> {
+        let before = data.len();
+        let (next, compression) = self
+            .calls
+            .change(stream, |call| {
+                let next = call.messages.next(data);
+                let is_cut = end && matches!(next, Ok(None)) && call.messages.finish().is_err();
+                let next = if is_cut { Err(MessageError::Cut) } else { next };
+                (next, call.compression)
+            })
+            .ok_or(Unfit { status: code::CANCELLED, text: String::new() })?;
+        match next? {
+            Some(Message { is_compressed: false, bytes }) => Ok(Some(bytes)),
+            Some(Message { is_compressed: true, .. }) => Err(Unfit::compressed(compression)),
+            None => {
+                let credit = self.calls.note_part(stream, before - data.len());
+                self.http.taken(stream, credit);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Content of a stream that has begun before.
+    pub(super) fn on_content<'i>(
+        &mut self,
+        stream: StreamHandle,
+        mut data: Piece<'i>,
+        end: bool,
+    ) -> Option<ServerEvent<'i>> {
+        let now = self.now;
+        let call = self.calls.of(stream)?;
+        call.touched = now;
+        let (id, is_known, is_ignored) = (call.id(), call.is_known(), call.is_ignored);
+        loop {
+            let message = match self.next_message(stream, &mut data, end) {
+                Ok(message) => message,
+                Err(Unfit { status, text }) if is_known => {
+                    return Some(self.fail_known(stream, status, &text));
+                }
+                Err(Unfit { status, text }) => return self.fail_unknown(stream, status, &text),
+            };
+            let is_last = end && data.is_empty();
+            if !is_known {
+                if !data.is_empty() {
+                    let text = "the method takes one message, and more were sent";
+                    return self.fail_unknown(stream, code::UNIMPLEMENTED, text);
+                }
+                return self.on_rest(stream, message, is_last);
+            }
+            let Some(message) = message else {
+                return is_last.then_some(ServerEvent::End { stream: id });
+            };
+            if is_ignored {
+                self.calls.forget_message(stream, message.len());
+                match (data.is_empty(), is_last) {
+                    (true, true) => return Some(ServerEvent::End { stream: id }),
+                    (true, false) => return None,
+                    (false, _) => continue,
+                }
+            }
+            self.calls.note_message(stream, message.len());
+            if !data.is_empty() {
+                self.keep_rest(stream, data, end);
+            }
+            return Some(ServerEvent::Message { stream: id, message, end: is_last });
+        }
+    }
+
+    /// More has come of a request that is to be whole.
+    fn on_rest<'i>(
+        &mut self,
+        stream: StreamHandle,
+        message: Option<Piece<'i>>,
+        end: bool,
+    ) -> Option<ServerEvent<'i>> {
+        if let Some(message) = &message {
+            self.calls.forget_message(stream, message.len());
+        }
+        let (now, call) = (self.now, self.calls.of(stream)?);
+        let has_two = message.is_some() && call.request.as_ref()?.message.is_some();
+        if has_two {
+            let text = "the method takes one message, and more were sent";
+            return self.fail_unknown(stream, code::UNIMPLEMENTED, text);
+        }
+        if !end {
+            let message = message.map(|message| Bytes::copy_from_slice(&message));
+            self.calls.change(stream, |call| {
+                if let Some(request) = &mut call.request {
+                    request.message = message.or(request.message.take());
+                }
+            });
+            return None;
+        }
+        let (id, until) = (call.id(), call.until);
+        let request = self.calls.change(stream, |call| call.request.take())??;
+        let HeldRequest { mut head, meta, message: kept } = *request;
+        if until != Duration::MAX {
+            head.timeout_us = timeout_us(Some(until.saturating_sub(now)));
+        }
+        let message = message.or(kept.map(Piece::Owned));
+        Some(ServerEvent::Request { stream: id, head, meta: Piece::Owned(meta), message, end })
+    }
+
+    /// Takes a request back that its method wants whole: with one message, and the end behind it. It
+    /// comes again as a [`Request`](ServerEvent::Request) when its end is there, with the message if
+    /// there was one. Until then it is the machine's to answer.
+    pub fn await_rest(
+        &mut self,
+        id: StreamId,
+        head: RequestHead,
+        meta: &[u8],
+        message: Option<&[u8]>,
+    ) {
+        let Some(stream) = self.calls.find(id) else { return };
+        // It was noted as one for a reader.
+        let credit = self.calls.taken(stream, usize::from(message.is_some()));
+        self.http.taken(stream, credit);
+        let meta = Bytes::copy_from_slice(meta);
+        let message = message.map(Bytes::copy_from_slice);
+        let request = Box::new(HeldRequest { head, meta, message });
+        self.calls.change(stream, |call| call.request = Some(request));
+        self.watch(stream);
+    }
+
+    /// Tells that the reader took `messages` out of its queue, so that their client may send more.
+    #[inline]
+    pub fn taken(&mut self, id: StreamId, messages: usize) {
+        if let Some(stream) = self.calls.find(id) {
+            let credit = self.calls.taken(stream, messages);
+            self.http.taken(stream, credit);
+        }
+    }
+
+    /// Tells that nobody reads the messages of a call any more, though it goes on. Those that come are
+    /// dropped here, and their client gets no credit for more.
+    pub fn ignore(&mut self, id: StreamId) {
+        let Some(stream) = self.calls.find(id) else { return };
+        let _not_given_back = self.calls.taken(stream, usize::MAX);
+        self.calls.change(stream, |call| call.is_ignored = true);
+    }
+
+    /// Answers a request that is no call, or one that comes too late or with too many fields.
+    #[cold]
+    fn refuse_head(
+        &mut self,
+        stream: StreamHandle,
+        read: Result<CallHead, NoCall>,
+    ) -> Option<ServerEvent<'static>> {
+        if self.is_drain_over() {
+            self.refused += 1;
+            self.http.reset(stream, ErrorCode::REFUSED_STREAM);
+            return None;
+        }
+        match read {
+            Ok(head) => {
+                self.begin(stream, &head);
+                let text = "the request has more metadata than is taken";
+                self.fail_unknown(stream, code::RESOURCE_EXHAUSTED, text)
+            }
+            Err(NoCall::WrongTimeout) => {
+                self.calls.begin(stream);
+                self.fail_unknown(stream, code::INTERNAL, "grpc-timeout is no timeout")
+            }
+            Err(NoCall::WrongMethod) => self.answer_plainly(stream, b"405"),
+            Err(NoCall::WrongContentType) => self.answer_plainly(stream, b"415"),
+        }
+    }
+}
+
+/// Why a call has to end for what its client sent.
+struct Unfit {
+    status: u8,
+    text: String,
+}
+
+impl Unfit {
+    #[cold]
+    fn compressed(compression: Compression) -> Self {
+        match compression {
+            Compression::Identity => Self {
+                status: code::INTERNAL,
+                text: "a message is compressed, and grpc-encoding does not say how".into(),
+            },
+            _ => Self {
+                status: code::UNIMPLEMENTED,
+                text: "a message is compressed in a way that is not known here".into(),
+            },
+        }
+    }
+}
+
+impl From<MessageError> for Unfit {
+    #[cold]
+    fn from(error: MessageError) -> Self {
+        let status = match error {
+            MessageError::TooLong { .. } => code::RESOURCE_EXHAUSTED,
+            MessageError::WrongFlag(_) | MessageError::Cut => code::INTERNAL,
+        };
+        Self { status, text: error.to_string() }
+    }
+}
+
+/// What is left in microseconds, at least one; 0 stands for no timeout.
+#[inline]
+fn timeout_us(timeout: Option<Duration>) -> u32 {
+    timeout.map_or(0, |timeout| u32::try_from(timeout.as_micros()).unwrap_or(u32::MAX).max(1))
+}
+
+/// The number of a codec in a request's head.
+#[inline]
+fn codec(content_type: ContentType) -> u8 {
+    match content_type {
+        ContentType::Plain | ContentType::Proto => 1,
+        ContentType::Json => 2,
+        ContentType::Unknown | ContentType::NotGrpc => 0,
+    }
+}

@@ -1,0 +1,235 @@
+//! Metadata between the fields of HTTP/2 and the form in which callers of a machine have it.
+
+use bytes::Bytes;
+
+use super::call_names::CallHead;
+use super::metadata::{binary_values, is_binary, is_reserved, parse_base64, put_base64};
+use super::names::Compression;
+use super::status::put_status_message;
+use crate::http2::{Fields, Line};
+use crate::native::{MetaReader, MetaWriter, Tag};
+
+/// What a request says beside its head.
+pub(super) struct RequestMeta;
+
+impl RequestMeta {
+    /// Whether a head says what its numbers have no room for.
+    #[inline]
+    pub(super) fn is_needed(head: &CallHead) -> bool {
+        head.timeout.is_some_and(|timeout| timeout.as_micros() > u32::MAX.into())
+    }
+
+    /// Metadata of a request.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be read.
+    pub(super) fn write(head: &CallHead, fields: &Fields) -> Result<Bytes, &'static str> {
+        let mut out = Vec::new();
+        let mut meta = MetaWriter::new(&mut out);
+        if Self::is_needed(head) {
+            let timeout = head.timeout.unwrap_or_default().as_micros();
+            meta.timeout_us(u64::try_from(timeout).unwrap_or(u64::MAX));
+        }
+        let mut bytes = Vec::new();
+        for (name, value) in fields.iter() {
+            match name {
+                b":path" => {
+                    let path = value.strip_prefix(b"/").unwrap_or(value);
+                    meta.method(&String::from_utf8_lossy(path));
+                }
+                b"authorization" => _ = meta.authorization(value),
+                b"traceparent" => {
+                    if let Some(parent) = trace_parent(value) {
+                        meta.traceparent(&parent);
+                    }
+                }
+                b"tracestate" => _ = meta.tracestate(value),
+                _ if name.starts_with(b":") || is_reserved(name) => {}
+                _ => {
+                    let name =
+                        str::from_utf8(name).map_err(|_| "a field has a name that is none")?;
+                    if !is_binary(name.as_bytes()) {
+                        meta.entry(name, value);
+                        continue;
+                    }
+                    for value in binary_values(value) {
+                        bytes.clear();
+                        if !parse_base64(value, &mut bytes) {
+                            return Err("binary metadata is not in base64");
+                        }
+                        meta.entry(name, &bytes);
+                    }
+                }
+            }
+        }
+        Ok(out.into())
+    }
+}
+
+/// `traceparent` as bytes: trace id, span id, flags. `None` of what is not well-formed.
+fn trace_parent(text: &[u8]) -> Option<[u8; 25]> {
+    let fields: Vec<&[u8]> = text.split(|&byte| byte == b'-').collect();
+    let [version, trace, span, flags, rest @ ..] = &fields[..] else { return None };
+    let lens = [version.len(), trace.len(), span.len(), flags.len()];
+    if lens != [2, 32, 16, 2] || *version == b"ff" || *version == b"00" && !rest.is_empty() {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+    let mut digits = [trace, span, flags].into_iter().flat_map(|field| field.iter());
+    let mut parent = [0; 25];
+    for byte in &mut parent {
+        let (high, low) = (digit(*digits.next()?)?, digit(*digits.next()?)?);
+        *byte = (high * 16 + low) as u8;
+    }
+    Some(parent)
+}
+
+/// What the metadata of a reply becomes.
+#[derive(Debug, Default)]
+pub(super) struct ReplyFields {
+    /// Names and values as they are sent.
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    message: String,
+    /// The call was not executed.
+    pub(super) is_refused: bool,
+}
+
+impl ReplyFields {
+    /// Reads metadata, up to what makes no sense.
+    pub(super) fn read(meta: &[u8]) -> Self {
+        let mut reply = Self::default();
+        for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
+            match tag {
+                Tag::StatusMessage => {
+                    reply.message = String::from_utf8_lossy(value).into_owned();
+                    let mut encoded = Vec::new();
+                    put_status_message(&reply.message, &mut encoded);
+                    reply.push(b"grpc-message", encoded);
+                }
+                Tag::StatusDetails => reply.push_entry(b"grpc-status-details-bin", value),
+                Tag::Pushback => {
+                    if let Ok(ms) = MetaReader::pushback_ms(value) {
+                        reply.push(b"grpc-retry-pushback-ms", ms.to_string().into_bytes());
+                    }
+                }
+                Tag::Refused => reply.is_refused = true,
+                Tag::Authorization => reply.push(b"authorization", value.to_vec()),
+                Tag::Entry => {
+                    if let Ok((name, value)) = MetaReader::entry(value)
+                        && !is_reserved(name)
+                    {
+                        reply.push_entry(name, value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        reply
+    }
+
+    /// A message alone.
+    pub(super) fn of_message(message: &str) -> Self {
+        let mut out = Vec::new();
+        MetaWriter::new(&mut out).status_message(message);
+        Self::read(&out)
+    }
+
+    /// The message, as far as it fits so many bytes of fields, without anything else.
+    pub(super) fn shortened(&self, size_max: usize) -> Self {
+        // Encoding makes three bytes of one at most.
+        let len = size_max.saturating_sub(FIELD_OVERHEAD + b"grpc-message".len()) / 3;
+        Self::of_message(&self.message[..self.message.floor_char_boundary(len)])
+    }
+
+    /// Says which compressions are known.
+    pub(super) fn push_accepted(&mut self) {
+        self.push(b"grpc-accept-encoding", Compression::Identity.name().to_vec());
+    }
+
+    fn push(&mut self, name: &[u8], value: Vec<u8>) {
+        self.fields.push((name.to_vec(), value));
+    }
+
+    fn push_entry(&mut self, name: &[u8], value: &[u8]) {
+        let mut text = Vec::new();
+        match is_binary(name) {
+            true => put_base64(value, &mut text),
+            false => text.extend_from_slice(value.trim_ascii()),
+        }
+        self.push(name, text);
+    }
+
+    /// The size of the fields as HTTP/2 counts it.
+    pub(super) fn size(&self) -> usize {
+        let size = |(name, value): &(Vec<u8>, Vec<u8>)| name.len() + value.len() + FIELD_OVERHEAD;
+        self.fields.iter().map(size).sum()
+    }
+
+    /// The fields as they are sent.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.fields.iter().map(|(name, value)| match &name[..] {
+            b"grpc-message" => super::lines::message(value),
+            b"authorization" => Line::Secret { name, value },
+            _ => Line::Once { name, value },
+        })
+    }
+}
+
+/// What HTTP/2 counts for a field beside name and value.
+pub(super) const FIELD_OVERHEAD: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_parent_is_read_as_its_document_has_it() {
+        let text = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let parent = trace_parent(text).expect("well-formed");
+        assert_eq!((parent[0], parent[15], parent[16], parent[24]), (0x0a, 0x9c, 0xb7, 1));
+        for wrong in [
+            &b""[..],
+            b"00",
+            b"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            b"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            b"00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(trace_parent(wrong), None, "{:?}", wrong.escape_ascii().to_string());
+        }
+        assert!(trace_parent(&[&b"01"[..], &text[2..], b"-more"].concat()).is_some());
+    }
+
+    #[test]
+    fn replies_say_what_their_metadata_says() {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta)
+            .status_message("50 % é")
+            .status_details(&[1, 2])
+            .pushback_ms(-1)
+            .entry("shard", b" 7 ")
+            .entry("raw-bin", &[0xff])
+            .entry("grpc-status", b"0")
+            .refused();
+        let reply = ReplyFields::read(&meta);
+        assert!(reply.is_refused);
+        let text = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            format!("{}: {}", name.escape_ascii(), value.escape_ascii())
+        };
+        let fields: Vec<_> = reply.fields.iter().map(text).collect();
+        assert_eq!(
+            fields,
+            [
+                "grpc-message: 50 %25 %C3%A9",
+                "grpc-status-details-bin: AQI",
+                "grpc-retry-pushback-ms: -1",
+                "shard: 7",
+                "raw-bin: /w",
+            ]
+        );
+        let short = reply.shortened(60);
+        assert_eq!(short.message, "50 % ");
+        assert!(short.size() <= 60 && !short.is_refused);
+    }
+}

@@ -1,0 +1,773 @@
+//! The server of gRPC against a client of HTTP/2, with input cut at every byte.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_wire::grpc::{GrpcServer, RequestNames, ServerConfig, prefix};
+use ringway_wire::http2::{
+    Body, ErrorCode, Event, Http2Client, Http2Config, Key, Known, Line, NewRequest, Resolver,
+    StreamHandle, Violation, Vocabulary,
+};
+use ringway_wire::native::{
+    GoAwayCode, MetaReader, MetaWriter, Outgoing, Reply, ServerEvent, Side, StreamId, Tag,
+};
+
+use crate::support::http2::{NOW, output};
+
+const MESSAGE_MAX: u32 = 1 << 20;
+
+/// Keeps the text of every field.
+#[derive(Debug)]
+struct AsText;
+
+impl Resolver for AsText {
+    fn key(&self, _name: &[u8]) -> Option<Key> {
+        None
+    }
+
+    fn value(&self, _key: Key, _value: &[u8]) -> Known {
+        Known { value: 0, keep: true }
+    }
+}
+
+/// What came back on one stream.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Came {
+    head: Vec<String>,
+    content: Vec<u8>,
+    trailers: Vec<String>,
+    has_ended: bool,
+    reset: Option<ErrorCode>,
+}
+
+type Serve = fn(&mut GrpcServer, &ServerEvent<'_>);
+
+struct Pair {
+    client: Http2Client,
+    server: GrpcServer,
+    came: BTreeMap<u32, Came>,
+    /// What the server was told.
+    told: Vec<String>,
+    ids: Vec<StreamId>,
+    serve: Serve,
+    now: Duration,
+}
+
+/// Answers each message of a request with itself.
+fn echo(server: &mut GrpcServer, event: &ServerEvent<'_>) {
+    match event {
+        ServerEvent::Request { stream, message: Some(message), end: true, .. } => {
+            let message = Some(Body::Copy(message));
+            server.respond(*stream, Reply { status: 0, meta: &[], message });
+        }
+        ServerEvent::Request { stream, head, meta, message, end: false } => {
+            server.await_rest(*stream, *head, meta, message.as_deref());
+        }
+        _ => {}
+    }
+}
+
+fn nothing(_: &mut GrpcServer, _: &ServerEvent<'_>) {}
+
+/// Answers each message of a stream with itself, and its end with success.
+fn echo_stream(server: &mut GrpcServer, event: &ServerEvent<'_>) {
+    let (stream, message, end) = match event {
+        ServerEvent::Request { stream, message, end, .. } => (*stream, message.as_ref(), *end),
+        ServerEvent::Message { stream, message, end } => (*stream, Some(message), *end),
+        ServerEvent::End { stream } => (*stream, None, true),
+        _ => return,
+    };
+    if let Some(message) = message {
+        server.send(stream, &[], Body::Copy(message)).expect("open");
+        server.taken(stream, 1);
+    }
+    if end {
+        server.respond(stream, Reply { status: 0, meta: &[], message: None });
+    }
+}
+
+impl Pair {
+    fn new(serve: Serve) -> Self {
+        let names = RequestNames::new([("/a.B/C", 1), ("/a.B/D", 2)]);
+        let config = ServerConfig { http2: Http2Config::default(), max_message: MESSAGE_MAX };
+        let server = GrpcServer::new(config, Arc::new(Vocabulary::new(names)), NOW);
+        let text = Arc::new(Vocabulary::new(AsText));
+        let client = Http2Client::new(Http2Config::client(), text, NOW);
+        let (came, told, ids) = Default::default();
+        Self { client, server, came, told, ids, serve, now: NOW }
+    }
+
+    fn open(&mut self, fields: &[(&str, &str)], content: &[u8], end: bool) -> StreamHandle {
+        let lines: Vec<Line<'_>> = fields
+            .iter()
+            .map(|(name, value)| Line::Once { name: name.as_bytes(), value: value.as_bytes() })
+            .collect();
+        let body = (!content.is_empty()).then_some(Body::Copy(content));
+        self.client.open(NewRequest { head: &lines, prefix: &[], body, end }).expect("room")
+    }
+
+    /// A call of `/a.B/C` with these fields in addition.
+    fn call(&mut self, more: &[(&str, &str)], content: &[u8], end: bool) -> StreamHandle {
+        self.open(&[GOOD, more].concat(), content, end)
+    }
+
+    fn more(&mut self, stream: StreamHandle, content: &[u8], end: bool) {
+        self.client.send(stream, &[], Body::Copy(content), end).expect("open");
+    }
+
+    fn run(&mut self) {
+        self.run_cut(usize::MAX);
+    }
+
+    /// Moves bytes both ways until nothing moves, in pieces of so many bytes.
+    fn run_cut(&mut self, len: usize) {
+        while self.client.has_output() || self.server.has_output() || self.server.has_events() {
+            let up = output(&mut self.client, usize::MAX);
+            for piece in up.chunks(len) {
+                self.receive(piece).expect("a good client");
+            }
+            self.receive(&[]).expect("a good client");
+            let mut down = Vec::new();
+            self.server.transmit(usize::MAX, &mut |out| match out {
+                Outgoing::Copy(bytes) => down.extend_from_slice(bytes),
+                Outgoing::Shared(bytes) => down.extend_from_slice(&bytes),
+            });
+            for piece in down.chunks(len) {
+                self.listen(piece);
+            }
+        }
+    }
+
+    fn receive(&mut self, mut piece: &[u8]) -> Result<(), Violation> {
+        while let Some(event) = self.server.receive(&mut piece, self.now)? {
+            self.told.push(text_of(&event));
+            if let ServerEvent::Request { stream, .. } = event {
+                self.ids.push(stream);
+            }
+            (self.serve)(&mut self.server, &event);
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self, mut piece: &[u8]) {
+        while let Some(event) = self.client.receive(&mut piece, self.now).expect("a good server") {
+            let fields = |client: &Http2Client| {
+                let text = |(name, value): (&[u8], &[u8])| {
+                    format!("{}: {}", name.escape_ascii(), value.escape_ascii())
+                };
+                client.fields().iter().map(text).collect::<Vec<_>>()
+            };
+            match event {
+                Event::Head { stream, data, end } => {
+                    let came = self.came.entry(stream.id()).or_default();
+                    came.head = fields(&self.client);
+                    came.content.extend_from_slice(&data);
+                    came.has_ended = end;
+                    self.client.taken(stream, data.len());
+                }
+                Event::Data { stream, data, end } => {
+                    let came = self.came.entry(stream.id()).or_default();
+                    came.content.extend_from_slice(&data);
+                    came.has_ended = end;
+                    self.client.taken(stream, data.len());
+                }
+                Event::Trailers { stream } => {
+                    let came = self.came.entry(stream.id()).or_default();
+                    (came.trailers, came.has_ended) = (fields(&self.client), true);
+                }
+                Event::Reset { stream, code } => {
+                    self.came.entry(stream.id()).or_default().reset = Some(code);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[track_caller]
+    fn answer(&self, stream: StreamHandle) -> &Came {
+        self.came.get(&stream.id()).expect("it was answered")
+    }
+
+    /// The status of a call, with its message.
+    #[track_caller]
+    fn status(&self, stream: StreamHandle) -> String {
+        let came = self.answer(stream);
+        assert!(came.has_ended, "{came:?}");
+        let fields = || came.trailers.iter().chain(&came.head);
+        let find = |name: &str| fields().find_map(|field| field.strip_prefix(name));
+        let status = find("grpc-status: ").expect("a status");
+        format!("{status} {}", find("grpc-message: ").unwrap_or_default()).trim().to_owned()
+    }
+}
+
+const GOOD: &[(&str, &str)] = &[
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a.B/C"),
+    (":authority", "here"),
+    ("content-type", "application/grpc"),
+];
+
+/// The good fields, with one of another value.
+fn but(name: &str, value: &'static str) -> Vec<(&'static str, &'static str)> {
+    let changed = |&(known, old): &(&'static str, &'static str)| {
+        (known, if known == name { value } else { old })
+    };
+    GOOD.iter().map(changed).collect()
+}
+
+fn message(bytes: &[u8]) -> Vec<u8> {
+    [&prefix(bytes.len() as u32, false)[..], bytes].concat()
+}
+
+fn text_of(event: &ServerEvent<'_>) -> String {
+    let shown = |bytes: &[u8]| match bytes.len() {
+        0..50 => bytes.escape_ascii().to_string(),
+        len => format!("{len} bytes"),
+    };
+    let ended = |end: &bool| if *end { ", end" } else { "" };
+    match event {
+        ServerEvent::Request { head, message, end, .. } => {
+            let message = message.as_ref().map(|message| shown(message));
+            format!("request {}: {message:?}{}", head.method, ended(end))
+        }
+        ServerEvent::Message { message, end, .. } => {
+            format!("message {}{}", shown(message), ended(end))
+        }
+        ServerEvent::End { .. } => "end".into(),
+        ServerEvent::Cancelled { code, .. } => format!("cancelled {code}"),
+        ServerEvent::Failed { code, .. } => format!("failed {code}"),
+        ServerEvent::Writable { .. } => "writable".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_unary_call_is_told_whole_and_answered_in_three_frames() {
+    let mut pair = Pair::new(echo);
+    let first = pair.call(&[("te", "trailers")], &message(b"hello"), true);
+    let second = pair.call(&[], &message(b""), true);
+    pair.run();
+    assert_eq!(pair.told, ["request 1: Some(\"hello\"), end", "request 1: Some(\"\"), end"]);
+    let came = pair.answer(first);
+    assert_eq!(came.head, [":status: 200", "content-type: application/grpc"]);
+    assert_eq!((&came.content[..], came.has_ended), (&message(b"hello")[..], true));
+    assert_eq!((&came.trailers[..], came.reset), (&["grpc-status: 0".to_owned()][..], None));
+    assert_eq!(pair.answer(second).content, message(b""));
+    assert_eq!((pair.server.in_flight(), pair.server.kept_len(Side::Unread)), (0, 0));
+}
+
+#[test]
+fn calls_are_the_same_wherever_the_input_is_cut() {
+    for len in 1..200 {
+        let mut pair = Pair::new(echo);
+        let short = pair.call(&[("x-a", "b")], &message(b"hello"), true);
+        let late = pair.call(&[], &message(b"late"), false);
+        let long = pair.call(&[], &message(&[7; 40_000]), true);
+        pair.run_cut(len);
+        pair.more(late, b"", true);
+        pair.run_cut(len);
+        for (stream, wanted) in [(short, &b"hello"[..]), (late, b"late"), (long, &[7; 40_000])] {
+            assert_eq!(pair.status(stream), "0", "cut to {len}");
+            assert_eq!(pair.answer(stream).content, message(wanted), "cut to {len}");
+        }
+        assert_eq!((pair.server.in_flight(), pair.server.kept_len(Side::Unread)), (0, 0));
+    }
+}
+
+#[test]
+fn content_types_say_how_messages_are_written_and_are_answered_with_the_same() {
+    for (content_type, codec) in [
+        ("application/grpc", 1),
+        ("application/grpc;charset=utf-8", 1),
+        ("application/grpc+proto", 1),
+        ("application/grpc+json", 2),
+        ("application/grpc+own", 0),
+    ] {
+        let serve: Serve = |server, event| {
+            if let ServerEvent::Request { stream, head, .. } = event {
+                let message = Some(Body::Copy(std::slice::from_ref(&head.codec)));
+                server.respond(*stream, Reply { status: 0, meta: &[], message });
+            }
+        };
+        let mut pair = Pair::new(serve);
+        let stream = pair.open(&but("content-type", content_type), &message(b"x"), true);
+        pair.run();
+        let came = pair.answer(stream);
+        assert_eq!(came.content, message(&[codec]), "{content_type}");
+        let plain = content_type.split(';').next().unwrap_or_default();
+        let plain = if codec == 0 { "application/grpc" } else { plain };
+        assert_eq!(came.head[1], format!("content-type: {plain}"));
+    }
+}
+
+#[test]
+fn requests_that_are_no_calls_have_an_http_status() {
+    for (name, value, status) in [
+        ("content-type", "application/json", 415),
+        ("content-type", "application/grpc-web", 415),
+        (":method", "GET", 405),
+        (":method", "PUT", 405),
+    ] {
+        for end in [true, false] {
+            let mut pair = Pair::new(nothing);
+            let stream = pair.open(&but(name, value), &message(b"x"), end);
+            pair.run();
+            let came = pair.answer(stream);
+            assert_eq!(came.head, [format!(":status: {status}")]);
+            let reset = (!end).then_some(ErrorCode::NO_ERROR);
+            assert!(came.has_ended && came.reset == reset, "{came:?}");
+            assert!(pair.told.is_empty() && pair.server.in_flight() == 0);
+        }
+    }
+}
+
+#[test]
+fn timeouts_are_told_and_wrong_ones_are_internal() {
+    let told = |text: &'static str| {
+        let serve: Serve = |server, event| {
+            if let ServerEvent::Request { stream, head, meta, .. } = event {
+                let long = MetaReader::new(meta).map_while(Result::ok).find_map(|(tag, value)| {
+                    (tag == Tag::TimeoutUs).then(|| MetaReader::timeout_us(value).expect("whole"))
+                });
+                let text = format!("{} {long:?}", head.timeout_us);
+                let message = Some(Body::Copy(text.as_bytes()));
+                server.respond(*stream, Reply { status: 0, meta: &[], message });
+            }
+        };
+        let mut pair = Pair::new(serve);
+        let stream = pair.call(&[("grpc-timeout", text)], &message(b""), true);
+        pair.run();
+        match &pair.answer(stream).content[..] {
+            [] => pair.status(stream),
+            content => String::from_utf8_lossy(&content[5..]).into_owned(),
+        }
+    };
+    assert_eq!(told("20m"), "20000 None");
+    assert_eq!(told("1n"), "1 None", "0 would be no timeout");
+    assert_eq!(told("2H"), format!("{} Some(7200000000)", u32::MAX));
+    for wrong in ["", "5", "m", "123456789m", "-1m", "1x"] {
+        assert_eq!(told(wrong), "13 grpc-timeout is no timeout");
+    }
+}
+
+#[test]
+fn metadata_goes_both_ways() {
+    let serve: Serve = |server, event| {
+        let ServerEvent::Request { stream, meta, .. } = event else { return };
+        let mut text = String::new();
+        for (tag, value) in MetaReader::new(meta).map(|piece| piece.expect("whole")) {
+            let (key, value) = match tag {
+                Tag::Entry => MetaReader::entry(value).expect("whole"),
+                _ => (&b""[..], value),
+            };
+            text += &format!("{tag:?} {}={} ", key.escape_ascii(), value.escape_ascii());
+        }
+        let mut out = Vec::new();
+        MetaWriter::new(&mut out).entry("first", b"1").entry("first-bin", &[0xfe]);
+        server.send_initial(*stream, &out).expect("open");
+        out.clear();
+        MetaWriter::new(&mut out).entry("last", b"2").authorization(b"t");
+        let message = Some(Body::Copy(text.as_bytes()));
+        server.respond(*stream, Reply { status: 0, meta: &out, message });
+    };
+    let mut pair = Pair::new(serve);
+    let more = [
+        ("user-agent", "grpc-test"),
+        ("x-tenant", "blue"),
+        ("seen-bin", "AQ==, Ag"),
+        ("authorization", "Bearer x"),
+        ("grpc-trace-bin", "AA"),
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+    ];
+    let stream = pair.call(&more, &message(b""), true);
+    pair.run();
+    let came = pair.answer(stream);
+    let text = String::from_utf8_lossy(&came.content[5..]).into_owned();
+    let (entries, trace) = text.split_once("TraceParent").expect("a trace");
+    assert_eq!(
+        entries,
+        "Entry x-tenant=blue Entry seen-bin=\\x01 Entry seen-bin=\\x02 Authorization =Bearer x "
+    );
+    assert!(trace.starts_with(" =\\n\\xf7e\\x19"), "{trace}");
+    assert_eq!(came.head[2..], ["first: 1", "first-bin: /g"]);
+    assert_eq!(came.trailers, ["grpc-status: 0", "last: 2", "authorization: t"]);
+
+    let wrong = pair.call(&[("x-bin", "!")], &message(b""), true);
+    pair.run();
+    assert_eq!(pair.status(wrong), "13 binary metadata is not in base64");
+}
+
+#[test]
+fn failures_are_one_block_of_fields() {
+    let serve: Serve = |server, event| {
+        let ServerEvent::Request { stream, .. } = event else { return };
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message("no é").status_details(b"why").pushback_ms(250);
+        assert_eq!(
+            server.respond(*stream, Reply { status: 5, meta: &meta, message: None }),
+            Some(5)
+        );
+        let again = server.respond(*stream, Reply { status: 0, meta: &[], message: None });
+        assert_eq!(again, None, "a call ends once");
+    };
+    for end in [true, false] {
+        let mut pair = Pair::new(serve);
+        let stream = pair.call(&[], &message(b"x"), end);
+        pair.run();
+        let came = pair.answer(stream);
+        assert_eq!(
+            came.head,
+            [
+                ":status: 200",
+                "content-type: application/grpc",
+                "grpc-status: 5",
+                "grpc-message: no %C3%A9",
+                "grpc-status-details-bin: d2h5",
+                "grpc-retry-pushback-ms: 250",
+            ]
+        );
+        let reset = (!end).then_some(ErrorCode::NO_ERROR);
+        assert!(came.has_ended && came.trailers.is_empty() && came.reset == reset, "{came:?}");
+        assert_eq!(pair.server.in_flight(), 0);
+    }
+}
+
+#[test]
+fn a_call_that_was_not_executed_is_refused_by_the_protocol() {
+    let serve: Serve = |server, event| {
+        let ServerEvent::Request { stream, .. } = event else { return };
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).refused().status_message("full");
+        server.respond(*stream, Reply { status: 14, meta: &meta, message: None });
+    };
+    let mut pair = Pair::new(serve);
+    let stream = pair.call(&[], &message(b"x"), true);
+    pair.run();
+    assert_eq!(pair.answer(stream).reset, Some(ErrorCode::REFUSED_STREAM));
+    assert_eq!(pair.server.in_flight(), 0);
+}
+
+#[test]
+fn trailers_that_are_too_much_for_the_client_are_left_out() {
+    let serve: Serve = |server, event| {
+        let ServerEvent::Request { stream, head, .. } = event else { return };
+        let mut meta = Vec::new();
+        let mut writer = MetaWriter::new(&mut meta);
+        writer.status_message("no such user").entry("much", &[b'x'; 20_000]);
+        let status = if head.method == 1 { 0 } else { 5 };
+        server.respond(*stream, Reply { status, meta: &meta, message: None });
+    };
+    let mut pair = Pair::new(serve);
+    let success = pair.call(&[], &message(b"x"), true);
+    let failure = pair.open(&but(":path", "/a.B/D"), &message(b"x"), true);
+    pair.run();
+    assert_eq!(pair.status(success), "8 the metadata of the reply is longer than the client takes");
+    assert_eq!(pair.status(failure), "5 no such user");
+}
+
+#[test]
+fn content_that_is_no_sequence_of_messages_ends_its_call() {
+    let flagged = [&[1][..], &message(b"abc")[1..]].concat();
+    let too_long = prefix(MESSAGE_MAX + 1, false).to_vec();
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a [u8], &'a str);
+    let cases: [Case<'_>; 8] = [
+        (&[], &flagged, "13 a message is compressed, and grpc-encoding does not say how"),
+        (&[("grpc-encoding", "identity")], &flagged, "13 a message is compressed, and"),
+        (&[("grpc-encoding", "gzip")], &flagged, "12 a message is compressed in a way"),
+        (&[("grpc-encoding", "own")], &flagged, "12 a message is compressed in a way"),
+        (&[], &too_long, "8 a message of 1048577 bytes is longer than the 1048576 that are taken"),
+        (&[], &[2, 0, 0, 0, 0], "13 a message has the unknown flag 0x2"),
+        (&[], &[0, 0], "13 the stream ended inside of a message"),
+        (&[], &message(b"abc")[..7], "13 the stream ended inside of a message"),
+    ];
+    for (more, content, status) in cases {
+        for serve in [echo as Serve, echo_stream] {
+            for parts in [1, content.len()] {
+                let mut pair = Pair::new(serve);
+                let is_whole = parts == 1;
+                let stream = pair.call(more, if is_whole { content } else { &[] }, is_whole);
+                pair.run();
+                if !is_whole {
+                    // What is wrong may be told before all of it has come.
+                    for (at, byte) in content.iter().enumerate() {
+                        let end = at + 1 == content.len();
+                        let _ended = pair.client.send(stream, &[], Body::Copy(&[*byte]), end);
+                        pair.run();
+                    }
+                }
+                let found = pair.status(stream);
+                assert!(found.starts_with(status), "{found}, not {status}");
+                assert_eq!((pair.server.in_flight(), pair.server.kept_len(Side::Unread)), (0, 0));
+                let fields =
+                    [&pair.answer(stream).head[..], &pair.answer(stream).trailers].concat();
+                let says = fields.iter().any(|it| it == "grpc-accept-encoding: identity");
+                assert_eq!(says, status.starts_with("12"), "{fields:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_encoding_that_no_message_uses_does_no_harm() {
+    let mut pair = Pair::new(echo);
+    let stream = pair.call(&[("grpc-encoding", "gzip")], &message(b"plain"), true);
+    pair.run();
+    assert_eq!(
+        (pair.status(stream).as_str(), &pair.answer(stream).content[5..]),
+        ("0", &b"plain"[..])
+    );
+}
+
+#[test]
+fn a_method_of_one_message_gets_neither_two_nor_half_of_one() {
+    let mut pair = Pair::new(echo);
+    let two = pair.call(&[], &[message(b"one"), message(b"two")].concat(), true);
+    let late = pair.call(&[], &message(b"one"), false);
+    pair.run();
+    pair.more(late, &message(b"two"), false);
+    pair.run();
+    for stream in [two, late] {
+        let text = "12 the method takes one message, and more were sent";
+        assert_eq!(pair.status(stream), text);
+    }
+    pair.call(&[], b"", true);
+    pair.told.clear();
+    pair.run();
+    assert_eq!(pair.told, ["request 1: None, end"], "the caller answers it");
+}
+
+#[test]
+fn a_request_that_is_given_back_comes_again_whole_or_ends_in_time() {
+    let mut pair = Pair::new(echo);
+    let whole = pair.call(&[("grpc-timeout", "10S")], b"", false);
+    let never = pair.call(&[("grpc-timeout", "2S")], &message(b"x"), false);
+    pair.run();
+    assert_eq!(pair.told, ["request 1: None", "request 1: Some(\"x\")"]);
+    pair.now += Duration::from_secs(1);
+    pair.more(whole, &message(b"hello"), false);
+    pair.run();
+    pair.more(whole, b"", true);
+    pair.run();
+    assert_eq!(pair.told[2..], ["request 1: Some(\"hello\"), end"]);
+    assert_eq!(pair.status(whole), "0");
+
+    pair.now = pair.server.poll_timeout().expect("it is watched");
+    assert_eq!(pair.now, Duration::from_secs(2));
+    pair.server.handle_timeout(pair.now).expect("a good client");
+    pair.run();
+    assert_eq!(pair.status(never), "4 the request did not come whole in time");
+    assert_eq!((pair.server.overdue(), pair.server.in_flight()), (1, 0));
+}
+
+#[test]
+fn messages_of_streams_come_one_by_one_however_they_are_packed() {
+    let all: Vec<Vec<u8>> = (0..40_u8).map(|at| vec![at; usize::from(at) * 9]).collect();
+    let content: Vec<u8> = all.iter().flat_map(|bytes| message(bytes)).collect();
+    for len in [1, 2, 3, 5, 8, 100, 1_000, usize::MAX] {
+        for end in [true, false] {
+            let mut pair = Pair::new(echo_stream);
+            let stream = pair.call(&[], &content, end);
+            pair.run_cut(len);
+            if !end {
+                pair.more(stream, b"", true);
+                pair.run_cut(len);
+            }
+            assert_eq!(pair.answer(stream).content, content, "cut to {len}");
+            assert_eq!(pair.status(stream), "0");
+            assert_eq!((pair.server.in_flight(), pair.server.kept_len(Side::Unread)), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_client_sends_no_more_than_a_window_to_a_reader_that_does_not_read() {
+    let mut pair = Pair::new(nothing);
+    let stream = pair.call(&[], &message(&[1; 1_000]), false);
+    pair.run();
+    let id = pair.ids[0];
+    for _ in 0..5_000 {
+        let _queued = pair.client.send(stream, &[], Body::Copy(&message(&[1; 1_000])), false);
+    }
+    pair.run();
+    let came = pair.told.len();
+    let window = Http2Config::default().initial_window as usize;
+    assert!(came < window / 1_000 && pair.server.kept_len(Side::Unread) <= window, "{came}");
+    assert_eq!(pair.server.largest_len(Side::Unread), pair.server.kept_len(Side::Unread));
+    let mut taken = 0;
+    while taken < 5_001 {
+        let waiting = pair.told.len() - taken;
+        assert!(waiting > 0, "all that was granted has come: {taken}");
+        pair.server.taken(id, waiting);
+        taken += waiting;
+        pair.run();
+    }
+    assert_eq!(pair.server.kept_len(Side::Unread), 0);
+}
+
+#[test]
+fn messages_longer_than_a_window_come_and_are_paced_by_their_reader() {
+    let window = Http2Config::default().initial_window as usize;
+    let len = MESSAGE_MAX as usize;
+    assert!(len > window / 2, "several are more than a window");
+    let mut pair = Pair::new(nothing);
+    let stream = pair.call(&[], b"", false);
+    pair.run();
+    let id = pair.ids[0];
+    for _ in 0..8 {
+        let whole = message(&vec![3; len]);
+        let _queued = pair.client.send(stream, &[], Body::Shared(whole.into()), false);
+    }
+    let mut most = 0;
+    for at in 1..=8 {
+        pair.run();
+        assert!(pair.told.len() > at, "the next one comes when the one before is taken");
+        most = most.max(pair.server.kept_len(Side::Unread));
+        pair.server.taken(id, 1);
+    }
+    assert!(most <= window + 2 * len, "{most} bytes kept");
+    assert_eq!(pair.server.kept_len(Side::Unread), 0);
+}
+
+#[test]
+fn a_call_that_is_given_up_is_told_once() {
+    let mut pair = Pair::new(nothing);
+    let stream = pair.call(&[], &message(b"x"), true);
+    pair.run();
+    pair.client.reset(stream, ErrorCode::CANCEL);
+    pair.run();
+    assert_eq!(pair.told, ["request 1: Some(\"x\"), end", "cancelled 1"]);
+    let late = pair.server.respond(pair.ids[0], Reply { status: 0, meta: &[], message: None });
+    assert_eq!((late, pair.server.in_flight()), (None, 0));
+    assert!(pair.server.send(pair.ids[0], &[], Body::Copy(b"x")).is_err());
+    let next = pair.call(&[], &message(b"y"), true);
+    pair.run();
+    assert_ne!(pair.ids[1], pair.ids[0], "the same slot, another call");
+    pair.server.respond(pair.ids[1], Reply { status: 0, meta: &[], message: None });
+    pair.run();
+    assert_eq!(pair.status(next), "0");
+}
+
+#[test]
+fn a_path_that_is_no_method_is_told_by_its_name() {
+    let serve: Serve = |server, event| {
+        let ServerEvent::Request { stream, head, meta, .. } = event else { return };
+        assert_eq!(head.method, 0);
+        let name = MetaReader::new(meta).map_while(Result::ok).find(|(tag, _)| *tag == Tag::Method);
+        let mut out = Vec::new();
+        MetaWriter::new(&mut out).status_message(&String::from_utf8_lossy(name.expect("told").1));
+        server.respond(*stream, Reply { status: 12, meta: &out, message: None });
+    };
+    let mut pair = Pair::new(serve);
+    for _ in 0..2 {
+        let stream = pair.open(&but(":path", "/a.B/Unknown"), &message(b"x"), true);
+        pair.run();
+        assert_eq!(pair.status(stream), "12 a.B/Unknown");
+    }
+}
+
+#[test]
+fn a_drain_serves_what_crosses_it_and_refuses_what_comes_later() {
+    let mut pair = Pair::new(nothing);
+    let running = pair.call(&[], &message(b"1"), true);
+    pair.run();
+    pair.server.go_away(GoAwayCode::NoError, Duration::from_secs(30), "");
+    // It has not heard of that yet.
+    let crossing = pair.call(&[], &message(b"2"), true);
+    let up = output(&mut pair.client, usize::MAX);
+    pair.receive(&up).expect("a good client");
+    assert_eq!(pair.told.len(), 2, "it is served");
+    assert!(!pair.server.is_drained());
+    pair.run();
+    for (id, stream) in [(0, running), (1, crossing)] {
+        let id = pair.ids[id];
+        pair.server.respond(id, Reply { status: 0, meta: &[], message: None });
+        pair.run();
+        assert_eq!(pair.status(stream), "0");
+    }
+    assert!(pair.server.is_drained());
+    assert_eq!(pair.client.capacity(), 0, "the client opens no more");
+}
+
+#[test]
+fn a_drain_without_an_answer_waits_for_calls_to_cross() {
+    let mut pair = Pair::new(nothing);
+    pair.run();
+    pair.server.go_away(GoAwayCode::NoError, Duration::from_secs(30), "");
+    assert!(!pair.server.is_drained(), "a call may be under way");
+    pair.run();
+    assert!(pair.server.is_drained());
+
+    let mut silent = Pair::new(nothing);
+    silent.run();
+    silent.server.go_away(GoAwayCode::NoError, Duration::from_secs(30), "");
+    silent.server.handle_timeout(silent.now).expect("a good client");
+    silent.now = silent.server.poll_timeout().expect("an answer is waited for");
+    assert!(silent.now < Duration::from_secs(30) && !silent.server.is_drained());
+    silent.server.handle_timeout(silent.now).expect("a good client");
+    assert!(silent.server.is_drained(), "it has had its time");
+}
+
+#[test]
+fn calls_that_outlive_the_drain_are_unavailable_and_those_that_are_not_whole_refused() {
+    let mut pair = Pair::new(echo);
+    let waits = pair.call(&[], &message(b"1"), false);
+    pair.run();
+    pair.serve = nothing;
+    let runs = pair.call(&[], &message(b"2"), true);
+    pair.run();
+    pair.server.go_away(GoAwayCode::NoError, Duration::from_secs(30), "");
+    let due = pair.server.poll_timeout().expect("at once");
+    assert!(due <= pair.now);
+    pair.server.handle_timeout(pair.now).expect("a good client");
+    pair.run();
+    pair.now = pair.server.poll_timeout().expect("the end of the drain");
+    assert_eq!(pair.now, Duration::from_secs(30));
+    pair.told.clear();
+    pair.server.handle_timeout(pair.now).expect("a good client");
+    assert_eq!(pair.server.failure(pair.ids[1]), Some(14));
+    pair.run();
+    assert_eq!(pair.told, ["failed 14"]);
+    assert_eq!(pair.status(runs), "14 the server ends this connection");
+    assert_eq!(pair.answer(waits).reset, Some(ErrorCode::REFUSED_STREAM));
+    assert!(pair.server.is_drained() && pair.server.refused() == 1);
+}
+
+#[test]
+fn the_call_that_keeps_most_is_ended_first() {
+    let mut pair = Pair::new(nothing);
+    let streams: Vec<_> =
+        [100, 300, 200].map(|len| pair.call(&[], &message(&vec![1; len]), false)).into();
+    pair.run();
+    assert_eq!(pair.server.largest_len(Side::Unread), 300);
+    assert!(pair.server.end_largest(Side::Unread));
+    pair.run();
+    assert_eq!(pair.server.largest_len(Side::Unread), 200);
+    let text = "8 the server has no memory for what this call keeps there";
+    assert_eq!(pair.status(streams[1]), text);
+
+    pair.server.send(pair.ids[0], &[], Body::Shared(Bytes::from(vec![2; 4 << 20]))).expect("open");
+    assert!(pair.server.kept_len(Side::Unsent) > 4 << 20);
+    assert!(pair.server.end_largest(Side::Unsent));
+    pair.run();
+    assert_eq!(pair.answer(streams[0]).reset, Some(ErrorCode::ENHANCE_YOUR_CALM));
+    assert_eq!(pair.server.kept_len(Side::Unsent), 0);
+    assert_eq!(pair.told[3..], ["failed 8", "failed 8"]);
+}
+
+#[test]
+fn what_nobody_reads_is_dropped_and_its_end_is_told() {
+    let mut pair = Pair::new(nothing);
+    let stream = pair.call(&[], &message(b"1"), false);
+    pair.run();
+    pair.server.ignore(pair.ids[0]);
+    assert_eq!(pair.server.kept_len(Side::Unread), 0);
+    pair.more(stream, &[message(b"2"), message(b"3")].concat(), false);
+    pair.run();
+    pair.more(stream, &message(b"4"), true);
+    pair.run();
+    assert_eq!(pair.told, ["request 1: Some(\"1\")", "end"]);
+    assert_eq!(pair.server.kept_len(Side::Unread), 0);
+}
