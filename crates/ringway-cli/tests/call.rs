@@ -68,7 +68,13 @@ fn built_in_services_take_and_print_json() {
     let listed: Value = serde_json::from_str(&run(&format!("call {address} {health}/List")).out)
         .expect("one JSON object");
     assert_eq!(listed["statuses"][""]["status"], "SERVING", "{listed}");
-    let services = [health, "ringway.bench.Echo", "ringway.reflection.v1.Reflection"];
+    let services = [
+        health,
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+        "ringway.bench.Echo",
+        "ringway.reflection.v1.Reflection",
+    ];
     let listed = format!("{{\"services\":[\"{}\"]}}\n", services.join("\",\""));
     answers("ringway.reflection.v1.Reflection/List", &listed);
     let ended = run(&format!("call {address} {health}/Check {{\"service\":\"no.Such\"}}"));

@@ -31,7 +31,13 @@ fn services_and_methods_are_listed() {
     let (handle, mut caller) = connected();
     let list: ListResponse =
         ask(&mut caller, "ringway.reflection.v1.Reflection/List", &ListRequest {});
-    let expected = ["echo.Echo", "grpc.health.v1.Health", "ringway.reflection.v1.Reflection"];
+    let expected = [
+        "echo.Echo",
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+        "ringway.reflection.v1.Reflection",
+    ];
     assert_eq!(list.services, expected);
     let request = DescribeRequest { service: "echo.Echo".to_owned() };
     let echo: DescribeResponse =

@@ -71,6 +71,12 @@ impl ServerTls {
         self
     }
 
+    /// Whether there are protocols to agree on.
+    #[must_use]
+    pub fn has_alpn(&self) -> bool {
+        !self.config.alpn_protocols.is_empty()
+    }
+
     /// Asks clients for a certificate that one of these roots (PEM text) has signed.
     ///
     /// # Errors

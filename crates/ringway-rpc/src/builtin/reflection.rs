@@ -108,6 +108,16 @@ impl ReflectionService {
         });
     }
 
+    /// The names of all services, sorted.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.all().iter().map(|service| service.name)
+    }
+
+    /// Serialized `google.protobuf.FileDescriptorSet`s, one for each service; empty where there is none.
+    pub(crate) fn descriptor_sets(&self) -> impl Iterator<Item = bytes::Bytes> {
+        self.all().iter().map(|service| service.response.file_descriptor_set.clone())
+    }
+
     fn all(&self) -> &[Described] {
         self.services.get().map_or(&[], |services| services)
     }

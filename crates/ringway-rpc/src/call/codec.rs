@@ -17,6 +17,8 @@ pub(crate) const RAW: u8 = 0;
 pub(crate) const PROTOBUF: u8 = 1;
 /// JSON.
 pub(crate) const JSON: u8 = 2;
+/// From here up by agreement of both ends.
+pub(crate) const BY_AGREEMENT: u8 = 128;
 
 /// How messages of type `T` are written and read.
 ///

@@ -1,7 +1,7 @@
 //! What one core of a server knows: its methods and services, its connections, whether it drains.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -13,7 +13,9 @@ use ringway_net::Connection;
 use ringway_runtime::{
     Deadline, Sleep, contain, now, now_exact, panic_message, sleep_until, spawn_named,
 };
-use ringway_wire::native::Config;
+use ringway_wire::grpc::{self, RequestNames};
+use ringway_wire::http2::Vocabulary;
+use ringway_wire::native;
 use tracing::Span;
 
 use super::budget::Budget;
@@ -44,6 +46,8 @@ pub(crate) struct ServerCore {
     share: Arc<CoreShare>,
     entries: Vec<Entry>,
     places: HashMap<&'static str, usize>,
+    /// What they are called in gRPC, once somebody speaks it.
+    grpc_names: OnceCell<Arc<Vocabulary>>,
     interceptors: Vec<Intercept>,
     connections: Connections,
     budget: Budget,
@@ -133,6 +137,7 @@ impl ServerCore {
             shared: Arc::clone(shared),
             entries,
             places,
+            grpc_names: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
             budget: Budget::new(shared.settings.unread_bytes_max),
@@ -170,8 +175,20 @@ impl ServerCore {
         &self.share
     }
 
-    pub(super) fn native_config(&self) -> Config {
-        self.shared.settings.native.clone()
+    /// The machine of a connection that speaks the native protocol.
+    pub(super) fn native_machine(&self) -> native::Server {
+        native::Server::new(self.shared.settings.native.clone(), self.now())
+    }
+
+    /// The machine of a connection that speaks gRPC: it knows methods by their places.
+    pub(super) fn grpc_machine(&self) -> grpc::GrpcServer {
+        let names = self.grpc_names.get_or_init(|| {
+            let path = |(name, place): (&&str, &usize)| (format!("/{name}"), *place as u32 + 1);
+            let paths: Vec<(String, u32)> = self.places.iter().map(path).collect();
+            let paths = paths.iter().map(|(path, number)| (&path[..], *number));
+            Arc::new(Vocabulary::new(RequestNames::new(paths)))
+        });
+        grpc::GrpcServer::new(self.shared.settings.grpc(), Arc::clone(names), self.now())
     }
 
     #[inline]

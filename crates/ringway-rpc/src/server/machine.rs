@@ -7,6 +7,9 @@ use ringway_wire::native::{
     self, Body, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent, Side,
     StreamId,
 };
+use ringway_wire::{grpc, http2};
+
+use crate::call::codec;
 
 /// Writes what all machines have in common with the native one, where each thing is explained, by
 /// `declare` or by `delegate`.
@@ -141,6 +144,56 @@ impl Machine for native::Server {
         input: &mut &'i [u8],
         now: Duration,
     ) -> Result<Option<ServerEvent<'i>>, native::Violation> {
+        Self::receive(self, input, now)
+    }
+
+    #[inline]
+    fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
+        Self::receive_message(self, input)
+    }
+
+    common!(delegate);
+}
+
+impl Machine for grpc::GrpcServer {
+    type Violation = http2::Violation;
+
+    const NUMBERS_ARE_PLACES: bool = true;
+
+    /// Messages that are said to be protobuf, as most clients say whatever they send, may be any but
+    /// JSON. Those of an unknown kind are for methods that take bytes as they are.
+    #[inline]
+    fn takes(head: &RequestHead, codec: u8) -> bool {
+        match head.codec {
+            codec::JSON => codec == codec::JSON,
+            codec::PROTOBUF => codec != codec::JSON,
+            _ => codec == codec::RAW || codec >= codec::BY_AGREEMENT,
+        }
+    }
+
+    fn is_leave(_violation: &http2::Violation) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        Self::is_drained(self)
+    }
+
+    #[inline(always)]
+    fn receive_plain<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Option<PlainRequest<'i>> {
+        Self::receive_plain(self, input, now)
+    }
+
+    #[inline]
+    fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ServerEvent<'i>>, http2::Violation> {
         Self::receive(self, input, now)
     }
 

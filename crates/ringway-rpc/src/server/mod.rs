@@ -1,9 +1,9 @@
 //! Servers: calls of several protocols on one port, in place where they can.
 //!
 //! ```text
-//! connection ─► first bytes ─► native: driver ◄─► machine ─► dispatch ─► admit ─► run
-//!                                 ▲                                        │ in place, or
-//!                                 └────────── answers, woken once ◄────────┴ a task that waits
+//! connection ─► first bytes ─► driver ◄─► machine: native or gRPC ─► dispatch ─► admit ─► run
+//!                                 ▲                                                │ in place, or
+//!                                 └────────── answers, woken once ◄────────────────┴ a task that waits
 //! ```
 
 mod admit;
@@ -51,7 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls, ToAddresses};
-use ringway_wire::{Detected, native};
+use ringway_wire::Detected;
 
 pub use handle::ServerHandle;
 pub use intercepted::Intercepted;
@@ -64,6 +64,7 @@ use self::interceptor::MakeIntercept;
 use self::log::log;
 use self::settings::Settings;
 use self::shared::ServerShared;
+use crate::builtin::grpc_reflection::GrpcReflection;
 use crate::builtin::health::{Health, HealthService};
 use crate::builtin::reflection::ReflectionService;
 use crate::call::context::Context;
@@ -166,8 +167,10 @@ impl Server {
         self.net(|net| net.backend(backend))
     }
 
-    /// Certificate and key of the `tls://` addresses.
+    /// Certificate and key of the `tls://` addresses. Where it names no protocols to agree on by ALPN,
+    /// these are `h2` for gRPC and `ringway/1` for the native protocol.
     pub fn tls(self, tls: ServerTls) -> Self {
+        let tls = if tls.has_alpn() { tls } else { tls.alpn([ALPN_HTTP2, ALPN_NATIVE]) };
         self.net(|net| net.tls(tls))
     }
 
@@ -335,6 +338,9 @@ impl Server {
         let reflection = ReflectionService::default();
         services.push(Box::new(HealthService::new(&health)));
         services.push(Box::new(reflection.clone()));
+        for service in GrpcReflection::of(&reflection) {
+            services.push(Box::new(service));
+        }
         let mut names = HashSet::new();
         for service in &services {
             let name = service.descriptor().name;
@@ -358,8 +364,12 @@ fn serve_with(
     async move |mut connection: Connection| {
         let core = ServerCore::of(&shared, &connection);
         match first_bytes(&mut connection).await? {
-            Opening::Speaks(Detected::Native, first) => {
-                let machine = native::Server::new(core.native_config(), core.now());
+            Opening::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
+                let machine = core.native_machine();
+                return driver::serve(core, connection, machine, first).await;
+            }
+            Opening::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
+                let machine = core.grpc_machine();
                 return driver::serve(core, connection, machine, first).await;
             }
             Opening::Speaks(detected, _) => {
@@ -374,6 +384,16 @@ fn serve_with(
         }
         Ok(())
     }
+}
+
+/// What a TLS client may ask for: gRPC, or the native protocol.
+const ALPN_HTTP2: &[u8] = b"h2";
+const ALPN_NATIVE: &[u8] = b"ringway/1";
+
+/// Whether the TLS handshake has not agreed on the other protocol. The first bytes decide otherwise.
+fn may_speak(connection: &Connection, protocol: &[u8]) -> bool {
+    let agreed = connection.alpn_protocol();
+    agreed.is_none_or(|agreed| agreed == protocol || ![ALPN_HTTP2, ALPN_NATIVE].contains(&agreed))
 }
 
 impl std::fmt::Debug for Server {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ringway_wire::grpc::ServerConfig;
+use ringway_wire::http2::Http2Config;
 use ringway_wire::native::{Config, StreamId};
 
 use crate::limits;
@@ -26,6 +28,19 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The same for a connection that speaks gRPC.
+    pub(super) fn grpc(&self) -> ServerConfig {
+        let Config { settings, ping_after, ping_timeout, stall_timeout, .. } = self.native.clone();
+        let http2 = Http2Config {
+            max_streams: settings.max_streams,
+            ping_after,
+            ping_timeout,
+            stall_timeout,
+            ..Http2Config::default()
+        };
+        ServerConfig { http2, max_message: settings.max_message }
+    }
+
     /// Whether clients would accept them, and some call could be made.
     pub(super) fn check(&self) -> Result<(), String> {
         let native = &self.native.settings;

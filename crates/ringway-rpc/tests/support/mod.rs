@@ -4,6 +4,7 @@
 
 pub(crate) mod caller;
 pub(crate) mod echo;
+pub(crate) mod grpc_caller;
 pub(crate) mod load;
 
 use std::net::SocketAddr;
