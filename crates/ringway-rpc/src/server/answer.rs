@@ -3,6 +3,7 @@
 use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
 
 use bytes::Bytes;
+use ringway_runtime::drop_contained;
 
 use super::connection::ServerConnection;
 use super::machine::Machine;
@@ -12,6 +13,19 @@ use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::limits;
 use crate::service::Encoded;
+
+/// Whose panics end where it was dropped.
+pub(super) const MESSAGE: &str = "the memory of a message";
+
+/// A message as the machine is given it, which may drop it. Its memory may belong to code of a user, which
+/// is not to run while the machine is borrowed: so whoever has the bytes drops them after that.
+#[inline]
+pub(super) fn lent(bytes: &Bytes) -> Body<'_> {
+    match bytes.len() <= limits::REPLY_COPY_MAX {
+        true => Body::Copy(bytes),
+        false => Body::Shared(bytes.clone()),
+    }
+}
 
 impl<M: Machine> ServerConnection<M> {
     /// Answers a call with what its handler returned: a message that was encoded into `scratch`,
@@ -36,24 +50,21 @@ impl<M: Machine> ServerConnection<M> {
         if !trailers.is_empty() {
             trailers.write(&mut MetaWriter::new(&mut meta));
         }
-        let (body, bytes) = match encoded {
+        let body = match &encoded {
             Encoded::InScratch if scratch.len() > limits::REPLY_COPY_MAX => {
-                let bytes = Bytes::from(std::mem::take(scratch));
-                let len = bytes.len();
-                (Some(Body::Shared(bytes)), len)
+                Some(Body::Shared(Bytes::from(std::mem::take(scratch))))
             }
-            Encoded::InScratch => (Some(Body::Copy(&scratch[..])), scratch.len()),
-            Encoded::Shared(ref bytes) if bytes.len() <= limits::REPLY_COPY_MAX => {
-                (Some(Body::Copy(bytes)), bytes.len())
-            }
-            Encoded::Shared(bytes) => {
-                let len = bytes.len();
-                (Some(Body::Shared(bytes)), len)
-            }
-            Encoded::Nothing => (None, 0),
+            Encoded::InScratch => Some(Body::Copy(&scratch[..])),
+            Encoded::Shared(bytes) => Some(lent(bytes)),
+            Encoded::Nothing => None,
         };
+        let bytes = body.as_ref().map_or(0, Body::len);
         let reply = Reply { status: Code::Ok as u8, meta: &meta, message: body };
-        match self.respond(stream, reply) {
+        let status = self.respond(stream, reply);
+        if let Encoded::Shared(bytes) = encoded {
+            drop_contained(MESSAGE, bytes);
+        }
+        match status {
             Some(0) => Answered { code: Code::Ok, bytes },
             Some(instead) => Answered::none(Code::from_wire(instead)),
             None => self.unheard(stream),

@@ -2,8 +2,10 @@
 
 use std::task::{Context, Poll};
 
+use ringway_runtime::drop_contained;
 use ringway_wire::native::Body;
 
+use super::answer::{MESSAGE, lent};
 use super::connection::ServerConnection;
 use super::machine::Machine;
 use crate::call::metadata::Metadata;
@@ -56,19 +58,10 @@ impl<M: Machine> Carrier for ServerConnection<M> {
 
     #[inline]
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
-        let mut streams = self.streams();
-        let (gone, len) = (|| Status::cancelled("the call is over"), body.len());
-        let Some(Sending { stream, is_first }) = streams.begin_send(key) else {
-            return Err(streams.failure(key).unwrap_or_else(gone));
-        };
-        let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
-        let sent = self.machine().send(stream, &meta, body);
-        if sent.is_ok() {
-            streams.sent(key, len);
-        }
-        drop(streams);
-        self.wake(); // a message that its client does not take has ended the call
-        sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))
+        let Body::Shared(bytes) = body else { return self.put(key, body) };
+        let sent = self.put(key, lent(&bytes));
+        drop_contained(MESSAGE, bytes);
+        sent
     }
 
     /// The handler's return ends the stream, with its status.
@@ -96,5 +89,24 @@ impl<M: Machine> Carrier for ServerConnection<M> {
     fn drop_writer(&self, key: StreamKey) {
         let _the_handler_goes_on = self.streams().drop_writer(key);
         self.leave_registry();
+    }
+}
+
+impl<M: Machine> ServerConnection<M> {
+    #[inline]
+    fn put(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
+        let mut streams = self.streams();
+        let (gone, len) = (|| Status::cancelled("the call is over"), body.len());
+        let Some(Sending { stream, is_first }) = streams.begin_send(key) else {
+            return Err(streams.failure(key).unwrap_or_else(gone));
+        };
+        let meta = if is_first { self.initial_meta(stream) } else { Vec::new() };
+        let sent = self.machine().send(stream, &meta, body);
+        if sent.is_ok() {
+            streams.sent(key, len);
+        }
+        drop(streams);
+        self.wake(); // a message that its client does not take has ended the call
+        sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))
     }
 }

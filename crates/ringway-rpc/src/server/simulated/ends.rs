@@ -24,7 +24,7 @@ use crate::stream::streaming::Streaming;
 
 const MS: Duration = Duration::from_millis(1);
 
-static METHODS: [Method; 9] = [
+static METHODS: [Method; 12] = [
     Method::new("sim.Ends/Say", Kind::Unary),
     Method::new("sim.Ends/Long", Kind::Unary),
     Method::new("sim.Ends/Alone", Kind::Unary).concurrency(1),
@@ -34,6 +34,9 @@ static METHODS: [Method; 9] = [
     Method::new("sim.Ends/Shout", Kind::Bidi),
     Method::new("sim.Ends/Cling", Kind::Bidi),
     Method::new("sim.Ends/Insist", Kind::Bidi),
+    Method::new("sim.Ends/Lend", Kind::Bidi),
+    Method::new("sim.Ends/Own", Kind::Unary),
+    Method::new("sim.Ends/Owns", Kind::ServerStream),
 ];
 
 static DESCRIPTOR: ServiceDescriptor =
@@ -42,11 +45,40 @@ static DESCRIPTOR: ServiceDescriptor =
 thread_local! {
     /// A handler reads no more.
     static DEAF: Cell<bool> = const { Cell::new(false) };
+    /// Of a call that goes on.
+    static LENT: Cell<Option<Sink<Bytes>>> = const { Cell::new(None) };
+    /// Messages that are gone.
+    static GONE: Cell<usize> = const { Cell::new(0) };
     /// What the destructors of handlers found.
     static FOUND: RefCell<Vec<(bool, Code)>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Ends;
+
+/// The memory of a message, whose end is told on another stream of the connection.
+struct Owner(Vec<u8>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let mut lent = LENT.take().expect("a call lends it");
+        lent.try_send(Bytes::from_static(b"gone")).expect("room");
+        LENT.set(Some(lent));
+        GONE.set(GONE.get() + 1);
+        panic!("as destructors may");
+    }
+}
+
+/// A message of so many bytes.
+fn owned(len: &[u8]) -> Bytes {
+    let len = str::from_utf8(len).ok().and_then(|len| len.parse().ok());
+    Bytes::from_owner(Owner(vec![7; len.expect("a number")]))
+}
 
 impl Service for Ends {
     fn descriptor(&self) -> &'static ServiceDescriptor {
@@ -70,6 +102,14 @@ impl Service for Ends {
         methods.bidi(&METHODS[6], raw, raw, shout);
         methods.bidi(&METHODS[7], raw, raw, cling);
         methods.bidi(&METHODS[8], raw, raw, insist);
+        methods.bidi(&METHODS[9], raw, raw, async |_: Context, _in: Streaming<Bytes>, out| {
+            LENT.set(Some(out));
+            pending().await
+        });
+        methods.unary(&METHODS[10], raw, raw, async |_: Context, len: Bytes| Ok(owned(&len)));
+        methods.server_stream(&METHODS[11], raw, raw, async |_: Context, len: Bytes, mut out| {
+            Sink::send(&mut out, owned(&len)).await
+        });
     }
 }
 
@@ -260,6 +300,31 @@ fn a_call_that_a_long_message_has_ended_is_over_at_once_whatever_its_handler_doe
         assert_eq!(peer.answer(call).await, Code::ResourceExhausted);
         // A ping would have it told as well.
         assert!(ringway_runtime::now() - began < settings.native.ping_after);
+        peer.leave().await;
+    });
+}
+
+#[test]
+fn messages_whose_memory_belongs_to_somebody_end_where_nothing_is_borrowed() {
+    run(async || {
+        let mut peer = meet(Settings::default()).await;
+        let lends = peer.open("sim.Ends/Lend", b"", false, &[]);
+        peer.flush();
+        peer.until("it lends", || peer.stats().in_flight == 1).await;
+        let too_long = Code::ResourceExhausted;
+        let cases = [("100", Code::Ok), ("2000", too_long), ("10000", too_long)];
+        for (gone, (name, (len, code))) in ["sim.Ends/Own", "sim.Ends/Owns"]
+            .into_iter()
+            .flat_map(|name| cases.map(|case| (name, case)))
+            .enumerate()
+        {
+            let call = peer.open(name, len.as_bytes(), true, &[]);
+            assert_eq!(peer.answer(call).await, code, "{name}, {len} bytes");
+            assert_eq!(GONE.get(), gone + 1, "{name}, {len} bytes");
+        }
+        drop(LENT.take());
+        peer.machine.cancel(lends, Code::Cancelled as u8, "");
+        peer.flush();
         peer.leave().await;
     });
 }

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use ringway_runtime::drop_each;
 use ringway_wire::native::Body;
 
 use super::{Half, HeldBy, Leaving, StreamAt, unreachable};
@@ -116,11 +117,12 @@ impl Outlet {
     fn pass_on(&self, carrier: &dyn Carrier) {
         let over = Status::cancelled("the call is over");
         let batches = [self.batch.take(), self.pipe.take_last(over)];
-        for message in batches.into_iter().flatten() {
-            if carrier.send(self.at.key, Body::Shared(message)).is_err() {
-                return; // the call is over, and not by its handler's return
-            }
-        }
+        let mut messages = batches.into_iter().flatten();
+        // It fails where the call is over, and not by its handler's return.
+        while let Some(message) = messages.next()
+            && carrier.send(self.at.key, Body::Shared(message)).is_ok()
+        {}
+        drop_each("the memory of a message", messages);
     }
 }
 
