@@ -146,7 +146,7 @@ impl BlockingPool {
         if state.queue.len() >= state.idle && state.threads < threads_max {
             self.start_thread(&mut state)?;
         }
-        if state.queue.len() >= state.idle + queue_max {
+        if state.queue.len() >= queue_max.saturating_add(state.idle) {
             return Err(SubmitError::Full { threads_max, queue_max });
         }
         state.queue.push_back(job);

@@ -56,6 +56,14 @@ fn a_panic_is_the_answer_and_the_thread_goes_on() {
 }
 
 #[test]
+fn a_queue_without_a_bound_takes_jobs() {
+    let pool = BlockingPool::new(1, usize::MAX);
+    for number in 0..3 {
+        assert_eq!(block_on(pool.spawn(move || number).expect("room")).expect("no panic"), number);
+    }
+}
+
+#[test]
 fn threads_and_queue_are_bounded() {
     let pool = BlockingPool::new(2, 1);
     let (gates, tasks): (Vec<_>, Vec<_>) = std::iter::repeat_with(gate)

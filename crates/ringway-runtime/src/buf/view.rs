@@ -135,11 +135,11 @@ impl View {
     fn bounds(&self, range: impl RangeBounds<usize>) -> (usize, usize) {
         let start = match range.start_bound() {
             Bound::Included(&at) => at,
-            Bound::Excluded(&at) => at + 1,
+            Bound::Excluded(&at) => at.saturating_add(1),
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(&at) => at + 1,
+            Bound::Included(&at) => at.saturating_add(1),
             Bound::Excluded(&at) => at,
             Bound::Unbounded => self.len(),
         };

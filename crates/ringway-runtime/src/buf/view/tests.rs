@@ -58,3 +58,9 @@ fn what_is_shared_outlives_its_pool() {
     drop(pool);
     assert_eq!(shared, [3; LEN][..]);
 }
+
+#[test]
+#[should_panic(expected = "of 4 bytes")]
+fn a_range_beyond_every_length_is_beyond_this_one() {
+    let _empty = View::copied(b"view").slice(..=usize::MAX);
+}
