@@ -103,6 +103,10 @@ impl DatagramSocket {
     /// dropped, as the kernel would: wait for [`drained`](Self::drained) to avoid that. What is
     /// queued is sent even when the socket is dropped. [`Pressure::Closed`] is told of a socket whose
     /// core has ended.
+    ///
+    /// To Unix sockets, datagrams leave one after another: one whose receiver has no room holds up all
+    /// behind it, whoever is to get them. Where receivers are not trusted to read, each needs a socket
+    /// of its own.
     pub fn send_to(&self, segment: impl Into<Segment>, to: &SockAddr) -> Pressure {
         let mut datagram = Some((segment.into(), Box::new(to.clone())));
         // A segment that is refused is dropped here, where nothing is borrowed.
