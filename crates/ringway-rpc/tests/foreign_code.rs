@@ -171,6 +171,51 @@ fn an_interceptor_that_panics_when_it_is_dropped_ends_its_own_call() {
     }
 }
 
+/// Panics at the news of a panic.
+struct AngrySubscriber(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for AngrySubscriber {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        if *event.metadata().level() == tracing::Level::ERROR {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("{}", event.metadata().name());
+        }
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_subscriber_that_panics_when_an_interceptor_does_harms_nobody() {
+    let server = serve();
+    run(async move {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let builder = Client::builder().address(server.addresses()[0].clone());
+        let builder = builder.intercept(async |_, _| panic!("an interceptor"));
+        let client = OddClient::new(builder.build()?);
+        let angry = tracing::subscriber::set_default(AngrySubscriber(Arc::clone(&heard)));
+        let status = client.say("?".into()).await.expect_err("a panic");
+        drop(angry);
+        assert!(status.is_internal(), "{status}");
+        assert!(heard.load(Ordering::SeqCst) > 0, "it was told");
+        Ok(())
+    });
+}
+
 /// A waker of an executor that looks at what it runs as soon as it is told to, and again when it has
 /// no use for the waker any more.
 struct Hasty {

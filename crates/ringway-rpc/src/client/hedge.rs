@@ -174,12 +174,12 @@ impl Hedge {
         let avoid = match beside {
             Ok(avoid) => avoid,
             Err(later) => {
-                self.timer = Some(pool.set_timer(self.timer, cx.waker(), later));
+                self.timer = Some(pool.waiting().set_timer(self.timer, cx.waker(), later));
                 return false;
             }
         };
         if let Some(timer) = self.timer.take() {
-            pool.clear_timer(timer);
+            pool.waiting().clear_timer(timer);
         }
         self.decided = true;
         if pool.affords(self.method) {
@@ -219,7 +219,7 @@ impl Hedge {
                 return;
             };
             if let Some(timer) = timer {
-                pool.clear_timer(timer);
+                pool.waiting().clear_timer(timer);
             }
             if let Some(call_timer) = call_timer {
                 call_timer.end(&pool.context().metrics, method, code, bytes, runtime::now());

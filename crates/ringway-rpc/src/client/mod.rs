@@ -13,7 +13,8 @@
 //! - `placed_call`, `remote_call`, `background`, `blocking`: on this thread or on another.
 //! - `intercepted`, `hedge`, `unary`, `attempt`: a unary call on its core, from the outermost to one attempt.
 //! - `registration`, `local_clients`: a client, and the table of a core that has its pool.
-//! - `pool`, `connect`, `endpoints`, `connection_driver`, `endpoint`: connections that are shared by calls.
+//! - `pool`, `waiting_calls`, `connect`, `endpoints`, `connection_driver`, `endpoint`: the connections of a
+//!   client, and the calls that wait for them.
 //! - `stream_carrier`, `connection`, `connection_state`, `stream_timers`, `pending_calls`: one connection.
 //! - `pool_context`, `load_balancer`, `call_metrics`: what the parts of a pool share. It is handed in.
 //! - `registry`, `config`, `interception`, `interceptor`, `hosts`, `options`, `wait_queue`, `timers`,
@@ -60,6 +61,7 @@ mod task_waker;
 mod timers;
 mod unary;
 mod wait_queue;
+mod waiting_calls;
 
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};

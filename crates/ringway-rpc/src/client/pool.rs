@@ -1,6 +1,6 @@
 //! The connections of one client on one core, and the calls that wait for them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -22,16 +22,13 @@ use super::hosts::HostList;
 use super::interceptor::ClientInterceptor;
 use super::load_balancer::EndpointId;
 use super::pool_context::PoolContext;
-use super::task_waker::TaskWaker;
-use super::timers::Timers;
-use super::wait_queue::{WaitArgs, WaitQueue, WaiterKey};
+use super::wait_queue::{WaitArgs, WaiterKey};
+use super::waiting_calls::WaitingCalls;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::connection::driver::Clock;
 use crate::limits;
 use crate::policy::RetryBudget;
-use crate::slab::SlabKey;
-use crate::waiters;
 
 pub(super) struct Pool {
     context: Rc<PoolContext>,
@@ -39,24 +36,12 @@ pub(super) struct Pool {
     interceptors: Rc<[ClientInterceptor]>,
     pending: PendingTable,
     next_connection: Cell<u32>,
-    queue: RefCell<WaitQueue>,
-    /// As the queue says, for those who only ask whether anybody waits.
-    queued: Cell<QueueCounts>,
-    timers: RefCell<Timers>,
+    waiting: WaitingCalls,
     /// Pays for further attempts of its calls.
     budget: Cell<RetryBudget>,
-    keeper: TaskWaker,
     closed: Cell<bool>,
     /// Memory for the connections that a call has asked in vain.
     avoided: Cell<Vec<ConnectionId>>,
-}
-
-/// Calls in the queue.
-#[derive(Clone, Copy, Default)]
-struct QueueCounts {
-    waiting: usize,
-    /// They were told to go on and have not done so yet.
-    called: usize,
 }
 
 /// Why a call was not sent.
@@ -90,11 +75,8 @@ impl Pool {
             interceptors,
             pending,
             next_connection: Cell::new(0),
-            queue: RefCell::default(),
-            queued: Cell::default(),
-            timers: RefCell::default(),
+            waiting: WaitingCalls::new(),
             budget: Cell::default(),
-            keeper: TaskWaker::new(),
             closed: Cell::new(false),
             avoided: Cell::default(),
         });
@@ -112,6 +94,10 @@ impl Pool {
         &self.endpoints
     }
 
+    pub(super) fn waiting(&self) -> &WaitingCalls {
+        &self.waiting
+    }
+
     /// The outermost first.
     pub(super) fn interceptors(&self) -> Rc<[ClientInterceptor]> {
         Rc::clone(&self.interceptors)
@@ -120,7 +106,7 @@ impl Pool {
     /// Takes the hosts of the list in place of those that it had.
     pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
         self.endpoints.set(list);
-        if self.has_waiting() {
+        if self.waiting.has_queued() {
             let now = runtime::now();
             self.endpoints.for_each(|endpoint| self.fill(endpoint, now));
         }
@@ -132,11 +118,7 @@ impl Pool {
         self.closed.set(true);
         self.endpoints.close();
         // Whoever waits does not find the pool any more, to leave a queue of it.
-        let mut woken = Vec::new();
-        self.timers.borrow_mut().end_all(&mut woken);
-        self.with_queue(|queue| queue.dissolve(&mut woken));
-        waiters::wake_all(woken);
-        self.keeper.wake();
+        self.waiting.end_all();
     }
 
     /// Whether the client is gone.
@@ -157,12 +139,12 @@ impl Pool {
         let mut owner = None;
         // Whoever comes to its turn too late is not sent any more.
         let is_late = waiter.is_some() && args.is_late();
-        if self.may_send(waiter) && !is_late {
+        if self.waiting.may_send(waiter, || self.endpoints.capacity()) && !is_late {
             match self.offer_connections(args, open) {
                 Ok(sent) => {
                     if let Some(waiter) = waiter {
-                        let now = runtime::now();
-                        self.leave_queue(|queue| queue.serve(waiter, now));
+                        self.waiting.serve(waiter);
+                        self.offer_room();
                     }
                     return Ok(sent);
                 }
@@ -225,33 +207,20 @@ impl Pool {
         owner: Option<EndpointId>,
         waker: &Waker,
     ) -> NotSent {
-        if waiter.is_none() && self.queue.borrow().is_full() {
+        if waiter.is_none() && self.waiting.is_full() {
             let (most, servers) = (limits::WAITING_CALLS_MAX, self.endpoints.servers());
             let why = format!("{most} calls wait for a connection to {servers} already");
             return NotSent::Failed(Status::resource_exhausted(why).not_executed());
         }
         let PickArgs { now, deadline: until, waits_for_ready: is_patient, .. } = *args;
         let wait = WaitArgs { waker, until, owner, is_patient };
-        let (waiter, former) = self.with_queue(|queue| queue.wait(waiter, wait, now));
-        waiters::discard(former);
+        let waiter = self.waiting.wait(waiter, wait, now);
         self.endpoints.for_each(|endpoint| {
             if !endpoint.has_room(&[]) {
                 self.fill(endpoint, now);
             }
         });
-        self.keeper.wake();
         NotSent::Waits(waiter)
-    }
-
-    /// Whether a call may be sent before those who wait: their turn is first.
-    #[inline]
-    fn may_send(&self, waiter: Option<WaiterKey>) -> bool {
-        let QueueCounts { waiting, called } = self.queued.get();
-        match waiter {
-            _ if waiting == 0 && called == 0 => true,
-            Some(waiter) => waiting == 0 || self.queue.borrow().may_go(waiter),
-            None => waiting == 0 && self.endpoints.capacity() > called,
-        }
     }
 
     /// Opens the connections that an endpoint lacks, if it may be tried now.
@@ -291,24 +260,6 @@ impl Pool {
         Some(Status::unavailable(why).not_executed())
     }
 
-    /// Has `waker` woken at `until`, by the same timer again if there is one.
-    pub(super) fn set_timer(
-        &self,
-        timer: Option<SlabKey>,
-        waker: &Waker,
-        until: Instant,
-    ) -> SlabKey {
-        let (timer, former) = self.timers.borrow_mut().set(timer, waker, until);
-        waiters::discard(former);
-        self.keeper.wake();
-        timer
-    }
-
-    pub(super) fn clear_timer(&self, timer: SlabKey) {
-        let left = self.timers.borrow_mut().clear(timer);
-        waiters::discard(left);
-    }
-
     /// A call is made for the first time.
     #[inline]
     pub(super) fn earn_retry(&self) {
@@ -331,95 +282,48 @@ impl Pool {
     /// Leaves the queue without having been sent.
     pub(super) fn stop_waiting(&self, waiter: Option<WaiterKey>) {
         if let Some(waiter) = waiter {
-            self.leave_queue(|queue| queue.give_up(waiter));
+            self.waiting.give_up(waiter);
+            self.offer_room();
         }
     }
 
-    fn leave_queue(&self, leave: impl FnOnce(&mut WaitQueue) -> Option<Waker>) {
-        let left = self.with_queue(leave);
-        waiters::discard(left);
-        self.offer_room();
-    }
-
-    /// Whether calls wait for room.
-    #[inline]
-    fn has_waiting(&self) -> bool {
-        self.queued.get().waiting > 0
-    }
-
-    fn with_queue<R>(&self, f: impl FnOnce(&mut WaitQueue) -> R) -> R {
-        let mut queue = self.queue.borrow_mut();
-        let result = f(&mut queue);
-        self.queued.set(QueueCounts { waiting: queue.waiting(), called: queue.called() });
-        result
-    }
-
-    /// Whether nobody waits for anything.
-    #[cfg(test)]
-    pub(super) fn is_idle(&self) -> bool {
-        self.queue.borrow().is_empty() && self.timers.borrow().is_empty()
-    }
-
-    /// Tells as many waiting calls to go on as there is room for.
     fn offer_room(&self) {
-        if !self.has_waiting() {
-            return;
-        }
-        let mut room = self.endpoints.capacity().saturating_sub(self.queued.get().called);
-        if room > 0 && self.queue.borrow().overdue().is_none() {
-            self.keeper.wake(); // to see whether they go on
-        }
-        let now = runtime::now();
-        while room > 0 {
-            let Some(waker) = self.with_queue(|queue| queue.call_next(now)) else {
-                return;
-            };
-            waiters::wake(waker);
-            room -= 1;
+        if self.waiting.has_queued() {
+            self.waiting.offer_room(self.endpoints.capacity());
         }
     }
 
     /// Wakes those who wait for the endpoint, or for any, and those for whom there is room.
     fn wake_waiters(&self, endpoint: Option<EndpointId>) {
-        let mut woken = Vec::new();
-        self.queue.borrow().wake_owned(endpoint, &mut woken);
-        waiters::wake_all(woken);
+        self.waiting.wake_owned(endpoint);
         self.offer_room();
-        self.keeper.wake();
+        self.waiting.keeper().wake();
     }
 
     /// Wakes those whose time has come, and connects to endpoints whose time has; when to do so again.
     fn handle_timeout(self: &Rc<Self>, now: Instant) -> Option<Instant> {
-        let mut woken = Vec::new();
-        self.timers.borrow_mut().expire(now, &mut woken);
-        self.with_queue(|queue| {
-            queue.expire(now, &mut woken);
-            queue.pass_over(now);
-        });
+        self.waiting.expire(now);
         let mut next: Option<Instant> = None;
         self.endpoints.for_each(|endpoint| {
             // An endpoint that nobody needs now is connected to by the call that does.
-            if !self.closed.get() && (endpoint.is_in_use() || self.has_waiting()) {
+            if !self.closed.get() && (endpoint.is_in_use() || self.waiting.has_queued()) {
                 self.fill(endpoint, now);
                 next = next.into_iter().chain(endpoint.retry_at(now)).min();
             }
         });
-        if self.has_waiting() && !self.endpoints.is_hopeful() {
-            self.with_queue(|queue| queue.dismiss(&mut woken));
+        if self.waiting.has_queued() && !self.endpoints.is_hopeful() {
+            self.waiting.dismiss();
         }
-        waiters::wake_all(woken);
         self.offer_room();
-        let (queue, timers) = (self.queue.borrow(), self.timers.borrow());
-        let queued = queue.earliest().into_iter().chain(queue.overdue());
-        next.into_iter().chain(queued).chain(timers.earliest()).min()
+        next.into_iter().chain(self.waiting.next_timeout()).min()
     }
 }
 
 impl ConnectionListener for Pool {
     fn after_round(&self, is_open: bool) {
-        if self.has_waiting() {
+        if self.waiting.has_queued() {
             if !is_open {
-                self.keeper.wake(); // they need another connection
+                self.waiting.keeper().wake(); // they need another connection
             }
             self.offer_room();
         }
@@ -435,10 +339,10 @@ async fn keep(pool: Rc<Pool>) {
     let mut timer = pin!(runtime::sleep(Duration::ZERO));
     poll_fn(|cx| {
         // Whoever is woken here may want it to look again.
-        pool.keeper.begin_turn(cx.waker());
-        pool.keeper.end_turn();
-        let is_awaited = || pool.has_waiting() || pool.timers.borrow().earliest().is_some();
-        if pool.closed.get() && !is_awaited() {
+        let keeper = pool.waiting.keeper();
+        keeper.begin_turn(cx.waker());
+        keeper.end_turn();
+        if pool.closed.get() && !pool.waiting.need_keeper() {
             return Poll::Ready(());
         }
         if let Some(next) = pool.handle_timeout(runtime::now()) {

@@ -108,7 +108,7 @@ async fn run(seed: u64) -> u64 {
     }
     until("all that was begun has ended", || has_ended(&client)).await;
     let pool = local_clients::with(|local| local.known_pool(client.id())).expect("it made calls");
-    until("nobody waits", || pool.is_idle()).await;
+    until("nobody waits", || pool.waiting().is_idle()).await;
     drop(client);
     for peer in peers {
         peer.accepting.abort();

@@ -194,10 +194,10 @@ impl Unary {
                 return Poll::Ready(Status::cancelled(why).not_executed());
             };
             if runtime::now() < until && !pool.is_closed() {
-                pool.set_timer(Some(timer), cx.waker(), until);
+                pool.waiting().set_timer(Some(timer), cx.waker(), until);
                 return Poll::Pending;
             }
-            pool.clear_timer(timer);
+            pool.waiting().clear_timer(timer);
             self.stage = UnaryStage::NEW;
         }
         let mut attempt = match &self.stage {
@@ -277,7 +277,7 @@ impl Unary {
                 return Some(failure);
             };
             let until = runtime::now() + wait;
-            let timer = pool.set_timer(None, cx.waker(), until);
+            let timer = pool.waiting().set_timer(None, cx.waker(), until);
             self.stage = UnaryStage::Pausing { timer, until };
         }
         self.request.attempt += 1;
@@ -347,7 +347,7 @@ impl Unary {
             match stage {
                 UnaryStage::Attempt(attempt) => attempt.give_up(local, pool.as_deref()),
                 UnaryStage::Pausing { timer, .. } => {
-                    pool.iter().for_each(|pool| pool.clear_timer(timer));
+                    pool.iter().for_each(|pool| pool.waiting().clear_timer(timer));
                 }
                 UnaryStage::Failed(_) | UnaryStage::Over => {}
             }

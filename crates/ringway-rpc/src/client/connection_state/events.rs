@@ -149,7 +149,9 @@ fn end_unary<C>(
     at: Instant,
 ) -> Option<Waker> {
     let outcome = outcome.map(|trailers| {
-        if let (Some(trailers), Some(meta)) = (trailers, pending.meta(call)) {
+        if let Some(trailers) = trailers
+            && let Some(meta) = pending.meta(call)
+        {
             meta.trailers = trailers;
         }
         message.map(small_copy::keep)

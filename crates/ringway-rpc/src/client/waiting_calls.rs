@@ -1,0 +1,189 @@
+//! Calls of a pool that wait: for room in the queue, or for a moment by a timer.
+
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+use std::time::Instant;
+
+use ringway_runtime as runtime;
+
+use super::load_balancer::EndpointId;
+use super::task_waker::TaskWaker;
+use super::timers::Timers;
+use super::wait_queue::{WaitArgs, WaitQueue, WaiterKey};
+use crate::slab::SlabKey;
+use crate::waiters;
+
+pub(super) struct WaitingCalls {
+    queue: RefCell<WaitQueue>,
+    /// As the queue says, for those who only ask whether anybody waits.
+    counts: Cell<QueueCounts>,
+    timers: RefCell<Timers>,
+    /// The pool's task, which wakes them in time.
+    keeper: TaskWaker,
+}
+
+#[derive(Clone, Copy, Default)]
+struct QueueCounts {
+    waiting: usize,
+    /// They were told to go on and have not done so yet.
+    called: usize,
+}
+
+impl WaitingCalls {
+    pub(super) fn new() -> Self {
+        Self {
+            queue: RefCell::default(),
+            counts: Cell::default(),
+            timers: RefCell::default(),
+            keeper: TaskWaker::new(),
+        }
+    }
+
+    pub(super) fn keeper(&self) -> &TaskWaker {
+        &self.keeper
+    }
+
+    /// Whether calls wait for room.
+    #[inline]
+    pub(super) fn has_queued(&self) -> bool {
+        self.counts.get().waiting > 0
+    }
+
+    /// Whether the keeper is needed.
+    pub(super) fn need_keeper(&self) -> bool {
+        self.has_queued() || self.timers.borrow().earliest().is_some()
+    }
+
+    /// Whether a call may be sent before those who wait: their turn is first.
+    #[inline]
+    pub(super) fn may_send(
+        &self,
+        waiter: Option<WaiterKey>,
+        capacity: impl FnOnce() -> usize,
+    ) -> bool {
+        let QueueCounts { waiting, called } = self.counts.get();
+        match waiter {
+            _ if waiting == 0 && called == 0 => true,
+            Some(waiter) => waiting == 0 || self.queue.borrow().may_go(waiter),
+            None => waiting == 0 && capacity() > called,
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.borrow().is_full()
+    }
+
+    /// Enters the queue, or waits again in the same place.
+    pub(super) fn wait(
+        &self,
+        waiter: Option<WaiterKey>,
+        wait: WaitArgs<'_>,
+        now: Instant,
+    ) -> WaiterKey {
+        let (waiter, former) = self.with_queue(|queue| queue.wait(waiter, wait, now));
+        waiters::discard(former);
+        self.keeper.wake();
+        waiter
+    }
+
+    /// A call leaves the queue, since it was sent.
+    pub(super) fn serve(&self, waiter: WaiterKey) {
+        let now = runtime::now();
+        let left = self.with_queue(|queue| queue.serve(waiter, now));
+        waiters::discard(left);
+    }
+
+    /// A call leaves the queue without having been sent.
+    pub(super) fn give_up(&self, waiter: WaiterKey) {
+        let left = self.with_queue(|queue| queue.give_up(waiter));
+        waiters::discard(left);
+    }
+
+    /// Tells as many calls to go on as there is room for.
+    pub(super) fn offer_room(&self, capacity: usize) {
+        let mut room = capacity.saturating_sub(self.counts.get().called);
+        if room > 0 && self.queue.borrow().overdue().is_none() {
+            self.keeper.wake(); // to see whether they go on
+        }
+        let now = runtime::now();
+        while room > 0 {
+            let Some(waker) = self.with_queue(|queue| queue.call_next(now)) else {
+                return;
+            };
+            waiters::wake(waker);
+            room -= 1;
+        }
+    }
+
+    /// Wakes those who wait for the endpoint, or for any.
+    pub(super) fn wake_owned(&self, endpoint: Option<EndpointId>) {
+        let mut woken = Vec::new();
+        self.queue.borrow().wake_owned(endpoint, &mut woken);
+        waiters::wake_all(woken);
+    }
+
+    /// Wakes all who wait for room that may never be, but for the patient.
+    pub(super) fn dismiss(&self) {
+        let mut woken = Vec::new();
+        self.with_queue(|queue| queue.dismiss(&mut woken));
+        waiters::wake_all(woken);
+    }
+
+    /// Wakes those whose time has come, and passes over those who do not come when called.
+    pub(super) fn expire(&self, now: Instant) {
+        let mut woken = Vec::new();
+        self.timers.borrow_mut().expire(now, &mut woken);
+        self.with_queue(|queue| {
+            queue.expire(now, &mut woken);
+            queue.pass_over(now);
+        });
+        waiters::wake_all(woken);
+    }
+
+    /// When to [expire](Self::expire) next.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let (queue, timers) = (self.queue.borrow(), self.timers.borrow());
+        let queued = queue.earliest().into_iter().chain(queue.overdue());
+        queued.chain(timers.earliest()).min()
+    }
+
+    /// Has `waker` woken at `until`, by the same timer again if there is one.
+    pub(super) fn set_timer(
+        &self,
+        timer: Option<SlabKey>,
+        waker: &Waker,
+        until: Instant,
+    ) -> SlabKey {
+        let (timer, former) = self.timers.borrow_mut().set(timer, waker, until);
+        waiters::discard(former);
+        self.keeper.wake();
+        timer
+    }
+
+    pub(super) fn clear_timer(&self, timer: SlabKey) {
+        let left = self.timers.borrow_mut().clear(timer);
+        waiters::discard(left);
+    }
+
+    /// Sends everybody away: there is nothing to wait for any more.
+    pub(super) fn end_all(&self) {
+        let mut woken = Vec::new();
+        self.timers.borrow_mut().end_all(&mut woken);
+        self.with_queue(|queue| queue.dissolve(&mut woken));
+        waiters::wake_all(woken);
+        self.keeper.wake();
+    }
+
+    fn with_queue<R>(&self, f: impl FnOnce(&mut WaitQueue) -> R) -> R {
+        let mut queue = self.queue.borrow_mut();
+        let result = f(&mut queue);
+        self.counts.set(QueueCounts { waiting: queue.waiting(), called: queue.called() });
+        result
+    }
+
+    /// Whether nobody waits for anything.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.borrow().is_empty() && self.timers.borrow().is_empty()
+    }
+}
