@@ -139,9 +139,8 @@ impl Batch {
             let message = self.chunk.split_to(len).freeze();
             return as_they_are(message).or_else(|message| (codec.decode)(Piece::Owned(message)));
         }
-        let decoded = (codec.decode)(Piece::Borrowed(&self.chunk[..len]));
-        self.chunk.advance(len);
-        decoded
+        let first = First { chunk: &mut self.chunk, len };
+        (codec.decode)(Piece::Borrowed(&first.chunk[..len]))
     }
 
     /// Gives all messages for a batch that is used up.
@@ -153,6 +152,19 @@ impl Batch {
         }
         self.is_burst = self.chunk.len() > limits::STREAM_CHUNK_BYTES_KEPT;
         std::mem::swap(self, used_up);
+    }
+}
+
+/// The message in front of a chunk, which is gone when this is, be it that its type panics.
+struct First<'a> {
+    chunk: &'a mut BytesMut,
+    len: usize,
+}
+
+impl Drop for First<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.chunk.advance(self.len);
     }
 }
 

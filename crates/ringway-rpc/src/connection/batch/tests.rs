@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use ringway_wire::native::Piece;
 
+use crate::call::codec::{self, Codec};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::double::{digits, raw};
 use crate::limits;
@@ -110,6 +111,24 @@ fn a_message_that_cannot_be_decoded_does_not_hide_the_next() {
     assert_eq!(next().expect("a number"), 7);
     assert_eq!(next().expect_err("no number").message(), "no number");
     assert_eq!(next().expect("a number"), 8);
+}
+
+#[test]
+fn a_message_whose_type_panics_does_not_shift_the_next() {
+    let angry = Codec {
+        decode: |piece| match &*piece {
+            b"angry" => panic!("as types may"),
+            message => Ok(Bytes::copy_from_slice(message)),
+        },
+        id: codec::JSON,
+        ..raw()
+    };
+    let mut batch = Batch::default();
+    let words = [&b"angry"[..], b"next"];
+    words.into_iter().for_each(|word| batch.push(Piece::Borrowed(word)));
+    let first = std::panic::AssertUnwindSafe(|| batch.decode_next(5, &angry));
+    assert!(std::panic::catch_unwind(first).is_err());
+    assert_eq!(batch.decode_next(4, &angry).expect("a message"), "next");
 }
 
 #[test]
