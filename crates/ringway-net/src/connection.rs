@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ringway_runtime::io::StreamLimits;
+use ringway_runtime::io::{Stream, StreamLimits};
 use ringway_runtime::sync::CancellationToken;
 use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
@@ -60,6 +60,23 @@ impl Connection {
     pub(crate) fn of_client(transport: Transport, limits: Rc<StreamLimits>) -> Self {
         let id = ConnectionId::next_client();
         Self::of_link(Rc::new(Link::new(transport, id, limits, None, SlowReader::Pause)))
+    }
+
+    /// A connection over a stream that the program has opened or accepted by itself, with the stream's
+    /// limits.
+    ///
+    /// ```
+    /// use ringway_net::Connection;
+    /// use ringway_runtime::io::{ListenOptions, Listener};
+    ///
+    /// async fn first_connection(listener: Listener) -> ringway_net::Result<Connection> {
+    ///     let stream = listener.accept().await?.into_stream(&Default::default())?;
+    ///     Ok(Connection::adopt(stream, Default::default()))
+    /// }
+    /// ```
+    pub fn adopt(stream: Stream, limits: Rc<StreamLimits>) -> Self {
+        stream.set_limits(Rc::clone(&limits));
+        Self::of_client(Transport::Plain(stream), limits)
     }
 
     pub(crate) fn of_link(link: Rc<Link>) -> Self {

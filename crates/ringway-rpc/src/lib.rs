@@ -12,6 +12,7 @@ mod server;
 mod service;
 mod slab;
 mod stream;
+pub mod testing;
 mod waiters;
 
 pub use builtin::health::{Health, Serving};

@@ -8,6 +8,7 @@ use std::future::pending;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use ringway_rpc::testing::{TestServer, simulate};
 use ringway_rpc::{
     CallOptions, Client, Context, Next, NextCall, OutgoingCall, Reply, Server, ServerHandle, Sink,
     Status, TraceContext, service,
@@ -261,4 +262,27 @@ fn a_trace_begins_at_a_client_and_goes_on_through_handlers() {
     assert_ne!(child.span_id(), parent.span_id());
     server.shutdown();
     wait(server);
+}
+
+#[test]
+fn a_simulated_server_drains_and_its_stream_ends_in_order() {
+    let ended = simulate(11, async {
+        let server = TestServer::start(RoomServer::new(Hall::default()))?;
+        let room = RoomClient::connect(server.address())?;
+        let mut said = room.stay("Bob".into());
+        assert_eq!(said.next().await?.as_deref(), Some("Bob is here, draining: false"));
+        server.shutdown();
+        assert_eq!(said.next().await?.as_deref(), Some("Bob leaves, draining: true"));
+        assert_eq!(said.next().await?, None);
+        let refused = room.place(()).await.expect_err("nobody serves");
+        assert!(refused.is_unavailable() && refused.is_not_executed(), "{refused}");
+        Ok(())
+    });
+    ended.expect("a test that ends");
+}
+
+#[test]
+fn a_simulation_in_which_nothing_happens_any_more_says_so_with_its_seed() {
+    let stuck = simulate(12, pending::<Result<(), Status>>()).expect_err("it never ends");
+    assert!(stuck.message().contains("seed 12"), "{stuck}");
 }

@@ -39,6 +39,7 @@ mod settings;
 mod shared;
 mod stats;
 mod streams;
+mod test_server;
 mod ticket;
 mod upkeep;
 mod waiting;
@@ -57,6 +58,7 @@ pub use handle::ServerHandle;
 pub use intercepted::Intercepted;
 pub use interceptor::{Next, Reply};
 pub use stats::ServerStats;
+pub use test_server::TestServer;
 
 use self::core::ServerCore;
 use self::first_bytes::{Opening, first_bytes};

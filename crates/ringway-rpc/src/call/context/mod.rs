@@ -20,7 +20,7 @@ use ringway_runtime::CoreHandle;
 use self::end::End;
 use self::extensions::Extensions;
 use crate::call::metadata::{InvalidMetadata, Metadata};
-use crate::call::method::Method;
+use crate::call::method::{Kind, Method};
 use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
 use crate::limits;
@@ -94,6 +94,22 @@ impl Context {
     /// The call that is being served; `None` outside of handlers and in tasks that they spawned.
     pub fn current() -> Option<Self> {
         CURRENT.try_with(|current| current.borrow().clone()).ok()?
+    }
+
+    /// A context for the test of a handler: of a call with this metadata, without a deadline, by nobody.
+    ///
+    /// ```
+    /// use ringway_rpc::{Context, Metadata};
+    ///
+    /// let context = Context::for_test(Metadata::new());
+    /// assert!(context.deadline().is_none() && context.peer().address().is_none());
+    /// ```
+    pub fn for_test(metadata: Metadata) -> Self {
+        static TEST: Method = Method::new("test.Test/Test", Kind::Unary);
+        let site = Rc::new(Site::unknown());
+        let mut context = Self::begin(Begun { method: &TEST, site, deadline: None, attempt: 0 });
+        context.set_said(metadata, None);
+        context
     }
 
     /// The method that was called.
@@ -445,7 +461,6 @@ pub(crate) mod tests {
     use std::task::{self, Waker};
 
     use super::*;
-    use crate::call::method::Kind;
 
     static QUOTE: Method = Method::new("market.Market/Quote", Kind::Unary);
 

@@ -27,7 +27,7 @@ impl Peer {
         }))
     }
 
-    #[cfg(test)]
+    /// Nobody.
     pub(crate) fn unknown() -> Self {
         Self(Arc::new(Parts {
             address: None,

@@ -26,7 +26,7 @@ impl Site {
         &self.peer
     }
 
-    #[cfg(test)]
+    /// Of a call that came over no connection.
     pub(crate) fn unknown() -> Self {
         Self { peer: Peer::unknown(), core: 0, drain: Arc::default() }
     }
