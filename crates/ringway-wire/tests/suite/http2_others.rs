@@ -1,8 +1,11 @@
 //! Both roles against the `h2` crate, in memory.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use ringway_wire::http2::{
-    Body, Connection, ErrorCode, Event, Http2Client, Http2Server, NewRequest, Outgoing, Role,
+    Body, Connection, ErrorCode, Event, Http2Client, Http2Server, NewRequest, NoStream, Outgoing,
+    Role,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -264,6 +267,77 @@ fn its_refusals_reach_our_client() {
         })
         .await;
         assert_eq!(told.as_deref(), Some("reset 1 REFUSED_STREAM"));
+        drop(pipe);
+        serving.await.expect("no panic");
+    });
+}
+
+#[test]
+fn its_client_leaves_when_our_server_drains() {
+    run(async {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        let serving = tokio::task::spawn_local(async move {
+            let (mut server, mut pipe) = (server(), ours);
+            drive(&mut server, &mut pipe, |server, event| {
+                match event {
+                    Event::Head { stream, data, .. } => {
+                        server.drain(Duration::from_secs(5));
+                        server.taken(stream, data.len());
+                    }
+                    Event::Data { stream, data, end } => {
+                        server.taken(stream, data.len());
+                        if end {
+                            let body = Body::Shared(pattern(50_000).into());
+                            server.respond(stream, RESPONSE, &[], body, TRAILERS).expect("open");
+                        }
+                    }
+                    _ => {}
+                }
+                true
+            })
+            .await;
+            assert!(server.is_drained(), "nothing is left, and the pipe is closed");
+        });
+        let (send, connection) = h2::client::handshake(theirs).await.expect("greeted");
+        let driving = tokio::task::spawn_local(connection);
+        let (came, trailers) = ask(send.clone(), pattern(20_000), 7_000).await;
+        assert!(came == pattern(50_000) && trailers.is_some(), "what runs comes to its end");
+        driving.await.expect("no panic").expect("a good server");
+        assert!(send.ready().await.is_err(), "and nothing begins any more");
+        serving.await.expect("no panic");
+    });
+}
+
+#[test]
+fn our_client_leaves_when_its_server_drains() {
+    run(async {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        let serving = tokio::task::spawn_local(async move {
+            let mut connection = h2::server::handshake(theirs).await.expect("greeted");
+            let (request, respond) = connection.accept().await.expect("one").expect("well-formed");
+            connection.graceful_shutdown();
+            tokio::task::spawn_local(answer(request, respond));
+            assert!(connection.accept().await.is_none(), "nothing more");
+        });
+        let (mut client, mut pipe) = (client(), ours);
+        let body = Some(Body::Shared(pattern(40_000).into()));
+        let request = NewRequest { head: REQUEST, prefix: &[], body, end: true };
+        client.open(request).expect("room");
+        let (mut lasts, mut has_ended) = (Vec::new(), false);
+        drive(&mut client, &mut pipe, |client, event| {
+            match event {
+                Event::Leaving { code: ErrorCode::NO_ERROR, last, .. } => lasts.push(last),
+                Event::Head { stream, data, .. } | Event::Data { stream, data, .. } => {
+                    client.taken(stream, data.len());
+                }
+                Event::Trailers { .. } => has_ended = true,
+                other => panic!("{other:?}"),
+            }
+            !has_ended || lasts.len() < 2
+        })
+        .await;
+        assert_eq!((&lasts[..], has_ended), (&[i32::MAX as u32, 1][..], true));
+        assert_eq!(client.open(NewRequest::default()), Err(NoStream::Leaving));
         drop(pipe);
         serving.await.expect("no panic");
     });
