@@ -1,7 +1,5 @@
 //! The binary under test as a process with a time limit.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};

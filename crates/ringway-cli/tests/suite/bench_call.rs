@@ -1,15 +1,15 @@
 //! `ringway bench call` as a user meets it: load on services of a user's own.
 
-mod common;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Ended, run};
 use ringway_rpc::{Context, Next, Server, ServerHandle, Sink, Status, Streaming, service};
 use serde_json::Value;
+
+use crate::support;
+use crate::support::{Ended, run};
 
 #[service(package = "shop.v1", crate = "ringway_rpc")]
 trait Shop {
@@ -132,7 +132,7 @@ fn every_kind_of_method_and_message_is_called() {
         let fixed = "-c 2 -p 3 -d 0.05 --warmup 0 --repeat 1 --format json".split(' ');
         let all = ["bench", "call", &address, &method].into_iter();
         let all = all.chain(words[1..].iter().map(String::as_str)).chain(fixed);
-        let ended = common::Ringway::start_with(all).wait();
+        let ended = support::Ringway::start_with(all).wait();
         assert_eq!(ended.status.code(), Some(0), "{words:?}: {}{}", ended.out, ended.err);
         let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
         let row = &report["rows"][0];
@@ -237,7 +237,7 @@ fn calls_that_fail_by_themselves_leave_the_clock_running() {
     let (server, address) = serve();
     let words = format!("bench call {address} shop.v1.Shop/Raw - -c 1 -d 0.05 --warmup 0");
     let words = format!("{words} --repeat 1 --format json");
-    let ended = common::run_with_input(&words, &"x".repeat(20 << 20));
+    let ended = support::run_with_input(&words, &"x".repeat(20 << 20));
     assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
     let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
     let row = &report["rows"][0];
@@ -254,7 +254,7 @@ fn a_server_that_goes_is_counted_and_not_waited_for() {
     let server = server.service(ShopServer::new(service)).start().expect("it starts");
     let address = &server.addresses()[0];
     let words = format!("bench call {address} shop.v1.Shop/Double 1 -c 2 -d 1 --repeat 1");
-    let bench = common::Ringway::start(&format!("{words} --warmup 0 --format json"));
+    let bench = support::Ringway::start(&format!("{words} --warmup 0 --format json"));
     calls.recv_timeout(Duration::from_secs(60)).expect("the bench calls");
     server.abort();
     let ended = bench.wait();

@@ -1,13 +1,11 @@
 //! `ringway serve` as a user meets it.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use common::{Ringway, run};
+use crate::support::{Ringway, run};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -1,7 +1,5 @@
 //! `ringway bench` as a user meets it: short runs, and what they report.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -10,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Ringway, run};
 use ringway_rpc::{Server, Status};
 use serde_json::Value;
+
+use crate::support::{Ringway, run};
 
 /// Runs a bench that is to succeed and returns its rows, their common fields checked.
 ///

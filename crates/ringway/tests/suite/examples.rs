@@ -1,7 +1,5 @@
 //! Every example runs as a process, does what it says, and ends on SIGTERM with status 0.
 
-mod example;
-
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -10,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use example::{Example, LIMIT, connect, limited};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+
+use crate::example::{Example, LIMIT, connect, limited};
 
 const ANY_PORT: &str = "tcp://127.0.0.1:0";
 

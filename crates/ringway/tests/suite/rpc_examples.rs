@@ -1,8 +1,6 @@
 //! The examples of calls and streams each run as a process that serves, calls itself and ends.
 
-mod example;
-
-use example::Example;
+use crate::example::Example;
 
 /// Lets an example come to its end; what it prints after its addresses.
 fn finish(example: Example) -> Vec<String> {

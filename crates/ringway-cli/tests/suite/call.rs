@@ -1,7 +1,5 @@
 //! `ringway call` as a user meets it.
 
-mod common;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -10,12 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Ringway, run, run_with_input};
 use ringway_rpc::{
     Codec, Context, Kind, Method, Methods, Server, ServerHandle, Service, ServiceDescriptor, Sink,
     Status, Streaming, service,
 };
 use serde_json::Value;
+
+use crate::support::{Ringway, run, run_with_input};
 
 fn serve() -> (Ringway, String) {
     let server = Ringway::start("serve rpc --listen tcp://127.0.0.1:0 --cores 0");

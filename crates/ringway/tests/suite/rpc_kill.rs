@@ -2,15 +2,14 @@
 //! idempotent with their reply, the others with a reply or with a status that says why there is
 //! none, and nothing is carried out twice.
 
-mod example;
-
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use example::{Example, LIMIT};
 use ringway::rpc::{Call, Client, Status};
 use ringway::runtime::{block_on, spawn, timeout};
+
+use crate::example::{Example, LIMIT};
 
 /// The service of the example `rpc_balanced`, whose servers print the orders that they carry out.
 #[ringway::service(package = "shop.v1")]

@@ -1,0 +1,8 @@
+//! The integration tests of this crate, as one program.
+
+mod bench;
+mod bench_call;
+mod call;
+mod command_line;
+mod serve;
+mod support;

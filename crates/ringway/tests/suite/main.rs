@@ -1,0 +1,6 @@
+//! The integration tests of this crate, as one program.
+
+mod example;
+mod examples;
+mod rpc_examples;
+mod rpc_kill;
