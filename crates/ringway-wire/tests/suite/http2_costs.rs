@@ -15,7 +15,7 @@ use ringway_wire::http2::{
 };
 use ringway_wire::native::{ClientEvent, Open};
 
-use crate::support::allocations::allocations_of;
+use crate::support::allocations_of;
 use crate::support::alone::alone;
 use crate::support::http2::{NOW, PREFACE, SETTINGS, WINDOW_UPDATE, frame};
 

@@ -6,7 +6,7 @@ use ringway_wire::native::{
     Body, Client, ClientEvent, Config, Open, Outgoing, Reply, Server, ServerEvent, StreamId,
 };
 
-use crate::support::allocations::allocations_of;
+use crate::support::allocations_of;
 use crate::support::alone::alone;
 
 /// Calls in flight, and messages in a batch.

@@ -4,13 +4,18 @@ use std::time::Duration;
 
 use ringway_wire::native::{Body, Config, Server, Side, StreamId};
 
-use crate::support::allocations::live;
+use crate::support::allocations::ALLOCATOR;
 use crate::support::alone::alone;
 use crate::support::by_hand::feed_at;
 use crate::support::raw::{MORE, NOMSG, RST, frame, greeting, id, request};
 
 const NOW: Duration = Duration::ZERO;
 const KIB: usize = 1 << 10;
+
+fn live() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated - stats.bytes_deallocated
+}
 
 fn server() -> Server {
     let mut server = Server::new(Config::default(), NOW);

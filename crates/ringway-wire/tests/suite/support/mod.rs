@@ -13,6 +13,7 @@ pub(crate) mod raw;
 
 pub(crate) use random::Random;
 
+use allocations::allocations;
 use ringway_wire::{Codec, Error, Framer};
 
 /// Runs `test` with seeds 0 to `seeds`, or with that in `RINGWAY_SEED` alone, and says which
@@ -58,4 +59,15 @@ pub(crate) fn decode<C: Codec>(
         assert!(framer.capacity() <= frame_len_max, "never more than the longest frame");
     }
     (frames, framer.finish())
+}
+
+/// Allocations while `work` is done. The thread that runs the tests allocates as well, once, so what
+/// is not nothing is measured again.
+pub(crate) fn allocations_of(mut work: impl FnMut()) -> usize {
+    let mut counted = || {
+        let before = allocations();
+        work();
+        allocations() - before
+    };
+    (0..3).map(|_| counted()).find(|&count| count == 0).unwrap_or_else(counted)
 }

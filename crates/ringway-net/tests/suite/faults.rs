@@ -1,7 +1,5 @@
 //! What must not bring a server down: descriptors that run out, resets, storms.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use ringway_net::{Backend, Client, Connection, ServerHandle};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server_support::{BACKENDS, connect, descriptors, echo, end, eventually, in_a_process};
-use server_support::{connect_from, is_child, round_trip, server};
 use socket2::{Domain, Socket, Type};
+
+use crate::support::alone::alone;
+use crate::support::server;
+use crate::support::server::{BACKENDS, connect, descriptors, echo, end, eventually};
+use crate::support::server::{connect_from, round_trip, server};
 
 fn reset(client: &TcpStream) {
     let socket = socket2::SockRef::from(client);
@@ -44,12 +45,11 @@ fn resets_end_only_their_own_connections() {
 
 #[test]
 fn descriptors_may_run_out() {
-    if !is_child() {
-        return in_a_process("descriptors_may_run_out");
-    }
-    for backend in BACKENDS {
-        survive_emfile(backend);
-    }
+    alone(|| {
+        for backend in BACKENDS {
+            survive_emfile(backend);
+        }
+    });
 }
 
 fn survive_emfile(backend: Backend) {
@@ -68,7 +68,7 @@ fn survive_emfile(backend: Backend) {
         fillers.push(filler);
     }
     fillers.truncate(fillers.len() - 8);
-    let address = server_support::socket_addr(&handle.addresses()[0]);
+    let address = server::socket_addr(&handle.addresses()[0]);
     for client in &waiting {
         client.connect(&address.into()).expect("the kernel completes it");
     }
@@ -77,7 +77,7 @@ fn survive_emfile(backend: Backend) {
     round_trip(&first, b"meanwhile");
     drop(fillers);
     for client in waiting {
-        client.set_read_timeout(Some(server_support::LIMIT)).expect("a socket option");
+        client.set_read_timeout(Some(server::LIMIT)).expect("a socket option");
         round_trip(TcpStream::from(client), b"after");
     }
     drop(first);
@@ -87,39 +87,37 @@ fn survive_emfile(backend: Backend) {
 
 #[test]
 fn a_client_without_descriptors_is_told_so() {
-    if !is_child() {
-        return in_a_process("a_client_without_descriptors_is_told_so");
-    }
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    let outcome = ringway_runtime::block_on(async move {
-        let limit = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
-        setrlimit(Resource::Nofile, limit).expect("a lower limit");
-        let mut fillers = Vec::new();
-        while let Ok(filler) = std::fs::File::open("/dev/null") {
-            fillers.push(filler);
-        }
-        Client::new(address)?.attempts_max(1).open().await
+    alone(|| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let outcome = ringway_runtime::block_on(async move {
+            let limit = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
+            setrlimit(Resource::Nofile, limit).expect("a lower limit");
+            let mut fillers = Vec::new();
+            while let Ok(filler) = std::fs::File::open("/dev/null") {
+                fillers.push(filler);
+            }
+            Client::new(address)?.attempts_max(1).open().await
+        });
+        let error = outcome.expect("a core").expect_err("no descriptor is left");
+        assert!(error.is_limit(), "{error:?}");
+        assert!(error.as_io().and_then(std::io::Error::raw_os_error).is_some(), "{error:?}");
     });
-    let error = outcome.expect("a core").expect_err("no descriptor is left");
-    assert!(error.is_limit(), "{error:?}");
-    assert!(error.as_io().and_then(std::io::Error::raw_os_error).is_some(), "{error:?}");
 }
 
 #[test]
 fn a_storm_of_connects_leaks_no_descriptor() {
-    if !is_child() {
-        return in_a_process("a_storm_of_connects_leaks_no_descriptor");
-    }
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
-    for backend in BACKENDS {
-        let before = descriptors();
-        storm(backend);
-        // The server's own thread lets go of the cores a moment after it has told its end.
-        eventually("the server's descriptors are closed", || descriptors() == before);
-    }
+    alone(|| {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
+        for backend in BACKENDS {
+            let before = descriptors();
+            storm(backend);
+            // The server's own thread lets go of the cores a moment after it has told its end.
+            eventually("the server's descriptors are closed", || descriptors() == before);
+        }
+    });
 }
 
 /// Twice 25,000 connects and one connection that is served all the while.

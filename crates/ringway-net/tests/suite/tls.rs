@@ -15,13 +15,8 @@ use ringway_runtime::{Builder, spawn};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use certificates::NAME;
-use trust::{Trust, listen, pattern, receive_exactly, run, socket_addr};
-
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::certificates::NAME;
+use crate::support::trust::{Trust, listen, pattern, receive_exactly, run, socket_addr};
 
 #[test]
 fn every_size_comes_back_unchanged() {

@@ -1,8 +1,6 @@
 //! The end of a server that something stands in the way of: cores that are behind, handlers that do
 //! not give them back, programs that are slow to say farewell, clients that come at the last moment.
 
-mod server_support;
-
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -12,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Address, Connection, ConnectionId, Server, ServerHandle};
-use server_support::{
+
+use crate::support::server::{
     BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server, socket_addr,
 };
 

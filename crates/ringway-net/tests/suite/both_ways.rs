@@ -11,13 +11,8 @@ use ringway_net::{Address, Client, Connection, Error, IoStream, Result, Server, 
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use certificates::NAME;
-use trust::Trust;
-
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::certificates::NAME;
+use crate::support::trust::Trust;
 
 /// What each end sends: far more than both send queues and the kernel's buffers hold together.
 const BYTES: usize = 64 << 20;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::certificates::NAME;
-use crate::trust::Trust;
+use super::certificates::NAME;
+use super::trust::Trust;
 
 /// A client that trusts the server.
 pub(crate) fn client(trust: &Trust) -> rustls::ClientConnection {

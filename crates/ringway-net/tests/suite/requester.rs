@@ -1,8 +1,5 @@
 //! Requests and replies over real sockets.
 
-mod peer;
-mod server_support;
-
 use std::cell::{Cell, RefCell};
 use std::net::TcpStream;
 use std::pin::pin;
@@ -12,11 +9,12 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use peer::{LIMIT, read_all, read_lines, with_peer, write};
 use ringway_net::{Backend, Client, Connection, Framed, Requester};
 use ringway_runtime::{block_on, spawn, timeout};
 use ringway_wire::{LengthField, Line};
-use server_support::{echo, end, server};
+
+use crate::support::peer::{LIMIT, read_all, read_lines, with_peer, write};
+use crate::support::server::{echo, end, server};
 
 const LINE: Line = Line::new(1024);
 

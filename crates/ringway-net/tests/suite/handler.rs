@@ -1,20 +1,13 @@
 //! Handlers by callbacks: the same calls over TCP and over TLS.
 
-mod server_support;
-
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use ringway_net::{Client, Connection, Error, Handler, Peer, Pressure, Server, ServerHandle, View};
 use ringway_runtime::{block_on, timeout};
 
-use certificates::NAME;
-use server_support::{LIMIT, eventually};
-use trust::Trust;
-
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::certificates::NAME;
+use crate::support::server::{LIMIT, eventually};
+use crate::support::trust::Trust;
 
 const HIGH_WATER: usize = 256 * 1024;
 const LOW_WATER: usize = 64 * 1024;

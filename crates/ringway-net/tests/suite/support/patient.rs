@@ -1,12 +1,10 @@
 //! A server whose handshakes have all the time they want.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use std::time::Duration;
 
 use ringway_net::{Server, ToAddresses};
 
-use crate::trust::Trust;
+use super::trust::Trust;
 
 /// A server that waits for handshakes for ever, and in a drain for whoever is left.
 pub(crate) fn patient_server(trust: &Trust) -> Server {

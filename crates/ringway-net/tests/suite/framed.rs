@@ -1,17 +1,15 @@
 //! Frames over real sockets.
 
-mod peer;
-mod server_support;
-
 use std::io::Read;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use peer::{read_all, read_lines, with_peer, write};
 use ringway_net::{Backend, Connection, Error, Framed, ServerHandle};
 use ringway_wire::{LengthField, Line};
-use server_support::{connect, end, eventually, server};
+
+use crate::support::peer::{read_all, read_lines, with_peer, write};
+use crate::support::server::{connect, end, eventually, server};
 
 const LINE: Line = Line::new(1024);
 

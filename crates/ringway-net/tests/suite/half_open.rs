@@ -1,12 +1,11 @@
 //! Peers that vanish without closing: only time, or the kernel's own questions, find them.
 
-mod server_support;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
 use ringway_net::{Client, Connection, Result};
-use server_support::{BACKENDS, connect, end, is_closed, round_trip, server};
+
+use crate::support::server::{BACKENDS, connect, end, is_closed, round_trip, server};
 
 /// Whether the kernel asks, after which time, how often after that and how many times.
 type Keepalive = (bool, Duration, Duration, u32);

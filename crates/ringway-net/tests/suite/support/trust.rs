@@ -1,7 +1,5 @@
 //! Both ends of TLS connections on loopback, and what tests do with them.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use std::io;
 use std::rc::Rc;
 
@@ -10,7 +8,7 @@ use ringway_runtime::io::{ListenOptions, Listener, Stream};
 use ringway_runtime::{block_on, spawn};
 use socket2::SockAddr;
 
-use crate::certificates::{Authority, Identity, NAME};
+use super::certificates::{Authority, Identity, NAME};
 
 /// A server with a certificate, and a client that trusts it.
 pub(crate) struct Trust {

@@ -1,7 +1,5 @@
 //! The end of a server, its sessions, and the handler face.
 
-mod server_support;
-
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::sync::mpsc;
@@ -9,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, ConnectionId, Error, Handler, Peer, View};
 use ringway_runtime::sleep;
-use server_support::{
+
+use crate::support::server::{
     BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server,
 };
 

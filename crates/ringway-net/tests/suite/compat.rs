@@ -1,7 +1,5 @@
 //! The traits of tokio and hyper over real sockets.
 
-mod peer;
-
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::Shutdown;
@@ -11,9 +9,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Executor, ReadBuf, Timer};
-use peer::{LIMIT, read_all, with_peer, write};
 use ringway_net::{HyperTimer, LocalExec};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use crate::support::peer::{LIMIT, read_all, with_peer, write};
 
 #[test]
 fn tokio_reads_what_came_and_then_the_end() {

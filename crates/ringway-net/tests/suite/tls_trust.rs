@@ -4,13 +4,8 @@ use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use certificates::{Authority, NAME};
-use trust::{Trust, run, server_of};
-
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::certificates::{Authority, NAME};
+use crate::support::trust::{Trust, run, server_of};
 
 #[test]
 fn a_required_client_certificate_is_verified() {

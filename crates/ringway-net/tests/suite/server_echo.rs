@@ -1,7 +1,5 @@
 //! Echo over every kind of plain socket and both kernel interfaces.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::{
     Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
@@ -9,8 +7,11 @@ use std::net::{
 use std::os::unix::net::UnixStream;
 
 use ringway_net::{Address, Connection, Datagram, Responder, Server, ServerHandle};
-use server_support::{BACKENDS, LIMIT, connect, connect_to, echo, end, eventually, round_trip};
-use server_support::{server, socket_addr};
+
+use crate::support::server::{
+    BACKENDS, LIMIT, connect, connect_to, echo, end, eventually, round_trip,
+};
+use crate::support::server::{server, socket_addr};
 
 /// Sends more than any buffer holds, half-closes, and reads it all back meanwhile.
 fn exchange<C: Read + Send>(

@@ -1,9 +1,7 @@
 //! What the server tests share: starting, reaching and ending servers.
-#![allow(dead_code)] // each test program uses a part of it
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Address, Backend, Connection, Result, Server, ServerHandle};
@@ -101,24 +99,4 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Open descriptors of this process.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("a process has descriptors").count()
-}
-
-/// Runs one test of this program in a process of its own, where it may change limits and count
-/// descriptors.
-pub(crate) fn in_a_process(test: &str) {
-    let program = std::env::current_exe().expect("this program");
-    let output = Command::new(program)
-        .args(["--exact", test, "--nocapture"])
-        .env("RINGWAY_TEST_CHILD", "1")
-        .output()
-        .expect("a process");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let text = String::from_utf8_lossy(&output.stderr);
-    let passed = output.status.success() && printed.contains("1 passed");
-    assert!(passed, "{test}: {}\n{printed}\n{text}", output.status);
-    print!("{printed}");
-}
-
-pub(crate) fn is_child() -> bool {
-    std::env::var_os("RINGWAY_TEST_CHILD").is_some()
 }

@@ -1,15 +1,16 @@
 //! A peer that never reads and has 1 GiB sent at it: memory stays bounded, and the others on the
 //! same core are served as before.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Instant;
 
 use ringway_net::{Backend, Connection, Error, Group, Result, ServerHandle, SlowReader};
-use server_support::{connect, end, eventually, in_a_process, is_child, server};
+
+use crate::support::alone::alone;
+use crate::support::server;
+use crate::support::server::{connect, end, eventually, server};
 
 /// What the slow reader is sent.
 const SENT: usize = 1 << 30;
@@ -41,41 +42,26 @@ enum Sending {
 
 #[test]
 fn one_that_is_waited_for() {
-    if in_own_process("one_that_is_waited_for") {
-        check_all(Sending::Awaited);
-    }
+    alone(|| check_all(Sending::Awaited));
 }
 
 #[test]
 fn one_whose_messages_are_queued() {
-    if in_own_process("one_whose_messages_are_queued") {
-        check_all(Sending::Pushed(SlowReader::Pause));
-    }
+    alone(|| check_all(Sending::Pushed(SlowReader::Pause)));
 }
 
 #[test]
 fn one_whose_messages_are_dropped() {
-    if in_own_process("one_whose_messages_are_dropped") {
-        check_all(Sending::Pushed(SlowReader::Drop));
-    }
+    alone(|| check_all(Sending::Pushed(SlowReader::Drop)));
 }
 
 #[test]
 fn one_that_is_closed() {
-    if in_own_process("one_that_is_closed") {
-        check_all(Sending::Pushed(SlowReader::Close));
-    }
-}
-
-fn in_own_process(test: &str) -> bool {
-    if !is_child() {
-        in_a_process(test);
-    }
-    is_child()
+    alone(|| check_all(Sending::Pushed(SlowReader::Close)));
 }
 
 fn check_all(sending: Sending) {
-    for backend in server_support::BACKENDS {
+    for backend in server::BACKENDS {
         check(backend, sending);
     }
 }

@@ -1,14 +1,13 @@
 //! One message to many connections.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Backend, Client, Connection, Delivery, Group, ServerHandle, SlowReader};
-use server_support::{BACKENDS, LIMIT, connect, end, eventually, server};
+
+use crate::support::server::{BACKENDS, LIMIT, connect, end, eventually, server};
 
 /// Members that receive nothing but the group's messages, and their name as an item.
 fn start_members(

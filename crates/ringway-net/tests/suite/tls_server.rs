@@ -1,8 +1,6 @@
 //! A server's TLS: handshakes count and are bounded, and in a drain what a handler still sends arrives
 //! and the session ends in order.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc;
@@ -16,20 +14,11 @@ use ringway_runtime::io::Stream;
 use ringway_runtime::{block_on, spawn, timeout, yield_now};
 use ringway_wire::Line;
 
-use bare_client::{client, shake_hands};
-use certificates::NAME;
-use patient::{BEGINNING, patient_server};
-use server_support::{BACKENDS, LIMIT, connect, echo, end, eventually, is_closed};
-use trust::Trust;
-
-#[path = "support/bare_client.rs"]
-mod bare_client;
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/patient.rs"]
-mod patient;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::bare_client::{client, shake_hands};
+use crate::support::certificates::NAME;
+use crate::support::patient::{BEGINNING, patient_server};
+use crate::support::server::{BACKENDS, LIMIT, connect, echo, end, eventually, is_closed};
+use crate::support::trust::Trust;
 
 /// An honest client, which is served.
 fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {

@@ -34,7 +34,6 @@ pub(crate) fn with_peer<P: Send + 'static, T: 'static>(
 }
 
 /// Reads `count` lines, without their ends.
-#[allow(dead_code, reason = "not every test file reads lines")]
 pub(crate) fn read_lines(socket: &TcpStream, count: usize) -> Vec<String> {
     use std::io::BufRead;
     let lines = BufReader::with_capacity(1, socket).lines();
@@ -42,7 +41,6 @@ pub(crate) fn read_lines(socket: &TcpStream, count: usize) -> Vec<String> {
 }
 
 /// Reads to the end.
-#[allow(dead_code, reason = "not every test file reads to the end")]
 pub(crate) fn read_all(mut socket: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).expect("an end in time");
@@ -50,7 +48,6 @@ pub(crate) fn read_all(mut socket: &TcpStream) -> Vec<u8> {
 }
 
 /// Writes everything.
-#[allow(dead_code, reason = "not every test file writes")]
 pub(crate) fn write(mut socket: &TcpStream, bytes: impl AsRef<[u8]>) {
     socket.write_all(bytes.as_ref()).expect("the test reads");
 }

@@ -1,7 +1,5 @@
 //! Signals to a process that serves, each in a process of its own.
 
-mod server_support;
-
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,7 +7,8 @@ use std::thread;
 
 use ringway_net::{Connection, Server};
 use rustix::process::{Pid, Signal, kill_process};
-use server_support::{connect_to, echo, eventually, is_closed, round_trip};
+
+use crate::support::server::{connect_to, echo, eventually, is_closed, round_trip};
 
 /// Says which of the programs below the process is to be.
 const PROGRAM: &str = "RINGWAY_TEST_PROGRAM";
@@ -48,7 +47,7 @@ impl Program {
     fn start(name: &str) -> Self {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
-            .args(["--exact", "the_program", "--nocapture"])
+            .args(["--exact", "server_signals::the_program", "--nocapture"])
             .env(PROGRAM, name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

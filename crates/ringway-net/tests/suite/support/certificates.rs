@@ -1,7 +1,5 @@
 //! Certificates for tests, made on the spot.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{

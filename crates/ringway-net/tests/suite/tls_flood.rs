@@ -1,7 +1,5 @@
 //! A server amid a flood of TLS clients: honest ones get through, and other connections keep their turns.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -9,19 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use ringway_net::{Backend, Connection, ServerHandle};
 use ringway_runtime::yield_now;
 
-use bare_client::{client, shake_hands};
-use patient::{BEGINNING, patient_server_at};
-use server_support::{BACKENDS, LIMIT, connect, connect_to, socket_addr};
-use trust::Trust;
-
-#[path = "support/bare_client.rs"]
-mod bare_client;
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/patient.rs"]
-mod patient;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::bare_client::{client, shake_hands};
+use crate::support::patient::{BEGINNING, patient_server_at};
+use crate::support::server::{BACKENDS, LIMIT, connect, connect_to, socket_addr};
+use crate::support::trust::Trust;
 
 /// What a client says first.
 fn hello(trust: &Trust) -> Vec<u8> {

@@ -1,8 +1,6 @@
 //! The program's own code that panics where one does not look: what makes handlers, destructors of
 //! what connections have, what listens to the log. It costs a connection, or nothing.
 
-mod server_support;
-
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -11,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringway_net::{Connection, Datagram, Error, Handler, Peer, Responder, Server, View};
-use server_support::{BACKENDS, LIMIT, connect, echo, end, eventually};
-use server_support::{in_a_process, is_child, is_closed, round_trip, server, socket_addr};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+
+use crate::support::alone::alone;
+use crate::support::server::{BACKENDS, LIMIT, connect, echo, end, eventually};
+use crate::support::server::{is_closed, round_trip, server, socket_addr};
 
 /// Echoes; `!` has it leave two things with the session whose destructors panic, as its own does.
 struct Careless {
@@ -81,54 +81,50 @@ fn a_panic_of_what_makes_handlers_costs_one_connection_and_not_the_listener() {
 /// In a process of its own, as it would end by two panics of destructors at once.
 #[test]
 fn any_number_of_destructors_may_panic_at_the_end_of_a_callbacks_connection() {
-    let test = "any_number_of_destructors_may_panic_at_the_end_of_a_callbacks_connection";
-    if !is_child() {
-        return in_a_process(test);
-    }
-    for backend in BACKENDS {
-        let make = || Careless { is_bad: false };
-        let handle = server(backend).threads(1).start_with(make).expect("the server starts");
-        let (mut bad, steady) = (connect(&handle), connect(&handle));
-        bad.write_all(b"!").expect("written");
-        assert!(is_closed(&bad));
-        drop(bad);
-        round_trip(&steady, b"unharmed");
-        eventually("it is closed", || handle.stats().open == 1);
-        assert_eq!(handle.stats().handler_panics, 1);
-        drop(steady);
-        end(&handle);
-    }
+    alone(|| {
+        for backend in BACKENDS {
+            let make = || Careless { is_bad: false };
+            let handle = server(backend).threads(1).start_with(make).expect("the server starts");
+            let (mut bad, steady) = (connect(&handle), connect(&handle));
+            bad.write_all(b"!").expect("written");
+            assert!(is_closed(&bad));
+            drop(bad);
+            round_trip(&steady, b"unharmed");
+            eventually("it is closed", || handle.stats().open == 1);
+            assert_eq!(handle.stats().handler_panics, 1);
+            drop(steady);
+            end(&handle);
+        }
+    });
 }
 
 /// The same in a task. How its handler has ended is counted all the same.
 #[test]
 fn any_number_of_destructors_may_panic_at_the_end_of_a_tasks_connection() {
-    let test = "any_number_of_destructors_may_panic_at_the_end_of_a_tasks_connection";
-    if !is_child() {
-        return in_a_process(test);
-    }
-    for backend in BACKENDS {
-        let handler = async |mut conn: Connection| {
-            leave_bad_items(&conn);
-            let Some(view) = conn.recv().await? else { return Ok(()) };
-            match &*view {
-                b"panic" => panic!("as the test asked for"),
-                b"error" => Err(Error::other("as the test asked for")),
-                _ => Ok(()),
+    alone(|| {
+        for backend in BACKENDS {
+            let handler = async |mut conn: Connection| {
+                leave_bad_items(&conn);
+                let Some(view) = conn.recv().await? else { return Ok(()) };
+                match &*view {
+                    b"panic" => panic!("as the test asked for"),
+                    b"error" => Err(Error::other("as the test asked for")),
+                    _ => Ok(()),
+                }
+            };
+            let handle = server(backend).threads(1).start(handler).expect("the server starts");
+            for ends_by in ["panic", "error", "nothing"] {
+                let mut client = connect(&handle);
+                client.write_all(ends_by.as_bytes()).expect("written");
+                assert!(is_closed(&client));
+                drop(client);
+                eventually("it is closed", || handle.stats().open == 0);
             }
-        };
-        let handle = server(backend).threads(1).start(handler).expect("the server starts");
-        for ends_by in ["panic", "error", "nothing"] {
-            let mut client = connect(&handle);
-            client.write_all(ends_by.as_bytes()).expect("written");
-            assert!(is_closed(&client));
-            drop(client);
-            eventually("it is closed", || handle.stats().open == 0);
+            let stats = handle.stats();
+            assert_eq!((stats.handler_panics, stats.handler_errors), (1, 1));
+            end(&handle);
         }
-        let stats = handle.stats();
-        assert_eq!((stats.handler_panics, stats.handler_errors), (1, 1));
-        end(&handle);
-    }
+    });
 }
 
 #[test]
@@ -188,26 +184,25 @@ impl Subscriber for Broken {
 /// In a process of its own, since what listens is the whole process's.
 #[test]
 fn a_log_that_panics_stops_neither_a_listener_nor_a_shutdown() {
-    if !is_child() {
-        return in_a_process("a_log_that_panics_stops_neither_a_listener_nor_a_shutdown");
-    }
-    tracing::subscriber::set_global_default(Broken).expect("the only one");
-    for backend in BACKENDS {
-        let server = server(backend).threads(1).connections_max(1);
-        let farewell = || panic!("as the test asked for");
-        let handle = server.on_shutdown(farewell).start(echo).expect("the server starts");
-        let first = connect(&handle);
-        round_trip(&first, b"inside");
-        // Its refusal is told.
-        assert!(is_closed(&connect(&handle)));
-        drop(first);
-        eventually("its place is free", || handle.stats().open == 0);
-        let mut next = connect(&handle);
-        round_trip(&next, b"served");
-        drop(handle.clone());
-        handle.shutdown();
-        assert_eq!(next.read(&mut [0]).expect("an end in order"), 0);
-        drop(next);
-        handle.wait().expect("an end in order");
-    }
+    alone(|| {
+        tracing::subscriber::set_global_default(Broken).expect("the only one");
+        for backend in BACKENDS {
+            let server = server(backend).threads(1).connections_max(1);
+            let farewell = || panic!("as the test asked for");
+            let handle = server.on_shutdown(farewell).start(echo).expect("the server starts");
+            let first = connect(&handle);
+            round_trip(&first, b"inside");
+            // Its refusal is told.
+            assert!(is_closed(&connect(&handle)));
+            drop(first);
+            eventually("its place is free", || handle.stats().open == 0);
+            let mut next = connect(&handle);
+            round_trip(&next, b"served");
+            drop(handle.clone());
+            handle.shutdown();
+            assert_eq!(next.read(&mut [0]).expect("an end in order"), 0);
+            drop(next);
+            handle.wait().expect("an end in order");
+        }
+    });
 }

@@ -10,13 +10,8 @@ use ringway_runtime::io::{ListenOptions, Listener, Stream};
 use ringway_runtime::{JoinHandle, spawn};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use certificates::Authority;
-use trust::{listen, run, server_of, socket_addr};
-
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/trust.rs"]
-mod trust;
+use crate::support::certificates::Authority;
+use crate::support::trust::{listen, run, server_of, socket_addr};
 
 const MS: Duration = Duration::from_millis(1);
 

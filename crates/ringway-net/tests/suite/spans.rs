@@ -1,26 +1,21 @@
 //! Spans of `tracing`: they name the connection, and cost nothing while nobody listens.
 
-mod server_support;
-
-use std::alloc::System;
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringway_net::{Backoff, Client, Connection, Error, Handler, Peer, ServerHandle, View};
-use server_support::{BACKENDS, connect, echo, end, eventually, in_a_process, is_child, server};
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Counts for the whole process, so the test that counts has a process of its own.
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::support::allocations::allocations;
+use crate::support::alone::alone;
+use crate::support::server::{BACKENDS, connect, echo, end, eventually, server};
 
 /// Keeps every span, and every event with the spans that it is inside of.
 #[derive(Default)]
@@ -37,15 +32,11 @@ thread_local! {
 }
 
 impl Recorder {
-    /// The one of this process.
+    /// Listens to this process, which the test has for itself.
     fn listen() -> Arc<Self> {
-        static RECORDER: OnceLock<Arc<Recorder>> = OnceLock::new();
-        let install = || {
-            let recorder = Arc::new(Self::default());
-            tracing::subscriber::set_global_default(Arc::clone(&recorder)).expect("the only one");
-            recorder
-        };
-        Arc::clone(RECORDER.get_or_init(install))
+        let recorder = Arc::new(Self::default());
+        tracing::subscriber::set_global_default(Arc::clone(&recorder)).expect("the only one");
+        recorder
     }
 
     /// The spans around the events whose text contains `part`.
@@ -62,7 +53,7 @@ impl Recorder {
 
 impl Subscriber for Recorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("ringway_net") || metadata.target() == "spans"
+        metadata.target().starts_with("ringway_net") || metadata.target() == module_path!()
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
@@ -174,71 +165,80 @@ fn check(recorder: &Recorder, text: &str, peers: &[String; 2], count: usize) {
 
 #[test]
 fn events_of_a_task_are_inside_the_span_of_its_connection() {
-    let recorder = Recorder::listen();
-    for backend in BACKENDS {
-        let handle = server(backend).threads(1).start(telling).expect("the server starts");
-        let peers = talk(&handle);
-        check(&recorder, "a task has a message", &peers, 6);
-        check(&recorder, "ended with an error", &peers, 2);
-    }
+    alone(|| {
+        let recorder = Recorder::listen();
+        for backend in BACKENDS {
+            let handle = server(backend).threads(1).start(telling).expect("the server starts");
+            let peers = talk(&handle);
+            check(&recorder, "a task has a message", &peers, 6);
+            check(&recorder, "ended with an error", &peers, 2);
+        }
+    });
 }
 
 #[test]
 fn events_of_callbacks_are_inside_the_span_of_their_connection() {
-    let recorder = Recorder::listen();
-    for backend in BACKENDS {
-        let handle = server(backend).threads(1).start_with(|| Telling).expect("the server starts");
-        let peers = talk(&handle);
-        check(&recorder, "a callback has a connection", &peers, 2);
-        check(&recorder, "a callback has a message", &peers, 6);
-    }
+    alone(|| {
+        let recorder = Recorder::listen();
+        for backend in BACKENDS {
+            let handle =
+                server(backend).threads(1).start_with(|| Telling).expect("the server starts");
+            let peers = talk(&handle);
+            check(&recorder, "a callback has a connection", &peers, 2);
+            check(&recorder, "a callback has a message", &peers, 6);
+        }
+    });
 }
 
 #[test]
 fn spans_end_with_their_connections() {
-    if !is_child() {
-        return in_a_process("spans_end_with_their_connections");
-    }
-    let recorder = Recorder::listen();
-    let handle = server(BACKENDS[0]).start(echo).expect("the server starts");
-    talk(&handle);
-    eventually("both spans are closed", || recorder.closed.load(Ordering::Relaxed) == 2);
+    alone(|| {
+        let recorder = Recorder::listen();
+        let handle = server(BACKENDS[0]).start(echo).expect("the server starts");
+        talk(&handle);
+        eventually("both spans are closed", || recorder.closed.load(Ordering::Relaxed) == 2);
+    });
 }
 
 #[test]
 fn attempts_of_a_client_are_inside_a_span_with_the_address() {
-    let recorder = Recorder::listen();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = format!("tcp://{}", listener.local_addr().expect("it is bound"));
-    drop(listener);
-    let soon = Backoff::new(Duration::from_millis(1), Duration::from_millis(1));
-    let client = Client::new(&*address).expect("an address").attempts_max(3).backoff(soon);
-    let outcome = ringway_runtime::block_on(async move { client.open().await.err() });
-    assert!(outcome.expect("a runtime").is_some(), "nobody listens");
-    let expected = vec![format!("connect address={address}")];
-    let of_this = |spans: &Vec<String>| *spans == expected;
-    let around = recorder.spans_around("attempt to connect failed");
-    assert_eq!(around.into_iter().filter(of_this).count(), 2, "the third is the answer's error");
+    alone(|| {
+        let recorder = Recorder::listen();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("tcp://{}", listener.local_addr().expect("it is bound"));
+        drop(listener);
+        let soon = Backoff::new(Duration::from_millis(1), Duration::from_millis(1));
+        let client = Client::new(&*address).expect("an address").attempts_max(3).backoff(soon);
+        let outcome = ringway_runtime::block_on(async move { client.open().await.err() });
+        assert!(outcome.expect("a runtime").is_some(), "nobody listens");
+        let expected = vec![format!("connect address={address}")];
+        let of_this = |spans: &Vec<String>| *spans == expected;
+        let around = recorder.spans_around("attempt to connect failed");
+        assert_eq!(
+            around.into_iter().filter(of_this).count(),
+            2,
+            "the third is the answer's error"
+        );
+    });
 }
 
 #[test]
 fn messages_cost_no_allocation_while_nobody_listens() {
-    if !is_child() {
-        return in_a_process("messages_cost_no_allocation_while_nobody_listens");
-    }
-    for backend in BACKENDS {
-        for face in ["task", "callback"] {
-            let server = server(backend).threads(1);
-            let handle = match face {
-                "task" => server.start(telling),
-                _ => server.start_with(|| Telling),
-            };
-            let handle = handle.expect("the server starts");
-            let counted = allocations_in_the_steady_state(&handle);
-            end(&handle);
-            assert_eq!(counted, 0, "{backend}, {face}");
+    alone(|| {
+        for backend in BACKENDS {
+            for face in ["task", "callback"] {
+                let server = server(backend).threads(1);
+                let handle = match face {
+                    "task" => server.start(telling),
+                    _ => server.start_with(|| Telling),
+                };
+                let handle = handle.expect("the server starts");
+                let counted = allocations_in_the_steady_state(&handle);
+                end(&handle);
+                assert_eq!(counted, 0, "{backend}, {face}");
+            }
         }
-    }
+    });
 }
 
 /// Allocations in the last of some runs of messages, or in the first that had none.
@@ -248,11 +248,11 @@ fn allocations_in_the_steady_state(handle: &ServerHandle) -> usize {
     let mut client = connect(handle);
     let mut counted = usize::MAX;
     for _ in 0..RUNS_MAX {
-        let before = ALLOCATOR.stats().allocations;
+        let before = allocations();
         for _ in 0..MESSAGES {
             round_trip(&mut client);
         }
-        counted = ALLOCATOR.stats().allocations - before;
+        counted = allocations() - before;
         if counted == 0 {
             break;
         }

@@ -1,7 +1,5 @@
 //! Timeouts, limits and what happens when a handler goes wrong.
 
-mod server_support;
-
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, mpsc};
@@ -9,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, Error, Result};
 use ringway_runtime::sleep;
-use server_support::{
+use socket2::SockRef;
+
+use crate::support::server::{
     BACKENDS, LIMIT, connect, connect_from, connect_with_small_buffer, echo, end,
 };
-use server_support::{eventually, is_closed, round_trip, server};
-use socket2::SockRef;
+use crate::support::server::{eventually, is_closed, round_trip, server};
 
 #[test]
 fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
