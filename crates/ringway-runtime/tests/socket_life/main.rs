@@ -3,8 +3,8 @@
 //!
 //! `RINGWAY_SEED` repeats what a run decides, `RINGWAY_STEPS` makes it longer, `RINGWAY_ROUND` runs one of its rounds.
 
-#[path = "../common/mod.rs"]
-mod common;
+#[path = "../suite/support/held.rs"]
+mod held;
 
 mod callbacks;
 mod canary;
@@ -26,8 +26,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use common::Driver;
-use common::left::Held;
+use held::Held;
 use ledger::{Network, Total, World};
 use program::{Finale, Script};
 use random::Random;
@@ -58,6 +57,13 @@ fn every_byte_arrives_where_it_belongs_whatever_becomes_of_the_sockets() {
             told = Instant::now();
         }
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Driver {
+    Uring,
+    Epoll,
+    Sim,
 }
 
 /// One runtime from its start to its end.

@@ -14,11 +14,11 @@ use ringway_runtime::io::{Accepted, ListenOptions, Listener, Stream};
 use ringway_runtime::{CoreHandle, JoinHandle, RemoteHandle, sleep, spawn, timeout, yield_now};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::common::left::open_descriptors;
 use crate::conduct::{Conduct, Ending, Manner};
 use crate::datagrams::{self, Directory};
 use crate::ends;
 use crate::foreign;
+use crate::held::open_descriptors;
 use crate::ledger::{Act, Doing, End, Network, World};
 use crate::random::Random;
 use crate::scarcity::Scarcity;

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::common::left::open_descriptors;
+use crate::held::open_descriptors;
 
 /// The limit of descriptors is low until this is dropped.
 pub(crate) struct Scarcity {

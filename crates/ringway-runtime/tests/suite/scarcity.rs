@@ -1,18 +1,18 @@
 //! Memory that connections keep in use: one that is behind takes no buffers from the others, and a core
 //! holds no more than it may.
 
-mod common;
-
 use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use common::{
+use ringway_runtime::io::{DatagramSocket, Incoming, ListenOptions, Next, Pressure, Stream};
+use ringway_runtime::{Backend, Builder, CoreHandle, sleep, spawn, timeout, yield_now};
+
+use crate::support;
+use crate::support::{
     Driver, any_port, connected_to, echo, exchange, listen, narrow_pair, only, pair, pair_with,
     pattern, poll_once, read, read_to_end,
 };
-use ringway_runtime::io::{DatagramSocket, Incoming, ListenOptions, Next, Pressure, Stream};
-use ringway_runtime::{Backend, Builder, CoreHandle, sleep, spawn, timeout, yield_now};
 
 on_every_driver!(
     readers_who_are_behind_leave_large_buffers_to_others,
@@ -74,7 +74,7 @@ async fn serves_others() {
     let (client, server) = pair().await;
     let client = Rc::new(client);
     let server = spawn(echo(server));
-    let sender = spawn(common::send_all(client.clone(), 4 << 20));
+    let sender = spawn(support::send_all(client.clone(), 4 << 20));
     read(&client, 4 << 20).await;
     sender.await.expect("no panic");
     exchange(&client, b"small").await;
@@ -154,14 +154,14 @@ async fn what_is_held_is_counted_and_given_back(_: Driver) {
     turns(&beside, 30).await;
     drop(datagrams);
     while held() > before {
-        sleep(common::ms(1)).await; // a hang is ended by the test's own limit
+        sleep(support::ms(1)).await; // a hang is ended by the test's own limit
     }
 }
 
 /// Runs a test's body on a core that may hold so much.
 fn with_bound<F: Future<Output = ()> + 'static>(backend: Backend, bytes: usize, body: F) {
     let builder = Builder::default().threads(1).backend(backend).held_bytes_max(bytes);
-    let ran = builder.block_on(timeout(common::ms(60_000), body));
+    let ran = builder.block_on(timeout(support::ms(60_000), body));
     ran.expect("the core works").expect("no hang");
 }
 

@@ -1,24 +1,19 @@
 //! In the steady state a message costs no allocation: not on a task, not in a callback, neither
 //! small nor large, on one connection or on many. And cores that come and go leave no memory behind.
 
-mod common;
-
-use std::alloc::System;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::left::Held;
-use common::{block_on, connected_to, echo, in_child, listen};
 use ringway_runtime::io::{Incoming, Next, Stream, StreamLimits};
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::sync::Notify;
 use ringway_runtime::{Backend, Builder, Runtime, sleep, spawn, yield_now};
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Counts for the whole process, so each test measures in a process of its own.
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::support;
+use crate::support::allocations::{ALLOCATOR, allocations};
+use crate::support::held::Held;
+use crate::support::{alone, block_on, connected_to, echo, listen};
 
 /// Messages before counting begins: queues and lists grow to what the load needs.
 const WARM_UP: usize = 5_000;
@@ -36,30 +31,22 @@ enum Face {
 
 #[test]
 fn messages_cost_no_allocation_on_uring() {
-    if in_child("messages_cost_no_allocation_on_uring") {
-        measure_all(Backend::Uring);
-    }
+    alone(|| measure_all(Backend::Uring));
 }
 
 #[test]
 fn messages_cost_no_allocation_on_epoll() {
-    if in_child("messages_cost_no_allocation_on_epoll") {
-        measure_all(Backend::Epoll);
-    }
+    alone(|| measure_all(Backend::Epoll));
 }
 
 #[test]
 fn cores_that_come_and_go_leave_nothing_on_uring() {
-    if in_child("cores_that_come_and_go_leave_nothing_on_uring") {
-        come_and_go(Backend::Uring);
-    }
+    alone(|| come_and_go(Backend::Uring));
 }
 
 #[test]
 fn cores_that_come_and_go_leave_nothing_on_epoll() {
-    if in_child("cores_that_come_and_go_leave_nothing_on_epoll") {
-        come_and_go(Backend::Epoll);
-    }
+    alone(|| come_and_go(Backend::Epoll));
 }
 
 /// Rounds before counting begins: what lives as long as the process is made then.
@@ -103,7 +90,7 @@ fn come_and_go_once(backend: Backend) {
 async fn live() {
     let (client, server) = connected_to(&listen(), StreamLimits::default()).await;
     drop(spawn(echo(server)));
-    common::exchange(&client, b"once").await;
+    support::exchange(&client, b"once").await;
     drop(spawn(async move {
         let _held = client;
         sleep(Duration::from_secs(3_600)).await;
@@ -151,16 +138,11 @@ async fn measure(face: Face, connections: usize, len: usize) -> Vec<usize> {
     load.run(WARM_UP).await;
     let mut windows = Vec::with_capacity(WINDOWS_MAX);
     while windows.len() < WINDOWS_MAX && windows.last() != Some(&0) {
-        let before = ALLOCATOR.stats();
+        let before = allocations();
         load.run(COUNTED).await;
-        let after = ALLOCATOR.stats();
-        windows.push(count(after) - count(before));
+        windows.push(allocations() - before);
     }
     windows
-}
-
-fn count(stats: stats_alloc::Stats) -> usize {
-    stats.allocations + stats.reallocations
 }
 
 fn echo_in_callback(stream: Stream) {
@@ -224,7 +206,7 @@ impl Load {
 
 /// Sends a message and compares what comes back, as often as the load says.
 async fn exchange(stream: Stream, len: usize, load: Rc<Load>) {
-    let message = bytes::Bytes::from(common::pattern(len, 1));
+    let message = bytes::Bytes::from(support::pattern(len, 1));
     loop {
         load.next().await;
         stream.send(message.clone());

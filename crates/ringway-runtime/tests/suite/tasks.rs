@@ -1,14 +1,14 @@
 //! Tasks of one core: results, panics, aborts, fairness, numbers.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use common::{Driver, echo, exchange, pair};
 use ringway_runtime::sync::{Notify, oneshot};
 use ringway_runtime::{CoreHandle, JoinHandle, spawn, yield_now};
+
+use crate::support;
+use crate::support::{Driver, echo, exchange, pair};
 
 on_every_driver!(
     a_task_gives_its_result,
@@ -187,7 +187,7 @@ async fn yielding_tasks_take_turns(_: Driver) {
 #[test]
 fn input_is_served_beside_tasks_that_never_rest() {
     for driver in [Driver::Uring, Driver::Epoll] {
-        common::run(driver, input_beside_restless_tasks);
+        support::run(driver, input_beside_restless_tasks);
     }
 }
 

@@ -1,7 +1,5 @@
 //! Peers that do not read: what is queued for them is bounded, told, and never a hang.
 
-mod common;
-
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,14 +7,16 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{
-    Driver, Verifier, busy_turns, narrow_pair, pair, pair_with, pattern, poll_once, read,
-    read_to_end, send_all,
-};
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::Notify;
 use ringway_runtime::{Backend, Builder, spawn, timeout, yield_now};
 use socket2::SockRef;
+
+use crate::support;
+use crate::support::{
+    Driver, Verifier, busy_turns, narrow_pair, pair, pair_with, pattern, poll_once, read,
+    read_to_end, send_all,
+};
 
 on_every_driver!(
     a_peer_that_does_not_read_brings_pressure,
@@ -66,7 +66,7 @@ fn a_batch_of_several_submissions_leaves_before_its_core_sleeps(backend: Backend
 
 /// Nothing would ever be taken off it, to end its pressure.
 async fn an_empty_queue_is_below_every_mark(_: Driver) {
-    let marks = common::only(|limits| (limits.send_high_water, limits.send_low_water) = (0, 0));
+    let marks = support::only(|limits| (limits.send_high_water, limits.send_low_water) = (0, 0));
     let (client, server) = pair_with(marks).await;
     server.set_paced(true);
     server.write(b"");
@@ -80,7 +80,7 @@ async fn an_empty_queue_is_below_every_mark(_: Driver) {
 
 /// Sends whole segments of a pattern until there is pressure; how many.
 fn fill(stream: &Stream, seed: usize) -> usize {
-    let run = pattern(common::PATTERN_BYTES, seed);
+    let run = pattern(support::PATTERN_BYTES, seed);
     let mut sent = 0;
     loop {
         sent += 1;
@@ -96,7 +96,7 @@ async fn a_peer_that_does_not_read_brings_pressure(_: Driver) {
     let limits = StreamLimits::default();
     let (high, low) = (limits.send_high_water, limits.send_low_water);
     let (client, server) = narrow_pair(limits).await;
-    let total = fill(&server, 4) * common::PATTERN_BYTES;
+    let total = fill(&server, 4) * support::PATTERN_BYTES;
     assert!(server.queued_bytes() >= high && server.queued_bytes() < high + SEGMENT);
     {
         let mut drained = pin!(server.drained());
@@ -240,7 +240,7 @@ async fn two_ends_that_both_send_wait_for_neither(driver: Driver) {
 
 async fn every_task_that_waits_for_room_is_woken(_: Driver) {
     let (client, server) = narrow_pair(StreamLimits::default()).await;
-    let total = fill(&server, 4) * common::PATTERN_BYTES;
+    let total = fill(&server, 4) * support::PATTERN_BYTES;
     let server = Rc::new(server);
     let mut waiting = Vec::new();
     for number in 0..5 {

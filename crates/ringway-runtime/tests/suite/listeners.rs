@@ -1,7 +1,5 @@
 //! Listeners: order, hand-over, closing, and the descriptor limit.
 
-mod common;
-
 use std::fs::File;
 use std::io::ErrorKind;
 use std::iter::from_fn;
@@ -11,12 +9,14 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use common::{Driver, any_port, block_on, connected_to, echo, exchange, in_child, listen};
-use common::{exchange_once, left::open_descriptors, pair, poll_once};
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
 use ringway_runtime::{Backend, Runtime, now, spawn, yield_now};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use socket2::SockAddr;
+
+use crate::support;
+use crate::support::{Driver, alone, any_port, block_on, connected_to, echo, exchange, listen};
+use crate::support::{exchange_once, held::open_descriptors, pair, poll_once};
 
 on_every_driver!(
     connections_are_accepted_in_order,
@@ -147,7 +147,7 @@ fn a_connection_can_be_given_to_a_core_of_another_kind(backend: Backend) {
         let serve = async move || echo(accepted.into_stream(&Rc::default())?).await;
         let served = other.spawn(serve).expect("the mailbox has room");
         for round in 0..10 {
-            exchange(&client, &common::pattern(BUFFER, round)).await;
+            exchange(&client, &support::pattern(BUFFER, round)).await;
         }
         let answer = other.spawn(async || 7).expect("the mailbox has room");
         assert_eq!(answer.await.expect("the core goes on"), 7);
@@ -172,16 +172,12 @@ fn a_connection_taken_outside_of_a_core_is_closed(backend: Backend) {
 
 #[test]
 fn accepting_rests_at_the_descriptor_limit_on_uring() {
-    if in_child("accepting_rests_at_the_descriptor_limit_on_uring") {
-        rest_at_the_limit(Backend::Uring);
-    }
+    alone(|| rest_at_the_limit(Backend::Uring));
 }
 
 #[test]
 fn accepting_rests_at_the_descriptor_limit_on_epoll() {
-    if in_child("accepting_rests_at_the_descriptor_limit_on_epoll") {
-        rest_at_the_limit(Backend::Epoll);
-    }
+    alone(|| rest_at_the_limit(Backend::Epoll));
 }
 
 /// However often an acceptor asks, it hears of the limit once in a pause.
@@ -218,16 +214,12 @@ fn rest_at_the_limit(backend: Backend) {
 
 #[test]
 fn accepting_survives_the_descriptor_limit_on_uring() {
-    if in_child("accepting_survives_the_descriptor_limit_on_uring") {
-        survive_the_limit(Backend::Uring);
-    }
+    alone(|| survive_the_limit(Backend::Uring));
 }
 
 #[test]
 fn accepting_survives_the_descriptor_limit_on_epoll() {
-    if in_child("accepting_survives_the_descriptor_limit_on_epoll") {
-        survive_the_limit(Backend::Epoll);
-    }
+    alone(|| survive_the_limit(Backend::Epoll));
 }
 
 /// Room for a few connections at a time; every one of many is served in the end.
@@ -267,16 +259,12 @@ fn survive_the_limit(backend: Backend) {
 
 #[test]
 fn connecting_takes_descriptors_that_are_kept_for_peers_alone_on_uring() {
-    if in_child("connecting_takes_descriptors_that_are_kept_for_peers_alone_on_uring") {
-        take_what_is_kept_for_peers(Backend::Uring);
-    }
+    alone(|| take_what_is_kept_for_peers(Backend::Uring));
 }
 
 #[test]
 fn connecting_takes_descriptors_that_are_kept_for_peers_alone_on_epoll() {
-    if in_child("connecting_takes_descriptors_that_are_kept_for_peers_alone_on_epoll") {
-        take_what_is_kept_for_peers(Backend::Epoll);
-    }
+    alone(|| take_what_is_kept_for_peers(Backend::Epoll));
 }
 
 /// Dropped streams, of which all is sent, wait for the ends of their peers.

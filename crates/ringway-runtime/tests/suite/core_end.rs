@@ -1,7 +1,5 @@
 //! The end of cores, wherever it comes from: every handle is told, and nothing is left.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::io;
@@ -12,13 +10,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::left::Held;
-use common::{Stay, any_port, block_on, in_child, listen, poll_once};
 use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure, Stream};
 use ringway_runtime::{
     Backend, Builder, CoreHandle, JoinHandle, RemoteHandle, Runtime, SpawnError, sleep, spawn,
     spawn_blocking, yield_now,
 };
+
+use crate::support::held::Held;
+use crate::support::{Stay, alone, any_port, block_on, listen, poll_once};
 
 on_every_kernel_driver!(
     a_runtime_that_ends_among_spawns_answers_each,
@@ -399,16 +398,12 @@ fn what_a_thread_drops_at_its_end_may_use_handles(backend: Backend) {
 
 #[test]
 fn a_start_that_fails_half_way_leaves_nothing_on_uring() {
-    if in_child("a_start_that_fails_half_way_leaves_nothing_on_uring") {
-        fail_half_way(Backend::Uring);
-    }
+    alone(|| fail_half_way(Backend::Uring));
 }
 
 #[test]
 fn a_start_that_fails_half_way_leaves_nothing_on_epoll() {
-    if in_child("a_start_that_fails_half_way_leaves_nothing_on_epoll") {
-        fail_half_way(Backend::Epoll);
-    }
+    alone(|| fail_half_way(Backend::Epoll));
 }
 
 fn fail_half_way(backend: Backend) {
@@ -434,22 +429,21 @@ fn fail_half_way(backend: Backend) {
 #[test]
 fn cores_of_one_runtime_are_alike() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    if !in_child("cores_of_one_runtime_are_alike") {
-        return;
-    }
-    let before = Held::now();
-    let limit = getrlimit(Resource::Nofile);
-    // With some room there are descriptors for a ring of the first core and none for the last one's.
-    for room in 0..24 {
-        let current = Some((before.descriptors + 1 + room) as u64);
-        setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("lower");
-        let started = Runtime::builder().threads(3).backend(Backend::Auto).start();
-        setrlimit(Resource::Nofile, limit).expect("as before");
-        let Ok(runtime) = started else { continue };
-        let backends: Vec<_> = runtime.cores().iter().map(CoreHandle::backend).collect();
-        assert!(backends.iter().all(|backend| *backend == backends[0]), "{room}: {backends:?}");
-    }
-    before.is_left().expect("nothing is left");
+    alone(|| {
+        let before = Held::now();
+        let limit = getrlimit(Resource::Nofile);
+        // With some room there are descriptors for a ring of the first core and none for the last one's.
+        for room in 0..24 {
+            let current = Some((before.descriptors + 1 + room) as u64);
+            setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("lower");
+            let started = Runtime::builder().threads(3).backend(Backend::Auto).start();
+            setrlimit(Resource::Nofile, limit).expect("as before");
+            let Ok(runtime) = started else { continue };
+            let backends: Vec<_> = runtime.cores().iter().map(CoreHandle::backend).collect();
+            assert!(backends.iter().all(|backend| *backend == backends[0]), "{room}: {backends:?}");
+        }
+        before.is_left().expect("nothing is left");
+    });
 }
 
 #[test]
@@ -470,21 +464,20 @@ fn a_borrowed_thread_goes_back_to_its_cpus() {
 #[test]
 fn blocking_work_runs_on_every_cpu_of_the_process() {
     use ringway_runtime::affinity::CoreSet;
-    if !in_child("blocking_work_runs_on_every_cpu_of_the_process") {
-        return;
-    }
-    let open = CoreSet::available().expect("the kernel answers");
-    let runtime = Runtime::builder().cores(open.clone()).start().expect("a runtime");
-    for core in runtime.cores() {
-        let asked = core.spawn(async || {
-            let there = spawn_blocking(|| CoreSet::available().expect("the kernel answers"));
-            let here = CoreSet::available().expect("the kernel answers");
-            (here.len(), there.expect("room").await.expect("no panic"))
-        });
-        let (pinned_to, there) = asked.expect("room").wait().expect("no panic");
-        assert_eq!((pinned_to, there), (1, open.clone()));
-    }
-    runtime.shutdown().expect("no core failed");
+    alone(|| {
+        let open = CoreSet::available().expect("the kernel answers");
+        let runtime = Runtime::builder().cores(open.clone()).start().expect("a runtime");
+        for core in runtime.cores() {
+            let asked = core.spawn(async || {
+                let there = spawn_blocking(|| CoreSet::available().expect("the kernel answers"));
+                let here = CoreSet::available().expect("the kernel answers");
+                (here.len(), there.expect("room").await.expect("no panic"))
+            });
+            let (pinned_to, there) = asked.expect("room").wait().expect("no panic");
+            assert_eq!((pinned_to, there), (1, open.clone()));
+        }
+        runtime.shutdown().expect("no core failed");
+    });
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Streams: every byte arrives, in order, once; both ways to finish; timeouts.
 
-mod common;
-
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use common::{
+use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::{spawn, timeout, yield_now};
+
+use crate::support;
+use crate::support::{
     Driver, Verifier, connected_to, echo, exchange, listen, ms, pair, pattern, poll_once, read,
     read_to_end,
 };
-use ringway_runtime::io::{Pressure, Stream, StreamLimits};
-use ringway_runtime::{spawn, timeout, yield_now};
 
 on_every_driver!(
     an_echo_returns_every_byte,
@@ -169,7 +169,7 @@ async fn a_long_stream_arrives_complete(driver: Driver) {
     };
     let (client, server) = pair().await;
     let sender = spawn(async move {
-        let piece = pattern(common::PATTERN_BYTES * 4, 2);
+        let piece = pattern(support::PATTERN_BYTES * 4, 2);
         let mut left = total;
         while left > 0 {
             let len = left.min(piece.len());

@@ -1,17 +1,17 @@
 //! Datagram sockets: whole datagrams, their senders, and what happens when nobody takes them.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::rc::Rc;
 
-use common::{Driver, any_port, block_on, pattern};
 use ringway_runtime::io::{DatagramSocket, ListenOptions, Pressure};
 use ringway_runtime::{Backend, CoreHandle, spawn, yield_now};
 use socket2::SockAddr;
+
+use crate::support;
+use crate::support::{Driver, any_port, block_on, pattern};
 
 on_every_driver!(
     datagrams_come_back_whole_with_their_sender,
@@ -206,8 +206,8 @@ async fn a_dropped_socket_reaches_no_descriptor_that_follows_it(_: Driver) {
             dropped.send_to("of a dropped socket", sink.local_addr());
         }
         drop(dropped);
-        let (client, server) = common::pair().await;
-        common::exchange_with_echo(client, server, &[round; 100]).await;
+        let (client, server) = support::pair().await;
+        support::exchange_with_echo(client, server, &[round; 100]).await;
         let (near, far) = (socket(), socket());
         near.send_to(vec![round], far.local_addr());
         assert_eq!(*far.recv_from().await.expect("a datagram").0, [round]);

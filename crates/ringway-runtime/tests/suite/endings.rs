@@ -1,7 +1,5 @@
 //! How streams end: by their owner, by their peer, by their timeouts, with their core.
 
-mod common;
-
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,14 +7,16 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{
-    Driver, Verifier, block_on, busy_turns, echo, exchange, exchange_once, ms, narrow_pair, only,
-    pair, pair_with, pattern, poll_once, read, read_to_end, send_all,
-};
 use ringway_runtime::io::{Incoming, Next, Pressure, Stream, StreamLimits, abort_dropped_streams};
 use ringway_runtime::sync::oneshot;
 use ringway_runtime::{Backend, now, sleep, sleep_until, spawn, timeout, yield_now};
 use socket2::SockRef;
+
+use crate::support;
+use crate::support::{
+    Driver, Verifier, block_on, busy_turns, echo, exchange, exchange_once, ms, narrow_pair, only,
+    pair, pair_with, pattern, poll_once, read, read_to_end, send_all,
+};
 
 on_every_driver!(
     an_abort_resets_the_peer,
@@ -133,7 +133,7 @@ async fn a_quiet_stream_reaches_its_idle_timeout(driver: Driver) {
 // Only a virtual clock makes "in time" certain.
 #[test]
 fn activity_puts_the_idle_timeout_off() {
-    common::run(Driver::Sim, activity_beside_an_idle_timeout);
+    support::run(Driver::Sim, activity_beside_an_idle_timeout);
 }
 
 async fn activity_beside_an_idle_timeout(_: Driver) {
@@ -286,7 +286,7 @@ async fn a_dropped_stream_whose_peer_stays_is_closed(driver: Driver) {
 // Only a virtual clock can afford it.
 #[test]
 fn a_dropped_stream_sends_for_as_long_as_its_peer_reads() {
-    common::run(Driver::Sim, a_slow_reader_of_a_dropped_stream);
+    support::run(Driver::Sim, a_slow_reader_of_a_dropped_stream);
 }
 
 async fn a_slow_reader_of_a_dropped_stream(_: Driver) {

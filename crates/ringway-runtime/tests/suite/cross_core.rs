@@ -1,7 +1,5 @@
 //! Work and wakes from one core or thread to another, and the end of a runtime.
 
-mod common;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,12 +8,14 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::left::open_descriptors;
-use common::{any_port, block_on, in_child, listen};
 use ringway_runtime::io::{DatagramSocket, Incoming, ListenOptions, Next, Stream};
 use ringway_runtime::{
     Backend, CoreHandle, Runtime, SpawnError, now, sleep, spawn, spawn_blocking, yield_now,
 };
+
+use crate::support;
+use crate::support::held::open_descriptors;
+use crate::support::{alone, any_port, block_on, listen};
 
 on_every_kernel_driver!(
     plain_threads_spawn_on_cores,
@@ -333,16 +333,12 @@ fn tasks_spawned_by_destructors_do_not_keep_a_core(backend: Backend) {
 
 #[test]
 fn shutdown_in_full_flight_leaves_no_descriptor_on_uring() {
-    if in_child("shutdown_in_full_flight_leaves_no_descriptor_on_uring") {
-        shut_down_in_flight(Backend::Uring);
-    }
+    alone(|| shut_down_in_flight(Backend::Uring));
 }
 
 #[test]
 fn shutdown_in_full_flight_leaves_no_descriptor_on_epoll() {
-    if in_child("shutdown_in_full_flight_leaves_no_descriptor_on_epoll") {
-        shut_down_in_flight(Backend::Epoll);
-    }
+    alone(|| shut_down_in_flight(Backend::Epoll));
 }
 
 fn shut_down_in_flight(backend: Backend) {
@@ -374,7 +370,7 @@ async fn keep_busy(peer: CoreHandle) -> usize {
         let accepted = listener.accept().await.expect("accept");
         let server = accepted.into_stream(&Rc::default()).expect("stream");
         match made % 3 {
-            0 => drop(spawn(common::echo(server))),
+            0 => drop(spawn(support::echo(server))),
             1 => server.on_incoming(|stream, incoming| {
                 if let Incoming::Data(view) = incoming {
                     stream.send(view);

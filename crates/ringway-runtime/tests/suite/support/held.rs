@@ -1,51 +1,9 @@
-//! What a test leaves behind: nothing. Each test of a suite stays in it for its time; whoever is the
-//! last to leave finds no more in the process than the first has found.
+//! What a process holds, so that a test can tell what it leaves behind: nothing.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringway_runtime::cores_alive;
-
-/// One test's time in the suite.
-pub(crate) struct Stay(());
-
-impl Stay {
-    pub(crate) fn begin() -> Self {
-        let mut suite = suite();
-        if suite.staying == 0 {
-            suite.before = Held::now();
-        }
-        suite.staying += 1;
-        Self(())
-    }
-}
-
-impl Drop for Stay {
-    fn drop(&mut self) {
-        let mut suite = suite();
-        suite.staying -= 1;
-        // A test that fails has said what is wrong; what it leaves behind is no news.
-        suite.failed |= std::thread::panicking();
-        if suite.staying == 0 && !suite.failed {
-            let left = suite.before.is_left(); // under the lock, so that no test begins meanwhile
-            suite.failed = left.is_err();
-            drop(suite);
-            left.unwrap_or_else(|left| panic!("something was left behind: {left}"));
-        }
-    }
-}
-
-struct Suite {
-    staying: usize,
-    failed: bool,
-    before: Held,
-}
-
-fn suite() -> MutexGuard<'static, Suite> {
-    static SUITE: Mutex<Suite> = Mutex::new(Suite { staying: 0, failed: false, before: NOTHING });
-    SUITE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What this process holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +13,6 @@ pub(crate) struct Held {
     pub(crate) threads: usize,
     pub(crate) cores: usize,
 }
-
-const NOTHING: Held = Held { descriptors: 0, threads: 0, cores: 0 };
 
 impl Held {
     pub(crate) fn now() -> Self {

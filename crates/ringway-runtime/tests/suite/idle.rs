@@ -1,7 +1,5 @@
 //! Ten thousand connections at which nothing happens: what each costs the process.
 
-mod common;
-
 use std::cell::Cell;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -9,12 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{block_on, echo, exchange, in_child, listen, pair};
 use ringway_runtime::io::{Listener, Stream, StreamLimits};
 use ringway_runtime::sync::Notify;
 use ringway_runtime::{Backend, CoreHandle, sleep, spawn};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::support::{alone, block_on, echo, exchange, listen, pair};
 
 const CONNECTIONS: usize = 10_000;
 
@@ -23,16 +22,12 @@ const BYTES_MAX: usize = 1_024;
 
 #[test]
 fn idle_connections_cost_little_on_uring() {
-    if in_child("idle_connections_cost_little_on_uring") {
-        serve_idle(Backend::Uring);
-    }
+    alone(|| serve_idle(Backend::Uring));
 }
 
 #[test]
 fn idle_connections_cost_little_on_epoll() {
-    if in_child("idle_connections_cost_little_on_epoll") {
-        serve_idle(Backend::Epoll);
-    }
+    alone(|| serve_idle(Backend::Epoll));
 }
 
 fn serve_idle(backend: Backend) {
@@ -140,7 +135,7 @@ impl Clients {
     fn start(address: SocketAddr) -> Self {
         let program = std::env::current_exe().expect("a test knows its program");
         let child = Command::new(program)
-            .args(["--exact", "hold_connections", "--nocapture"])
+            .args(["--exact", "idle::hold_connections", "--nocapture"])
             .env(IDLE_ADDRESS, address.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -177,11 +172,14 @@ fn raise_descriptor_limit() {
     setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
 }
 
-/// Memory of this process that is present.
+/// Memory of this process that is present. Pages of the program's file are left out: it is larger than what
+/// is measured, and which of them are there depends on what lies beside each other in it.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
-    let mut lines = status.lines();
-    let present = lines.find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
-    let kib = present.trim_end_matches("kB").trim();
-    kib.parse::<usize>().expect("a number") * 1_024
+    let kib = |name: &str| -> usize {
+        let present = status.lines().find_map(|line| line.strip_prefix(name));
+        let present = present.expect("Linux tells it").trim_end_matches("kB").trim();
+        present.parse().expect("a number")
+    };
+    (kib("RssAnon:") + kib("RssShmem:")) * 1_024
 }

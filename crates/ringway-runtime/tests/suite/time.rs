@@ -1,19 +1,18 @@
 //! Sleeping, timeouts and intervals: exact on the virtual clock, never early on a real one. What is
 //! early is told by the exact clock: that of the turn stands still if a wait ends within the turn.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Driver, block_on, ms, poll_once};
 use ringway_runtime::sync::oneshot;
 use ringway_runtime::{
     Backend, Deadline, Sleep, interval, now, now_exact, sleep, sleep_until, spawn, timeout,
     yield_now,
 };
+
+use crate::support::{Driver, block_on, ms, poll_once};
 
 on_every_driver!(
     sleepers_wake_in_the_order_of_their_deadlines,

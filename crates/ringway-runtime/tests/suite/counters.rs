@@ -1,13 +1,13 @@
 //! What a core counts, against what it did.
 
-mod common;
-
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Driver, connected_to, echo, exchange, in_child, listen, pattern};
 use ringway_runtime::io::StreamLimits;
 use ringway_runtime::{Builder, CoreCounters, CoreHandle, Runtime, sleep, spawn};
+
+use crate::support;
+use crate::support::{Driver, alone, connected_to, echo, exchange, listen, pattern};
 
 on_every_driver!(
     messages_and_bytes_are_counted_on_both_sides,
@@ -82,7 +82,7 @@ async fn small_pieces_of_a_turn_leave_in_one_send(_: Driver) {
     for number in 0..1_000_u32 {
         client.write(&number.to_be_bytes());
     }
-    let got = common::read(&server, 4_000).await;
+    let got = support::read(&server, 4_000).await;
     let after = counters().await;
     assert_eq!(got[3_996..], 999_u32.to_be_bytes());
     assert_eq!(after.sends - before.sends, 1);
@@ -94,37 +94,36 @@ const ROUNDS_MAX: u32 = 1_000_000;
 
 #[test]
 fn a_core_beside_another_one_spins_while_there_are_cpus_for_both() {
-    if !in_child("a_core_beside_another_one_spins_while_there_are_cpus_for_both") {
-        return;
-    }
-    let cpus = std::thread::available_parallelism().expect("Linux tells it").get();
-    if cpus < 2 {
-        return;
-    }
-    let start = |threads| Runtime::builder().threads(threads).start().expect("a runtime");
-    // A long budget, so that the sleeps of a busy machine are short beside it.
-    let spins = |other: &Runtime, rounds: u32| {
-        let other = other.cores()[0].clone();
-        let main = async move {
-            let spun = || {
-                let counters = CoreHandle::current().counters();
-                counters.spin_hits + counters.spin_misses
+    alone(|| {
+        let cpus = std::thread::available_parallelism().expect("Linux tells it").get();
+        if cpus < 2 {
+            return;
+        }
+        let start = |threads| Runtime::builder().threads(threads).start().expect("a runtime");
+        // A long budget, so that the sleeps of a busy machine are short beside it.
+        let spins = |other: &Runtime, rounds: u32| {
+            let other = other.cores()[0].clone();
+            let main = async move {
+                let spun = || {
+                    let counters = CoreHandle::current().counters();
+                    counters.spin_hits + counters.spin_misses
+                };
+                let mut round = 0;
+                while spun() == 0 && round < rounds {
+                    round += 1;
+                    other.spawn(async || ()).expect("room").await.expect("no panic");
+                }
+                spun()
             };
-            let mut round = 0;
-            while spun() == 0 && round < rounds {
-                round += 1;
-                other.spawn(async || ()).expect("room").await.expect("no panic");
-            }
-            spun()
+            // All CPUs are named, and one core is started.
+            let builder = Builder::default().spin(Duration::from_millis(10));
+            builder.block_on(main).expect("a core")
         };
-        // All CPUs are named, and one core is started.
-        let builder = Builder::default().spin(Duration::from_millis(10));
-        builder.block_on(main).expect("a core")
-    };
-    let one = start(1);
-    assert!(spins(&one, ROUNDS_MAX) > 0, "two cores on {cpus} CPUs");
-    let others = start(cpus - 1);
-    assert_eq!(spins(&one, 1_000), 0, "{} cores on {cpus} CPUs", cpus + 1);
-    drop(others);
-    assert!(spins(&one, ROUNDS_MAX) > 0, "two cores again");
+        let one = start(1);
+        assert!(spins(&one, ROUNDS_MAX) > 0, "two cores on {cpus} CPUs");
+        let others = start(cpus - 1);
+        assert_eq!(spins(&one, 1_000), 0, "{} cores on {cpus} CPUs", cpus + 1);
+        drop(others);
+        assert!(spins(&one, ROUNDS_MAX) > 0, "two cores again");
+    });
 }

@@ -1,17 +1,16 @@
 //! The stall watchdog: a task that blocks its core is counted and named.
 
-mod common;
-
 use std::fmt;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use common::pair;
 use ringway_runtime::io::Next;
 use ringway_runtime::{Backend, Builder, CoreHandle, PollLabel, Runtime, spawn_named, yield_now};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+
+use crate::support::{alone, pair};
 
 /// Passes every event on, as its fields.
 struct Listener {
@@ -83,18 +82,20 @@ fn await_event(events: &mpsc::Receiver<Fields>, message: &str) -> Fields {
     }
 }
 
-/// One test, since the subscriber is the whole process's: watchdogs have threads of their own.
+/// Watchdogs have threads of their own, so the subscriber is the whole process's.
 #[test]
 fn a_task_that_blocks_its_core_is_named_and_counted() {
-    let (sender, events) = mpsc::channel();
-    let listener = Listener { events: Mutex::new(sender) };
-    tracing::subscriber::set_global_default(listener).expect("the only one");
-    let events = blocks_a_runtime(Backend::Uring, events);
-    let events = blocks_a_runtime(Backend::Epoll, events);
-    let events = blocks_its_own_thread(events);
-    let events = names_what_it_works_on(events);
-    let events = is_seen_after_a_callback(events);
-    may_end_the_runtime(&events);
+    alone(|| {
+        let (sender, events) = mpsc::channel();
+        let listener = Listener { events: Mutex::new(sender) };
+        tracing::subscriber::set_global_default(listener).expect("the only one");
+        let events = blocks_a_runtime(Backend::Uring, events);
+        let events = blocks_a_runtime(Backend::Epoll, events);
+        let events = blocks_its_own_thread(events);
+        let events = names_what_it_works_on(events);
+        let events = is_seen_after_a_callback(events);
+        may_end_the_runtime(&events);
+    });
 }
 
 fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {

@@ -1,14 +1,13 @@
 //! Many busy connections share their system calls.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use common::{echo, listen, pattern, read};
 use ringway_runtime::io::Stream;
 use ringway_runtime::{Backend, Runtime, spawn};
+
+use crate::support::{Stay, echo, listen, pattern, read};
 
 const CONNECTIONS: usize = 100;
 const MESSAGE_BYTES: usize = 16 * 1024;
@@ -22,6 +21,7 @@ const PER_MESSAGE_MAX: f64 = 0.15;
 
 #[test]
 fn a_hundred_busy_connections_need_few_system_calls() {
+    let _stay = Stay::begin();
     let builder = Runtime::builder().threads(2).backend(Backend::Uring);
     let runtime = builder.start().expect("a runtime");
     let [server, client] = runtime.cores() else { panic!("two cores") };

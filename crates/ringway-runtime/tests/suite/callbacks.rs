@@ -1,7 +1,5 @@
 //! Callbacks that serve streams: what they are told, and that a panic of one stays with its stream.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::panic::panic_any;
 use std::rc::Rc;
@@ -9,14 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use bytes::Bytes;
-use common::{
-    Driver, Verifier, busy_turns, echo, exchange, narrow_pair, pair, pattern, poll_once, read,
-    read_to_end, send_all,
-};
 use ringway_runtime::io::{Incoming, Next, Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::oneshot;
 use ringway_runtime::{now_exact, spawn, yield_now};
 use std::pin::pin;
+
+use crate::support::{
+    Driver, Verifier, busy_turns, echo, exchange, narrow_pair, pair, pattern, poll_once, read,
+    read_to_end, send_all,
+};
 
 on_every_driver!(
     a_callback_echoes_and_hears_the_end,

@@ -1,23 +1,26 @@
 //! What the integration tests share: the same test over every driver, pairs of streams, payloads
-//! that tell where a byte belongs, and children of the test's own program.
-#![allow(dead_code)] // each test binary uses a part of this
+//! that tell where a byte belongs.
 
-pub(crate) mod left;
+#[path = "../../../../ringway-wire/tests/suite/support/allocations.rs"]
+pub(crate) mod allocations;
+#[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
+mod alone;
+pub(crate) mod held;
+mod stay;
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::process::Command;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-pub(crate) use left::Stay;
 use ringway_runtime::io::{ListenOptions, Listener, Stream, StreamLimits};
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Backend, Builder, spawn, timeout};
 use socket2::SockAddr;
+pub(crate) use stay::Stay;
 
 /// Real time that one test may take; a hang then fails with its name.
 const TEST_TIME_MAX: Duration = Duration::from_secs(60);
@@ -34,31 +37,29 @@ pub(crate) enum Driver {
 }
 
 /// Makes a test of each `async fn(Driver)` named, over each driver.
-#[macro_export]
 macro_rules! on_every_driver {
     ($($test:ident),* $(,)?) => {
         mod uring { $(#[test] fn $test() {
-            $crate::common::run($crate::common::Driver::Uring, super::$test);
+            $crate::support::run($crate::support::Driver::Uring, super::$test);
         })* }
         mod epoll { $(#[test] fn $test() {
-            $crate::common::run($crate::common::Driver::Epoll, super::$test);
+            $crate::support::run($crate::support::Driver::Epoll, super::$test);
         })* }
         mod sim { $(#[test] fn $test() {
-            $crate::common::run($crate::common::Driver::Sim, super::$test);
+            $crate::support::run($crate::support::Driver::Sim, super::$test);
         })* }
     };
 }
 
 /// Makes a test of each `fn(Backend)` named, over each interface of the kernel.
-#[macro_export]
 macro_rules! on_every_kernel_driver {
     ($($test:ident),* $(,)?) => {
         mod uring { $(#[test] fn $test() {
-            let _stay = $crate::common::Stay::begin();
+            let _stay = $crate::support::Stay::begin();
             super::$test(ringway_runtime::Backend::Uring);
         })* }
         mod epoll { $(#[test] fn $test() {
-            let _stay = $crate::common::Stay::begin();
+            let _stay = $crate::support::Stay::begin();
             super::$test(ringway_runtime::Backend::Epoll);
         })* }
     };
@@ -251,26 +252,8 @@ impl Verifier {
     }
 }
 
-/// Runs one test of this program in a process of its own, whose limits and descriptors are no
-/// other test's. True in the child: do the work; false in the parent, after the child's success.
-pub(crate) fn in_child(test: &str) -> bool {
-    const CHILD: &str = "RINGWAY_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return true;
-    }
+/// Runs the body of the test that calls in a process of its own. This one holds the pipes meanwhile.
+pub(crate) fn alone(body: impl FnOnce()) {
     let _stay = Stay::begin();
-    let program = std::env::current_exe().expect("a test knows its program");
-    let output = Command::new(program)
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, "1")
-        .output()
-        .expect("a child starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{test}: {text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    print!("{text}");
-    false
+    alone::alone(body);
 }

@@ -1,0 +1,23 @@
+//! The integration tests of this crate, as one program.
+
+#[macro_use]
+mod support;
+
+mod allocations;
+mod backpressure;
+mod callbacks;
+mod core_end;
+mod counters;
+mod cross_core;
+mod datagrams;
+mod destructors;
+mod endings;
+mod idle;
+mod kernel_resources;
+mod listeners;
+mod scarcity;
+mod streams;
+mod syscalls;
+mod tasks;
+mod time;
+mod watchdog;
