@@ -1,0 +1,88 @@
+//! What a call costs in allocations, both sides together.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_rpc::{
+    Client, Codec, Context, Kind, Method, Methods, Server, Service, ServiceDescriptor, Status,
+};
+use ringway_runtime::{spawn, timeout};
+
+use crate::support::allocations::allocations;
+use crate::support::alone::alone;
+
+/// Calls before counting begins: queues and tables grow to what the load needs.
+const WARM_UP: usize = 5_000;
+
+const COUNTED: usize = 10_000;
+
+static METHODS: [Method; 1] = [Method::new("echo.Echo/Say", Kind::Unary)];
+
+struct Echo;
+
+impl Service for Echo {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        static DESCRIPTOR: ServiceDescriptor =
+            ServiceDescriptor { name: "echo.Echo", methods: &METHODS, file_descriptor_set: None };
+        &DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let raw = Codec::raw();
+        methods.unary(&METHODS[0], raw, raw, async |_: Context, request: Bytes| Ok(request));
+    }
+}
+
+#[test]
+fn a_call_allocates_its_two_received_payloads_and_nothing_else() {
+    alone(|| {
+        let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
+        let server = server.service(Echo).start().expect("a server");
+        let url = server.addresses()[0].to_string();
+        let measured = ringway_runtime::block_on(timeout(Duration::from_secs(60), async move {
+            let client = Client::connect(&*url).expect("an address");
+            for in_flight in [1, 100] {
+                run(&client, in_flight, WARM_UP).await?;
+                // When more calls than ever happen to meet in one turn, a list grows once more.
+                let mut best = usize::MAX;
+                for _ in 0..5 {
+                    let before = allocations();
+                    run(&client, in_flight, COUNTED).await?;
+                    best = best.min(allocations() - before);
+                }
+                let per_call = best as f64 / COUNTED as f64;
+                println!("{in_flight} in flight: {per_call:.3} allocations a call");
+                // The tasks of the test are not the calls' own.
+                let tasks = 8 * in_flight + 16;
+                assert!(best <= 2 * COUNTED + tasks, "{in_flight} in flight: {per_call} a call");
+            }
+            Ok::<_, Status>(())
+        }));
+        measured.expect("a core").expect("no hang").expect("calls succeed");
+    });
+}
+
+/// Makes so many calls from `in_flight` tasks.
+async fn run(client: &Client, in_flight: usize, calls: usize) -> Result<(), Status> {
+    let left = Rc::new(Cell::new(calls));
+    let task = || {
+        let (client, left) = (client.clone(), Rc::clone(&left));
+        spawn(async move {
+            while left.get() > 0 {
+                left.set(left.get() - 1);
+                let request =
+                    Bytes::from_static(b"47 bytes are what a small request often has ...");
+                let reply =
+                    client.unary(&METHODS[0], Codec::raw(), Codec::raw(), request.clone()).await?;
+                assert!(reply == request);
+            }
+            Ok::<(), Status>(())
+        })
+    };
+    for task in (0..in_flight).map(|_| task()).collect::<Vec<_>>() {
+        task.await.expect("no panic")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Calls that are made again.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ringway_rpc::{Client, Code, Codec, Policy, Pushback, Status};
+use ringway_runtime::spawn;
+use ringway_wire::native::{Config, GoAwayCode, MetaWriter, Reply};
+
+use super::{ECHO, MS, connect, echo, run};
+use crate::support::hand_server::{HandConnection, HandServer, Request};
+
+#[test]
+fn a_server_that_leaves_finishes_its_calls_and_gets_no_more() {
+    run(async {
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let server = HandServer::start(Config::default(), {
+            let held = Rc::clone(&held);
+            Rc::new(move |connection, request: Request| match &request.message {
+                Some(message) if **message == *b"hold" => held.borrow_mut().push(request),
+                _ => connection.echo(request),
+            })
+        });
+        let client = connect(&server);
+        let begun = spawn(echo(&client, "hold"));
+        server.until(|server| server.requests() == 1).await;
+        server.connection(0).go_away(GoAwayCode::NoError, Duration::from_secs(10));
+        // Calls that cross the GOAWAY are refused, and placed once more; later ones go elsewhere.
+        for n in 0..10 {
+            assert_eq!(echo(&client, n.to_string()).await?, n.to_string());
+        }
+        let connection = server.connection(0);
+        held.borrow_mut().drain(..).for_each(|request| connection.echo(request));
+        assert_eq!(begun.await.expect("no panic")?, "hold");
+        server.until(|server| server.connection(0).closed.get()).await;
+        assert_eq!(server.connections.borrow().len(), 2);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
+    run(async {
+        let refuse = |connection: &Rc<HandConnection>, request: Request| {
+            let mut meta = Vec::new();
+            MetaWriter::new(&mut meta).refused();
+            let reply = Reply { status: Code::Unavailable.number(), meta: &meta, message: None };
+            connection.respond(request.stream, reply);
+        };
+        let overloaded = HandServer::start(Config::default(), Rc::new(refuse));
+        let client = connect(&overloaded);
+        let status = echo(&client, "?").await.expect_err("refused");
+        assert!(status.is_unavailable() && status.is_not_executed(), "{status:?}");
+        assert_eq!(overloaded.requests(), 1, "the same connection would refuse it again");
+
+        let idle = HandServer::echo();
+        let client = Client::builder().address(&*overloaded.url()).address(&*idle.url());
+        let client = client.balance(Policy::RoundRobin).build()?;
+        // As often as the budget of the client allows: ten times, and a tenth for each call.
+        let mut refused = 0;
+        for n in 0..40 {
+            match echo(&client, n.to_string()).wait_for_ready(true).await {
+                Ok(reply) => assert_eq!(reply, n.to_string()),
+                Err(status) => {
+                    assert!(status.is_not_executed() && n >= 10, "{n}: {status:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0, "the budget has an end");
+        assert_eq!(idle.requests(), 40 - refused);
+        Ok(())
+    });
+}
+
+#[test]
+fn idempotent_calls_are_retried_and_others_are_not() {
+    run(async {
+        // Fails as the request says: how often yet, and whether a retry is welcome.
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let server = HandServer::start(Config::default(), {
+            let seen = Rc::clone(&seen);
+            Rc::new(move |connection, request: Request| {
+                let attempt = request.head.expect("a whole request").attempt;
+                seen.borrow_mut().push(attempt);
+                let message = request.message.clone().unwrap_or_default();
+                if attempt >= message[0] - b'0' {
+                    return connection.echo(request);
+                }
+                let mut meta = Vec::new();
+                if message.ends_with(b"never") {
+                    MetaWriter::new(&mut meta).pushback_ms(-1);
+                } else if message.ends_with(b"wait") {
+                    MetaWriter::new(&mut meta).pushback_ms(30);
+                }
+                let reply = Reply { status: 14, meta: &meta, message: None };
+                connection.respond(request.stream, reply);
+            })
+        });
+        let client = connect(&server);
+        for (request, idempotent, attempts, succeeds) in [
+            ("0", false, 1, true),
+            ("1", false, 1, false),
+            ("1", true, 2, true),
+            ("2", true, 3, true),
+            ("3", true, 3, false),
+            ("1 never", true, 1, false),
+            ("1 wait", true, 2, true),
+        ] {
+            let mut call = echo(&client, request);
+            if idempotent {
+                call = call.idempotent();
+            }
+            let begun = Instant::now();
+            let outcome = call.await;
+            assert_eq!(outcome.is_ok(), succeeds, "{request}: {outcome:?}");
+            let expected: Vec<_> = (0..attempts).collect();
+            assert_eq!(std::mem::take(&mut *seen.borrow_mut()), expected, "{request}");
+            assert!(!request.ends_with("wait") || begun.elapsed() >= 29 * MS);
+        }
+        // No attempt that could not end before the deadline.
+        let status = echo(&client, "1 wait").idempotent().timeout(20 * MS).await;
+        assert!(status.expect_err("no time for a retry").is_unavailable());
+        assert_eq!(*seen.borrow(), [0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_wait_that_lasts_longer_than_callers_do_is_not_waited_for() {
+    run(async {
+        let attempts = Rc::new(Cell::new(0));
+        let server = HandServer::start(Config::default(), {
+            let attempts = Rc::clone(&attempts);
+            Rc::new(move |connection, request: Request| {
+                attempts.set(attempts.get() + 1);
+                let mut meta = Vec::new();
+                MetaWriter::new(&mut meta).pushback_ms(i64::MAX);
+                connection
+                    .respond(request.stream, Reply { status: 14, meta: &meta, message: None });
+            })
+        });
+        let client = connect(&server);
+        let call = echo(&client, "?").idempotent().no_timeout();
+        let status = call.await.expect_err("it fails");
+        let wait = Pushback::After(Duration::from_millis(i64::MAX as u64));
+        assert_eq!((status.pushback(), attempts.get()), (Some(wait), 1), "the caller is told");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_request_that_cannot_be_encoded_is_not_sent_later_without_its_message() {
+    run(async {
+        let server = HandServer::echo();
+        let client = connect(&server);
+        echo(&client, "the connection is there").await?;
+        let fails = Codec {
+            encode: |_: Bytes, _| Err(Status::unavailable("no key to seal it with")),
+            ..Codec::raw()
+        };
+        let call = client.unary(&ECHO, fails, Codec::<Bytes>::raw(), Bytes::from_static(b"secret"));
+        let status = call.idempotent().await.expect_err("there is nothing to send");
+        assert_eq!(status.message(), "test.Test/Echo: no key to seal it with");
+        assert!(status.is_not_executed(), "{status:?}");
+        assert_eq!(server.requests(), 1, "the first call only");
+        Ok(())
+    });
+}

@@ -1,0 +1,157 @@
+//! Tonic's client, which most Rust services have, calls our server.
+
+use std::sync::atomic::Ordering;
+
+use bytes::{Buf, BufMut, Bytes};
+use ringway_rpc::ServerHandle;
+use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::tokio_stream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status, Streaming};
+
+use crate::support::echo::{Echo, serve};
+use crate::support::{LIMIT, end, eventually, socket_addr};
+
+/// Messages as they are.
+#[derive(Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(source.copy_to_bytes(source.remaining())))
+    }
+}
+
+/// Runs a test against a server, with a channel to it.
+fn run(echo: &Echo, test: impl AsyncFnOnce(Grpc<Channel>, &ServerHandle)) {
+    let handle = serve(echo, |server| server);
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let uri = format!("http://{}", socket_addr(&handle));
+    let test = async {
+        let channel = Endpoint::new(uri).expect("an address").connect().await.expect("it listens");
+        let grpc = Grpc::new(channel).max_decoding_message_size(8 << 20);
+        test(grpc.max_encoding_message_size(8 << 20), &handle).await;
+    };
+    let tokio = tokio.expect("a runtime");
+    tokio.block_on(async { tokio::time::timeout(LIMIT, test).await }).expect("no hang");
+    drop(tokio);
+    end(handle);
+}
+
+fn path(name: &'static str) -> PathAndQuery {
+    PathAndQuery::from_static(name)
+}
+
+async fn say(
+    grpc: &mut Grpc<Channel>,
+    name: &'static str,
+    message: &[u8],
+) -> Result<Bytes, Status> {
+    grpc.ready().await.expect("the server is there");
+    let request = Request::new(Bytes::copy_from_slice(message));
+    grpc.unary(request, path(name), Raw).await.map(tonic::Response::into_inner)
+}
+
+async fn all(mut replies: Streaming<Bytes>) -> Result<Vec<Bytes>, Status> {
+    let mut all = Vec::new();
+    while let Some(message) = replies.message().await? {
+        all.push(message);
+    }
+    Ok(all)
+}
+
+#[test]
+fn calls_of_all_kinds_are_answered() {
+    run(&Echo::default(), async |mut grpc, _| {
+        for len in [0, 1, 20_000, 4 << 20] {
+            let message = vec![7; len];
+            assert_eq!(say(&mut grpc, "/echo.Echo/Say", &message).await.expect("echoed"), message);
+        }
+        let parts = || tokio_stream::iter([&b"a"[..], b"", b"c"].map(Bytes::from_static));
+        grpc.ready().await.expect("the server is there");
+        let collected =
+            grpc.client_streaming(Request::new(parts()), path("/echo.Echo/Collect"), Raw).await;
+        assert_eq!(collected.expect("collected").into_inner(), "ac");
+
+        grpc.ready().await.expect("the server is there");
+        let request = Request::new(Bytes::from_static(&[100, 1]));
+        let repeated = grpc.server_streaming(request, path("/echo.Echo/Repeat"), Raw).await;
+        let repeated = all(repeated.expect("a stream").into_inner()).await.expect("all");
+        assert_eq!(repeated, vec![&[100, 1][..]; 100]);
+
+        grpc.ready().await.expect("the server is there");
+        let chat = grpc.streaming(Request::new(parts()), path("/echo.Echo/Chat"), Raw).await;
+        let chat = all(chat.expect("a stream").into_inner()).await.expect("all");
+        assert_eq!(chat, ["a", "", "c"]);
+    });
+}
+
+#[test]
+fn failures_arrive_as_they_were_meant() {
+    run(&Echo::default(), async |mut grpc, _| {
+        let failed = say(&mut grpc, "/echo.Echo/Fail", "größer".as_bytes()).await;
+        let failed = failed.expect_err("as it wants");
+        assert_eq!((failed.code(), failed.message()), (Code::NotFound, "größer"));
+        assert_eq!(failed.metadata().get("shard").expect("a trailer"), "7");
+        for (name, message, code) in [
+            ("/echo.Echo/Unknown", &b""[..], Code::Unimplemented),
+            ("/echo.Echo/Panic", b"so", Code::Internal),
+            ("/echo.Echo/Say", &vec![0; (4 << 20) + 1], Code::ResourceExhausted),
+        ] {
+            let failed = say(&mut grpc, name, message).await.expect_err("it cannot be");
+            assert_eq!(failed.code(), code, "{name}: {failed}");
+        }
+        assert_eq!(say(&mut grpc, "/echo.Echo/Say", b"on").await.expect("echoed"), "on");
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_drops_its_handler() {
+    let echo = Echo::default();
+    run(&echo, async |mut grpc, handle| {
+        let hangs = say(&mut grpc, "/echo.Echo/Hang", b"");
+        let begun = async {
+            while echo.seen.begun.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            ended = hangs => panic!("{ended:?}"),
+            () = begun => {}
+        }
+        // What is dropped is told when its connection is driven again.
+        assert_eq!(say(&mut grpc, "/echo.Echo/Say", b"on").await.expect("echoed"), "on");
+        eventually("it is dropped", || echo.seen.dropped.load(Ordering::SeqCst) == 1);
+        assert_eq!(handle.stats().cancelled, 1);
+    });
+}
