@@ -33,5 +33,5 @@ pub use ringway_macros::service;
 pub use ringway_net::ToAddresses;
 pub use server::{Intercepted, Next, Reply, Server, ServerHandle, ServerStats};
 pub use service::{Instance, Methods, Provider, Service, ServiceDescriptor};
-pub use stream::sink::{Sink, TrySendError};
-pub use stream::streaming::Streaming;
+pub use stream::sink::{SendMessage, Sink, TrySendError};
+pub use stream::streaming::{NextMessage, Streaming};

@@ -73,3 +73,8 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rpc.md")]
 mod calls_and_streams {}
+
+/// Those of the page on tokio as well.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tokio.md")]
+mod beside_tokio {}

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use ringway_wire::native::Piece;
 
-use super::blocking;
 use super::one_reply::OneReply;
 use super::options::CallOptions;
 use super::outcome::CallOutcome;
@@ -16,6 +15,7 @@ use crate::call::codec::Codec;
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
+use crate::remote::blocking;
 
 /// A call with one reply, which begins when it is first polled.
 ///

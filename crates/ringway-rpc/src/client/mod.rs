@@ -10,7 +10,7 @@
 //!
 //! - `builder`, `handle`: what a program makes and holds.
 //! - `call`, `one_reply`, `stream_call`: calls in a user's hands.
-//! - `placed_call`, `remote_call`, `background`, `blocking`: on this thread or on another.
+//! - `placed_call`, `remote_call`, `background`: on this thread or on another.
 //! - `intercepted`, `hedge`, `unary`, `attempt`: a unary call on its core, from the outermost to one attempt.
 //! - `registration`, `local_clients`: a client, and the table of a core that has its pool.
 //! - `pool`, `waiting_calls`, `connect`, `endpoints`, `connection_driver`, `endpoint`: the connections of a
@@ -22,7 +22,6 @@
 
 mod attempt;
 mod background;
-mod blocking;
 mod builder;
 mod call;
 mod call_metrics;

@@ -101,7 +101,7 @@ impl Carrier for ClientConnection {
         let stream = state.streams.stream(key);
         let unfinished = state.streams.drop_writer(key);
         let ended = stream.filter(|_| unfinished).map_or(0, |stream| {
-            let why = "the sender was dropped before it had finished";
+            let why = "the sink was dropped without `finish()`";
             let ended = state.end_here(stream, Code::Cancelled, why);
             state.streams.finish(stream, Err(Status::cancelled(why)));
             ended

@@ -2,5 +2,6 @@
 //! ask for. Nothing here knows of calls.
 
 pub(crate) mod block_on;
+pub(crate) mod blocking;
 pub(crate) mod mailbox;
 pub(crate) mod pipe;

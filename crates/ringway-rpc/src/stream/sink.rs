@@ -5,7 +5,7 @@ mod tests;
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use crate::call::codec::{self, Codec};
 use crate::call::status::Status;
 use crate::connection::carrier;
 use crate::limits;
+use crate::remote::blocking;
 use crate::stream::pending::Opening;
 use crate::stream::remote::{FarWriter, Half, Leaving, StreamAt, unreachable};
 
@@ -60,9 +61,8 @@ impl<T> Sink<T> {
     /// own outcome is with its other half. Also when the message cannot be encoded, which ends
     /// nothing.
     #[inline]
-    pub fn send(&mut self, message: T) -> impl Future<Output = Result<(), Status>> {
-        let mut message = Some(message);
-        poll_fn(move |cx| self.poll_send(cx, &mut message))
+    pub fn send(&mut self, message: T) -> SendMessage<'_, T> {
+        SendMessage { sink: self, message: Some(message) }
     }
 
     /// Sends a message unless it would have to wait.
@@ -140,6 +140,53 @@ impl<T> Sink<T> {
             Place::Far(far) => far.leave(how),
             Place::Over(_) => {}
         }
+    }
+}
+
+/// Sends a message on a stream; made by [`Sink::send`].
+#[must_use = "a message is sent when it is awaited"]
+pub struct SendMessage<'a, T> {
+    sink: &'a mut Sink<T>,
+    message: Option<T>,
+}
+
+/// The message is moved, and never pinned.
+impl<T> Unpin for SendMessage<'_, T> {}
+
+impl<T> SendMessage<'_, T> {
+    /// Blocks the calling thread until the message is sent.
+    ///
+    /// ```no_run
+    /// # use ringway_rpc::{Sink, Status};
+    /// fn count(mut numbers: Sink<u64>) -> Result<(), Status> {
+    ///     for number in 0..1_000 {
+    ///         numbers.send(number).wait()?;
+    ///     }
+    ///     numbers.finish(); // without it the call is cancelled
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sink::send`]. FAILED_PRECONDITION on a core of Ringway, which must not block: await it there.
+    pub fn wait(self) -> Result<(), Status> {
+        blocking::wait(self, |_| None)
+    }
+}
+
+impl<T> Future for SendMessage<'_, T> {
+    type Output = Result<(), Status>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.sink.poll_send(cx, &mut this.message)
+    }
+}
+
+impl<T> fmt::Debug for SendMessage<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SendMessage").field(&self.sink).finish()
     }
 }
 

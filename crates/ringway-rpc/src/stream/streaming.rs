@@ -15,6 +15,7 @@ use crate::call::status::Status;
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{self, Received};
 use crate::limits;
+use crate::remote::blocking;
 use crate::stream::pending::Opening;
 use crate::stream::remote::{FarReader, Half, Leaving, StreamAt, unreachable};
 
@@ -203,8 +204,8 @@ impl<T: 'static> Streaming<T> {
     /// which the next one may be asked for.
     #[expect(clippy::should_implement_trait, reason = "it waits, as every stream's `next` does")]
     #[inline]
-    pub fn next(&mut self) -> impl Future<Output = Result<Option<T>, Status>> {
-        poll_fn(|cx| self.poll_message(cx))
+    pub fn next(&mut self) -> NextMessage<'_, T> {
+        NextMessage { stream: self }
     }
 
     #[inline]
@@ -229,6 +230,43 @@ impl<T: 'static> Streaming<T> {
                 }
             }
         }
+    }
+}
+
+/// Waits for a message of a stream; made by [`Streaming::next`].
+#[must_use = "a message is received when it is awaited"]
+#[derive(Debug)]
+pub struct NextMessage<'a, T> {
+    stream: &'a mut Streaming<T>,
+}
+
+impl<T: 'static> NextMessage<'_, T> {
+    /// Blocks the calling thread until the message is here.
+    ///
+    /// ```no_run
+    /// # use ringway_rpc::{Status, Streaming};
+    /// fn print_all(mut ticks: Streaming<u64>) -> Result<(), Status> {
+    ///     while let Some(tick) = ticks.next().wait()? {
+    ///         println!("{tick}");
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Streaming::next`]. FAILED_PRECONDITION on a core of Ringway, which must not block: await it
+    /// there.
+    pub fn wait(self) -> Result<Option<T>, Status> {
+        blocking::wait(self, |_| None)
+    }
+}
+
+impl<T: 'static> Future for NextMessage<'_, T> {
+    type Output = Result<Option<T>, Status>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.stream.poll_message(cx)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ringway_rpc::testing::{TestServer, simulate};
 use ringway_rpc::{
     CallOptions, Client, Context, Next, NextCall, OutgoingCall, Reply, Server, ServerHandle, Sink,
-    Status, TraceContext, service,
+    Status, Streaming, TraceContext, service,
 };
 use ringway_runtime::{block_on, timeout};
 
@@ -284,4 +284,69 @@ fn a_simulated_server_drains_and_its_stream_ends_in_order() {
 fn a_simulation_in_which_nothing_happens_any_more_says_so_with_its_seed() {
     let stuck = simulate(12, pending::<Result<(), Status>>()).expect_err("it never ends");
     assert!(stuck.message().contains("seed 12"), "{stuck}");
+}
+
+#[service(crate = "ringway_rpc")]
+trait Scale {
+    async fn total(&self, weights: Streaming<u32>) -> Result<u32, Status>;
+    async fn halves(&self, weights: Streaming<u32>, halves: Sink<u32>) -> Result<(), Status>;
+}
+
+struct Exact;
+
+impl Scale for Exact {
+    async fn total(&self, mut weights: Streaming<u32>) -> Result<u32, Status> {
+        let mut total = 0;
+        while let Some(weight) = weights.next().await? {
+            total += weight;
+        }
+        Ok(total)
+    }
+
+    async fn halves(
+        &self,
+        mut weights: Streaming<u32>,
+        mut halves: Sink<u32>,
+    ) -> Result<(), Status> {
+        while let Some(weight) = weights.next().await? {
+            halves.send(weight / 2).await?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn plain_threads_wait_for_streams() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(ScaleServer::new(Exact)).start().expect("it starts");
+    let scale = ScaleClient::connect(server.addresses()).expect("an address");
+    let (mut weights, total) = scale.total();
+    for weight in 0..1_000 {
+        weights.send(weight).wait().expect("it is taken");
+    }
+    weights.finish();
+    assert_eq!(total.wait().expect("an answer"), 499_500);
+
+    let (mut weights, mut halves) = scale.halves();
+    for weight in [2, 4, 6] {
+        weights.send(weight).wait().expect("it is taken");
+        assert_eq!(halves.next().wait().expect("an answer"), Some(weight / 2));
+    }
+    weights.finish();
+    assert_eq!(halves.next().wait().expect("an end"), None);
+
+    let (mut weights, total) = scale.total();
+    weights.send(1).wait().expect("it is taken");
+    drop(weights);
+    let forgotten = total.wait().expect_err("half of it is no total");
+    assert!(forgotten.is_cancelled() && forgotten.message().contains("finish()"), "{forgotten}");
+
+    run(async move {
+        let (mut weights, _) = scale.total();
+        let refused = weights.send(1).wait().expect_err("a core does not block");
+        assert!(refused.is_failed_precondition(), "{refused}");
+        Ok(())
+    });
+    server.shutdown();
+    wait(server);
 }

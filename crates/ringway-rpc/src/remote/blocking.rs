@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use ringway_runtime::CoreHandle;
 
+use super::block_on;
 use crate::call::status::Status;
-use crate::remote::block_on;
 
 /// Blocks until `call` is over. It is polled when it is woken, and at the time that `wakes_at` names.
-pub(super) fn wait<T, C>(call: C, wakes_at: impl Fn(&C) -> Option<Instant>) -> Result<T, Status>
+pub(crate) fn wait<T, C>(call: C, wakes_at: impl Fn(&C) -> Option<Instant>) -> Result<T, Status>
 where
     C: Future<Output = Result<T, Status>> + Unpin,
 {
