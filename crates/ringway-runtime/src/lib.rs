@@ -76,3 +76,5 @@ pub use task::{JoinError, JoinHandle};
 pub use time::{
     Deadline, Elapsed, Interval, Sleep, interval, now, now_exact, sleep, sleep_until, timeout,
 };
+#[doc(hidden)] // for the crates above this one, which look at the clock for each message
+pub use time::{origin, uptime};

@@ -9,15 +9,16 @@ mod deadline;
 
 pub use deadline::Deadline;
 
-use crate::core::{CoreNumber, Timer, try_with_current, with_current};
+use crate::core::{CoreNumber, Timer, look_at_current, try_with_current, with_current};
 use crate::timer::wheel::TimerKey;
 
 /// The core's clock: the time at which this turn's events were found; virtual in a simulation.
 ///
 /// # Panics
 /// Outside of a runtime's thread.
+#[inline]
 pub fn now() -> Instant {
-    with_current(|core| core.now())
+    look_at_current(|core| core.now())
 }
 
 /// The time right now, which [`now`] falls behind while a turn lasts; virtual in a simulation. It
@@ -26,7 +27,25 @@ pub fn now() -> Instant {
 /// # Panics
 /// Outside of a runtime's thread.
 pub fn now_exact() -> Instant {
-    with_current(|core| core.clock())
+    look_at_current(|core| core.clock())
+}
+
+/// When the core of this thread was made.
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn origin() -> Instant {
+    look_at_current(|core| core.began())
+}
+
+/// The time from [`origin`] to [`now`]: a plain value, cheaper to compare and to subtract than an
+/// [`Instant`].
+///
+/// # Panics
+/// Outside of a runtime's thread.
+#[inline]
+pub fn uptime() -> Duration {
+    look_at_current(|core| core.uptime())
 }
 
 /// Waits for `duration`, at most one millisecond longer plus what the core is busy;

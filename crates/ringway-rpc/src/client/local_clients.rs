@@ -112,7 +112,7 @@ impl LocalClients {
         let desk = Desk::open();
         self.core.set(Some(desk.core()));
         self.desk.replace(Some(desk));
-        self.clock.set(Some(Clock::since(runtime::now())));
+        self.clock.set(Some(Clock::of_core()));
         let open = OpenClients;
         runtime::spawn_named("rpc clients of this core", async move {
             let _until_the_core_ends = open;

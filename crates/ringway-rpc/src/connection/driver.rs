@@ -94,7 +94,13 @@ pub(crate) enum Closed<V> {
 pub(crate) struct Clock(Instant);
 
 impl Clock {
-    /// Counts from `origin`.
+    /// The clock of this core.
+    pub(crate) fn of_core() -> Self {
+        Self(runtime::origin())
+    }
+
+    /// A clock with another origin, for moments where no core is.
+    #[cfg(test)]
     pub(crate) fn since(origin: Instant) -> Self {
         Self(origin)
     }
@@ -102,7 +108,7 @@ impl Clock {
     /// When this turn of the core began.
     #[inline]
     pub(crate) fn now(self) -> Duration {
-        runtime::now().saturating_duration_since(self.0)
+        runtime::uptime()
     }
 
     /// A moment as this clock counts it.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ringway_net::Connection;
 use ringway_runtime::{
-    Deadline, Sleep, contain, now, now_exact, panic_message, sleep_until, spawn_named,
+    Deadline, Sleep, contain, now_exact, origin, panic_message, sleep_until, spawn_named, uptime,
 };
 use ringway_wire::grpc::{self, RequestNames};
 use ringway_wire::http2::Vocabulary;
@@ -141,7 +141,7 @@ impl ServerCore {
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
             budget: Budget::new(shared.settings.unread_bytes_max),
-            origin: now(),
+            origin: origin(),
             looked: Cell::default(),
             row: Row::default(),
             turn: Turn::default(),
@@ -216,13 +216,13 @@ impl ServerCore {
     /// The time at which this turn's events were found.
     #[inline]
     pub(super) fn clock(&self) -> Clock {
-        Clock::since(self.origin)
+        Clock::of_core()
     }
 
     /// When this turn of the core began.
     #[inline]
     pub(super) fn now(&self) -> Duration {
-        now().saturating_duration_since(self.origin)
+        uptime()
     }
 
     /// The time right now.

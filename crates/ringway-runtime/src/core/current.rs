@@ -17,9 +17,7 @@ thread_local! {
 /// # Panics
 /// Outside of a runtime's thread: tasks, timers and sockets belong to a core.
 pub(crate) fn with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> T {
-    try_with_current(f).expect(
-        "this needs a Ringway core: call it inside `ringway_runtime::block_on` or a runtime's task",
-    )
+    try_with_current(f).expect(NO_CORE)
 }
 
 /// As `with_current`, but `None` where there is no core (any more), also while a thread's values are
@@ -28,6 +26,21 @@ pub(crate) fn try_with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> Option<T> {
     let core = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()?;
     Some(f(&core))
 }
+
+/// Reads something off the core of this thread. It is not kept alive meanwhile as `with_current` does,
+/// so `f` runs nothing foreign.
+///
+/// # Panics
+/// As `with_current`.
+#[inline]
+pub(crate) fn look_at_current<T>(f: impl FnOnce(&Core) -> T) -> T {
+    let looked = CURRENT.try_with(|current| current.borrow().as_deref().map(f));
+    looked.ok().flatten().expect(NO_CORE)
+}
+
+/// Why there is nothing to be had of the thread's core.
+const NO_CORE: &str =
+    "this needs a Ringway core: call it inside `ringway_runtime::block_on` or a runtime's task";
 
 /// Whether the calling thread can become a core.
 ///

@@ -12,6 +12,7 @@ mod registry;
 mod send_memory;
 mod spin;
 mod turn;
+mod turn_clock;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -25,11 +26,14 @@ use socket2::SockRef;
 
 pub(crate) use accounting::Held;
 pub use alive::cores_alive;
-pub(crate) use current::{ensure_vacant, enter, try_with_current, wake_task, with_current};
+pub(crate) use current::{
+    ensure_vacant, enter, look_at_current, try_with_current, wake_task, with_current,
+};
 pub(crate) use number::CoreNumber;
 pub(crate) use registry::{CoreShared, Message};
 pub(crate) use send_memory::SendMemory;
 pub(crate) use spin::Spin;
+use turn_clock::TurnClock;
 
 use crate::contain::drop_waker;
 use crate::driver::{Driver, Event, Key, RecvClass, sockets};
@@ -57,8 +61,7 @@ pub(crate) struct Core {
     /// Sockets with something to hand to the driver at the end of the turn.
     dirty: RefCell<Vec<Key>>,
     timers: RefCell<Wheel<Timer>>,
-    /// The turn's clock, read once after each wait.
-    now: Cell<Instant>,
+    clock: TurnClock,
     events: Cell<Vec<Event>>,
     inbox: RefCell<Inbox>,
     fired: Cell<Vec<Timer>>,
@@ -104,7 +107,7 @@ impl Core {
             send_memory: SendMemory::default(),
             dirty: RefCell::default(),
             timers: RefCell::new(Wheel::new(now)),
-            now: Cell::new(now),
+            clock: TurnClock::new(now),
             events: Cell::default(),
             inbox: RefCell::default(),
             fired: Cell::default(),
@@ -114,13 +117,25 @@ impl Core {
     }
 
     /// The time at which this turn's events were found.
+    #[inline]
     pub(crate) fn now(&self) -> Instant {
-        self.now.get()
+        self.clock.now()
     }
 
     /// The time right now.
     pub(crate) fn clock(&self) -> Instant {
         self.driver.borrow().now()
+    }
+
+    /// When the core was made.
+    pub(crate) fn began(&self) -> Instant {
+        self.clock.origin()
+    }
+
+    /// How long after its origin this turn's events were found.
+    #[inline]
+    pub(crate) fn uptime(&self) -> Duration {
+        self.clock.uptime()
     }
 
     /// Runs `future` as a task named by its type.

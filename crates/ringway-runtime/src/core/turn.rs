@@ -39,7 +39,7 @@ impl Core {
             true => self.driver.borrow_mut().turn(Wait::Poll, &mut taken.events),
             false => self.wait(limit, &mut taken.events),
         };
-        self.now.set(self.driver.borrow().now());
+        self.clock.set(self.driver.borrow().now());
         self.dispatch(&mut taken.events);
         waited
     }
