@@ -276,6 +276,10 @@ pub(crate) const IN_FLIGHT_MAX: usize = 100_000;
 /// read them, unless the user says otherwise: the windows of 256 streams whose readers stand still, and little beside the memory of
 /// servers that have so many.
 pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes that the readers of a connection take before the core is told: a kilobyte is dozens of small
+/// messages, and little beside what a connection takes up anyway. What is left is told at the latest
+/// when more is received, and before anything is ended for want of room.
+pub(crate) const TAKEN_STEP: usize = 1024;
 /// Bytes of answers that each core keeps for clients that have not taken them, for each byte of those
 /// above: a gigabyte, or 256 answers of the largest size that clients take by default. There were no
 /// such answers if handlers had not been let run, so they are given more room.

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use ringway_runtime::drop_contained;
-use ringway_wire::native::Body;
+use ringway_wire::native::{Body, Side};
 
 use super::answer::{MESSAGE, lent};
 use super::connection::ServerConnection;
@@ -30,9 +30,9 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         let Some(stream) = self.known_streams().stream(key) else { return };
         let mut machine = self.machine();
         machine.taken(stream, messages);
-        let has_output = machine.has_output();
+        let (has_output, unread) = (machine.has_output(), machine.kept_len(Side::Unread));
         drop(machine);
-        self.account();
+        self.account_taken(unread);
         if has_output {
             self.wake();
         }

@@ -8,6 +8,7 @@ use super::budget::Kept;
 use super::connection::ServerConnection;
 use super::connections::CoreConnection;
 use super::machine::Machine;
+use crate::limits;
 
 impl<M: Machine> ServerConnection<M> {
     /// Tells the core what is kept here, and what was refused.
@@ -32,6 +33,16 @@ impl<M: Machine> ServerConnection<M> {
         let unread = self.core().budget().change(self.kept.replace(kept), kept);
         if let Some(unread) = unread {
             self.core().share().set_unread_bytes(unread);
+        }
+    }
+
+    /// The same when messages were taken, of which the machine has so many bytes left: by steps, since
+    /// messages are small, and once nothing is left.
+    #[inline]
+    pub(super) fn account_taken(&self, unread: usize) {
+        let told = self.kept.get().unread;
+        if told > unread && (unread == 0 || told - unread >= limits::TAKEN_STEP) {
+            self.account();
         }
     }
 }
