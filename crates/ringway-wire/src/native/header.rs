@@ -51,7 +51,7 @@ pub struct Header {
 
 impl Header {
     /// The header as it goes on the wire.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let low = u64::from(self.len)

@@ -205,11 +205,17 @@ impl Link {
     }
 
     /// The same at the responder, for what is sent back.
+    #[inline]
     pub(super) fn reply_stream(&mut self, index: usize) -> u32 {
-        let slot = *self.slots.get(index);
-        if slot.stream != NO_STREAM {
-            return slot.stream;
+        match self.slots.get(index).stream {
+            NO_STREAM => self.open_reply_stream(index),
+            place => place,
         }
+    }
+
+    #[cold]
+    fn open_reply_stream(&mut self, index: usize) -> u32 {
+        let slot = *self.slots.get(index);
         let place = self.new_stream(index, slot.reply_credit, self.window);
         self.note_time(place, slot.timeout_us);
         place

@@ -204,10 +204,11 @@ impl Streams {
         let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
         let is_taken = stream.receive.whole(cost);
         if is_taken {
-            let before = stream.kept.unread();
-            stream.kept.untaken += cost as usize;
+            // Nothing else of it is kept, or it would not have been taken so.
+            let before = stream.kept.untaken;
+            let now = before + cost as usize;
+            stream.kept.untaken = now;
             self.kept.untaken += cost as usize;
-            let now = stream.kept.unread();
             if changes_rank(before, now) {
                 self.unread.note(index, now);
             }
@@ -220,12 +221,13 @@ impl Streams {
     pub(super) fn taken(&mut self, index: u32, messages: usize) {
         let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
         let gone = stream.receive.taken(messages) as usize;
-        let before = stream.kept.unread();
-        stream.kept.untaken -= gone;
-        self.kept.untaken -= gone;
+        let before = stream.kept.untaken;
         let now = before - gone;
+        stream.kept.untaken = now;
+        self.kept.untaken -= gone;
         if changes_rank(before, now) {
-            self.unread.note(index, ranked(now));
+            let unread = stream.kept.unread();
+            self.unread.note(index, ranked(unread));
         }
     }
 
