@@ -121,6 +121,12 @@ impl<M: Machine> ServerConnection<M> {
         self.streams.borrow()
     }
 
+    /// The same, for what leaves nobody to be woken.
+    #[inline]
+    pub(super) fn quiet_streams(&self) -> RefMut<'_, StreamTable> {
+        self.streams.borrow_mut()
+    }
+
     /// The carrier that the handles of this connection's streams are given.
     pub(super) fn carrier(self: &Rc<Self>) -> CarrierId {
         self.carrier.get().unwrap_or_else(|| {

@@ -95,7 +95,7 @@ impl<M: Machine> Carrier for ServerConnection<M> {
 impl<M: Machine> ServerConnection<M> {
     #[inline]
     fn put(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
-        let mut streams = self.streams();
+        let mut streams = self.quiet_streams();
         let (gone, len) = (|| Status::cancelled("the call is over"), body.len());
         let Some(Sending { stream, is_first }) = streams.begin_send(key) else {
             return Err(streams.failure(key).unwrap_or_else(gone));
