@@ -20,27 +20,7 @@ impl KnownCircle {
 
 /// The length is part of the type, so that the list cannot grow unseen. What is in it and in no circle any more
 /// is an error.
-pub(super) const KNOWN: [KnownCircle; 4] = [
-    KnownCircle {
-        root: "crates/ringway-rpc/src",
-        files: &[
-            "policy/balance/mod.rs",
-            "policy/balance/p2c.rs",
-            "policy/balance/ring.rs",
-            "policy/balance/round_robin.rs",
-        ],
-        why: "a trait, its implementors, and the module that makes them by their names",
-    },
-    KnownCircle {
-        root: "crates/ringway-rpc/src",
-        files: &[
-            "metrics/histogram.rs",
-            "metrics/mod.rs",
-            "metrics/prometheus.rs",
-            "metrics/sheet.rs",
-        ],
-        why: "to be cut: a sheet knows how it is read",
-    },
+pub(super) const KNOWN: [KnownCircle; 2] = [
     KnownCircle {
         root: "crates/ringway-runtime/src",
         files: &["buf/returns.rs", "buf/view.rs", "sys/area.rs", "sys/pool.rs"],

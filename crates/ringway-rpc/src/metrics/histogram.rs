@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sheet::Counter;
+use super::counter::Counter;
 
 /// Buckets of one doubling: a value is known to a sixteenth.
 const STEPS: u32 = 16;

@@ -1,8 +1,10 @@
 //! What calls have cost, by method.
 
+mod counter;
 mod histogram;
 mod prometheus;
 mod sheet;
+mod side;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,17 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use histogram::Latencies;
 pub use sheet::MethodSnapshot;
 pub(crate) use sheet::{CallEnd, Sheet};
+pub use side::Side;
 
 use crate::limits;
-
-/// Which end of the calls is counted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Side {
-    /// Calls made.
-    Client,
-    /// Calls served.
-    Server,
-}
 
 /// Counts and latencies of the methods of one server or client, readable from any thread.
 ///
@@ -124,7 +118,7 @@ impl Snapshot {
 
     /// The metrics as Prometheus reads them (text format 0.0.4).
     pub fn prometheus(&self) -> String {
-        prometheus::text(self)
+        prometheus::text(&self.methods)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{MethodSnapshot, Side, Snapshot};
+use super::sheet::MethodSnapshot;
+use super::side::Side;
 use crate::call::status::Code;
 
 /// The 17 codes of gRPC.
@@ -15,11 +16,11 @@ const BOUNDS_US: [u64; 14] = [
 ];
 
 /// The exposition format, version 0.0.4. Methods that were never called have no samples.
-pub(super) fn text(snapshot: &Snapshot) -> String {
+pub(super) fn text(all: &[MethodSnapshot]) -> String {
     let mut text = String::new();
     for (side, name) in [(Side::Server, "server"), (Side::Client, "client")] {
         let called = |method: &&MethodSnapshot| method.side == side && method.started > 0;
-        let methods: Vec<_> = snapshot.methods.iter().filter(called).collect();
+        let methods: Vec<_> = all.iter().filter(called).collect();
         if methods.is_empty() {
             continue;
         }

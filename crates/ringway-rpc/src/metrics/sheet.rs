@@ -1,10 +1,10 @@
 //! The counts of one method on one core.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Side;
+use super::counter::Counter;
 use super::histogram::{Histogram, Latencies};
+use super::side::Side;
 use crate::call::status::Code;
 
 const CODES: usize = 17;
@@ -122,21 +122,6 @@ impl Sheet {
         sum.shed += self.shed.read();
         self.service.add_to(&mut sum.service);
         self.total.add_to(&mut sum.total);
-    }
-}
-
-/// A count with one writer: a plain load and store, no locked instruction.
-#[derive(Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    #[inline]
-    pub(super) fn add(&self, count: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
-    }
-
-    pub(super) fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -5,17 +5,16 @@
 //! calls as the weights add up to; the others in the long run.
 
 mod latency;
+mod load;
 mod p2c;
 mod ring;
 mod round_robin;
 
-use std::time::Duration;
-
 pub(crate) use latency::PeakEwma;
+pub(crate) use load::{Load, Pick};
 pub(crate) use ring::hash_of;
 
 use self::ring::Ring;
-use crate::limits;
 
 /// How a client spreads its calls over its hosts, in proportion to their
 /// [weights](crate::ClientBuilder::weighted_address).
@@ -41,55 +40,6 @@ impl Policy {
     /// Whether calls with a key belong to one host each.
     pub(crate) fn has_owners(self) -> bool {
         self == Self::ConsistentHash
-    }
-}
-
-/// What the policies know of a host. The client keeps one beside each host of a target.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
-    /// At least 1.
-    pub(crate) weight: u32,
-    pub(crate) in_flight: u32,
-    pub(crate) latency: PeakEwma,
-    /// Neither ejected nor draining.
-    pub(crate) available: bool,
-    /// A hash of the host's address: its place on the ring.
-    pub(crate) key: u64,
-    /// When the host joined; it is given its full share only after a while.
-    pub(crate) joined: Duration,
-    /// The credit of smooth weighted round robin. It stays with the host when others come and go.
-    turn: i64,
-}
-
-impl Load {
-    /// A host that joins now, believed to be as fast as `latency` says: the mean of the others.
-    pub(crate) fn new(key: u64, weight: u32, latency: PeakEwma, now: Duration) -> Self {
-        let weight = weight.max(1);
-        Self { weight, in_flight: 0, latency, available: true, key, joined: now, turn: 0 }
-    }
-
-    /// What the policies compare: expected waiting, less for a heavier host, more for a new one.
-    fn cost(&self, now: Duration) -> f64 {
-        let busy = f64::from(self.in_flight) + 1.0;
-        let age = now.saturating_sub(self.joined).max(limits::HOST_RAMP / 10);
-        let ramp = (limits::HOST_RAMP.as_secs_f64() / age.as_secs_f64()).max(1.0);
-        self.latency.micros(now) * busy * ramp / f64::from(self.weight)
-    }
-}
-
-/// What is asked of a policy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pick<'a> {
-    pub(crate) now: Duration,
-    /// The call's key, for consistent hashing.
-    pub(crate) key: Option<u64>,
-    /// Hosts that the call has tried already.
-    pub(crate) tried: &'a [usize],
-}
-
-impl Pick<'_> {
-    fn may_use(&self, hosts: &[Load], index: usize) -> bool {
-        hosts.get(index).is_some_and(|host| host.available) && !self.tried.contains(&index)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The best of a few hosts taken at random.
 
+use super::load::{Load, Pick};
 use crate::limits;
-use crate::policy::balance::{Load, Pick};
 
 /// Compares all hosts where they are few, otherwise [`limits::HOSTS_SAMPLED`] of them: enough to
 /// avoid a bad one, too few for all clients to run to the same best one.

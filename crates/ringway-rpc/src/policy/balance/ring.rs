@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::load::{Load, Pick};
 use crate::limits;
-use crate::policy::balance::{Load, Pick};
 
 /// Points of all hosts in the order of their hashes, in proportion to their weights. A key belongs to
 /// the first point behind it; when a host leaves, only its own keys move.

@@ -1,6 +1,6 @@
 //! One host after the other.
 
-use crate::policy::balance::{Load, Pick};
+use super::load::{Load, Pick};
 
 /// Smooth weighted round robin: every usable host earns its weight, the richest is picked and pays
 /// what all have earned. A heavy host is thus mixed among the others, not called in a row; hosts of

@@ -1,5 +1,7 @@
 use std::collections::HashMap;
+use std::time::Duration;
 
+use crate::limits;
 use crate::policy::balance::*;
 
 const MS: Duration = Duration::from_millis(1);
