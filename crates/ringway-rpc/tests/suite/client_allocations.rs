@@ -36,7 +36,7 @@ impl Service for Echo {
 }
 
 #[test]
-fn a_call_allocates_its_two_received_payloads_and_nothing_else() {
+fn a_call_with_small_payloads_allocates_nothing() {
     alone(|| {
         let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
         let server = server.service(Echo).start().expect("a server");
@@ -56,7 +56,9 @@ fn a_call_allocates_its_two_received_payloads_and_nothing_else() {
                 println!("{in_flight} in flight: {per_call:.3} allocations a call");
                 // The tasks of the test are not the calls' own.
                 let tasks = 8 * in_flight + 16;
-                assert!(best <= 2 * COUNTED + tasks, "{in_flight} in flight: {per_call} a call");
+                // Small payloads share memory, of which there is more now and then.
+                let shared = COUNTED / 20;
+                assert!(best <= shared + tasks, "{in_flight} in flight: {per_call} a call");
             }
             Ok::<_, Status>(())
         }));
