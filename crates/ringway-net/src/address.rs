@@ -253,8 +253,11 @@ impl FromStr for Address {
             return Err(bad("an IPv6 address stands in brackets, as in tcp://[::1]:7001"));
         }
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        let port =
-            port.parse().ok().filter(|_| digits).ok_or_else(|| bad("the port is no port"))?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|_| digits)
+            .ok_or_else(|| bad("the port is not a number from 0 to 65535"))?;
         let authority = Authority::new(host, port).map_err(|error| bad(&error.to_string()))?;
         match scheme {
             "tcp" => Ok(Self::Tcp(authority)),
@@ -390,9 +393,9 @@ mod tests {
             ("127.0.0.1:1", "write tcp://host:port"),
             ("http://a:1", "the scheme is none of"),
             ("tcp://a", "the port is missing"),
-            ("tcp://a:", "the port is no port"),
-            ("tcp://a:+1", "the port is no port"),
-            ("tcp://a:65536", "the port is no port"),
+            ("tcp://a:", "the port is not a number from 0 to 65535"),
+            ("tcp://a:+1", "the port is not a number from 0 to 65535"),
+            ("tcp://a:65536", "the port is not a number from 0 to 65535"),
             ("tcp://:1", "`` is no host name"),
             ("tcp://::1:1", "stands in brackets"),
             ("tcp://a b:1", "`a b` is no host name"),

@@ -12,6 +12,7 @@ use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{self, Carrier, Received};
 use crate::connection::table::StreamKey;
+use crate::stream::pending::NOT_FINISHED;
 use crate::stream::remote::{HeldBy, StreamAt};
 
 /// Where handles find a stream of `connection`.
@@ -101,9 +102,8 @@ impl Carrier for ClientConnection {
         let stream = state.streams.stream(key);
         let unfinished = state.streams.drop_writer(key);
         let ended = stream.filter(|_| unfinished).map_or(0, |stream| {
-            let why = "the sink was dropped without `finish()`";
-            let ended = state.end_here(stream, Code::Cancelled, why);
-            state.streams.finish(stream, Err(Status::cancelled(why)));
+            let ended = state.end_here(stream, Code::Cancelled, NOT_FINISHED);
+            state.streams.finish(stream, Err(Status::cancelled(NOT_FINISHED)));
             ended
         });
         drop(state);

@@ -14,6 +14,9 @@ use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 use crate::waiters;
 
+/// Why a call ends whose client has dropped its sink.
+pub(crate) const NOT_FINISHED: &str = "the sink was dropped without `finish()`";
+
 /// The client's side: opens the stream and tells its handles where it is, from any thread.
 /// Dropping it instead fails them.
 pub(crate) struct Opener {
@@ -68,9 +71,9 @@ impl Opener {
     /// more; with the reason, where there is one.
     pub(crate) fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Option<String>> {
         let mut state = lock(&self.shared);
-        for left in [&state.reader.left, &state.writer.left] {
+        for (left, why) in [(&state.reader.left, None), (&state.writer.left, Some(NOT_FINISHED))] {
             match left {
-                Some(Leaving::Dropped) => return Poll::Ready(None),
+                Some(Leaving::Dropped) => return Poll::Ready(why.map(str::to_owned)),
                 Some(Leaving::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
                 Some(Leaving::Finished) | None => {}
             }

@@ -335,11 +335,18 @@ fn plain_threads_wait_for_streams() {
     weights.finish();
     assert_eq!(halves.next().wait().expect("an end"), None);
 
-    let (mut weights, total) = scale.total();
-    weights.send(1).wait().expect("it is taken");
-    drop(weights);
-    let forgotten = total.wait().expect_err("half of it is no total");
-    assert!(forgotten.is_cancelled() && forgotten.message().contains("finish()"), "{forgotten}");
+    for is_open in [false, true] {
+        let (mut weights, total) = scale.total();
+        if is_open {
+            weights.send(1).wait().expect("it is taken");
+        }
+        drop(weights);
+        let forgotten = total.wait().expect_err("half of it is no total");
+        assert!(
+            forgotten.is_cancelled() && forgotten.message().contains("finish()"),
+            "{forgotten}"
+        );
+    }
 
     run(async move {
         let (mut weights, _) = scale.total();

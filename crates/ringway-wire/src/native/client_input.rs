@@ -309,6 +309,7 @@ fn ended<'i>(stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
     ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message: None }
 }
 
-const MESSAGE_TOO_LARGE: &str = "message is longer than the client takes";
+const MESSAGE_TOO_LARGE: &str =
+    "the message is longer than the client takes: its message_bytes_max";
 const META_UNKNOWN: &str = "metadata is of a kind that the client does not know";
 const META_TOO_LARGE: &str = "metadata is longer than the client takes";

@@ -209,9 +209,10 @@ fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
 const EMPTY: Flags = Flags::END.union(Flags::NOMSG);
 
 /// Why answers are not what their handlers gave.
-const REPLY_TOO_LARGE: &str = "the reply is longer than the client takes";
+const REPLY_TOO_LARGE: &str = "the reply is longer than the client takes: its message_bytes_max";
 const TRAILERS_TOO_LONG: &str = "the reply's metadata is longer than the client takes";
-pub(super) const MESSAGE_TOO_LONG: &str = "a message is longer than the client takes";
+pub(super) const MESSAGE_TOO_LONG: &str =
+    "a message is longer than the client takes: its message_bytes_max";
 pub(super) const INITIAL_TOO_LONG: &str = "initial metadata is longer than the client takes";
 
 #[cfg(test)]

@@ -273,4 +273,4 @@ impl Server {
     }
 }
 
-const TOO_LARGE: &str = "message is longer than the receiver takes";
+const TOO_LARGE: &str = "the message is longer than the server takes: its message_bytes_max";
