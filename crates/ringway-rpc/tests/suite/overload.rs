@@ -322,7 +322,7 @@ fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
     let (handle, seen, let_go) = serve(|server| server);
     let client = Client::connect(handle.addresses()[0].clone()).expect("an address");
     let client = BusyClient::new(client);
-    for _ in 0..2 {
+    let give_up_two = || {
         // Given up by their callers, and not by their threads.
         let timeout = Duration::from_millis(5);
         let given_up: Vec<_> = (0..2)
@@ -335,8 +335,12 @@ fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
             let status = call.join().expect("no panic").expect_err("it is blocked");
             assert!(status.is_deadline_exceeded() || status.is_unavailable(), "{status:?}");
         }
-    }
-    eventually("two have begun", || seen.begun.load(Ordering::SeqCst) == 2);
+    };
+    eventually("two have begun", || {
+        give_up_two(); // on a busy machine their time may pass before they begin
+        seen.begun.load(Ordering::SeqCst) == 2
+    });
+    give_up_two();
     // Those that were given up before they began leave without having run.
     let waits = client.block(Bytes::from_static(b"waits"));
     let waits = std::thread::spawn(move || waits.timeout(LIMIT).wait());
