@@ -372,6 +372,13 @@ pub(crate) const HTTP2_PARTIAL_KEPT: usize = 4 << 10;
 /// Longest reason of a GOAWAY that is handed on, in bytes.
 pub(crate) const HTTP2_REASON_MAX: usize = NATIVE_REASON_MAX;
 
+/// Bytes that an unread message of gRPC counts for at least, however short: what remembering it takes here
+/// and at its reader, in lists that grow by doubling.
+pub(crate) const GRPC_COST_MIN: usize = 24;
+
+/// Entries of a call's list of unread messages that outlive it: half a KiB for each place of a connection.
+pub(crate) const GRPC_SPARE_COSTS: usize = 64;
+
 /// Bytes reserved at least for a message of gRPC that comes in pieces.
 pub(crate) const GRPC_MESSAGE_LEAST: usize = NATIVE_MESSAGE_LEAST;
 

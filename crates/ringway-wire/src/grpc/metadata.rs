@@ -20,13 +20,15 @@ pub fn is_metadata_name(name: &[u8]) -> bool {
 /// Names that the protocol uses itself.
 #[must_use]
 pub fn is_reserved(name: &[u8]) -> bool {
-    const RESERVED: [&[u8]; 8] = [
+    const RESERVED: [&[u8]; 10] = [
         b"content-type",
         b"te",
         b"user-agent",
         b"host",
         b"content-length",
         b"connection",
+        b"proxy-connection",
+        b"keep-alive",
         b"transfer-encoding",
         b"upgrade",
     ];

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::message::{Messages, PREFIX_LEN};
 use super::names::{Compression, ContentType};
 use crate::http2::StreamHandle;
+use crate::limits::{GRPC_COST_MIN, GRPC_SPARE_COSTS, NATIVE_COSTS_KEPT};
 use crate::native::{RequestHead, StreamId};
 
 /// A table by the slots of the connection's streams.
@@ -39,8 +40,9 @@ pub(super) struct ServedCall {
     pub(super) until: Duration,
     /// When something of it came last.
     pub(super) touched: Duration,
-    /// Messages that the reader has not taken.
+    /// Messages that the reader has not taken, and what they count for.
     untaken: VecDeque<Untaken>,
+    untaken_cost: usize,
     /// Bytes that have come of the message that is not whole, and those of them that the client has
     /// got back, since the reader waits for them.
     came: usize,
@@ -63,9 +65,17 @@ impl HeldRequest {
 
 #[derive(Debug, Clone, Copy)]
 struct Untaken {
-    len: usize,
+    cost: u32,
     /// What the client gets back when it is taken.
-    credit: usize,
+    credit: u32,
+}
+
+impl Untaken {
+    /// Remembering a message takes memory, however short it is.
+    #[inline]
+    fn new(len: usize, credit: usize) -> Self {
+        Self { cost: (PREFIX_LEN + len).max(GRPC_COST_MIN) as u32, credit: credit as u32 }
+    }
 }
 
 impl ServedCall {
@@ -83,6 +93,7 @@ impl ServedCall {
             until: Duration::MAX,
             touched: Duration::ZERO,
             untaken: VecDeque::new(),
+            untaken_cost: 0,
             came: 0,
             credited: 0,
         }
@@ -101,7 +112,7 @@ impl ServedCall {
 
     /// Bytes that it keeps.
     fn kept(&self) -> usize {
-        self.untaken.iter().map(|message| message.len).sum::<usize>() + self.unready()
+        self.untaken_cost + self.unready()
     }
 
     /// Bytes of what is not whole.
@@ -128,7 +139,17 @@ impl ServedCall {
     /// A message is whole; what the client is to get back when it is taken.
     fn note_message(&mut self, len: usize) -> usize {
         self.came = 0;
-        PREFIX_LEN + len - std::mem::take(&mut self.credited)
+        let credited = std::mem::take(&mut self.credited);
+        debug_assert!(credited <= PREFIX_LEN + len, "no byte is given back twice");
+        (PREFIX_LEN + len).saturating_sub(credited)
+    }
+
+    /// Gives up the memory of a list that was long.
+    #[inline]
+    fn shrink_untaken(&mut self, entries: usize) {
+        if self.untaken.is_empty() && self.untaken.capacity() > entries {
+            self.untaken = VecDeque::new();
+        }
     }
 }
 
@@ -192,10 +213,14 @@ impl ServedCalls {
             self.kept -= call.kept();
             let call = &mut self.slots[stream.slot()];
             call.request = None;
-            call.untaken = VecDeque::new();
+            call.untaken.clear();
+            call.untaken_cost = 0;
             call.messages = Messages::new(self.message_max);
-            (call.came, call.credited) = (0, 0);
         }
+        // A message that failed has left its counts, whole as it may be.
+        let call = &mut self.slots[stream.slot()];
+        (call.came, call.credited) = (0, 0);
+        call.shrink_untaken(GRPC_SPARE_COSTS);
     }
 
     /// Does something to a call that may change what it keeps of what is not whole.
@@ -223,8 +248,10 @@ impl ServedCalls {
         let Some(call) = self.slots.get_mut(stream.slot()) else { return };
         let credit = call.note_message(len);
         if !call.is_ignored {
-            call.untaken.push_back(Untaken { len, credit });
-            self.kept += len;
+            let untaken = Untaken::new(len, credit);
+            call.untaken.push_back(untaken);
+            call.untaken_cost += untaken.cost as usize;
+            self.kept += untaken.cost as usize;
         }
     }
 
@@ -238,13 +265,15 @@ impl ServedCalls {
     /// The reader has taken so many messages; how many bytes the client gets back.
     pub(super) fn taken(&mut self, stream: StreamHandle, messages: usize) -> usize {
         let Some(call) = self.slots.get_mut(stream.slot()) else { return 0 };
-        let (mut len, mut credit) = (0, 0);
+        let (mut cost, mut credit) = (0, 0);
         let count = messages.min(call.untaken.len());
         for message in call.untaken.drain(..count) {
-            len += message.len;
-            credit += message.credit;
+            cost += message.cost as usize;
+            credit += message.credit as usize;
         }
-        self.kept -= len;
+        call.shrink_untaken(NATIVE_COSTS_KEPT);
+        call.untaken_cost -= cost;
+        self.kept -= cost;
         credit + call.credit_part()
     }
 
