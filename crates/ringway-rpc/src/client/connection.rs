@@ -312,11 +312,13 @@ impl ClientConnection {
     }
 
     /// The connection is gone: every call under way fails.
-    pub(super) fn fail_all(&self, why: &str, woken: &mut Vec<Waker>) {
+    pub(super) fn fail_all(&self, why: &str, now: Duration, woken: &mut Vec<Waker>) {
         self.closing.set(true);
         self.gone.set(true);
+        let at = self.context.clock.instant(now);
         let state = &mut *self.state();
-        state.fail_all(why, &mut self.pending.borrow_mut(), woken);
+        state.timers.set_time(now);
+        state.fail_all(why, at, &mut self.pending.borrow_mut(), woken);
         self.in_flight.set(0);
     }
 }

@@ -235,7 +235,7 @@ impl Drop for ClientEnd {
     /// Calls that are under way fail, and whoever waits for room looks for another connection.
     fn drop(&mut self) {
         let usefulness = self.usefulness();
-        self.connection.fail_all(&self.why, &mut self.woken);
+        self.connection.fail_all(&self.why, self.clock.now(), &mut self.woken);
         self.connection.forget_if_unused();
         self.endpoint.lost(&self.connection, usefulness, &self.why);
         waiters::wake_all(self.woken.drain(..));

@@ -226,6 +226,7 @@ impl ConnectionState {
     pub(super) fn fail_all<C>(
         &mut self,
         why: &str,
+        now: Instant,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) {
@@ -235,7 +236,7 @@ impl ConnectionState {
             };
             let status = self.lost(number, stream, why);
             match of {
-                StreamUse::Unary(call) => woken.extend(pending.lost(call, status)),
+                StreamUse::Unary(call) => woken.extend(pending.lost(call, status, now)),
                 StreamUse::Streams => {
                     let status = self.timers.named(stream.slot(), status);
                     self.timers.ended(stream.slot(), Some(&status), self.streams.errands());

@@ -240,8 +240,10 @@ fn is_maybe_executed(outcome: &CallOutcome) -> bool {
 }
 
 /// Whether this ends the call although another attempt may still succeed: of a failure, that it
-/// would not be repeated.
+/// would not be repeated, and that a server has told it.
 fn is_answer(outcome: &CallOutcome) -> bool {
-    let may_differ = |status: &Status| status.is_unavailable() || status.is_resource_exhausted();
+    let may_differ = |status: &Status| {
+        status.is_unavailable() || status.is_resource_exhausted() || status.is_not_executed()
+    };
     outcome.as_ref().err().is_none_or(|status| !may_differ(status))
 }

@@ -173,7 +173,10 @@ impl LocalClients {
         }
         let former = pools[client.index()].replace((client, Rc::clone(&pool)));
         drop(pools);
-        drop(former);
+        // It is another client's, gone already, whose order to close it has not come yet.
+        if let Some((_, former)) = former {
+            former.close();
+        }
         Ok(pool)
     }
 

@@ -100,9 +100,10 @@ impl<C> PendingCalls<C> {
     }
 
     /// The call is over because its connection is; whom to wake.
-    pub(super) fn lost(&mut self, key: SlabKey, failure: Status) -> Option<Waker> {
+    pub(super) fn lost(&mut self, key: SlabKey, failure: Status, now: Instant) -> Option<Waker> {
         let call = self.calls.get_mut(key)?;
         call.connection = None;
+        call.ended_at = Some(now);
         call.end = Some(Err(failure));
         call.waker.take()
     }

@@ -52,6 +52,22 @@ fn calls_are_counted_by_method_and_status() {
 }
 
 #[test]
+fn a_call_that_is_lost_with_its_connection_has_lasted_until_then() {
+    run(async {
+        let server = HandServer::start(Config::default(), Rc::new(|_, _held| {}));
+        let client = Client::connect(server.url())?;
+        let mut lost = std::pin::pin!(call(&client, &ECHO, "hold"));
+        let held = Duration::from_millis(20);
+        timeout(held, &mut lost).await.expect_err("it is held");
+        server.kill();
+        lost.await.expect_err("its connection is gone");
+        let slowest = counts(&client, &ECHO).total.quantile(1.0).expect("a call ended");
+        assert!(slowest >= held / 2, "{slowest:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn retries_are_counted_and_those_that_cannot_be_paid_for() {
     run(async {
         let fails = Rc::new(Cell::new(true));
