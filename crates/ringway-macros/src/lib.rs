@@ -108,6 +108,7 @@ use proc_macro::TokenStream;
 /// | `timeout_ms = 500` | the deadline that clients give to calls that do not say how long they may take |
 /// | `concurrency = 64` | at most so many calls run at once on a server |
 /// | `offload` | it blocks or computes for long, and runs on the blocking pool; unary only. With `per_core` each such call makes an implementation of its own |
+/// | `tokio` | it uses libraries that need tokio, and runs within the context of a tokio runtime, still on its core; with the feature `tokio` |
 /// | `name = "Quote"` | the name on the network, if not the function's in UpperCamelCase |
 #[proc_macro_attribute]
 pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {

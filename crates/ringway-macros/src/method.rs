@@ -47,6 +47,11 @@ impl Method {
                        `spawn_blocking` inside of this one";
             return Err(Error::new(span, why));
         }
+        if let (Some(_), Some(span)) = (options.offload, options.tokio) {
+            let why = "a method that is offloaded blocks its thread, and one of `tokio` awaits on its \
+                       core: name one of both";
+            return Err(Error::new(span, why));
+        }
         let wire_name = match &options.name {
             Some(name) => name.value(),
             None => upper_camel_case(&ident.unraw().to_string()),

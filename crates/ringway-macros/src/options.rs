@@ -23,6 +23,7 @@ pub(crate) struct MethodOptions {
     pub(crate) idempotent: bool,
     /// Where it was asked for.
     pub(crate) offload: Option<Span>,
+    pub(crate) tokio: Option<Span>,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) concurrency: Option<u32>,
 }
@@ -110,10 +111,12 @@ impl MethodOptions {
                 }
                 "idempotent" => self.idempotent = true,
                 "offload" => self.offload = Some(key.span()),
+                "tokio" => self.tokio = Some(key.span()),
                 "timeout_ms" => self.timeout_ms = Some(at_least_one(&value(key, input)?)?),
                 "concurrency" => self.concurrency = Some(at_least_one(&value(key, input)?)?),
                 _ => {
-                    let known = "`idempotent`, `offload`, `timeout_ms`, `concurrency` and `name`";
+                    let known = "`idempotent`, `offload`, `tokio`, `timeout_ms`, `concurrency` and \
+                                 `name`";
                     return Err(unknown(key, known));
                 }
             }

@@ -1,7 +1,7 @@
 //! The server's side: `MarketServer<T>`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 
 use crate::method::Method;
 use crate::service::Service;
@@ -86,6 +86,7 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
 
 /// The statement that adds a method to the table of a core.
 fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
+    let library = &service.library;
     let ident = &service.item.ident;
     let codec_in = service.codec_of(&method.shape.input);
     let codec_out = service.codec_of(&method.shape.output);
@@ -94,6 +95,10 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let context_name = if method.shape.takes_context { quote!(__context) } else { quote!(_) };
     let sink = method.shape.streams_out.then(|| quote!(__replies,));
     let call = quote!(<__T as #ident>::#function(&__service, #context __request, #sink).await);
+    let carried_out = match method.options.tokio {
+        None => quote!(async move { #call }),
+        Some(span) => quote_spanned!(span => #library::__in_tokio!(async move { #call })),
+    };
     let (add, capture, give) = match method.options.offload {
         None => (
             method.kind_function(),
@@ -115,7 +120,7 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
                 #capture
                 move |#context_name, __request, #sink| {
                     #give
-                    async move { #call }
+                    #carried_out
                 }
             },
         );

@@ -32,6 +32,9 @@ pub use policy::balance::Policy;
 pub use ringway_macros::service;
 pub use ringway_net::ToAddresses;
 pub use server::{Intercepted, Next, Reply, Server, ServerHandle, ServerStats};
+#[cfg(feature = "tokio")]
+#[doc(hidden)] // for generated code
+pub use service::side_tokio;
 pub use service::{Instance, Methods, Provider, Service, ServiceDescriptor};
 pub use stream::sink::{SendMessage, Sink, TrySendError};
 pub use stream::streaming::{NextMessage, Streaming};

@@ -176,6 +176,11 @@ impl BlockingPool {
         Ok(())
     }
 
+    /// Where the threads may run.
+    pub(crate) fn cores(&self) -> Option<&CoreSet> {
+        self.shared.cores.as_ref()
+    }
+
     fn start_thread(&self, state: &mut State) -> Result<(), SubmitError> {
         let shared = self.shared.clone();
         let builder = thread::Builder::new().name("ringway-blocking".to_owned());

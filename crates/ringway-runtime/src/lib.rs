@@ -71,6 +71,8 @@ pub use label::PollLabel;
 pub use runtime::{
     Backend, Builder, CoreFailure, CoreHandle, Failed, RemoteHandle, Runtime, SpawnError, block_on,
 };
+#[doc(hidden)] // for the crates above this one, which start threads too
+pub use spawn::unpinned_cores;
 pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
 pub use task::{JoinError, JoinHandle};
 pub use time::{

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::affinity::CoreSet;
 use crate::blocking::{BlockingPool, BlockingTask, SubmitError};
 use crate::core::with_current;
 use crate::limits;
@@ -71,6 +72,12 @@ static POOL: OnceLock<BlockingPool> = OnceLock::new();
 /// call may, so this is called before a thread becomes a core and is pinned for it.
 pub(crate) fn prepare_pool() {
     pool();
+}
+
+/// Where threads may run that are started by a core and are none: where the process's pool runs. `None`
+/// if the kernel did not say.
+pub fn unpinned_cores() -> Option<CoreSet> {
+    pool().cores().cloned()
 }
 
 fn pool() -> &'static BlockingPool {

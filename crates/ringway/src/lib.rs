@@ -8,6 +8,7 @@
 //! | [`net`] | servers, clients, connections, TLS, sessions, groups |
 //! | [`wire`] | codecs: bytes ⇄ messages, without I/O |
 //! | [`runtime`] | tasks, timers, buffers and raw sockets of one core |
+//! | `tokio` | libraries that need tokio, in handlers; with the feature `tokio` |
 //!
 //! # Examples
 //!
@@ -62,6 +63,8 @@ pub use ringway_net::{Error, Result};
 pub use ringway_rpc as rpc;
 pub use ringway_rpc::service;
 pub use ringway_runtime as runtime;
+#[cfg(feature = "tokio")]
+pub use ringway_tokio as tokio;
 pub use ringway_wire as wire;
 
 /// The programs of the README are compiled as documentation tests.

@@ -22,7 +22,11 @@ const LAYERS: &[Layer] = &[
     layer("ringway-build", &[]),
     layer("ringway-macros", &[]),
     layer("ringway-net", &["ringway-runtime", "ringway-wire"]),
-    layer("ringway-rpc", &["ringway-macros", "ringway-net", "ringway-runtime", "ringway-wire"]),
+    layer("ringway-tokio", &["ringway-runtime"]),
+    layer(
+        "ringway-rpc",
+        &["ringway-macros", "ringway-net", "ringway-runtime", "ringway-tokio", "ringway-wire"],
+    ),
     layer("ringway-discovery", &["ringway-net", "ringway-rpc", "ringway-wire"]),
     layer("ringway-mongo", &["ringway-net", "ringway-wire"]),
     layer("ringway", LIBRARIES),
@@ -41,6 +45,7 @@ const LIBRARIES: &[&str] = &[
     "ringway-net",
     "ringway-rpc",
     "ringway-runtime",
+    "ringway-tokio",
     "ringway-wire",
 ];
 
@@ -52,6 +57,7 @@ const TOOL_MAY_IMPORT: &[&str] = &[
     "ringway-net",
     "ringway-rpc",
     "ringway-runtime",
+    "ringway-tokio",
     "ringway-wire",
 ];
 
@@ -113,6 +119,7 @@ mod tests {
             ("ringway-wire", "ringway-runtime", false),
             ("ringway-runtime", "ringway-wire", false),
             ("ringway-rpc", "ringway-mongo", false),
+            ("ringway-runtime", "ringway-tokio", false),
             ("ringway-rpc", "ringway-discovery", false),
             ("ringway-mongo", "ringway-rpc", false),
             ("ringway", "ringway-cli", false),

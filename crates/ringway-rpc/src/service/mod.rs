@@ -1,8 +1,12 @@
 //! What generated code tells a server about a service: its methods and how each is carried out.
 
 mod in_place;
+#[cfg(not(feature = "tokio"))]
+mod no_tokio;
 mod offload;
 mod provider;
+#[cfg(feature = "tokio")]
+pub mod side_tokio;
 #[cfg(test)]
 mod tests;
 

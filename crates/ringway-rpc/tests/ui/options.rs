@@ -35,6 +35,8 @@ trait Methods {
     async fn bad_name(&self, request: String) -> Result<String, Status>;
     #[method(offload)]
     async fn stream(&self, request: String, replies: Sink<String>) -> Result<(), Status>;
+    #[method(offload, tokio)]
+    async fn both(&self, request: String) -> Result<String, Status>;
 }
 
 fn main() {}

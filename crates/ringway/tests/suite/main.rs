@@ -4,3 +4,4 @@ mod example;
 mod examples;
 mod rpc_examples;
 mod rpc_kill;
+mod tokio_methods;
