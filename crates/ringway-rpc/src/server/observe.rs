@@ -19,7 +19,6 @@ use super::log::LISTENER;
 use super::measures::{Answered, Measures};
 use crate::call::context::Context;
 use crate::call::status::Code;
-use crate::limits;
 use crate::metrics::CallEnd;
 
 /// The span of a call in the trace that its caller named. Disabled, and made by one look at a flag,
@@ -53,10 +52,12 @@ pub(super) fn close_span(span: Span, code: Code) {
 }
 
 impl ServerCore {
-    /// Counts a call that has ended, and gives back its place unless its work goes on. How long it
-    /// took.
-    pub(super) fn end(&self, entry: &Entry, measures: Measures, answered: Answered) -> Duration {
-        let now = self.look_at_clock();
+    /// Counts a call that has ended, and gives back its place unless its work goes on.
+    pub(super) fn end(&self, entry: &Entry, measures: Measures, answered: Answered) {
+        self.end_at(self.look_at_clock(), entry, measures, answered);
+    }
+
+    fn end_at(&self, now: Duration, entry: &Entry, measures: Measures, answered: Answered) {
         let service = now.saturating_sub(measures.began);
         entry.sheet().ended(CallEnd {
             code: answered.code,
@@ -69,7 +70,6 @@ impl ServerCore {
         if has_news {
             self.publish_lease(now);
         }
-        service
     }
 
     /// Does the same for a call that was done at once.
@@ -77,8 +77,7 @@ impl ServerCore {
     pub(super) fn end_in_place(&self, place: usize, measures: Measures, answered: Answered) {
         let (entry, row) = (self.entry(place), self.row());
         if !row.open.get() || entry.is_adaptive() || !measures.waited.is_zero() {
-            let took = self.end(entry, measures, answered);
-            return self.spend(took);
+            return self.end_at(self.spend_since(measures.began), entry, measures, answered);
         }
         entry.sheet().answered(answered.code, answered.bytes);
         entry.call_ended();
@@ -102,6 +101,14 @@ impl ServerCore {
         admitted.max(self.last_look())
     }
 
+    /// What is known of a call whose handler begins only now, when those before it have had their time.
+    /// It has waited if that was in another turn.
+    pub(super) fn put_off(&self, measures: Measures) -> Measures {
+        let Measures { began, waited } = measures;
+        let waits = self.now().saturating_sub(began);
+        Measures { began: (began + waits).max(self.last_look()), waited: waited + waits }
+    }
+
     /// Calls that are done in place follow each other from now on.
     pub(super) fn begin_rows(&self) {
         self.row().open.set(true);
@@ -119,7 +126,7 @@ impl ServerCore {
         let calls = row.calls.take();
         self.entry(row.place.get()).sheet().timed(row.usual.get(), calls);
         let began = if calls > 0 { row.began.get() } else { last.began };
-        self.spend(self.look_at_clock().saturating_sub(began));
+        self.spend_since(began);
     }
 
     fn end_row(&self) {
@@ -128,8 +135,7 @@ impl ServerCore {
         if calls == 0 {
             return;
         }
-        let took = self.look_at_clock().saturating_sub(row.began.get());
-        self.spend(took);
+        let took = self.spend_since(row.began.get()).saturating_sub(row.began.get());
         let sheet = self.entry(row.place.get()).sheet();
         for (service, calls) in row.shares(calls, took) {
             sheet.timed(service, calls);
@@ -138,23 +144,22 @@ impl ServerCore {
 }
 
 impl ServerCore {
-    fn spend(&self, took: Duration) {
-        let (turn, now) = (self.turn(), self.now());
-        let before = if turn.began.replace(now) == now { turn.used.get() } else { Duration::ZERO };
-        turn.used.set(before + took);
+    /// Counts the time from `began` until now as taken of this turn. What time it is.
+    fn spend_since(&self, began: Duration) -> Duration {
+        let now = self.look_at_clock();
+        self.turn().spend(self.now(), began, now);
+        now
     }
 
     /// Whether this turn has time for more of them. The clock is asked only where one turn, this or an
     /// earlier one, had none.
     pub(super) fn has_time(&self) -> bool {
-        let turn = self.turn();
-        turn.used.get() < limits::TURN_WORK || turn.began.get() != self.now()
+        !self.turn().was_spent() || !self.is_spent(self.now())
     }
 
     /// Whether the turn that began at `now` has no time for more of them.
     #[inline]
     pub(super) fn is_spent(&self, now: Duration) -> bool {
-        let turn = self.turn();
-        turn.used.get() >= limits::TURN_WORK && turn.began.get() == now
+        self.turn().is_spent(now)
     }
 }

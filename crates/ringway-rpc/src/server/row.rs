@@ -23,8 +23,33 @@ pub(super) struct Row {
 /// What handlers that never waited have taken of a turn of the core.
 #[derive(Default)]
 pub(super) struct Turn {
-    pub(super) began: Cell<Duration>,
-    pub(super) used: Cell<Duration>,
+    began: Cell<Duration>,
+    used: Cell<Duration>,
+    /// Until when time has been counted.
+    counted: Cell<Duration>,
+}
+
+impl Turn {
+    /// Counts what was done from `from` until `until` in the turn that began at `turn`. Calls overlap whose
+    /// handlers begin when all that came with them is taken in, and no moment counts twice.
+    pub(super) fn spend(&self, turn: Duration, from: Duration, until: Duration) {
+        let took = until.saturating_sub(from.max(self.counted.replace(until)));
+        let before =
+            if self.began.replace(turn) == turn { self.used.get() } else { Duration::ZERO };
+        self.used.set(before + took);
+    }
+
+    /// Whether the turn that began at `turn` has no time for more.
+    #[inline]
+    pub(super) fn is_spent(&self, turn: Duration) -> bool {
+        self.used.get() >= limits::TURN_WORK && self.began.get() == turn
+    }
+
+    /// Whether any turn had none when this was last counted.
+    #[inline]
+    pub(super) fn was_spent(&self) -> bool {
+        self.used.get() >= limits::TURN_WORK
+    }
 }
 
 impl Row {
@@ -57,6 +82,15 @@ mod tests {
             row.room.get()
         });
         assert_eq!(rooms, [1, 2, 4, 8, 16, 16, 16]);
+    }
+
+    #[test]
+    fn calls_that_were_admitted_together_take_no_more_of_a_turn_than_passes() {
+        let (turn, spent) = (Turn::default(), limits::TURN_WORK.as_micros() as u32);
+        (1..spent).for_each(|call| turn.spend(US, US, US * (1 + call)));
+        assert!(!turn.is_spent(US), "each call counted from when all were admitted");
+        turn.spend(US, US, US * (1 + spent));
+        assert!(turn.is_spent(US) && !turn.is_spent(US * 2));
     }
 
     #[test]

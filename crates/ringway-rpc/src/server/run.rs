@@ -102,7 +102,8 @@ impl<M: Machine> ServerConnection<M> {
     /// Starts the handlers that were put off, as many as the core has time for in this turn and at
     /// least one. The connection's task begins the others.
     pub(super) fn begin_deferred(self: &Rc<Self>) {
-        while let Some(Deferred { admitted, begin, in_flight }) = self.next_deferred() {
+        while let Some(Deferred { mut admitted, begin, in_flight }) = self.next_deferred() {
+            admitted.measures = self.core().put_off(admitted.measures);
             drop(in_flight); // a handler that does not wait is not among them
             // It is gone if the client has cancelled it meanwhile. Nothing but the handler is to hold
             // the context, or its memory is not used again.
