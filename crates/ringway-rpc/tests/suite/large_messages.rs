@@ -56,3 +56,31 @@ fn messages_may_be_kept_for_as_long_as_they_are_needed() {
         assert!(again == message(1, len));
     }
 }
+
+#[test]
+fn too_long_a_message_is_told_with_its_length_and_the_setting() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let server = server.message_bytes_max(200_000).service(KeeperServer::new(Kept::default()));
+    let handle = server.start().expect("a server");
+    let client = Client::builder().address(&*handle.addresses()[0].to_string());
+    let keeper = KeeperClient::new(client.message_bytes_max(100_000).build().expect("a client"));
+    for (len, told) in [
+        (
+            200_001,
+            "a message of 200001 bytes is longer than the server takes: its message_bytes_max is 200000",
+        ),
+        (
+            100_001,
+            "a message of 100001 bytes is longer than the client takes: its message_bytes_max is 100000",
+        ),
+        (
+            9_000_000,
+            "a message of 9000000 bytes is longer than the server takes: its message_bytes_max is 200000",
+        ),
+    ] {
+        let status = keeper.keep(message(0, len)).wait().expect_err("it is too long");
+        assert!(status.is_resource_exhausted(), "{status}");
+        assert_eq!(status.message(), told);
+    }
+    assert_eq!(keeper.keep(message(0, 100_000)).wait().expect("as long as may be").len(), 100_000);
+}

@@ -137,9 +137,9 @@ impl Client {
                 Assembled::Partial | Assembled::Ignored => {
                     return Err(Violation::OutOfOrder { kind: header.kind, stream });
                 }
-                Assembled::TooLarge => {
+                Assembled::TooLarge(what) => {
                     self.release(index);
-                    return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE)));
+                    return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, &what.text("client"))));
                 }
             }
         }
@@ -267,8 +267,8 @@ impl Client {
         match assembled {
             Assembled::Partial | Assembled::Ignored => Ok(None),
             Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
-            Assembled::TooLarge => {
-                Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE)))
+            Assembled::TooLarge(what) => {
+                Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, &what.text("client"))))
             }
         }
     }
@@ -309,7 +309,5 @@ fn ended<'i>(stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
     ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message: None }
 }
 
-const MESSAGE_TOO_LARGE: &str =
-    "the message is longer than the client takes: its message_bytes_max";
 const META_UNKNOWN: &str = "metadata is of a kind that the client does not know";
 const META_TOO_LARGE: &str = "metadata is longer than the client takes";

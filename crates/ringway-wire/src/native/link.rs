@@ -12,6 +12,7 @@ use super::receive_side::{Assembled, Piecemeal};
 use super::slots::{NO_STREAM, Slots};
 use super::splitter::Splitter;
 use super::streams::Streams;
+use super::too_large::TooLarge;
 use super::{
     Config, Flags, FrameKind, GoAway, GoAwayCode, Header, Piece, Settings, StreamId, Violation,
 };
@@ -267,13 +268,23 @@ impl Link {
         let stream = self.streams.at(place);
         stream.touched = self.now;
         if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
-            return Ok(Assembled::TooLarge);
+            return Ok(Assembled::TooLarge(self.too_large(announced)));
         }
         let assembled = self.streams.fragment(place, fragment)?;
         if !header.flags.contains(Flags::END) {
             self.return_credit(place);
         }
         Ok(assembled)
+    }
+
+    /// Why a message is not taken that announces this length, or none (0), and finds no room.
+    #[cold]
+    fn too_large(&self, announced: u32) -> TooLarge {
+        let max = self.config.settings.max_message;
+        match announced > max {
+            true => TooLarge::Message { len: announced as usize, max },
+            false => TooLarge::Together,
+        }
     }
 
     /// Bytes by which all messages together that are not whole may grow. One alone is never held

@@ -48,6 +48,7 @@ mod splitter;
 mod stream_id;
 mod streams;
 mod tag;
+mod too_large;
 mod transmit;
 mod varint;
 mod violation;

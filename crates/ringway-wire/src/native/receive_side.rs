@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::frame::cost;
+use super::too_large::TooLarge;
 use super::window::Window;
 use super::{FrameKind, Piece, RequestHead, StreamId, Violation};
 use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_LEAST};
@@ -26,7 +27,7 @@ pub(super) enum Assembled<'i> {
     Partial,
     Message(Piece<'i>),
     /// The message is longer than this end takes.
-    TooLarge,
+    TooLarge(TooLarge),
     /// Nobody reads it.
     Ignored,
 }
@@ -184,7 +185,8 @@ impl ReceiveSide {
         }
         if self.assembly.is_none() && !fragment.has_more {
             if fragment.payload.len() > fragment.message_max as usize {
-                return Ok(Assembled::TooLarge);
+                let (len, max) = (fragment.payload.len(), fragment.message_max);
+                return Ok(Assembled::TooLarge(TooLarge::Message { len, max }));
             }
             self.deliver(cost);
             return Ok(Assembled::Message(fragment.payload));
@@ -219,7 +221,11 @@ impl ReceiveSide {
         });
         let len = assembly.bytes.len() + fragment.payload.len();
         if len.max(assembly.announced.unwrap_or(0) as usize) > fragment.message_max as usize {
-            return Ok(Assembled::TooLarge);
+            let max = fragment.message_max;
+            return Ok(Assembled::TooLarge(match assembly.announced {
+                Some(len) => TooLarge::Message { len: len as usize, max },
+                None => TooLarge::Unannounced { max },
+            }));
         }
         if self.untaken > 0 {
             assembly.unreturned += cost;

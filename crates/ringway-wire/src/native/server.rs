@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::frame::Parts;
 use super::link::{Link, NONE, Pending, Stage};
 use super::names::Names;
-use super::server_answer::{INITIAL_TOO_LONG, MESSAGE_TOO_LONG};
+use super::server_answer::INITIAL_TOO_LONG;
 use super::server_event::{PlainRequest, ServerEvent};
 use super::server_resets::Resets;
 use super::slots::{Found, NO_STREAM};
+use super::too_large::TooLarge;
 use super::transmit::Served;
 use super::{
     Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, Side, StreamId, Violation,
@@ -272,7 +273,8 @@ impl Server {
             return Err(Gone);
         }
         if message.len() > link.peer.max_message as usize {
-            return Err(self.refuse_to_send(index, MESSAGE_TOO_LONG));
+            let too_large = TooLarge::Message { len: message.len(), max: link.peer.max_message };
+            return Err(self.refuse_to_send(index, &too_large.text("client")));
         }
         if meta.len() > link.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));

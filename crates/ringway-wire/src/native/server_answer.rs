@@ -6,6 +6,7 @@ use super::link::Pending;
 use super::sending::Sent;
 use super::server::Server;
 use super::slots::{NO_STREAM, Phase};
+use super::too_large::TooLarge;
 use super::{
     Flags, FrameKind, Gone, MetaReader, MetaWriter, Reply, Settings, StreamId, Tag, Violation,
 };
@@ -165,12 +166,14 @@ fn own_meta(
 /// Status and metadata of the answer that a client gets in place of one that is more than it takes.
 /// They fit, whatever it takes.
 fn substitute(peer: &Settings, reply: &Reply<'_>) -> Option<(u8, Vec<u8>)> {
-    let too_much = |text| {
+    let too_much = |text: &str| {
         let meta = own_meta(peer, |meta| meta.status_message(text));
         Some((RESOURCE_EXHAUSTED, meta))
     };
-    if reply.message.as_ref().is_some_and(|body| body.len() > peer.max_message as usize) {
-        return too_much(REPLY_TOO_LARGE);
+    let len = reply.message.as_ref().map_or(0, |message| message.len());
+    if len > peer.max_message as usize {
+        let too_large = TooLarge::Message { len, max: peer.max_message };
+        return too_much(&too_large.text("client"));
     }
     let max = peer.max_meta as usize;
     match reply.meta.len() > max {
@@ -209,10 +212,7 @@ fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
 const EMPTY: Flags = Flags::END.union(Flags::NOMSG);
 
 /// Why answers are not what their handlers gave.
-const REPLY_TOO_LARGE: &str = "the reply is longer than the client takes: its message_bytes_max";
 const TRAILERS_TOO_LONG: &str = "the reply's metadata is longer than the client takes";
-pub(super) const MESSAGE_TOO_LONG: &str =
-    "a message is longer than the client takes: its message_bytes_max";
 pub(super) const INITIAL_TOO_LONG: &str = "initial metadata is longer than the client takes";
 
 #[cfg(test)]

@@ -148,7 +148,9 @@ impl Server {
             return Ok(Some(ServerEvent::Request { stream, head, meta, message: None, end }));
         }
         match self.link.fragment(place, &header, payload)? {
-            Assembled::TooLarge => self.end_by_limit(index, TOO_LARGE, false).map(|()| named),
+            Assembled::TooLarge(what) => {
+                self.end_by_limit(index, &what.text("server"), false).map(|()| named)
+            }
             Assembled::Partial => {
                 // A copy, which keeps nothing else of the frame alive.
                 let meta = Bytes::copy_from_slice(&meta);
@@ -242,9 +244,9 @@ impl Server {
                 self.note_end(index, place, end);
                 return Ok(end.then_some(ServerEvent::End { stream }));
             }
-            Assembled::TooLarge => {
+            Assembled::TooLarge(what) => {
                 let is_known = self.is_known(index);
-                return self.end_by_limit(index, TOO_LARGE, is_known).map(|()| None);
+                return self.end_by_limit(index, &what.text("server"), is_known).map(|()| None);
             }
             Assembled::Message(message) => message,
         };
@@ -272,5 +274,3 @@ impl Server {
         self.link.credit(place, header.aux)
     }
 }
-
-const TOO_LARGE: &str = "the message is longer than the server takes: its message_bytes_max";
