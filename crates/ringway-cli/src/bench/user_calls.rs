@@ -135,8 +135,10 @@ impl UserCalls {
         while !score.is_over() {
             match self.one(&client, Instant::now(), &score).await {
                 Ok(()) => {}
-                // Nothing is learned by asking a server that is gone as often as this loop can.
-                Err(status) if status.is_unavailable() => sleep(limits::FAILED_CALL_PAUSE).await,
+                // Nothing is learned by asking a server that is gone, or has no room, as often as this loop can.
+                Err(status) if status.is_unavailable() || status.is_not_executed() => {
+                    sleep(limits::FAILED_CALL_PAUSE).await;
+                }
                 // A call may fail before it has left the core, which has other things to do.
                 Err(_) => yield_now().await,
             }

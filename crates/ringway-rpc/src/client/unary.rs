@@ -262,7 +262,7 @@ impl Unary {
         let is_free = self.request.attempt == 0 && (is_leaving || has_crossed);
         let method = self.request.method;
         let is_afforded = || is_free || pool.affords(method);
-        let is_to_move = failure.is_not_executed() && failure.is_unavailable() && !self.replaced;
+        let is_to_move = failure.is_refused() && !self.replaced;
         let elsewhere = flown.map(|(flight, _)| flight.sent.connection).filter(|connection| {
             is_to_move && (is_leaving || pool.endpoints().has_other(*connection))
         });
@@ -296,7 +296,9 @@ impl Unary {
             {
                 Some(wait).filter(|wait| *wait <= limits::PUSHBACK_MAX)
             }
-            _ if failure.is_unavailable() => Some(self.backoff.next(&mut fastrand::Rng::new())),
+            _ if failure.is_unavailable() || failure.is_refused() => {
+                Some(self.backoff.next(&mut fastrand::Rng::new()))
+            }
             _ => None,
         };
         let deadline = self.request.deadline;

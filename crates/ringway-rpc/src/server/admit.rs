@@ -17,6 +17,11 @@ use super::machine::Machine;
 use crate::call::codec;
 use crate::call::status::Status;
 
+const CONNECTION_FULL: &str = "the connection has as many unfinished calls as the server allows it: its \
+                               in_flight_per_connection_max";
+const SERVER_FULL: &str =
+    "as many calls wait for their handlers as the server allows: its in_flight_max";
+
 impl<M: Machine> ServerConnection<M> {
     #[inline]
     pub(super) fn admit(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
@@ -30,10 +35,10 @@ impl<M: Machine> ServerConnection<M> {
             return self.await_rest(arrival);
         }
         if self.calls.borrow().len() >= core.settings().in_flight_per_connection_max {
-            return self.refuse(arrival.stream, "the connection has as many calls as it may have");
+            return self.refuse_limited(arrival.stream, CONNECTION_FULL);
         }
         if core.shared().is_full() {
-            return self.refuse(arrival.stream, "the server has as many calls as it may have");
+            return self.refuse_limited(arrival.stream, SERVER_FULL);
         }
         // Whoever waits already comes first, or, newest first, is served by the queue's rule.
         let has_time = !core.is_spent(arrival.at) || !takes_one_message(entry.method().kind);

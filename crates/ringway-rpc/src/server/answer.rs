@@ -129,16 +129,24 @@ impl<M: Machine> ServerConnection<M> {
         self.streams().finish(stream, Err(status.clone()));
     }
 
-    /// Answers a call that has not been executed: the client may place it elsewhere.
+    /// Answers a call that has not been executed, since the server ends: the client may place it
+    /// elsewhere.
     #[cold]
-    pub(super) fn refuse(&self, stream: StreamId, why: &'static str) {
+    pub(super) fn refuse_ending(&self, stream: StreamId, why: &'static str) {
         self.refuse_as(Code::Unavailable, stream, why);
     }
 
-    /// As [`refuse`](Self::refuse). It is here alone that a call is said not to have been executed: what
+    /// Answers a call that has not been executed, for a limit of the server's: the client may place it
+    /// elsewhere.
+    #[cold]
+    pub(super) fn refuse_limited(&self, stream: StreamId, why: &'static str) {
+        self.refuse_as(Code::ResourceExhausted, stream, why);
+    }
+
+    /// It is here alone that a call is said not to have been executed: what
     /// handlers and interceptors return never says so.
     #[cold]
-    pub(super) fn refuse_as(&self, code: Code, stream: StreamId, why: &'static str) {
+    fn refuse_as(&self, code: Code, stream: StreamId, why: &'static str) {
         self.core().share().count_refused();
         let mut meta = Vec::new();
         let mut writer = MetaWriter::new(&mut meta);

@@ -18,6 +18,9 @@ use super::machine::Machine;
 use super::queue::Urgency;
 use super::ticket::{HasQueued, Ticket};
 
+const METHOD_FULL: &str = "the method runs as many calls as it may (its concurrency), and too many wait or \
+                           for too long";
+
 impl<M: Machine> ServerConnection<M> {
     #[cold]
     pub(super) fn enqueue(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
@@ -68,7 +71,7 @@ impl<M: Machine> ServerConnection<M> {
     pub(super) fn refuse_waiting(&self) {
         let queued = self.calls.borrow_mut().take_queued_all();
         for call in queued {
-            self.refuse(call.stream(), DRAINED);
+            self.refuse_ending(call.stream(), DRAINED);
         }
         self.refuse_deferred();
     }
@@ -83,7 +86,7 @@ impl<M: Machine> ServerConnection<M> {
     fn shed(&self, entry: &Entry, stream: StreamId, why: &'static str) {
         entry.sheet().shed();
         self.core().share().count_shed();
-        self.refuse(stream, why);
+        self.refuse_limited(stream, why);
     }
 }
 
@@ -106,7 +109,7 @@ impl<M: Machine> HasQueued for ServerConnection<M> {
     fn shed_queued(&self, stream: StreamId, number: u64) {
         if let Some(queued) = self.claim(stream, number) {
             let entry = self.core().entry(queued.place);
-            self.shed(entry, stream, "the method has as many calls as it may have");
+            self.shed(entry, stream, METHOD_FULL);
         }
     }
 

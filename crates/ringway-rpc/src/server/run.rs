@@ -147,7 +147,7 @@ impl<M: Machine> ServerConnection<M> {
             let call = self.calls.borrow_mut().remove(admitted.stream);
             match call.map(drop) {
                 Some(()) => {
-                    self.refuse(admitted.stream, DRAINED);
+                    self.refuse_ending(admitted.stream, DRAINED);
                     let (core, answered) = (self.core(), Answered::none(Code::Unavailable));
                     core.end(core.entry(admitted.place), admitted.measures, answered);
                 }
@@ -183,7 +183,7 @@ impl<M: Machine> ServerConnection<M> {
             }
             Started::Refused(why) => {
                 let code = Code::ResourceExhausted;
-                self.refuse_as(code, admitted.stream, why);
+                self.refuse_limited(admitted.stream, why);
                 self.core().end_in_place(admitted.place, admitted.measures, Answered::none(code));
                 close_span(span, code);
                 context.recycle();

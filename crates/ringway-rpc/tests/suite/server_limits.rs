@@ -13,7 +13,7 @@ use crate::support::echo::{Echo, serve};
 use crate::support::{LIMIT, end, eventually, socket_addr};
 
 fn check_refused(handle: &ServerHandle, answer: &Answer) {
-    assert_eq!(answer.code, Code::Unavailable);
+    assert_eq!(answer.code, Code::ResourceExhausted);
     assert!(answer.refused, "it is told that it was not executed: {answer:?}");
     assert!(handle.stats().refused > 0);
 }

@@ -115,6 +115,13 @@ impl Status {
         self.0.not_executed
     }
 
+    /// Whether another server, or this one a little later, may take the call: it was not executed, and not
+    /// for a limit of this side.
+    pub(crate) fn is_refused(&self) -> bool {
+        let limited = self.is_resource_exhausted() && self.origin() == Origin::Peer;
+        self.is_not_executed() && (self.is_unavailable() || limited)
+    }
+
     /// What the server wants of those who would try again. As the answer above, it is not passed on
     /// by a handler that returns the status of a call of its own.
     pub fn pushback(&self) -> Option<Pushback> {

@@ -426,7 +426,7 @@ fn requests_that_clients_have_cancelled_take_no_room_of_others() {
         peer.say().await;
         assert_eq!((peer.stats().in_flight, peer.stats().shed), (3, 0));
         let third = peer.open("left.Over/Wait", b"third", true, &[]);
-        assert_eq!(peer.told(first).await, (Code::Unavailable, true));
+        assert_eq!(peer.told(first).await, (Code::ResourceExhausted, true));
         assert_eq!((peer.stats().in_flight, peer.stats().shed), (3, 1));
         for stream in [second, third] {
             peer.machine.cancel(stream, Code::Cancelled as u8, "");

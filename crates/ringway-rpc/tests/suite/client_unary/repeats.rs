@@ -43,10 +43,14 @@ fn a_server_that_leaves_finishes_its_calls_and_gets_no_more() {
 #[test]
 fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
     run(async {
-        let refuse = |connection: &Rc<HandConnection>, request: Request| {
+        // Servers that end say UNAVAILABLE, those at a limit RESOURCE_EXHAUSTED.
+        let codes = Cell::new([Code::Unavailable, Code::ResourceExhausted]);
+        let refuse = move |connection: &Rc<HandConnection>, request: Request| {
+            let [code, next] = codes.get();
+            codes.set([next, code]);
             let mut meta = Vec::new();
             MetaWriter::new(&mut meta).refused();
-            let reply = Reply { status: Code::Unavailable.number(), meta: &meta, message: None };
+            let reply = Reply { status: code.number(), meta: &meta, message: None };
             connection.respond(request.stream, reply);
         };
         let overloaded = HandServer::start(Config::default(), Rc::new(refuse));
@@ -124,6 +128,31 @@ fn idempotent_calls_are_retried_and_others_are_not() {
         let status = echo(&client, "1 wait").idempotent().timeout(20 * MS).await;
         assert!(status.expect_err("no time for a retry").is_unavailable());
         assert_eq!(*seen.borrow(), [0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_call_that_a_limit_has_refused_may_be_repeated() {
+    run(async {
+        let server = HandServer::start(
+            Config::default(),
+            Rc::new(|connection, request: Request| {
+                let attempt = request.head.expect("a whole request").attempt;
+                let mut meta = Vec::new();
+                match &*request.message.clone().unwrap_or_default() {
+                    _ if attempt > 0 => return connection.echo(request),
+                    b"refused" => _ = MetaWriter::new(&mut meta).refused(),
+                    _ => {}
+                }
+                let reply = Reply { status: 8, meta: &meta, message: None };
+                connection.respond(request.stream, reply);
+            }),
+        );
+        let client = connect(&server);
+        assert_eq!(echo(&client, "refused").idempotent().await?, "refused");
+        let own = echo(&client, "of the handler").idempotent().await.expect_err("not repeated");
+        assert!(own.is_resource_exhausted() && !own.is_not_executed(), "{own:?}");
         Ok(())
     });
 }
