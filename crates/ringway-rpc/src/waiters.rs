@@ -115,17 +115,15 @@ pub(crate) trait HasErrands {
 
 /// A borrowed state. When it is given back, its errands are run.
 pub(crate) struct Borrowed<'a, T: HasErrands> {
-    state: RefMut<'a, T>,
-    // Behind the state, so that this is dropped when the state has been given back.
-    _after: RunsErrands<'a, T>,
+    /// Present until it is given back.
+    state: Option<RefMut<'a, T>>,
+    cell: &'a RefCell<T>,
 }
-
-struct RunsErrands<'a, T: HasErrands>(&'a RefCell<T>);
 
 impl<'a, T: HasErrands> Borrowed<'a, T> {
     #[inline]
-    pub(crate) fn of(state: &'a RefCell<T>) -> Self {
-        Self { state: state.borrow_mut(), _after: RunsErrands(state) }
+    pub(crate) fn of(cell: &'a RefCell<T>) -> Self {
+        Self { state: Some(cell.borrow_mut()), cell }
     }
 }
 
@@ -134,32 +132,37 @@ impl<T: HasErrands> Deref for Borrowed<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        &self.state
+        self.state.as_ref().expect(BORROWED)
     }
 }
 
 impl<T: HasErrands> DerefMut for Borrowed<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.state
+        self.state.as_mut().expect(BORROWED)
     }
 }
 
-impl<T: HasErrands> Drop for RunsErrands<'_, T> {
+impl<T: HasErrands> Drop for Borrowed<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let mut state = self.0.borrow_mut();
-        if !state.errands().is_empty() {
-            let errands = std::mem::take(state.errands());
-            drop(state);
-            run(self.0, errands);
+        if let Some(mut state) = self.state.take()
+            && !state.errands().is_empty()
+        {
+            run(self.cell, state);
         }
     }
 }
 
-fn run<T: HasErrands>(state: &RefCell<T>, errands: Errands) {
+/// Why a borrowed state is there.
+const BORROWED: &str = "it is given back when this is dropped";
+
+#[inline(never)]
+fn run<T: HasErrands>(cell: &RefCell<T>, mut state: RefMut<'_, T>) {
+    let errands = std::mem::take(state.errands());
+    drop(state);
     let memory = errands.run();
-    if let Ok(mut state) = state.try_borrow_mut()
+    if let Ok(mut state) = cell.try_borrow_mut()
         && state.errands().is_empty()
     {
         *state.errands() = memory;

@@ -4,7 +4,7 @@
 //! output away. Calls come straight here and wake the task, which runs after them in the same turn of
 //! the core.
 
-use std::cell::{Cell, OnceCell, Ref, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -97,6 +97,7 @@ impl ClientConnection {
     }
 
     /// When the state is given back, handles of streams are woken. Nothing else may be borrowed then.
+    #[inline]
     pub(super) fn state(&self) -> Borrowed<'_, ConnectionState> {
         Borrowed::of(&self.state)
     }
@@ -104,6 +105,12 @@ impl ClientConnection {
     /// The same, to be looked at only.
     pub(super) fn known_state(&self) -> Ref<'_, ConnectionState> {
         self.state.borrow()
+    }
+
+    /// The same, for what leaves nobody to be woken.
+    #[inline]
+    pub(super) fn quiet_state(&self) -> RefMut<'_, ConnectionState> {
+        self.state.borrow_mut()
     }
 
     /// Calls and streams under way.

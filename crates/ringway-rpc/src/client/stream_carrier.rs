@@ -34,7 +34,7 @@ impl Carrier for ClientConnection {
     }
 
     fn taken(&self, key: StreamKey, messages: usize) {
-        let state = &mut *self.state();
+        let state = &mut *self.quiet_state();
         let Some(stream) = state.streams.stream(key) else {
             return;
         };
@@ -63,7 +63,7 @@ impl Carrier for ClientConnection {
 
     #[inline]
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
-        let state = &mut *self.state();
+        let state = &mut *self.quiet_state();
         let Some(stream) = state.streams.stream(key) else {
             return Err(state.streams.failure(key).unwrap_or_else(over));
         };
@@ -73,7 +73,7 @@ impl Carrier for ClientConnection {
     }
 
     fn finish(&self, key: StreamKey) {
-        let state = &mut *self.state();
+        let state = &mut *self.quiet_state();
         if state.streams.finish_writer(key)
             && let Some(stream) = state.streams.stream(key)
         {

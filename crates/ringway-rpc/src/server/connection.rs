@@ -112,6 +112,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     /// When the table is given back, handles are woken. Nothing else may be borrowed then.
+    #[inline]
     pub(super) fn streams(&self) -> Borrowed<'_, StreamTable> {
         Borrowed::of(&self.streams)
     }

@@ -103,10 +103,13 @@ impl ServerCore {
 
     /// What is known of a call whose handler begins only now, when those before it have had their time.
     /// It has waited if that was in another turn.
+    #[inline]
     pub(super) fn put_off(&self, measures: Measures) -> Measures {
-        let Measures { began, waited } = measures;
-        let waits = self.now().saturating_sub(began);
-        Measures { began: (began + waits).max(self.last_look()), waited: waited + waits }
+        let (turn, Measures { began, waited }) = (self.now(), measures);
+        match began < turn {
+            true => Measures { began: turn.max(self.last_look()), waited: waited + (turn - began) },
+            false => Measures { began: began.max(self.last_look()), waited },
+        }
     }
 
     /// Calls that are done in place follow each other from now on.

@@ -27,12 +27,16 @@ struct Node {
 
 impl Ranks {
     /// Notes that `place` keeps `size` bytes; with none it is in no list.
+    #[inline]
     pub(super) fn note(&mut self, place: u32, size: usize) {
         let rank = size.checked_ilog2().map_or(Node::UNRANKED, |power| rank(size, power));
-        let index = place as usize;
-        if self.nodes.get(index).map_or(Node::UNRANKED, |node| node.rank) == rank {
-            return;
+        if self.nodes.get(place as usize).map_or(Node::UNRANKED, |node| node.rank) != rank {
+            self.move_to(place, rank);
         }
+    }
+
+    fn move_to(&mut self, place: u32, rank: u8) {
+        let index = place as usize;
         if self.nodes.len() <= index {
             self.nodes.resize(index + 1, Node::FREE);
         }

@@ -29,7 +29,7 @@ pub(super) struct Stream {
 }
 
 /// Bytes of memory.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Kept {
     /// Of what is not whole: messages, requests.
     assembled: usize,
@@ -154,7 +154,14 @@ impl Streams {
             untaken: stream.receive.untaken(),
             queued: stream.send.waiting(),
         };
-        let before = std::mem::replace(&mut stream.kept, now);
+        // Most streams keep nothing, whatever happens to them.
+        if now != stream.kept {
+            let before = std::mem::replace(&mut stream.kept, now);
+            self.exchange(index, before, now);
+        }
+    }
+
+    fn exchange(&mut self, index: u32, before: Kept, now: Kept) {
         self.kept.exchange(before, now);
         match now.unready {
             0 => self.unread.note(index, ranked(now.unread())),
