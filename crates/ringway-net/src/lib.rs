@@ -36,5 +36,5 @@ pub use rustls::pki_types::CertificateDer;
 pub use server::{CoreStats, Ended, Server, ServerHandle, ServerStats, Sessions};
 pub use session::{ConnectionId, Session};
 pub use slow_reader::SlowReader;
-pub use tls::{ClientAuth, ClientTls, ServerTls, TlsStream};
+pub use tls::{ClientAuth, ClientTls, ServerTls, TlsStream, certificate_names};
 pub use udp::{Datagram, Responder, UdpSocket};

@@ -5,11 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ringway_runtime::spawn_blocking;
+use rustls::ClientConfig;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::ServerName;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, RootCertStore};
 
 use super::error::unusable;
+use super::itself::{OrItself, Roots};
 use super::unverified::AcceptAny;
 use super::{pem, provider, roots};
 use crate::error::{Error, Kind, Result};
@@ -44,7 +47,7 @@ enum Trust {
     /// The machine's roots.
     System,
     /// These and no other.
-    Roots(Arc<RootCertStore>),
+    Roots(Roots),
     /// Anyone.
     Anyone,
 }
@@ -68,7 +71,8 @@ impl ClientTls {
         }
     }
 
-    /// Trusts these roots (PEM text) instead of the machine's.
+    /// Trusts these roots (PEM text) instead of the machine's. A server may also show one of them itself, as
+    /// one does whose certificate was made by `openssl req -x509`.
     ///
     /// # Errors
     /// [`is_tls`](crate::Error::is_tls) when the text holds no certificate or one that cannot be a
@@ -148,7 +152,7 @@ impl ClientTls {
     }
 
     /// `None` where no root counts.
-    async fn trusted_roots(&self) -> Result<Option<Arc<RootCertStore>>> {
+    async fn trusted_roots(&self) -> Result<Option<Roots>> {
         match &self.trust {
             Trust::System => {
                 let what = "loading the system's root certificates";
@@ -156,24 +160,26 @@ impl ClientTls {
                     .map_err(|error| Error::with_source(Kind::Limit, what, error))?;
                 let loaded =
                     task.await.map_err(|_| Error::new(Kind::Other, format!("{what} panicked")))?;
-                loaded.map(Some)
+                loaded.map(|store| Some(Roots { store, themselves: Arc::default() }))
             }
-            Trust::Roots(roots) => Ok(Some(Arc::clone(roots))),
+            Trust::Roots(roots) => Ok(Some(roots.clone())),
             Trust::Anyone => Ok(None),
         }
     }
 
-    fn build(&self, roots: Option<Arc<RootCertStore>>) -> Result<ClientConfig> {
+    fn build(&self, roots: Option<Roots>) -> Result<ClientConfig> {
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable("TLS versions", error))?;
-        let builder = match roots {
-            Some(roots) => builder.with_root_certificates(roots),
-            None => {
-                let verifier = Arc::new(AcceptAny(provider()));
-                builder.dangerous().with_custom_certificate_verifier(verifier)
+        let verifier: Arc<dyn ServerCertVerifier> = match roots {
+            Some(Roots { store, themselves }) => {
+                let chains = WebPkiServerVerifier::builder_with_provider(store, provider());
+                let chains = chains.build().map_err(|error| unusable("roots", error))?;
+                Arc::new(OrItself { themselves, chains: chains as Arc<dyn ServerCertVerifier> })
             }
+            None => Arc::new(AcceptAny(provider())),
         };
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match &self.identity {
             Some(identity) => {
                 let resolver = SingleCertAndKey::from(Arc::clone(identity));

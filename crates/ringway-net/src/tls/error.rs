@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use rustls::{AlertDescription, CertificateError};
+use rustls::{AlertDescription, CertificateError, OtherError};
 
 use crate::error::{Error, Kind};
 
@@ -102,12 +102,32 @@ fn certificate_advice(error: &CertificateError) -> Option<&'static str> {
         CertificateError::UnknownIssuer => {
             Some("no trusted root has signed it: name its root with `roots_pem`")
         }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Some("check this machine's clock")
+        }
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => Some(
+            "a common name does not count: make the certificate with `-addext \
+             subjectAltName=DNS:localhost`, or IP:127.0.0.1",
+        ),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            Some("its extended key usage lacks serverAuth or clientAuth")
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             Some("renew it, or check this machine's clock")
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             Some("connect by a name that it holds, or name one of them with `server_name`")
         }
+        CertificateError::Other(OtherError(why)) => match why.downcast_ref()? {
+            webpki::Error::CaUsedAsEndEntity => Some(
+                "it is that of an authority, as `openssl req -x509` makes them: trust exactly it \
+                 with `roots_pem`, or sign another one with it",
+            ),
+            webpki::Error::UnsupportedCertVersion => {
+                Some("it has no extensions: make it with `-addext subjectAltName=DNS:localhost`")
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -117,7 +137,20 @@ fn alert_advice(alert: AlertDescription) -> Option<&'static str> {
         AlertDescription::CertificateRequired => {
             Some("the peer wants a client certificate: give one with `client_cert_pem`")
         }
-        AlertDescription::UnknownCA => Some("the peer does not know who signed our certificate"),
+        AlertDescription::UnknownCA => {
+            Some("the peer does not know who signed our certificate: have it trust that root")
+        }
+        AlertDescription::CertificateExpired => {
+            Some("renew our certificate, or check the peer's clock")
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate => {
+            Some("the peer refuses our certificate, and knows why")
+        }
+        AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion => {
+            Some("the two have no version or cipher suite of TLS in common: this is 1.2 and 1.3")
+        }
         AlertDescription::NoApplicationProtocol => {
             Some("the peer speaks none of the protocols that we offer by ALPN")
         }
@@ -130,6 +163,9 @@ impl fmt::Display for TlsError {
         match self {
             Self::Protocol(rustls::Error::AlertReceived(alert)) => {
                 write!(f, "the peer ended TLS with the alert {alert:?}")?;
+            }
+            Self::Protocol(rustls::Error::InvalidCertificate(CertificateError::Other(why))) => {
+                write!(f, "TLS failed: invalid peer certificate: {why}")?;
             }
             Self::Protocol(error) => write!(f, "TLS failed: {error}")?,
             Self::HandshakeCut { heard: true } => {

@@ -12,6 +12,9 @@ mod arrivals;
 mod client;
 mod error;
 mod handshake;
+mod identity;
+mod itself;
+mod names;
 mod pem;
 mod places;
 mod roots;
@@ -23,6 +26,7 @@ mod unverified;
 
 pub use client::ClientTls;
 pub(crate) use error::TlsError;
+pub use names::certificate_names;
 pub(crate) use places::{Handshakes, Place};
 pub use server::{ClientAuth, ServerTls};
 pub use stream::TlsStream;

@@ -8,6 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use super::error::unusable;
+use super::itself::Roots;
 use super::provider;
 use crate::error::Result;
 
@@ -21,13 +22,15 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// A store of all certificates of a text, as roots.
-pub(super) fn roots(pem: &[u8]) -> Result<Arc<RootCertStore>> {
+/// All certificates of a text, as roots that are trusted themselves as well.
+pub(super) fn roots(pem: &[u8]) -> Result<Roots> {
     let mut store = RootCertStore::empty();
-    for certificate in certificates(pem)? {
-        store.add(certificate).map_err(|error| unusable("a root certificate", error))?;
+    let themselves = certificates(pem)?;
+    for certificate in &themselves {
+        let added = store.add(certificate.clone());
+        added.map_err(|error| unusable("a root certificate", error))?;
     }
-    Ok(Arc::new(store))
+    Ok(Roots { store: Arc::new(store), themselves: themselves.into() })
 }
 
 /// A certificate chain and the private key of its first certificate.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
-use rustls::sign::SingleCertAndKey;
 
 use super::error::unusable;
+use super::identity::Identity;
+use super::itself::{OrItself, Roots};
 use super::{pem, provider};
 use crate::error::Result;
 use crate::limits;
@@ -31,7 +32,7 @@ use crate::limits;
 /// ```
 #[derive(Clone)]
 pub struct ServerTls {
-    identity: Arc<SingleCertAndKey>,
+    identity: Arc<Identity>,
     config: Arc<ServerConfig>,
     client_auth: Option<ClientAuth>,
     handshake_timeout: Duration,
@@ -56,7 +57,7 @@ impl ServerTls {
     /// that is not supported, or the two do not belong together.
     pub fn from_pem(chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self> {
         let certified = pem::certified_key(chain.as_ref(), key.as_ref())?;
-        let identity = Arc::new(SingleCertAndKey::from(certified));
+        let identity = Arc::new(Identity::new(certified));
         let config = Arc::new(config(&identity, Arc::new(NoClientAuth))?);
         let handshake_timeout = limits::TLS_HANDSHAKE_TIMEOUT;
         Ok(Self { identity, config, client_auth: None, handshake_timeout })
@@ -77,19 +78,40 @@ impl ServerTls {
         !self.config.alpn_protocols.is_empty()
     }
 
-    /// Asks clients for a certificate that one of these roots (PEM text) has signed.
+    /// Takes another certificate chain and key for the handshakes that begin from now on. Clones have them as
+    /// well, so keep one beside the server: no connection is lost.
+    ///
+    /// ```no_run
+    /// use ringway_net::{Server, ServerTls};
+    ///
+    /// let read = |path: &str| std::fs::read(path);
+    /// let tls = ServerTls::from_pem(read("server.pem")?, read("server.key")?)?;
+    /// let server = Server::bind("tls://0.0.0.0:7443")?.tls(tls.clone());
+    /// // … and when the files have changed:
+    /// tls.replace_pem(read("server.pem")?, read("server.key")?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_pem`](Self::from_pem); then the former ones stay.
+    pub fn replace_pem(&self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<()> {
+        self.identity.replace(pem::certified_key(chain.as_ref(), key.as_ref())?);
+        Ok(())
+    }
+
+    /// Asks clients for a certificate that one of these roots (PEM text) has signed, or that is one of them.
     ///
     /// # Errors
     /// [`is_tls`](crate::Error::is_tls) when the text holds no usable root.
     pub fn client_auth(mut self, roots: impl AsRef<[u8]>, auth: ClientAuth) -> Result<Self> {
-        let roots = pem::roots(roots.as_ref())?;
-        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        let Roots { store, themselves } = pem::roots(roots.as_ref())?;
+        let builder = WebPkiClientVerifier::builder_with_provider(store, provider());
         let builder = match auth {
             ClientAuth::Required => builder,
             ClientAuth::Optional => builder.allow_unauthenticated(),
         };
-        let verifier = builder.build().map_err(|error| unusable("client roots", error))?;
-        let mut config = config(&self.identity, verifier)?;
+        let chains = builder.build().map_err(|error| unusable("client roots", error))?;
+        let mut config = config(&self.identity, Arc::new(OrItself { themselves, chains }))?;
         config.alpn_protocols = self.config.alpn_protocols.clone();
         self.config = Arc::new(config);
         self.client_auth = Some(auth);
@@ -112,10 +134,7 @@ impl ServerTls {
     }
 }
 
-fn config(
-    identity: &Arc<SingleCertAndKey>,
-    clients: Arc<dyn ClientCertVerifier>,
-) -> Result<ServerConfig> {
+fn config(identity: &Arc<Identity>, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable("TLS versions", error))?;

@@ -1,10 +1,10 @@
 //! Who is trusted under TLS: certificates of servers and of clients, and what is said when not.
 
-use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream};
+use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream, certificate_names};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::support::certificates::{Authority, NAME};
+use crate::support::certificates::{Authority, Identity, NAME, self_signed, self_signed_until};
 use crate::support::trust::{Trust, run, server_of};
 
 #[test]
@@ -61,10 +61,17 @@ fn an_untrusted_server_is_refused() {
         let unknown = Authority::new().sign(NAME);
         let other_name = known.sign("other.test");
         let expired = known.sign_expired(NAME);
+        let common_name = known.sign_common_name(NAME);
         let cases = [
             (unknown, "UnknownIssuer", "roots_pem"),
             (other_name, "not valid for name", "server_name"),
             (expired, "expired", "renew it"),
+            (common_name, "not valid for any names", "-addext subjectAltName=DNS:localhost"),
+            (
+                self_signed(NAME),
+                "CaUsedAsEndEntity",
+                "`openssl req -x509` makes them: trust exactly it",
+            ),
         ];
         for (identity, why, advice) in cases {
             let trust = Trust {
@@ -81,6 +88,80 @@ fn an_untrusted_server_is_refused() {
             let told = server.expect_err("refused by the client");
             assert!(told.is_tls() && told.to_string().contains("alert"), "{told}");
         }
+        Ok(())
+    });
+}
+
+/// What a client says that trusts the certificate itself and calls the server by [`NAME`].
+async fn tried_with(identity: Identity) -> Result<TlsStream> {
+    let trust = Trust {
+        server: server_of(&identity),
+        client: ClientTls::new().roots_pem(&identity.chain)?,
+        authority_pem: identity.chain.clone(),
+        identity,
+    };
+    trust.pair().await.1
+}
+
+#[test]
+fn the_first_certificate_that_everybody_makes_works_for_those_who_were_given_it() {
+    run(async {
+        tried_with(self_signed(NAME)).await?;
+        for (identity, why) in [
+            (self_signed_until(NAME, 2002), "expired"),
+            (self_signed("other.test"), "not valid for name"),
+        ] {
+            let refused = tried_with(identity).await.expect_err(why).to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn clients_may_show_such_a_certificate_too() {
+    run(async {
+        let mut trust = Trust::new();
+        let (known, stranger) = (self_signed("ann.test"), self_signed("ann.test"));
+        let expired = self_signed_until("ann.test", 2002);
+        let roots = format!("{}{}", known.chain, expired.chain);
+        trust.server = trust.server.client_auth(roots, ClientAuth::Required)?;
+        let anonymous = trust.client.clone();
+        trust.client = anonymous.clone().client_cert_pem(&known.chain, &known.key)?;
+        let (server, client) = trust.pair().await;
+        client?;
+        assert_eq!(certificate_names(&server?.peer_certificates()[0]), ["ann.test"]);
+        for (refused, why) in [(stranger, "CaUsedAsEndEntity"), (expired, "expired")] {
+            trust.client = anonymous.clone().client_cert_pem(&refused.chain, &refused.key)?;
+            let text = trust.pair().await.0.expect_err(why).to_string();
+            assert!(text.contains(why), "{text}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_certificate_is_replaced_without_a_connection_lost() {
+    run(async {
+        let authority = Authority::new();
+        let (first, second) = (authority.sign(NAME), authority.sign(NAME));
+        let mut trust = Trust::new();
+        trust.server = server_of(&first);
+        trust.client = ClientTls::new().roots_pem(authority.pem())?;
+        let shown = |chain: &str| CertificateDer::from_pem_slice(chain.as_bytes()).expect("PEM");
+        let (server, client) = trust.pair().await;
+        let (server, client) = (server?, client?);
+        assert_eq!(client.peer_certificates(), [shown(&first.chain)]);
+
+        let kept = trust.server.clone();
+        kept.replace_pem(&second.chain, &first.key).expect_err("another's key");
+        assert_eq!(trust.pair().await.1?.peer_certificates(), [shown(&first.chain)]);
+        kept.replace_pem(&second.chain, &second.key)?;
+        trust.client = ClientTls::new().roots_pem(authority.pem())?; // resumes nothing
+        assert_eq!(trust.pair().await.1?.peer_certificates(), [shown(&second.chain)]);
+
+        client.write(b"on");
+        assert_eq!(&*server.recv().await?.expect("the connection goes on"), b"on");
         Ok(())
     });
 }

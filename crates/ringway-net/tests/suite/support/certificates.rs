@@ -49,11 +49,35 @@ impl Authority {
         self.sign_params(params)
     }
 
+    /// A certificate that names its owner as its common name only, as many are made first.
+    pub(crate) fn sign_common_name(&self, name: &str) -> Identity {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        self.sign_params(params)
+    }
+
     fn sign_params(&self, params: CertificateParams) -> Identity {
         let key = new_key();
         let certificate = params.signed_by(&key, &self.issuer).expect("a valid request");
         Identity { chain: certificate.pem(), key: key.serialize_pem() }
     }
+}
+
+/// A certificate as `openssl req -x509 -addext subjectAltName=…` makes it: signed by itself, and that of an
+/// authority.
+pub(crate) fn self_signed(name: &str) -> Identity {
+    self_signed_until(name, 2999)
+}
+
+/// The same, valid from 2001 to this year.
+pub(crate) fn self_signed_until(name: &str, year: i32) -> Identity {
+    let (mut params, key) = (params_for(name), new_key());
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_before = date_time_ymd(2001, 1, 1);
+    params.not_after = date_time_ymd(year, 1, 1);
+    let certificate = params.self_signed(&key).expect("signed by itself");
+    Identity { chain: certificate.pem(), key: key.serialize_pem() }
 }
 
 fn params_for(name: &str) -> CertificateParams {
