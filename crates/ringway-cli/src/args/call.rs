@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::flags::{AccessFlags, CallFlags};
+use super::serve::TlsFiles;
 use super::values::{Scheme, Uri, ValueError};
 
 /// A server to ask something, everything decided.
@@ -24,6 +25,8 @@ pub(crate) struct Access {
     pub(crate) metadata: Vec<(String, String)>,
     /// Certificate authority to trust, PEM; otherwise the machine's.
     pub(crate) ca: Option<PathBuf>,
+    /// To be shown to servers that ask for a certificate.
+    pub(crate) identity: Option<TlsFiles>,
 }
 
 /// What is asked.
@@ -62,8 +65,9 @@ pub(super) fn resolve_access(addr: Uri, flags: AccessFlags) -> Result<Access, Va
     if addr.scheme() == Scheme::Udp {
         return Err(ValueError::new(format!("{addr}: calls need a stream, and udp:// has none")));
     }
-    let AccessFlags { timeout, metadata, ca } = flags;
-    Ok(Access { addr, timeout, metadata, ca })
+    let AccessFlags { timeout, metadata, ca, cert, key } = flags;
+    let identity = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
+    Ok(Access { addr, timeout, metadata, ca, identity })
 }
 
 /// # Errors
@@ -98,12 +102,13 @@ mod tests {
     #[test]
     fn a_call_with_everything() {
         let config = config(
-            "call tls://example.org:9000 a.B/C {} --timeout 500ms -H x=1 --metadata y=2=3 --ca ca.pem --binary",
+            "call tls://example.org:9000 a.B/C {} --timeout 500ms -H x=1 --metadata y=2=3 --ca ca.pem --cert c.pem --key k.pem --binary",
         );
         let metadata = [("x", "1"), ("y", "2=3")].map(|(key, value)| (key.into(), value.into()));
         let ask = Ask::Call { method: "a.B/C".into(), message: "{}".into(), is_binary: true };
         assert_eq!((config.ask, config.access.timeout), (ask, Some(Duration::from_millis(500))));
         assert_eq!(config.access.metadata, metadata);
         assert_eq!(config.access.ca, Some(PathBuf::from("ca.pem")));
+        assert_eq!(config.access.identity.map(|it| it.key), Some(PathBuf::from("k.pem")));
     }
 }

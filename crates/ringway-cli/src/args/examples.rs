@@ -62,6 +62,7 @@ pub(super) const SERVE_RPC: &str = "\
 Examples:
   ringway serve rpc --listen tcp://127.0.0.1:9000 --cores 0
   ringway serve rpc --listen tcp://[::]:9000 --listen unix:///tmp/rpc.sock
+  ringway serve rpc --listen tls://0.0.0.0:9000 --cert cert.pem --key key.pem --client-ca clients.pem
   ringway call tcp://127.0.0.1:9000 --list      what it offers
 
 The server prints `listening on URI` when it is ready and drains on SIGINT or SIGTERM.";

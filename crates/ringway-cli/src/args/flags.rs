@@ -82,11 +82,14 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "SPAN", value_parser = values::parse_spin)]
     pub(super) spin: Option<Duration>,
     /// Certificate chain for tls://, PEM
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE", requires = "key", alias = "tls-cert")]
     pub(super) cert: Option<PathBuf>,
     /// Private key for tls://, PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, value_name = "FILE", requires = "cert", alias = "tls-key")]
     pub(super) key: Option<PathBuf>,
+    /// Take only clients of tls:// that show a certificate of this authority, PEM
+    #[arg(long, value_name = "FILE", requires = "cert", alias = "tls-client-ca")]
+    pub(super) client_ca: Option<PathBuf>,
     /// Answer `snapshot` lines on standard input with counters; stop when it closes
     #[arg(long, hide = true)]
     pub(super) control: bool,
@@ -211,6 +214,12 @@ pub(super) struct AccessFlags {
     /// Certificate authority to trust for tls://, PEM [default: the machine's]
     #[arg(long, value_name = "FILE")]
     pub(super) ca: Option<PathBuf>,
+    /// Certificate chain to show to tls:// servers that ask for one, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(super) cert: Option<PathBuf>,
+    /// Private key of that, PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(super) key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

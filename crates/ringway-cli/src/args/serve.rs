@@ -21,6 +21,8 @@ pub(crate) struct ServeConfig {
     pub(crate) spin: Option<Duration>,
     /// Present whenever one of `listen` is `tls://`.
     pub(crate) tls: Option<TlsFiles>,
+    /// Whose clients alone are taken over `tls://`, PEM; otherwise all.
+    pub(crate) client_ca: Option<PathBuf>,
     /// Whether a parent asks for counters on standard input and ends the server by closing it.
     pub(crate) control: bool,
 }
@@ -38,8 +40,8 @@ pub(crate) enum Service {
     Rpc,
 }
 
-/// Where a TLS listener finds its identity.
-#[derive(Debug, PartialEq, Eq)]
+/// Where an end of TLS finds its identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     /// Certificate chain, PEM.
     pub(crate) cert: PathBuf,
@@ -70,6 +72,9 @@ impl ServeConfig {
             flag("--cert", cert.display().to_string());
             flag("--key", key.display().to_string());
         }
+        if let Some(file) = &self.client_ca {
+            flag("--client-ca", file.display().to_string());
+        }
         if self.control {
             args.push("--control".to_owned());
         }
@@ -86,7 +91,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
         ServeKind::Rpc(flags) => (Service::Rpc, flags),
     };
-    let ServeFlags { mut listen, cores, backend, spin, cert, key, control } = flags;
+    let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, control } = flags;
     if listen.is_empty() {
         listen.push(default_address(service).parse()?);
     }
@@ -97,7 +102,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         )));
     }
     let cores = cores.unwrap_or_else(|| allowed.clone()).within(allowed, "--cores")?;
-    Ok(ServeConfig { service, listen, cores, backend, spin, tls, control })
+    Ok(ServeConfig { service, listen, cores, backend, spin, tls, client_ca, control })
 }
 
 fn default_address(service: Service) -> &'static str {
@@ -132,7 +137,7 @@ mod tests {
     fn every_flag() {
         let config = config(
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1-2 \
-             --backend epoll --spin 0 --control --cert c.pem --key k.pem",
+             --backend epoll --spin 0 --control --cert c.pem --key k.pem --client-ca ca.pem",
         );
         assert_eq!(config.service, Service::DiscardFramed);
         assert_eq!(config.listen.len(), 2);
@@ -149,7 +154,7 @@ mod tests {
             "serve rpc --spin 0",
             "serve discard --cores 2",
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1,3 \
-             --backend uring --spin 1.5us --control --cert c.pem --key k.pem",
+             --backend uring --spin 1.5us --control --cert c.pem --key k.pem --client-ca ca.pem",
         ] {
             let config = config(words);
             assert_eq!(self::config(&config.to_args().join(" ")), config, "{words}");

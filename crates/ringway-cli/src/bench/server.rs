@@ -41,6 +41,7 @@ impl Server {
             backend: config.backend,
             spin: config.spin,
             tls: None,
+            client_ca: None,
             control: true,
         };
         let process = ServerProcess::start(process::own_server(&serve)?, "the server")?;

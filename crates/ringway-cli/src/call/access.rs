@@ -1,11 +1,12 @@
 //! How a server is reached.
 
 use std::error::Error;
+use std::path::Path;
 
 use ringway_net::ClientTls;
 use ringway_rpc::{CallOptions, Client};
 
-use crate::args::Access;
+use crate::args::{Access, TlsFiles};
 use crate::limits::CALL_TIMEOUT;
 
 impl Access {
@@ -14,16 +15,26 @@ impl Access {
     /// # Errors
     /// An address, a certificate or metadata that cannot be used.
     pub(crate) fn client(&self) -> Result<Client, Box<dyn Error>> {
-        let mut builder = Client::builder()
+        let builder = Client::builder()
             .address(self.addr.as_str())
             .connections_max(1)
+            .tls(self.tls()?)
             .options(self.options());
-        if let Some(file) = &self.ca {
-            let pem = std::fs::read(file)
-                .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-            builder = builder.tls(ClientTls::new().roots_pem(pem)?);
-        }
         Ok(builder.build()?)
+    }
+
+    fn tls(&self) -> Result<ClientTls, Box<dyn Error>> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
+        let mut tls = ClientTls::new();
+        if let Some(file) = &self.ca {
+            tls = tls.roots_pem(read(file)?)?;
+        }
+        if let Some(TlsFiles { cert, key }) = &self.identity {
+            tls = tls.client_cert_pem(read(cert)?, read(key)?)?;
+        }
+        Ok(tls)
     }
 
     /// Those of whatever is asked, the questions before a call too.

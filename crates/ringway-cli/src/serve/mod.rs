@@ -8,10 +8,11 @@ mod tally;
 use std::cell::Cell;
 use std::error::Error;
 use std::io::{BufReader, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Connection, Server, ServerHandle, ServerTls};
+use ringway_net::{ClientAuth, Connection, Server, ServerHandle, ServerTls};
 use serde_json::{Value, json};
 
 use crate::args::{ServeConfig, Service, TlsFiles};
@@ -88,7 +89,7 @@ fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
 fn set_up(config: &ServeConfig) -> Result<impl FnOnce(Server) -> Server, Box<dyn Error>> {
     let cores = cores::set(&config.cores)?;
     let tls = match &config.tls {
-        Some(files) => Some(read_tls(files)?),
+        Some(files) => Some(read_tls(files, config.client_ca.as_deref())?),
         None => None,
     };
     let (backend, spin) = (config.backend.into(), config.spin);
@@ -104,11 +105,15 @@ fn set_up(config: &ServeConfig) -> Result<impl FnOnce(Server) -> Server, Box<dyn
     })
 }
 
-fn read_tls(files: &TlsFiles) -> Result<ServerTls, Box<dyn Error>> {
-    let read = |path: &std::path::Path| {
+fn read_tls(files: &TlsFiles, client_ca: Option<&Path>) -> Result<ServerTls, Box<dyn Error>> {
+    let read = |path: &Path| {
         std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
-    Ok(ServerTls::from_pem(read(&files.cert)?, read(&files.key)?)?)
+    let tls = ServerTls::from_pem(read(&files.cert)?, read(&files.key)?)?;
+    Ok(match client_ca {
+        Some(file) => tls.client_auth(read(file)?, ClientAuth::Required)?,
+        None => tls,
+    })
 }
 
 /// Callbacks are no cheaper than this task: 4.2 µs of server CPU for 64 bytes at 100 connections, both.

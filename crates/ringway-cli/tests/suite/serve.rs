@@ -124,6 +124,34 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
+fn mutual_tls_with_the_certificates_that_are_made_first() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [server, client] = ["server", "client"].map(|name| {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().expect("the system has randomness");
+        let certificate = params.self_signed(&key).expect("signed by itself");
+        [("cert", certificate.pem()), ("key", key.serialize_pem())].map(|(what, pem)| {
+            let path = directory.path().join(format!("{name}-{what}.pem"));
+            std::fs::write(&path, pem).expect("it is written");
+            path.display().to_string()
+        })
+    });
+    let [cert, key] = &server;
+    let serving = Ringway::start(&format!(
+        "serve rpc --listen tls://127.0.0.1:0 --cores 0 --cert {cert} --key {key} --client-ca {}",
+        client[0]
+    ));
+    let address = serving.line().replace("listening on ", "").replace("127.0.0.1", "localhost");
+    let call = format!("call {address} ringway.bench.Echo/Say hello --ca {cert}");
+    let known = run(&format!("{call} --cert {} --key {}", client[0], client[1]));
+    assert_eq!((known.status.code(), &*known.out), (Some(0), "hello\n"), "{}", known.err);
+    let unknown = run(&call);
+    assert!(unknown.err.contains("client certificate"), "{}", unknown.err);
+}
+
+#[test]
 fn missing_certificates_are_named() {
     let ended = run("serve echo --listen tls://127.0.0.1:0 --cert /no/such.pem --key /no/key.pem");
     assert_eq!(ended.status.code(), Some(1));

@@ -66,6 +66,16 @@ fn rpc_auth() {
 }
 
 #[test]
+fn rpc_mtls() {
+    let lines = finish(Example::start("rpc_mtls", &[]));
+    let [ann, thief, nobody, old, new] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(ann, "ann opens the gate");
+    assert_eq!(thief, "PERMISSION_DENIED: [\"bob.street.example\"] live elsewhere");
+    assert!(nobody.starts_with("UNAVAILABLE") && nobody.contains("client_cert_pem"), "{nobody}");
+    assert_eq!((&**old, &**new), ("ann opens the old connection", "eve opens the new connection"));
+}
+
+#[test]
 fn rpc_drain() {
     let example = Example::start("rpc_drain", &["tcp://127.0.0.1:0"]);
     let (_, address) = example.listening();

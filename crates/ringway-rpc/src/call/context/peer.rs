@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringway_net::{CertificateDer, Connection, Endpoint};
+use ringway_net::{CertificateDer, Connection, Endpoint, certificate_names};
 
 /// The other end of a call's connection.
 #[derive(Clone)]
@@ -51,6 +51,11 @@ impl Peer {
     /// authentication.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.0.certificates
+    }
+
+    /// The DNS names in the first of them, for which its authority vouches: who calls, under mutual TLS.
+    pub fn certificate_names(&self) -> Vec<String> {
+        self.certificates().first().map_or_else(Vec::new, certificate_names)
     }
 
     /// The name by which it has called this server (SNI).
