@@ -5,6 +5,7 @@ pub use crate::detect::fuzz as detect;
 pub use crate::fixed_size::fuzz as fixed_size;
 pub use crate::grpc::fuzz::fuzz as grpc_codec;
 pub use crate::grpc::fuzz_client::fuzz as grpc_client;
+pub use crate::grpc::fuzz_server::fuzz as grpc_server;
 pub use crate::http2::fuzz_machines::{client as http2_client, server as http2_server};
 pub use crate::http2::hpack::fuzz::fuzz as http2_hpack;
 pub use crate::length_field::fuzz as length_field;

@@ -13,6 +13,7 @@ mod client_config;
 mod client_input;
 pub(crate) mod fuzz;
 pub(crate) mod fuzz_client;
+pub(crate) mod fuzz_server;
 pub mod lines;
 mod message;
 mod meta_fields;

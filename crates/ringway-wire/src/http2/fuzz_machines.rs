@@ -154,12 +154,16 @@ fn note(
     Some(stream)
 }
 
-fn check_frames(sent: &[u8]) {
+/// The kinds of the frames that a machine has sent.
+pub(crate) fn check_frames(sent: &[u8]) -> Vec<u8> {
     let mut rest = sent.strip_prefix(PREFACE).unwrap_or(sent);
+    let mut kinds = Vec::new();
     while let Some((head, behind)) = rest.split_first_chunk::<HEADER_LEN>() {
         let header = FrameHeader::decode(head);
         assert_eq!(header.check(1 << 24), Ok(()), "our own frames are right");
+        kinds.push(header.kind);
         (_, rest) = behind.split_at_checked(header.len as usize).expect("and whole");
     }
     assert!(rest.is_empty());
+    kinds
 }

@@ -30,6 +30,11 @@ fn grpc_codec() {
 }
 
 #[test]
+fn grpc_server() {
+    replay("grpc_server", fuzz::grpc_server);
+}
+
+#[test]
 fn http2_client() {
     replay("http2_client", fuzz::http2_client);
 }

@@ -7,6 +7,7 @@ use ringway_wire::http2::{
     Body, Connection, Event, Http2Client, Http2Server, NewRequest, Role, Violation,
 };
 
+use crate::support::grpc_sessions::{self, GRPC_SESSIONS};
 use crate::support::http2::*;
 use crate::support::{Random, for_seeds};
 
@@ -182,4 +183,17 @@ fn changed_inputs_of_the_fuzzer_say_the_same_however_they_are_cut() {
     check_corpus("http2_client", ringway_wire::fuzz::http2_client);
     check_corpus("http2_hpack", ringway_wire::fuzz::http2_hpack);
     check_corpus("grpc_codec", ringway_wire::fuzz::grpc_codec);
+    check_corpus("grpc_server", ringway_wire::fuzz::grpc_server);
+}
+
+#[test]
+fn changed_sessions_of_grpc_say_the_same_however_they_are_cut() {
+    let sessions = std::env::var("RINGWAY_MUTATIONS").ok().and_then(|count| count.parse().ok());
+    for_seeds(sessions.unwrap_or(SESSIONS), |random| {
+        let [session, other] = [(); 2].map(|()| &GRPC_SESSIONS[random.below(GRPC_SESSIONS.len())]);
+        let mut frames = session.clone();
+        grpc_sessions::mutate(&mut frames, other, random);
+        let form = [1 | random.below(2) as u8 * 2, random.below(256) as u8];
+        ringway_wire::fuzz::grpc_server(&[&form[..], &frames.concat()].concat());
+    });
 }

@@ -4,12 +4,19 @@
 //! `RINGWAY_MUTATIONS=1000000 cargo test --release -p ringway-rpc --lib simulated::mutation` tries more,
 //! from `RINGWAY_SEED` on.
 
+#[path = "../../../../ringway-wire/tests/suite/support/changes.rs"]
+mod changes;
+#[path = "../../../../ringway-wire/tests/suite/support/grpc_sessions.rs"]
+mod grpc_sessions;
 #[allow(dead_code, reason = "sessions use a part of it")]
 #[path = "../../../../ringway-wire/tests/suite/support/random.rs"]
 pub(crate) mod random;
 #[allow(dead_code, reason = "a part of it is for the machines alone")]
 #[path = "../../../../ringway-wire/tests/suite/support/mutation.rs"]
 pub(crate) mod sessions;
+
+/// `grpc_sessions` has it under this name.
+use sessions as mutation;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,8 +38,9 @@ use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
+use grpc_sessions::GRPC_SESSIONS;
 use random::Random;
-use sessions::{SESSIONS, mutate};
+use sessions::SESSIONS;
 
 const MS: Duration = Duration::from_millis(1);
 /// Virtual time in which whatever is waited for has happened.
@@ -137,15 +145,44 @@ async fn echo(mut parts: Streaming<Bytes>, mut back: Sink<Bytes>) -> Result<(), 
     Ok(())
 }
 
+/// What is changed, and how.
+struct Protocol {
+    /// The test that has it.
+    test: &'static str,
+    /// What the clients of its sessions have said.
+    sessions: fn() -> Vec<&'static Vec<Vec<u8>>>,
+    mutate: Mutate,
+}
+
+/// Changes a session's frames, with those of another at hand.
+type Mutate = fn(&mut Vec<Vec<u8>>, &[Vec<u8>], &mut Random);
+
 #[test]
 fn servers_stand_changed_sessions_and_others_notice_nothing() {
+    check(&Protocol {
+        test: "servers_stand_changed_sessions",
+        sessions: || SESSIONS.iter().map(|session| &session.up).collect(),
+        mutate: sessions::mutate,
+    });
+}
+
+#[test]
+fn servers_stand_changed_sessions_of_grpc_and_others_notice_nothing() {
+    check(&Protocol {
+        test: "servers_stand_changed_sessions_of_grpc",
+        sessions: || GRPC_SESSIONS.iter().collect(),
+        mutate: grpc_sessions::mutate,
+    });
+}
+
+fn check(protocol: &'static Protocol) {
     let (from, count) = (number("RINGWAY_SEED", 1), number("RINGWAY_MUTATIONS", 400));
     let panics = panics::count(EXPECTED);
     let rounds = count.div_ceil(SESSIONS_EACH);
-    println!("RINGWAY_SEED={from} RINGWAY_MUTATIONS={count}");
+    println!("{}: RINGWAY_SEED={from} RINGWAY_MUTATIONS={count}", protocol.test);
     for seed in from..from + rounds {
         let again = Again(seed);
-        round(seed);
+        round(protocol, seed);
         assert_eq!(panics.get(), 0, "panics that nobody wanted");
         drop(again);
     }
@@ -166,12 +203,12 @@ impl Drop for Again {
 }
 
 /// Some sessions with one server.
-fn round(seed: u64) {
+fn round(protocol: &'static Protocol, seed: u64) {
     fastrand::seed(seed);
     let faults = [Faults::none(), Faults::harsh()][fastrand::usize(..2)];
     let socket_buffer_bytes = [2_000, 20_000, 200_000][fastrand::usize(..3)];
     let config = SimConfig { faults, socket_buffer_bytes, ..SimConfig::new(seed) };
-    Builder::simulate(config, run(seed)).expect("it is never stuck");
+    Builder::simulate(config, run(protocol, seed)).expect("it is never stuck");
 }
 
 fn settings() -> Settings {
@@ -187,16 +224,17 @@ fn settings() -> Settings {
     }
 }
 
-async fn run(seed: u64) {
+async fn run(protocol: &Protocol, seed: u64) {
     let server = SimServer::new(settings(), Moody);
     let bystander = Bystander::begin(&server).await;
     let mut random = Random::new(seed);
     let (listener, address) = listen();
+    let recorded = (protocol.sessions)();
     for _ in 0..SESSIONS_EACH {
         bystander.sessions.set(bystander.sessions.get() + 1);
-        let session = &SESSIONS[random.below(SESSIONS.len())];
-        let mut frames = session.up.clone();
-        mutate(&mut frames, &SESSIONS[random.below(SESSIONS.len())].up, &mut random);
+        let mut frames = recorded[random.below(recorded.len())].clone();
+        let others = recorded[random.below(recorded.len())];
+        (protocol.mutate)(&mut frames, others, &mut random);
         let serving = server.serve(address);
         let peer = Rc::new(accept(&listener).await);
         play(peer, &frames.concat(), &mut random).await;

@@ -3,7 +3,9 @@
 pub(crate) mod allocations;
 pub(crate) mod alone;
 pub(crate) mod by_hand;
+pub(crate) mod changes;
 pub(crate) mod document;
+pub(crate) mod grpc_sessions;
 pub(crate) mod http2;
 pub(crate) mod mutation;
 pub(crate) mod pair;

@@ -4,12 +4,90 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_wire::grpc::{GrpcClient, GrpcServer};
 use ringway_wire::native::{
     Body, Client, ClientEvent, Config, HEADER_LEN, MetaWriter, Open, Outgoing, PREFACE_LEN, Reply,
     Server, ServerEvent, Settings, StreamId,
 };
 
+pub(crate) use super::changes::pick;
+use super::changes::{Changes, change};
 use super::random::Random;
+
+/// The machines of a protocol, as sessions use them.
+pub(crate) trait Caller {
+    fn open(&mut self, call: Open<'_>) -> Option<StreamId>;
+    fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool);
+    fn cancel(&mut self, stream: StreamId);
+    fn transmit(&mut self, out: &mut Vec<u8>);
+    /// Takes in what its server said, and reads all messages.
+    fn listen(&mut self, input: &[u8]);
+}
+
+/// See [`Caller`].
+pub(crate) trait Answerer {
+    fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>);
+    fn send_initial(&mut self, stream: StreamId, meta: &[u8]);
+    fn respond(&mut self, stream: StreamId, reply: Reply<'_>);
+    fn transmit(&mut self, out: &mut Vec<u8>);
+    /// Takes in what its client said, and reads all messages; calls that have begun.
+    fn listen(&mut self, input: &[u8], running: &mut Vec<StreamId>);
+}
+
+macro_rules! machines {
+    ($($client:ty, $server:ty;)*) => {$(
+        impl Caller for $client {
+            fn open(&mut self, call: Open<'_>) -> Option<StreamId> {
+                Self::open(self, call).ok()
+            }
+            fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) {
+                let _may_have_ended = Self::send(self, stream, message, end);
+            }
+            fn cancel(&mut self, stream: StreamId) {
+                Self::cancel(self, stream, 1, "enough");
+            }
+            fn transmit(&mut self, out: &mut Vec<u8>) {
+                Self::transmit(self, usize::MAX, &mut |part| append(out, &part));
+            }
+            fn listen(&mut self, mut input: &[u8]) {
+                while let Some(event) = self.receive(&mut input, Duration::ZERO).expect("honest") {
+                    if let ClientEvent::Message { stream, .. } = event {
+                        self.taken(stream, 1);
+                    }
+                }
+            }
+        }
+
+        impl Answerer for $server {
+            fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) {
+                let _may_have_ended = Self::send(self, stream, meta, message);
+            }
+            fn send_initial(&mut self, stream: StreamId, meta: &[u8]) {
+                let _may_have_ended = Self::send_initial(self, stream, meta);
+            }
+            fn respond(&mut self, stream: StreamId, reply: Reply<'_>) {
+                Self::respond(self, stream, reply);
+            }
+            fn transmit(&mut self, out: &mut Vec<u8>) {
+                Self::transmit(self, usize::MAX, &mut |part| append(out, &part));
+            }
+            fn listen(&mut self, mut input: &[u8], running: &mut Vec<StreamId>) {
+                while let Some(event) = self.receive(&mut input, Duration::ZERO).expect("honest") {
+                    match event {
+                        ServerEvent::Request { stream, .. } => running.push(stream),
+                        ServerEvent::Message { stream, .. } => self.taken(stream, 1),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+machines! {
+    Client, Server;
+    GrpcClient, GrpcServer;
+}
 
 /// What a client does in a session, after so many frames of its server.
 #[derive(Debug, Clone)]
@@ -51,49 +129,41 @@ fn config(random: &mut Random) -> Config {
 
 fn record(random: &mut Random) -> Session {
     let (client, server) = (config(random), config(random));
-    let mut session = Session { client, server, acts: vec![], up: vec![], down: vec![] };
-    let mut ends = (
-        Client::new(session.client.clone(), Duration::ZERO),
-        Server::new(session.server.clone(), Duration::ZERO),
-    );
-    let (mut up, mut down) = (Vec::new(), Vec::new());
+    let ends =
+        (Client::new(client.clone(), Duration::ZERO), Server::new(server.clone(), Duration::ZERO));
+    let Said { acts, up, down } = talk(ends, random);
+    let acts = acts.into_iter().map(|(heard, act)| (split(&down[..heard]).len(), act)).collect();
+    Session { client, server, acts, up: split(&up), down: split(&down) }
+}
+
+/// What both ends of a session said, and what the client did after so many bytes of its server.
+pub(crate) struct Said {
+    pub(crate) acts: Vec<(usize, Act)>,
+    pub(crate) up: Vec<u8>,
+    pub(crate) down: Vec<u8>,
+}
+
+/// Some calls.
+pub(crate) fn talk(mut ends: (impl Caller, impl Answerer), random: &mut Random) -> Said {
+    let mut said = Said { acts: vec![], up: vec![], down: vec![] };
     let (mut open, mut running) = (Vec::new(), Vec::new());
     for _ in 0..4 + random.below(12) {
         let act = act(random);
         perform(&mut ends.0, &act, &mut open, random);
-        session.acts.push((split(&down).len(), act));
+        said.acts.push((said.down.len(), act));
         for _ in 0..2 {
-            ends.0.transmit(usize::MAX, &mut |out| append(&mut up, &out));
-            listen(&mut ends.1, &up, &mut session.up, &mut running);
+            let before = said.up.len();
+            ends.0.transmit(&mut said.up);
+            ends.1.listen(&said.up[before..], &mut running);
             for _ in 0..random.below(3) {
                 answer(&mut ends.1, &mut running, random);
             }
-            let said = down.len();
-            ends.1.transmit(usize::MAX, &mut |out| append(&mut down, &out));
-            let mut input = &down[said..];
-            while let Some(event) = ends.0.receive(&mut input, Duration::ZERO).expect("honest") {
-                if let ClientEvent::Message { stream, .. } = event {
-                    ends.0.taken(stream, 1);
-                }
-            }
+            let before = said.down.len();
+            ends.1.transmit(&mut said.down);
+            ends.0.listen(&said.down[before..]);
         }
     }
-    session.down = split(&down);
-    session
-}
-
-/// Gives the server what it has not had, and keeps that as frames.
-fn listen(server: &mut Server, up: &[u8], kept: &mut Vec<Vec<u8>>, running: &mut Vec<StreamId>) {
-    let had: usize = kept.iter().map(Vec::len).sum();
-    let mut input = &up[had..];
-    kept.extend(if had == 0 { split(input) } else { frames(input) });
-    while let Some(event) = server.receive(&mut input, Duration::ZERO).expect("honest") {
-        match event {
-            ServerEvent::Request { stream, .. } => running.push(stream),
-            ServerEvent::Message { stream, .. } => server.taken(stream, 1),
-            _ => {}
-        }
-    }
+    said
 }
 
 fn act(random: &mut Random) -> Act {
@@ -120,7 +190,7 @@ pub(crate) fn len(random: &mut Random) -> usize {
 
 /// Has a client do what a recorded one has done, if it can.
 pub(crate) fn perform(
-    client: &mut Client,
+    client: &mut impl Caller,
     act: &Act,
     open: &mut Vec<StreamId>,
     random: &mut Random,
@@ -135,19 +205,19 @@ pub(crate) fn perform(
         }
         Act::Send { len, end } => {
             if let Some(&stream) = pick(open, random) {
-                let _may_have_ended = client.send(stream, Body::Copy(&NOISE[..len]), end);
+                client.send(stream, Body::Copy(&NOISE[..len]), end);
             }
         }
         Act::Cancel => {
             if let Some(&stream) = pick(open, random) {
-                client.cancel(stream, 1, "enough");
+                client.cancel(stream);
             }
         }
     }
 }
 
 /// A handler does something for one of its calls.
-pub(crate) fn answer(server: &mut Server, running: &mut Vec<StreamId>, random: &mut Random) {
+pub(crate) fn answer(server: &mut impl Answerer, running: &mut Vec<StreamId>, random: &mut Random) {
     let Some(&stream) = pick(running, random) else {
         return;
     };
@@ -157,8 +227,8 @@ pub(crate) fn answer(server: &mut Server, running: &mut Vec<StreamId>, random: &
     }
     let body = Body::Shared(NOISE.slice(..len(random)));
     match random.below(4) {
-        0 => drop(server.send(stream, &meta, body)),
-        1 => drop(server.send_initial(stream, &meta)),
+        0 => server.send(stream, &meta, body),
+        1 => server.send_initial(stream, &meta),
         2 => {
             server.respond(stream, Reply { status: 5, meta: &meta, message: None });
             running.retain(|running| *running != stream);
@@ -168,10 +238,6 @@ pub(crate) fn answer(server: &mut Server, running: &mut Vec<StreamId>, random: &
             running.retain(|running| *running != stream);
         }
     }
-}
-
-pub(crate) fn pick<'a, T>(all: &'a [T], random: &mut Random) -> Option<&'a T> {
-    if all.is_empty() { None } else { all.get(random.below(all.len())) }
 }
 
 pub(crate) fn append(bytes: &mut Vec<u8>, out: &Outgoing<'_>) {
@@ -202,62 +268,15 @@ pub(crate) fn frames(mut rest: &[u8]) -> Vec<Vec<u8>> {
 
 /// Changes a session a little, or a lot.
 pub(crate) fn mutate(frames: &mut Vec<Vec<u8>>, others: &[Vec<u8>], random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(frames.len());
-        match random.below(12) {
-            0 => flip(&mut frames[at], random),
-            1..=3 => change_field(&mut frames[at], random),
-            4 => drop(frames.remove(at)),
-            5 => frames.insert(at, frames[at].clone()),
-            6 => {
-                let with = random.below(frames.len());
-                frames.swap(at, with);
-            }
-            7 => frames.insert(at, pick(others, random).cloned().unwrap_or_default()),
-            8 => {
-                let len = frames[at].len();
-                frames[at].truncate(random.below(len + 1));
-            }
-            9 => frames.insert(at, settings(random)),
-            10 => {
-                let times = 1 + random.below(40);
-                frames.splice(at..at, vec![frames[at].clone(); times]);
-            }
-            _ => frames.insert(at, own(random)),
-        }
-        if frames.is_empty() {
-            return;
-        }
-    }
+    change(&CHANGES, frames, others, random);
 }
 
-fn flip(frame: &mut [u8], random: &mut Random) {
-    if !frame.is_empty() {
-        let at = random.below(frame.len());
-        frame[at] ^= 1 << random.below(8);
-    }
-}
-
-/// Puts a number into a field that is a little off, or far off.
-fn change_field(frame: &mut [u8], random: &mut Random) {
-    let numbers = [0, 1, 15, 16, 17, 255, 4_095, 65_535, 65_536, i32::MAX as u32, u32::MAX];
-    let number = numbers[random.below(numbers.len())];
-    let (at, width) = [(0, 4), (4, 1), (5, 1), (6, 2), (8, 4), (8, 4), (12, 4), (12, 4), (28, 4)]
-        [random.below(9)];
-    let Some(field) = frame.get_mut(at..at + width) else {
-        return;
-    };
-    let mut bytes = [0; 4];
-    bytes[..width].copy_from_slice(field);
-    let before = u32::from_le_bytes(bytes);
-    let after = match random.below(4) {
-        0 => number,
-        1 => before.wrapping_add(1),
-        2 => before.wrapping_sub(1),
-        _ => before ^ 1 << random.below(8 * width),
-    };
-    field.copy_from_slice(&after.to_le_bytes()[..width]);
-}
+const CHANGES: Changes = Changes {
+    fields: &[(0, 4), (4, 1), (5, 1), (6, 2), (8, 4), (8, 4), (12, 4), (12, 4), (28, 4)],
+    is_big_endian: false,
+    settings,
+    own,
+};
 
 fn header(kind: u8, flags: u8, stream: u32, aux: u32, body: &[u8]) -> Vec<u8> {
     let mut frame = (body.len() as u32).to_le_bytes().to_vec();

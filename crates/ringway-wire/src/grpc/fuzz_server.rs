@@ -1,0 +1,149 @@
+//! Any bytes as what a client says: it does not matter how they are cut, what is answered is whole frames,
+//! and nothing is kept of calls that are over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{GrpcServer, RequestNames, ServerConfig};
+use crate::http2::fuzz_machines::check_frames;
+use crate::http2::{Http2Config, Vocabulary};
+use crate::native::{Body, Outgoing, Reply, ServerEvent, StreamId};
+
+/// Bytes for a server; of the first byte, a bit says that the preface and SETTINGS are among them, and another
+/// that the server takes little. The second byte says how they are cut.
+pub fn fuzz(data: &[u8]) {
+    let [form, cut, input @ ..] = data else { return };
+    let mut wire = if form & 1 == 0 { GREETING.to_vec() } else { Vec::new() };
+    wire.extend_from_slice(input);
+    let whole = Session::run(*form, &wire, usize::MAX);
+    for step in [1, usize::from(*cut) + 1] {
+        let pieces = Session::run(*form, &wire, step);
+        let has_reset = whole.has_reset || pieces.has_reset;
+        if has_reset && (whole.error.is_some() || pieces.error.is_some()) {
+            // Whether a stream was over when its end came, or was reset before it, is for the cut to say,
+            // and only one of these makes late frames an error.
+            let len = whole.told.len().min(pieces.told.len());
+            assert_eq!(pieces.told[..len], whole.told[..len], "in pieces of {step}");
+            continue;
+        }
+        assert_eq!(pieces.told, whole.told, "in pieces of {step}");
+        assert_eq!(pieces.error, whole.error, "in pieces of {step}");
+    }
+}
+
+/// The preface of HTTP/2, and empty SETTINGS.
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// The methods that the server has, by how it reads their messages.
+const WHOLE: u32 = 1;
+const IGNORED: u32 = 3;
+
+/// What a server was told, and how it ended.
+struct Session {
+    server: GrpcServer,
+    /// Calls that are not answered: their methods, and their messages so far.
+    calls: BTreeMap<StreamId, (u32, Vec<Vec<u8>>)>,
+    /// Calls that came to their ends.
+    told: Vec<String>,
+    error: Option<String>,
+    /// It has reset a stream.
+    has_reset: bool,
+}
+
+impl Session {
+    fn run(form: u8, wire: &[u8], step: usize) -> Self {
+        let names = [("/a.B/C0", WHOLE), ("/a.B/C1", 2), ("/a.B/C2", IGNORED)];
+        let vocabulary = Arc::new(Vocabulary::new(RequestNames::new(names)));
+        let tight = Http2Config { max_streams: 2, max_header_list: 300, ..Http2Config::default() };
+        let http2 = if form & 2 == 0 { Http2Config::default() } else { tight };
+        let config = ServerConfig { http2, max_message: 5_000 };
+        let mut session = Self {
+            server: GrpcServer::new(config, vocabulary, Duration::ZERO),
+            calls: BTreeMap::new(),
+            told: Vec::new(),
+            error: None,
+            has_reset: false,
+        };
+        session.feed(wire, step);
+        session.finish();
+        session
+    }
+
+    fn feed(&mut self, wire: &[u8], step: usize) {
+        for mut piece in wire.chunks(step) {
+            loop {
+                match self.server.receive(&mut piece, Duration::ZERO) {
+                    Ok(Some(event)) => self.on_event(event),
+                    Ok(None) => break,
+                    Err(violation) => {
+                        let again = self.server.receive(&mut piece, Duration::ZERO).map(|_| ());
+                        assert_eq!(again, Err(violation), "an error stays");
+                        self.error = Some(violation.to_string());
+                        return;
+                    }
+                }
+            }
+            assert!(piece.is_empty(), "no event, and bytes are left");
+        }
+    }
+
+    fn on_event(&mut self, event: ServerEvent<'_>) {
+        match event {
+            ServerEvent::Request { stream, head, meta, message, end } => {
+                if head.method == WHOLE && !end {
+                    return self.server.await_rest(stream, head, &meta, message.as_deref());
+                }
+                if head.method == IGNORED {
+                    self.server.ignore(stream);
+                }
+                self.calls.insert(stream, (head.method, vec![meta.to_vec()]));
+                self.on_message(stream, message.as_deref(), end);
+            }
+            ServerEvent::Message { stream, message, end } => {
+                self.on_message(stream, Some(&message), end);
+            }
+            ServerEvent::End { stream } => self.on_message(stream, None, true),
+            ServerEvent::Cancelled { stream, .. } | ServerEvent::Failed { stream, .. } => {
+                self.calls.remove(&stream).expect("a call that is known");
+            }
+            _ => {}
+        }
+    }
+
+    /// Handlers that send each message back, and success at the end.
+    fn on_message(&mut self, stream: StreamId, message: Option<&[u8]>, end: bool) {
+        let (method, messages) = self.calls.get_mut(&stream).expect("a call that is known");
+        if let Some(message) = message
+            && *method != IGNORED
+        {
+            messages.push(message.to_vec());
+            // The call may end by it: its client takes no metadata.
+            let _gone = self.server.send(stream, &[], Body::Copy(message));
+            self.server.taken(stream, 1);
+        }
+        if end && let Some((method, messages)) = self.calls.remove(&stream) {
+            self.told.push(format!("{method}: {messages:?}"));
+            self.server.respond(stream, Reply { status: 0, meta: &[], message: None });
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.error.is_none() {
+            for (stream, _) in std::mem::take(&mut self.calls) {
+                self.server.respond(stream, Reply { status: 14, meta: &[], message: None });
+            }
+        }
+        let mut sent = Vec::new();
+        self.server.transmit(usize::MAX, &mut |out| match out {
+            Outgoing::Copy(bytes) => sent.extend_from_slice(bytes),
+            Outgoing::Shared(bytes) => sent.extend_from_slice(&bytes),
+        });
+        self.has_reset = check_frames(&sent).contains(&RST_STREAM);
+        if self.server.calls.live().is_empty() {
+            assert_eq!(self.server.calls.kept(), 0, "kept of calls that are over");
+        }
+    }
+}
+
+const RST_STREAM: u8 = 3;
