@@ -325,9 +325,9 @@ pub(crate) const HTTP2_PING_RATE: Rate = Rate { burst: 512, per_second: 128 };
 /// SETTINGS of a peer: each may change the windows of all streams.
 pub(crate) const HTTP2_SETTINGS_RATE: Rate = NATIVE_SETTINGS_RATE;
 
-/// Streams that a peer resets, or makes us reset, before they have come to their end, besides one
-/// for each that has: what is opened in vain is work for us and none for it (CVE-2023-44487,
-/// CVE-2025-8671).
+/// Streams that a peer resets at the moment at which it opens them, or makes us reset, besides one for
+/// each that has come to its end: what is opened in vain is work for us and none for it (CVE-2023-44487,
+/// CVE-2025-8671). Others cost nothing: who gives up a call that has run for a while is ordinary.
 pub(crate) const HTTP2_RESET_RATE: Rate = NATIVE_RESET_RATE;
 
 /// Streams that a client of ours resets, besides one for each that has come to its end. Servers that

@@ -96,6 +96,13 @@ impl Allowance {
     }
 }
 
+/// A short name for a time. All that a caller takes in within one turn has the same; another turn has
+/// it once in a billion.
+#[inline]
+pub(crate) fn moment(now: Duration) -> u32 {
+    now.subsec_nanos()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

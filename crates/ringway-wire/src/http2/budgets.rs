@@ -49,8 +49,8 @@ impl Budgets {
         if self.settings.take(now) { Ok(()) } else { Err(Violation::TooManySettings) }
     }
 
-    /// Counts a stream that the peer resets, or makes us reset, before it has come to its end.
-    /// Those that do come to their end earn as many.
+    /// Counts a stream that the peer resets at the moment at which it opens it, or makes us reset.
+    /// Those that come to their end earn as many.
     pub(super) fn bear_reset(&mut self, now: Duration) -> Result<(), Violation> {
         match self.resets.take(now, self.finished) {
             true => Ok(()),

@@ -12,6 +12,7 @@ use super::stream::ANY_LENGTH;
 use super::{ErrorCode, Event, StreamHandle, Violation};
 use crate::limits::{HTTP2_BLOCK_FRAMES_MAX, HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
 use crate::native::Piece;
+use crate::rates::moment;
 
 impl<R: Role> Connection<R> {
     pub(super) fn on_headers(
@@ -128,7 +129,7 @@ impl<R: Role> Connection<R> {
         let credit = i64::from(self.peer.initial_window);
         let stream = self.streams.open(id, self.start.counted, credit);
         let s = self.streams.at(stream.slot);
-        (s.has_head, s.remote_ended) = (true, end);
+        (s.has_head, s.remote_ended, s.came) = (true, end, moment(self.now));
         s.content_left = length.unwrap_or(ANY_LENGTH);
         Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))
     }

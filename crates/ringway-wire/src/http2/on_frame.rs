@@ -9,6 +9,7 @@ use super::role::Role;
 use super::{ErrorCode, Event, StreamHandle, Violation};
 use crate::limits::{HTTP2_REASON_MAX, HTTP2_UPDATE_WORTH};
 use crate::native::Piece;
+use crate::rates::moment;
 
 impl<R: Role> Connection<R> {
     #[inline]
@@ -71,7 +72,8 @@ impl<R: Role> Connection<R> {
             }
             return self.budgets.bear_idle(self.now).map(|()| None);
         };
-        if R::IS_SERVER {
+        // One that came before had a place among those that may be open, and its handler ends.
+        if R::IS_SERVER && self.streams.at(stream.slot).came == moment(self.now) {
             self.budgets.bear_reset(self.now)?;
         }
         self.abandon(stream, false);

@@ -64,6 +64,8 @@ pub(super) struct OpenStream {
     pub(super) credit: i64,
     /// When data was last sent, or began to wait.
     pub(super) touched: Duration,
+    /// The moment at which its head came.
+    pub(super) came: u32,
     /// Where the output was when it was opened.
     pub(super) opened_at: u64,
     chunks: VecDeque<Chunk>,

@@ -8,10 +8,11 @@ use super::receive_side::{Assembled, Unready};
 use super::sending::added_credit;
 use super::server::Server;
 use super::server_event::{PlainRequest, ServerEvent};
-use super::slots::{Found, NO_STREAM, Phase, moment};
+use super::slots::{Found, NO_STREAM, Phase};
 use super::splitter::{Form, Peeked};
 use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation};
 use crate::limits::NATIVE_METHODS_DEFAULT;
+use crate::rates::moment;
 
 /// Flags of a frame that holds a whole message.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NAMED).union(Flags::NOMSG);

@@ -6,10 +6,9 @@ use super::frame::Frame;
 use super::server::Server;
 use super::server_answer::CANCELLED;
 use super::server_event::ServerEvent;
-use super::slots::moment;
 use super::{FrameKind, Violation};
 use crate::limits::{NATIVE_REFUSED_RATE, NATIVE_RESET_RATE};
-use crate::rates::{Allowance, Bucket};
+use crate::rates::{Allowance, Bucket, moment};
 
 const STATUS_MAX: u32 = 16;
 

@@ -1,7 +1,5 @@
 //! The calls of one connection in a dense table: found by index, never hashed (section 7).
 
-use std::time::Duration;
-
 use super::StreamId;
 use crate::limits::NATIVE_STREAMS_DEFAULT;
 
@@ -215,13 +213,6 @@ impl Slot {
         let ahead = (id.generation() + GENERATIONS - self.id.generation()) % GENERATIONS;
         ahead != 0 && ahead <= GENERATIONS / 2
     }
-}
-
-/// A short name for a time. All that a caller takes in within one turn has the same; another turn has
-/// it once in a billion.
-#[inline]
-pub(super) fn moment(now: Duration) -> u32 {
-    now.subsec_nanos()
 }
 
 /// Slots for so many streams at a time. What holds before SETTINGS cannot be taken back: the slots

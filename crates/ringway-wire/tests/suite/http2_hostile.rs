@@ -62,6 +62,32 @@ fn rapid_reset() {
     check(reset, 4_096, Violation::TooManyResets);
 }
 
+/// Opens streams one after another and resets each `after` it came; how many were told of.
+fn give_up(count: u32, after: Duration) -> Result<u32, Violation> {
+    let (mut server, mut told) = (greeted(), 0);
+    for at in 0..count {
+        let (id, now) = (2 * at + 1, Duration::from_micros(10) * at);
+        let reset = frame(RST_STREAM, 0, id, &[0, 0, 0, 8]);
+        for (wire, now) in [(request(id, 0), now), (reset, now + after)] {
+            let mut input = &wire[..];
+            while let Some(event) = server.receive(&mut input, now)? {
+                if let Event::Reset { stream, .. } = event {
+                    told += 1;
+                    server.let_go(stream);
+                }
+            }
+        }
+        output(&mut server, usize::MAX);
+    }
+    Ok(told)
+}
+
+#[test]
+fn streams_that_have_run_are_reset_at_any_rate() {
+    assert_eq!(give_up(100_000, Duration::from_micros(5)), Ok(100_000));
+    assert_eq!(give_up(100_000, Duration::ZERO), Err(Violation::TooManyResets));
+}
+
 #[test]
 fn streams_that_the_peer_has_us_reset() {
     let update = |id: u32| frame(WINDOW_UPDATE, 0, id, &[0; 4]);
