@@ -180,9 +180,10 @@ pub(crate) const HELD_BYTES_MAX: usize = 1 << 30;
 /// Connections that the kernel completes before we accept them; it caps this by `somaxconn`.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Tasks that may wait for one stream in one way, more than any program splits a connection into. Of more,
-/// some are woken in vain, so that wakers of tasks which have given up do not gather.
-pub(crate) const STREAM_WAITERS_MAX: usize = 1_024;
+/// Tasks that may wait for one stream in one way before all are woken once, so that wakers of tasks which
+/// have given up do not gather; more than any program splits a connection into. Each time that happens
+/// without the stream having had news, twice as many may wait: no more than twice those that do.
+pub(crate) const STREAM_WAITERS: usize = 1_024;
 
 /// Accepted connections that wait for the acceptor; beyond, the kernel's backlog holds them.
 pub(crate) const ACCEPTED_MAX: usize = 1_024;

@@ -1,10 +1,9 @@
 //! Who waits for something to happen to a stream.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::{contain, drop_contained, drop_each, wake};
+use crate::contain::{contain, drop_contained, drop_each};
 use crate::limits;
 
 /// A handle whose state lists who waits for it.
@@ -16,7 +15,7 @@ pub(super) trait Waitable {
 }
 
 /// Asks `poll`, and puts the task on a list while the answer is not there. The waker is cloned, and
-/// whoever leaves a full list is woken, while nothing is borrowed.
+/// those of a full list are woken, while nothing is borrowed.
 #[inline]
 pub(super) fn poll_or_wait<H: Waitable, T>(
     handle: &H,
@@ -32,10 +31,7 @@ pub(super) fn poll_or_wait<H: Waitable, T>(
         return polled;
     }
     let waker = cx.waker().clone();
-    let longest = handle.with(|state| list(state).add(waker));
-    if let Some(longest) = longest {
-        wake(longest);
-    }
+    handle.with(|state| list(state).add(waker)).wake_contained();
     Poll::Pending
 }
 
@@ -48,8 +44,17 @@ pub(crate) struct Waiters {
     others: Option<Box<Others>>,
 }
 
-#[derive(Default)]
-struct Others(VecDeque<Waker>);
+struct Others {
+    wakers: Vec<Waker>,
+    /// How many are a full list.
+    room: usize,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Self { wakers: Vec::new(), room: limits::STREAM_WAITERS }
+    }
+}
 
 impl Waiters {
     #[inline]
@@ -62,27 +67,28 @@ impl Waiters {
     pub(crate) fn contains(&self, waker: &Waker) -> bool {
         match (&self.first, &self.others) {
             (Some(first), _) if first.will_wake(waker) => true,
-            (_, Some(others)) => others.0.iter().any(|other| other.will_wake(waker)),
+            (_, Some(others)) => others.wakers.iter().any(|other| other.will_wake(waker)),
             _ => false,
         }
     }
 
-    /// Adds a waker that is not on the list. Of a full list the one that has waited longest leaves,
-    /// and the caller wakes it: a task that still waits comes back, and one that has given up makes
-    /// room.
+    /// Adds a waker that is not on the list. A full list leaves as a whole, and the caller wakes it: tasks
+    /// that still wait come back and find twice the room, so all have a place before long; those of
+    /// tasks that have given up are gone.
     #[must_use]
-    pub(crate) fn add(&mut self, waker: Waker) -> Option<Waker> {
+    pub(crate) fn add(&mut self, waker: Waker) -> Waiters {
         if self.first.is_none() {
             self.first = Some(waker);
-            return None;
+            return Waiters::default();
         }
-        let others = &mut self.others.get_or_insert_default().0;
-        others.push_back(waker);
-        if others.len() < limits::STREAM_WAITERS_MAX {
-            return None;
+        let others = self.others.get_or_insert_default();
+        if others.wakers.len() + 1 < others.room {
+            others.wakers.push(waker);
+            return Waiters::default();
         }
-        let second = others.pop_front();
-        std::mem::replace(&mut self.first, second)
+        let room = others.room.saturating_mul(2);
+        let roomier = Box::new(Others { wakers: Vec::new(), room });
+        std::mem::replace(self, Waiters { first: Some(waker), others: Some(roomier) })
     }
 
     /// Empties the list; what it held is woken or dropped when nothing is borrowed any more.
@@ -111,20 +117,25 @@ impl Waiters {
             return more;
         }
         if !more.is_empty() {
-            let others = &mut self.others.get_or_insert_default().0;
-            others.extend(more.first.into_iter().chain(more.others.into_iter().flat_map(|o| o.0)));
+            let others = &mut self.others.get_or_insert_default().wakers;
+            let later = more.others.into_iter().flat_map(|others| others.wakers);
+            others.extend(more.first.into_iter().chain(later));
         }
         self
     }
 
     /// As [`wake`](Self::wake), where something has to follow whatever the wakers do.
+    #[inline]
     pub(crate) fn wake_contained(self) {
+        if self.is_empty() {
+            return;
+        }
         contain("a waker", || self.wake());
     }
 
     /// Drops everyone unwoken.
     pub(crate) fn retire(self) {
-        let others = self.others.into_iter().flat_map(|others| others.0);
+        let others = self.others.into_iter().flat_map(|others| others.wakers);
         drop_each("the destructor of a waker", self.first.into_iter().chain(others));
     }
 
@@ -139,7 +150,7 @@ impl Waiters {
 
     #[cold]
     fn wake_several(self) {
-        let others = self.others.into_iter().flat_map(|others| others.0);
+        let others = self.others.into_iter().flat_map(|others| others.wakers);
         let mut panicked = None;
         for waker in self.first.into_iter().chain(others) {
             let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else { continue };
@@ -174,7 +185,7 @@ mod tests {
         for count in &counts {
             let waker = Waker::from(count.clone());
             assert!(!waiters.contains(&waker));
-            assert!(waiters.add(waker.clone()).is_none());
+            assert!(waiters.add(waker.clone()).is_empty());
             assert!(waiters.contains(&waker));
         }
         waiters.take().wake();
@@ -183,20 +194,48 @@ mod tests {
     }
 
     #[test]
-    fn a_full_list_gives_up_the_one_that_has_waited_longest() {
-        let counts = counts(limits::STREAM_WAITERS_MAX + 2);
+    fn a_full_list_is_woken_as_a_whole_and_has_twice_the_room_afterwards() {
+        let room = limits::STREAM_WAITERS;
+        let counts = counts(3 * room + 1);
         let mut waiters = Waiters::default();
-        let mut left = 0;
-        for count in &counts {
-            if let Some(longest) = waiters.add(count.clone().into()) {
-                longest.wake();
-                left += 1;
-                assert_eq!(woken(&counts[..left]), left);
-            }
+        for (added, count) in counts.iter().enumerate() {
+            let full = waiters.add(count.clone().into());
+            assert_eq!(!full.is_empty(), added == room || added == 3 * room, "after {added}");
+            full.wake();
+            assert_eq!(
+                woken(&counts),
+                if added < room {
+                    0
+                } else if added < 3 * room {
+                    room
+                } else {
+                    3 * room
+                }
+            );
         }
-        assert_eq!((left, woken(&counts)), (2, 2));
         waiters.take().wake();
-        assert_eq!(woken(&counts), counts.len());
+        assert!(counts.iter().all(|count| count.woken() == 1));
+    }
+
+    #[test]
+    fn tasks_that_still_wait_come_to_rest_however_many_they_are() {
+        let counts = counts(5 * limits::STREAM_WAITERS / 2);
+        let mut waiters = Waiters::default();
+        let mut awake: Vec<_> = counts.iter().collect();
+        let mut polls = 0;
+        while let Some(count) = awake.pop() {
+            polls += 1;
+            let before = woken(&counts);
+            waiters.add(count.clone().into()).wake();
+            if woken(&counts) > before {
+                awake = counts
+                    .iter()
+                    .filter(|other| !waiters.contains(&Waker::from((*other).clone())))
+                    .collect();
+            }
+            assert!(polls < 4 * counts.len(), "they keep the core awake");
+        }
+        assert!(counts.iter().all(|count| waiters.contains(&count.clone().into())));
     }
 
     #[test]
@@ -210,7 +249,7 @@ mod tests {
         let counts = counts(2);
         let mut waiters = Waiters::default();
         for waker in [counts[0].clone().into(), Arc::new(Panics).into(), counts[1].clone().into()] {
-            assert!(waiters.add(waker).is_none());
+            assert!(waiters.add(waker).is_empty());
         }
         assert!(catch_unwind(AssertUnwindSafe(|| waiters.take().wake())).is_err());
         assert_eq!(woken(&counts), 2);
