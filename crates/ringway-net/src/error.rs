@@ -124,13 +124,18 @@ impl Kind {
             | E::UnexpectedEof => Self::Closed,
             E::OutOfMemory | E::QuotaExceeded => Self::Limit,
             E::AddrInUse | E::AddrNotAvailable => Self::Address,
-            _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => Self::Limit,
+            _ if is_out_of_descriptors(error) => Self::Limit,
             _ => Self::Io,
         }
     }
 }
 
 /// "Too many open files", of the process and of the system, on every Linux architecture.
+/// Whether the process, or the system, has as many descriptors as it may.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 

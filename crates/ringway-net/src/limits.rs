@@ -90,6 +90,10 @@ pub(crate) const LAST_CONNECTS_WAIT: Duration = Duration::from_millis(2);
 /// kernel bounds by `somaxconn`, usually 4,096.
 pub(crate) const LAST_ACCEPTS_MAX: usize = 65_536;
 
+/// How long a listener that is about to close, and has no descriptor for those who wait there, leaves the
+/// connections that drain before it looks again.
+pub(crate) const LAST_LOOK_PAUSE: Duration = Duration::from_millis(5);
+
 /// Turns in which the accepts that were under way then are taken in.
 pub(crate) const LAST_ACCEPT_TURNS: usize = 2;
 

@@ -19,6 +19,7 @@ use super::seldom::Seldom;
 use super::shared::{Permit, Refusal};
 use super::unix_path::UnixPath;
 use super::until::until;
+use crate::error::is_out_of_descriptors;
 use crate::limits;
 use crate::transport::Transport;
 
@@ -50,9 +51,8 @@ impl Door {
                 Err(error) => self.cannot_accept(&context, &error, &troubles),
             }
         }
-        if !context.aborting.is_cancelled() {
-            self.let_in_who_is_here(&context).await;
-        }
+        let _not_let_in =
+            until(context.aborting.cancelled(), self.let_in_who_is_here(&context)).await;
         drop(self);
     }
 
@@ -80,18 +80,31 @@ impl Door {
             let settled = sleep(limits::LAST_CONNECTS_WAIT);
             self.admit_while(context, settled).await;
         }
-        let last_look = |socket: SockRef<'_>| {
-            socket.set_nonblocking(true)?;
-            take_all(&socket, |taken| let_in(context, taken.into(), self.kind));
-            self.kind.refuse_others(&socket)
-        };
-        self.listener.with_socket(last_look).unwrap_or_else(|error| {
-            log(|| tracing::debug!(%error, "a listener is closed without a look at who waits there"));
-        });
+        while self.look_for_the_last(context) == LastLook::NoDescriptor {
+            context.lacks_descriptors.cancel();
+            self.admit_while(context, sleep(limits::LAST_LOOK_PAUSE)).await;
+        }
         // The listener's own accepts may have been faster; what they took comes within a turn.
         for _ in 0..limits::LAST_ACCEPT_TURNS {
             self.admit_while(context, yield_now()).await;
         }
+    }
+
+    /// Takes all that the kernel has, and then lets it refuse whoever comes.
+    fn look_for_the_last(&self, context: &Rc<CoreContext>) -> LastLook {
+        let mut last_look = LastLook::All;
+        let looked = self.listener.with_socket(|socket| {
+            socket.set_nonblocking(true)?;
+            last_look = take_all(&socket, |taken| let_in(context, taken.into(), self.kind));
+            match last_look {
+                LastLook::All => self.kind.refuse_others(&socket),
+                LastLook::NoDescriptor => Ok(()),
+            }
+        });
+        looked.unwrap_or_else(|error| {
+            log(|| tracing::debug!(%error, "a listener is closed without a look at who waits there"));
+        });
+        last_look
     }
 
     /// Lets in who comes until `end`.
@@ -144,15 +157,26 @@ fn no_syn() -> [SockFilter; 5] {
     ]
 }
 
+/// What the kernel had when a listener was about to close.
+#[derive(PartialEq)]
+enum LastLook {
+    /// Nobody is left there.
+    All,
+    /// There is no descriptor for who is left. Connections that end make room.
+    NoDescriptor,
+}
+
 /// Takes connections until the kernel has none, or gives none.
-fn take_all(socket: &SockRef<'_>, mut take: impl FnMut(Socket)) {
+fn take_all(socket: &SockRef<'_>, mut take: impl FnMut(Socket)) -> LastLook {
     for _ in 0..limits::LAST_ACCEPTS_MAX {
         match socket.accept() {
             Ok((taken, _)) => take(taken),
             Err(error) if is_of_that_client_only(&error) => {}
-            Err(_) => return,
+            Err(error) if is_out_of_descriptors(&error) => return LastLook::NoDescriptor,
+            Err(_) => return LastLook::All,
         }
     }
+    LastLook::All
 }
 
 fn is_of_that_client_only(error: &io::Error) -> bool {

@@ -32,6 +32,8 @@ pub(crate) struct CoreContext {
     pub(crate) limits: Rc<StreamLimits>,
     /// No more connections are accepted.
     pub(crate) stopping: CancellationToken,
+    /// Who has come can be let in only when connections have ended.
+    pub(crate) lacks_descriptors: CancellationToken,
     /// The server was asked to stop.
     pub(crate) draining: CancellationToken,
     /// Whoever has not ended is cut off.
@@ -71,6 +73,7 @@ impl CoreContext {
             handshakes: Handshakes::new(shared.settings.handshakes_max),
             shared,
             stopping: CancellationToken::new(),
+            lacks_descriptors: CancellationToken::new(),
             draining,
             aborting: CancellationToken::new(),
             listeners: Running::default(),

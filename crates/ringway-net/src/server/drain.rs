@@ -34,11 +34,12 @@ async fn reached(context: &CoreContext, phase: Phase) -> Phase {
 /// them, and has the deadline.
 async fn drain(context: &CoreContext) {
     context.stopping.cancel();
-    context.listeners.ended().await;
+    until(context.lacks_descriptors.cancelled(), context.listeners.ended()).await;
     context.draining.cancel();
     for link in context.connections.owned() {
         link.begin_drain();
     }
+    context.listeners.ended().await;
     context.datagrams.ended().await;
 }
 

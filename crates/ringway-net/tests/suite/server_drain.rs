@@ -2,14 +2,18 @@
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ringway_net::{Connection, ConnectionId, Error, Handler, Peer, View};
 use ringway_runtime::sleep;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::{Domain, Socket, Type};
 
+use crate::support::alone::alone;
 use crate::support::server::{
-    BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server,
+    BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server, socket_addr,
 };
 
 #[test]
@@ -38,6 +42,56 @@ fn a_reply_under_way_is_delivered_and_idle_clients_do_not_hold_the_drain_up() {
         assert!(is_closed(&idle));
         assert_eq!((handle.stats().handler_errors, handle.stats().open), (0, 0));
     }
+}
+
+/// In a process of its own, whose descriptors it uses up.
+#[test]
+fn whoever_has_connected_is_let_in_when_a_drain_has_made_room_for_its_descriptor() {
+    alone(|| {
+        // Before anybody accepts: an accept that goes on keeps the limit that it began with.
+        let few = Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) };
+        setrlimit(Resource::Nofile, few).expect("a lower limit");
+        for backend in BACKENDS {
+            let (tell, told) = mpsc::channel();
+            let handler = async move |mut conn: Connection| {
+                let Some(view) = conn.recv().await? else { return Ok(()) };
+                if view.first() == Some(&b'0') {
+                    tell.send(()).expect("a listener");
+                    conn.draining().await;
+                }
+                conn.send(view);
+                Ok(())
+            };
+            let handle = server(backend).threads(1).start(handler).expect("the server starts");
+            let mut early = connect(&handle);
+            early.write_all(b"0").expect("written");
+            told.recv_timeout(LIMIT).expect("it is served");
+
+            let socket = || Socket::new(Domain::IPV4, Type::STREAM, None);
+            let late: Vec<_> = std::iter::from_fn(|| socket().ok()).collect();
+            assert!(!late.is_empty());
+            let errors = handle.stats().accept_errors;
+            let address = socket_addr(&handle.addresses()[0]).into();
+            late.iter().for_each(|client| client.connect(&address).expect("the kernel connects"));
+            eventually("it cannot accept", || handle.stats().accept_errors > errors);
+            handle.shutdown();
+            let mut answer = String::new();
+            early.read_to_string(&mut answer).expect("an end in order");
+            assert_eq!(answer, "0");
+            drop(early);
+            for (number, client) in late.into_iter().enumerate() {
+                let mut client = TcpStream::from(client);
+                client.set_read_timeout(Some(LIMIT)).expect("a socket option");
+                client.write_all(b"1").expect("written");
+                answer.clear();
+                client
+                    .read_to_string(&mut answer)
+                    .unwrap_or_else(|error| panic!("{number}: {error}"));
+                assert_eq!(answer, "1");
+            }
+            handle.wait().expect("an end in order");
+        }
+    });
 }
 
 #[test]
