@@ -22,6 +22,7 @@ pub(crate) use self::link::{Link, Pushed, WeakLink};
 pub use self::sending::{Drained, Sending};
 pub(crate) use self::server_hooks::ServerHooks;
 use crate::address::Endpoint;
+use crate::credentials::Credentials;
 use crate::error::{Error, Result};
 use crate::marks;
 use crate::session::{ConnectionId, Session};
@@ -249,6 +250,20 @@ impl Peer {
     /// ([`dangerous_accept_any_certificate`](crate::ClientTls::dangerous_accept_any_certificate)).
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         self.link.transport.tls().map_or(&[], TlsStream::peer_certificates)
+    }
+
+    /// The process at the other end of a Unix socket; `None` for all others, and when the connection is gone.
+    pub fn peer_credentials(&self) -> Option<Credentials> {
+        let stream = self.link.transport.stream();
+        if !stream.local_addr().ok()?.is_unix() {
+            return None; // the kernel has an answer for them too, of nobody
+        }
+        let mut credentials = None;
+        let asked = stream.with_socket(|socket| {
+            credentials = Some(Credentials::of_peer(&*socket)?);
+            Ok(())
+        });
+        asked.ok().and(credentials)
     }
 
     /// The name by which a TLS client has called this server (SNI).

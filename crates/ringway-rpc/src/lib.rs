@@ -30,7 +30,7 @@ pub use client::{
 pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;
 pub use ringway_macros::service;
-pub use ringway_net::ToAddresses;
+pub use ringway_net::{Credentials, ToAddresses};
 pub use server::{Intercepted, Next, Reply, Server, ServerHandle, ServerStats};
 #[cfg(feature = "tokio")]
 #[doc(hidden)] // for generated code

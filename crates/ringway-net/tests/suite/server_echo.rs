@@ -68,6 +68,30 @@ fn unix_echoes_on_all_cores_and_the_file_is_removed() {
 }
 
 #[test]
+fn who_is_at_the_other_end_of_a_unix_socket_is_known() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("who.sock");
+        let addresses = [Address::Unix(path.clone()).to_string(), "tcp://127.0.0.1:0".to_owned()];
+        let server = Server::bind(addresses).expect("a free path").threads(1).backend(backend);
+        let (tell, told) = std::sync::mpsc::channel();
+        let handle = server.start(move |connection: Connection| {
+            tell.send(connection.peer_credentials()).expect("the test waits");
+            async { Ok(()) }
+        });
+        let handle = handle.expect("the server starts");
+        let _client = UnixStream::connect(&path).expect("connected");
+        let known = told.recv_timeout(LIMIT).expect("it is served").expect("a process");
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        assert_eq!((known.uid, known.gid), (uid.as_raw(), gid.as_raw()));
+        assert_eq!(known.pid, Some(std::process::id()));
+        let _client = connect_to(socket_addr(&handle.addresses()[1]));
+        assert_eq!(told.recv_timeout(LIMIT).expect("it is served"), None, "over TCP");
+        end(&handle);
+    }
+}
+
+#[test]
 fn a_stale_unix_file_is_replaced_and_a_live_one_is_not() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("stale.sock");

@@ -76,6 +76,15 @@ fn rpc_mtls() {
 }
 
 #[test]
+fn rpc_local() {
+    let lines = finish(Example::start("rpc_local", &[]));
+    let user = rustix::process::geteuid().as_raw();
+    let restarted = format!("cron is restarted for user {user}, this process: true");
+    let refused = "UNAUTHENTICATED: this is served over the Unix socket only";
+    assert_eq!(lines, [&*restarted, refused]);
+}
+
+#[test]
 fn rpc_drain() {
     let example = Example::start("rpc_drain", &["tcp://127.0.0.1:0"]);
     let (_, address) = example.listening();

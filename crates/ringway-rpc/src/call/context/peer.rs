@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringway_net::{CertificateDer, Connection, Endpoint, certificate_names};
+use ringway_net::{CertificateDer, Connection, Credentials, Endpoint, certificate_names};
 
 /// The other end of a call's connection.
 #[derive(Clone)]
@@ -14,13 +14,17 @@ struct Parts {
     is_tls: bool,
     certificates: Vec<CertificateDer<'static>>,
     server_name: Option<String>,
+    credentials: Option<Credentials>,
 }
 
 impl Peer {
     /// The peer of a connection, as it is after the handshake.
     pub(crate) fn of(connection: &Connection) -> Self {
+        let address = connection.peer_addr().ok();
+        let is_local = matches!(address, Some(Endpoint::Unix(_) | Endpoint::Unnamed));
         Self(Arc::new(Parts {
-            address: connection.peer_addr().ok(),
+            credentials: is_local.then(|| connection.peer_credentials()).flatten(),
+            address,
             is_tls: connection.is_tls(),
             certificates: connection.peer_certificates().to_vec(),
             server_name: connection.server_name().map(str::to_owned),
@@ -34,12 +38,29 @@ impl Peer {
             is_tls: false,
             certificates: Vec::new(),
             server_name: None,
+            credentials: None,
         }))
     }
 
     /// Its address; `None` if the connection was gone before it could be asked.
     pub fn address(&self) -> Option<&Endpoint> {
         self.0.address.as_ref()
+    }
+
+    /// The process that calls over a Unix socket, by the kernel's word; `None` over all others.
+    ///
+    /// ```
+    /// use ringway_rpc::{Context, Status};
+    ///
+    /// fn only_root(context: &Context) -> Result<(), Status> {
+    ///     match context.peer().credentials() {
+    ///         Some(caller) if caller.uid == 0 => Ok(()),
+    ///         _ => Err(Status::permission_denied("only root may do this, over the Unix socket")),
+    ///     }
+    /// }
+    /// ```
+    pub fn credentials(&self) -> Option<Credentials> {
+        self.0.credentials
     }
 
     /// Whether the connection is encrypted.
