@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::server_calls::ServedCalls;
 use super::server_end::ServerDrain;
 use crate::deadlines::Deadlines;
@@ -58,8 +56,6 @@ pub struct GrpcServer {
     pub(super) http: Http2Server,
     pub(super) calls: ServedCalls,
     pub(super) stall_timeout: Duration,
-    /// Content that came in one piece with a message before it.
-    rest: Option<Content>,
     /// What the caller is told at its next `receive`, whatever arrives.
     pub(super) pending: VecDeque<ServerEvent<'static>>,
     /// Of calls whose requests are not whole.
@@ -71,12 +67,10 @@ pub struct GrpcServer {
     pub(super) overdue: u64,
 }
 
-/// Content of a stream that has not been looked at.
-#[derive(Debug)]
-struct Content {
-    stream: StreamHandle,
-    bytes: Bytes,
-    end: bool,
+/// The input before an event and behind it.
+pub(super) struct Input<'a, 'i> {
+    pub(super) before: &'i [u8],
+    pub(super) rest: &'a mut &'i [u8],
 }
 
 impl GrpcServer {
@@ -87,7 +81,6 @@ impl GrpcServer {
             stall_timeout: config.http2.stall_timeout,
             http: Http2Server::new(config.http2, vocabulary, now),
             calls: ServedCalls::new(config.max_message),
-            rest: None,
             pending: VecDeque::new(),
             waits: Deadlines::default(),
             drain: None,
@@ -126,18 +119,18 @@ impl GrpcServer {
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         self.now = now;
         loop {
-            if self.has_own_events()
-                && let Some(event) = self.next_own_event()
-            {
+            if let Some(event) = self.pending.pop_front() {
                 return Ok(Some(event));
             }
+            let before = *input;
             let Some(event) = self.http.receive(input, now)? else {
                 return Ok(None);
             };
+            let input = Input { before, rest: input };
             let event = match event {
                 Event::Head { stream, data, end } => self.on_head(stream, data, end, input),
-                Event::Data { stream, data, end } => self.on_content(stream, data, end),
-                event => self.on_other(event),
+                Event::Data { stream, data, end } => self.on_content(stream, data, end, input),
+                event => self.on_other(event, input),
             };
             if event.is_some() {
                 return Ok(event);
@@ -145,36 +138,10 @@ impl GrpcServer {
         }
     }
 
-    #[inline]
-    fn has_own_events(&self) -> bool {
-        self.rest.is_some() || !self.pending.is_empty()
-    }
-
     #[cold]
-    fn next_own_event(&mut self) -> Option<ServerEvent<'static>> {
-        if let Some(event) = self.pending.pop_front() {
-            return Some(event);
-        }
-        while let Some(Content { stream, bytes, end }) = self.rest.take() {
-            let event = self.on_content(stream, Piece::Owned(bytes), end);
-            if event.is_some() {
-                return event;
-            }
-        }
-        None
-    }
-
-    /// Has content looked at before anything else.
-    #[cold]
-    pub(super) fn keep_rest(&mut self, stream: StreamHandle, content: Piece<'_>, end: bool) {
-        debug_assert!(self.rest.is_none(), "what was kept before has been looked at");
-        self.rest = Some(Content { stream, bytes: content.into_bytes(), end });
-    }
-
-    #[cold]
-    fn on_other<'i>(&mut self, event: Event<'i>) -> Option<ServerEvent<'i>> {
+    fn on_other<'i>(&mut self, event: Event<'i>, input: Input<'_, 'i>) -> Option<ServerEvent<'i>> {
         match event {
-            Event::Trailers { stream } => self.on_content(stream, Piece::EMPTY, true),
+            Event::Trailers { stream } => self.on_content(stream, Piece::EMPTY, true, input),
             Event::Reset { stream, .. } => {
                 let (stream, is_known) = self.on_gone(stream)?;
                 let reason = Piece::EMPTY;
@@ -241,7 +208,7 @@ impl GrpcServer {
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
-        self.has_own_events() || self.http.has_events()
+        !self.pending.is_empty() || self.http.has_events()
     }
 
     /// Bytes kept for readers, or those to be sent.

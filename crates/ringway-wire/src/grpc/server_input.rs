@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::call_names::{CallHead, NoCall};
 use super::message::{Message, MessageError};
 use super::names::{Compression, ContentType};
-use super::server::{GrpcServer, code};
+use super::server::{GrpcServer, Input, code};
 use super::server_calls::HeldRequest;
 use super::server_meta::RequestMeta;
 use crate::http2::{ErrorCode, StreamHandle};
@@ -20,7 +20,7 @@ impl GrpcServer {
         stream: StreamHandle,
         data: Piece<'i>,
         end: bool,
-        input: &mut &'i [u8],
+        input: Input<'_, 'i>,
     ) -> Option<ServerEvent<'i>> {
         let fields = self.http.fields();
         let read = CallHead::read(fields.head());
@@ -49,13 +49,10 @@ impl GrpcServer {
         };
         let (message, end) = match data.is_empty() && !end {
             true => (None, false),
-            false => {
-                let end = end || self.http.take_end(stream, input);
-                match self.first_message(stream, data, end) {
-                    Ok(first) => first,
-                    Err(Unfit { status, text }) => return self.fail_unknown(stream, status, &text),
-                }
-            }
+            false => match self.first_message(stream, data, end, input) {
+                Ok(first) => first,
+                Err(Unfit { status, text }) => return self.fail_unknown(stream, status, &text),
+            },
         };
         Some(ServerEvent::Request { stream: id, head: request, meta, message, end })
     }
@@ -79,15 +76,17 @@ impl GrpcServer {
         stream: StreamHandle,
         mut data: Piece<'i>,
         end: bool,
+        input: Input<'_, 'i>,
     ) -> Result<(Option<Piece<'i>>, bool), Unfit> {
         let Some(message) = self.next_message(stream, &mut data, end)? else {
             return Ok((None, end));
         };
         if !data.is_empty() {
             self.calls.note_message(stream, message.len());
-            self.keep_rest(stream, data, end);
+            self.http.put_back(stream, data.len(), end, input.before, input.rest);
             return Ok((Some(message), false));
         }
+        let end = end || self.http.take_end(stream, input.rest);
         if !end {
             self.calls.note_message(stream, message.len());
         }
@@ -129,6 +128,7 @@ impl GrpcServer {
         stream: StreamHandle,
         mut data: Piece<'i>,
         end: bool,
+        input: Input<'_, 'i>,
     ) -> Option<ServerEvent<'i>> {
         let now = self.now;
         let call = self.calls.of(stream)?;
@@ -162,9 +162,7 @@ impl GrpcServer {
                 }
             }
             self.calls.note_message(stream, message.len());
-            if !data.is_empty() {
-                self.keep_rest(stream, data, end);
-            }
+            self.http.put_back(stream, data.len(), end, input.before, input.rest);
             return Some(ServerEvent::Message { stream: id, message, end: is_last });
         }
     }

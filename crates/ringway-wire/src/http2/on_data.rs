@@ -206,15 +206,20 @@ impl<R: Role> Connection<R> {
         else {
             return alone;
         };
-        let s = self.streams.at(stream.slot);
-        if s.content_left != ANY_LENGTH || !s.window.spend(header.len) {
+        let (s, end) = (self.streams.at(stream.slot), header.has(flag::END_STREAM));
+        let content_left = match s.content_left {
+            ANY_LENGTH => Some(ANY_LENGTH),
+            left => left.checked_sub(header.len.into()).filter(|&left| !end || left == 0),
+        };
+        // What does not match is looked at as any other frame.
+        let Some(content_left) = content_left.filter(|_| s.window.spend(header.len)) else {
             return alone;
-        }
+        };
+        s.content_left = content_left;
         // There is room: it was looked at above.
         let _ = self.spend_window(header.len);
         *input = rest;
         self.budgets.progress += 1;
-        let end = header.has(flag::END_STREAM);
         if end {
             self.end_remote(stream);
         }

@@ -11,7 +11,7 @@ use ringway_wire::http2::{
     StreamHandle, Violation, Vocabulary,
 };
 use ringway_wire::native::{
-    GoAwayCode, MetaReader, MetaWriter, Outgoing, Reply, ServerEvent, Side, StreamId, Tag,
+    GoAwayCode, MetaReader, MetaWriter, Outgoing, Piece, Reply, ServerEvent, Side, StreamId, Tag,
 };
 
 use crate::support::http2::{NOW, output};
@@ -274,6 +274,47 @@ fn calls_are_the_same_wherever_the_input_is_cut() {
             assert_eq!(pair.answer(stream).content, message(wanted), "cut to {len}");
         }
         assert_eq!((pair.server.in_flight(), pair.server.kept_len(Side::Unread)), (0, 0));
+    }
+}
+
+#[test]
+fn messages_of_one_frame_are_handed_out_where_they_are() {
+    let mut pair = Pair::new(nothing);
+    let content = [message(b"one"), message(b"two"), message(b"three")].concat();
+    pair.call(&[], &content, true);
+    let up = output(&mut pair.client, usize::MAX);
+    let (mut input, mut seen) = (&up[..], Vec::new());
+    while let Some(event) = pair.server.receive(&mut input, NOW).expect("a good client") {
+        let (message, end) = match event {
+            ServerEvent::Request { message: Some(message), end, .. } => (message, end),
+            ServerEvent::Message { message, end, .. } => (message, end),
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(message, Piece::Borrowed(_)), "it was copied");
+        seen.push((message.to_vec(), end));
+    }
+    let told = |text: &[u8], end| (text.to_vec(), end);
+    assert_eq!(seen, [told(b"one", false), told(b"two", false), told(b"three", true)]);
+}
+
+#[test]
+fn a_length_that_is_announced_changes_nothing() {
+    // The right one, with the end at once and late, and wrong ones.
+    for (len, late, expected) in [
+        ("10", false, Some("request 1: Some(\"hello\"), end")),
+        ("10", true, Some("request 1: Some(\"hello\")")),
+        ("9", false, None),
+        ("11", false, None),
+    ] {
+        let mut pair = Pair::new(nothing);
+        let stream = pair.call(&[("content-length", len)], &message(b"hello"), !late);
+        pair.run();
+        match expected {
+            Some(told) => assert_eq!(pair.told, [told]),
+            None => {
+                assert_eq!(pair.answer(stream).reset, Some(ErrorCode::PROTOCOL_ERROR), "{len}")
+            }
+        }
     }
 }
 

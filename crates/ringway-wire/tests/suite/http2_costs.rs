@@ -1,19 +1,20 @@
 //! In the steady state, a call costs the machines of HTTP/2 no allocation.
 //!
-//! `RINGWAY_BATCHES` repeats the batches, and `RINGWAY_ROLE=server` replays the client's bytes, for a
-//! count of instructions: run it with two numbers under callgrind and take the difference.
+//! `RINGWAY_BATCHES` repeats the batches, and `RINGWAY_ROLE=server` replays the client's bytes, or
+//! `RINGWAY_ROLE=grpc` for a server of gRPC, for a count of instructions: run it with two numbers under
+//! callgrind and take the difference.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_wire::grpc::{
-    CallHead, ClientConfig, ContentType, GrpcClient, Messages, ReplyHead, RequestNames,
-    ResponseNames, TimeoutText, lines, prefix,
+    CallHead, ClientConfig, ContentType, GrpcClient, GrpcServer, Messages, ReplyHead, RequestNames,
+    ResponseNames, ServerConfig, TimeoutText, lines, prefix,
 };
 use ringway_wire::http2::{
     Body, Event, Http2Client, Http2Config, Http2Server, Line, NewRequest, Outgoing, Vocabulary,
 };
-use ringway_wire::native::{ClientEvent, Open};
+use ringway_wire::native::{ClientEvent, Open, Reply, ServerEvent};
 
 use crate::support::allocations_of;
 use crate::support::alone::alone;
@@ -38,10 +39,17 @@ fn append(wire: &mut Vec<u8>, out: Outgoing<'_>) {
     }
 }
 
+fn vocabulary() -> Arc<Vocabulary> {
+    Arc::new(Vocabulary::new(RequestNames::new([("/echo.Echo/Say", 7)])))
+}
+
 fn new_server() -> Http2Server {
-    let methods = [("/echo.Echo/Say", 7)];
-    let vocabulary = Arc::new(Vocabulary::new(RequestNames::new(methods)));
-    Http2Server::new(Http2Config::default(), vocabulary, NOW)
+    Http2Server::new(Http2Config::default(), vocabulary(), NOW)
+}
+
+fn new_grpc_server() -> GrpcServer {
+    let config = ServerConfig { http2: Http2Config::default(), max_message: 1_000 };
+    GrpcServer::new(config, vocabulary(), NOW)
 }
 
 impl Ends {
@@ -156,30 +164,41 @@ fn serve(server: &mut Http2Server, up: &[u8], down: &mut Vec<u8>) {
     server.transmit(usize::MAX, &mut |out| append(down, out));
 }
 
-/// Serves batches that one client has written, without a client; how many calls.
-fn server_alone(batches: usize) {
+/// The same by the machine of gRPC.
+fn serve_calls(server: &mut GrpcServer, up: &[u8], down: &mut Vec<u8>) {
+    let mut input = up;
+    while let Some(event) = server.receive(&mut input, NOW).expect("well-formed") {
+        let ServerEvent::Request { stream, message: Some(message), end: true, .. } = event else {
+            panic!("{event:?}")
+        };
+        let message = Some(Body::Copy(&message));
+        server.respond(stream, Reply { status: 0, meta: &[], message });
+    }
+    server.transmit(usize::MAX, &mut |out| append(down, out));
+}
+
+/// Serves batches that one client has written, without a client.
+fn server_alone(batches: usize, mut serve: impl FnMut(&[u8], &mut Vec<u8>)) {
     let mut ends = Ends::new();
     for _ in 0..3 {
         assert_eq!(ends.unary(), BATCH);
     }
     // The third batch's bytes, behind the first one's, with stream ids that go on.
     let mut up = ends.up.clone();
-    let mut server = new_server();
     let mut down = Vec::new();
-    serve(&mut server, &[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat(), &mut down);
+    serve(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat(), &mut down);
     let mut first = Ends::new();
     first.unary();
     let all = std::mem::take(&mut first.up);
     // Behind preface, SETTINGS and the window.
     let start = PREFACE.len() + 9 + 4 * 6 + 13;
-    serve(&mut server, &all[start..], &mut down);
+    serve(&all[start..], &mut down);
     // A client that reads gives windows back.
     let update = frame(WINDOW_UPDATE, 0, 0, &4_096_u32.to_be_bytes());
     for _ in 0..batches {
         down.clear();
-        serve(&mut server, &update, &mut down);
-        serve(&mut server, &up, &mut down);
-        assert_eq!(server.in_flight(), 0);
+        serve(&update, &mut down);
+        serve(&up, &mut down);
         raise_ids(&mut up);
     }
 }
@@ -199,8 +218,14 @@ fn calls_cost_no_allocation() {
     alone(|| {
         let batches = std::env::var("RINGWAY_BATCHES").ok().and_then(|count| count.parse().ok());
         let batches: usize = batches.unwrap_or(50);
-        if std::env::var_os("RINGWAY_ROLE").is_some() {
-            return server_alone(batches);
+        let mut server = new_server();
+        let mut of_grpc = new_grpc_server();
+        match std::env::var("RINGWAY_ROLE").as_deref() {
+            Ok("server") => return server_alone(batches, |up, down| serve(&mut server, up, down)),
+            Ok("grpc") => {
+                return server_alone(batches, |up, down| serve_calls(&mut of_grpc, up, down));
+            }
+            _ => {}
         }
         let mut ends = Ends::new();
         for _ in 0..4 {
