@@ -15,9 +15,9 @@ use crate::limits::NATIVE_ASSEMBLY_MAX;
 use crate::native::{ClientEvent, GoAwayCode, MetaWriter, Piece, StreamId};
 
 /// The input before an event and behind it.
-struct Input<'a, 'i> {
-    before: &'i [u8],
-    rest: &'a mut &'i [u8],
+pub(super) struct Input<'a, 'i> {
+    pub(super) before: &'i [u8],
+    pub(super) rest: &'a mut &'i [u8],
 }
 
 impl GrpcClient {

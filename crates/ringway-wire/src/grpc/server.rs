@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::client_input::Input;
 use super::server_calls::ServedCalls;
 use super::server_end::ServerDrain;
 use crate::deadlines::Deadlines;
@@ -65,12 +66,6 @@ pub struct GrpcServer {
     pub(super) now: Duration,
     pub(super) refused: u64,
     pub(super) overdue: u64,
-}
-
-/// The input before an event and behind it.
-pub(super) struct Input<'a, 'i> {
-    pub(super) before: &'i [u8],
-    pub(super) rest: &'a mut &'i [u8],
 }
 
 impl GrpcServer {

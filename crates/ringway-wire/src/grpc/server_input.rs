@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call_names::{CallHead, NoCall};
+use super::client_input::Input;
 use super::message::{Message, MessageError};
 use super::names::{Compression, ContentType};
-use super::server::{GrpcServer, Input, code};
+use super::server::{GrpcServer, code};
 use super::server_calls::HeldRequest;
 use super::server_meta::RequestMeta;
 use crate::http2::{ErrorCode, StreamHandle};

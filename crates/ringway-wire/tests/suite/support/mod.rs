@@ -5,6 +5,7 @@ pub(crate) mod alone;
 pub(crate) mod by_hand;
 pub(crate) mod changes;
 pub(crate) mod document;
+pub(crate) mod grpc;
 pub(crate) mod grpc_sessions;
 pub(crate) mod http2;
 pub(crate) mod mutation;
