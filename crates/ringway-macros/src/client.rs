@@ -89,9 +89,10 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
         (false, true) => quote!(#library::Streaming<#output>),
         (true, true) => quote!((#library::Sink<#input>, #library::Streaming<#output>)),
     };
-    let (parameter, argument) = match method.shape.streams_in {
-        true => (None, None),
-        false => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
+    let (parameter, argument) = match (method.shape.streams_in, method.shape.takes_request) {
+        (true, _) => (None, None),
+        (false, true) => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
+        (false, false) => (None, Some(quote!(, ()))),
     };
     let kind = method.kind_function();
     quote! {

@@ -70,7 +70,8 @@ use proc_macro::TokenStream;
 /// | bidi | `requests: Streaming<Req>, replies: Sink<Rep>` | `Result<(), Status>` | `(Sink<Req>, Streaming<Rep>)` |
 ///
 /// The types say how messages travel: `Bytes` as they are, types with `prost::Message` as protobuf,
-/// types with serde's `Serialize` and `Deserialize` as JSON. `()` stands for no request or reply.
+/// types with serde's `Serialize` and `Deserialize` as JSON. `()` stands for no reply, and for no
+/// request where there is a `Context`; without one a method may take `&self` alone, or the `Sink` behind it.
 ///
 /// A message of your own that is called `Context`, `Sink` or `Streaming` is written with its place:
 /// `self::Context`. A method's or trait's `#[deprecated]` warns those who use the client.

@@ -94,7 +94,9 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let context = method.shape.takes_context.then(|| quote!(__context,));
     let context_name = if method.shape.takes_context { quote!(__context) } else { quote!(_) };
     let sink = method.shape.streams_out.then(|| quote!(__replies,));
-    let call = quote!(<__T as #ident>::#function(&__service, #context __request, #sink).await);
+    let request = method.shape.takes_request.then(|| quote!(__request,));
+    let request_name = if method.shape.takes_request { quote!(__request) } else { quote!(()) };
+    let call = quote!(<__T as #ident>::#function(&__service, #context #request #sink).await);
     let carried_out = match method.options.tokio {
         None => quote!(async move { #call }),
         Some(span) => quote_spanned!(span => #library::__in_tokio!(async move { #call })),
@@ -118,7 +120,7 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
             #codec_out,
             {
                 #capture
-                move |#context_name, __request, #sink| {
+                move |#context_name, #request_name, #sink| {
                     #give
                     #carried_out
                 }

@@ -2,13 +2,15 @@
 
 use syn::{
     Error, FnArg, GenericArgument, Ident, Pat, Path, PathArguments, PathSegment, Receiver, Result,
-    ReturnType, Signature, Type,
+    ReturnType, Signature, Type, parse_quote,
 };
 
 /// What kind of method it is, and of which messages.
 pub(crate) struct Shape {
     pub(crate) takes_context: bool,
+    /// `()` where the method takes none.
     pub(crate) input: Type,
+    pub(crate) takes_request: bool,
     /// What the trait calls the request, for the documentation of the client.
     pub(crate) input_name: Ident,
     pub(crate) streams_in: bool,
@@ -48,7 +50,7 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
         [(Argument::Context, _), rest @ ..] => (true, rest),
         rest => (false, rest),
     };
-    let (input, streams_in, sink) = arrange(signature, rest)?;
+    let (input, streams_in, sink) = arrange(rest)?;
     let reply = reply(signature, library)?;
     let (output, streams_out) = match sink {
         Some(_) if !is_unit(reply) => {
@@ -62,15 +64,16 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
     Ok(Shape {
         takes_context,
         input_name: name_of(signature, input),
-        input: input.clone(),
+        input: input.cloned().unwrap_or_else(|| parse_quote!(())),
+        takes_request: input.is_some(),
         streams_in,
         output: output.clone(),
         streams_out,
     })
 }
 
-const CONTEXT_ALONE: &str = "this is the context of the call, and a method takes a request behind it; a \
-                             message of that name is written `self::Context`";
+const CONTEXT_ALONE: &str = "this is the context of the call, and a request follows it, `()` if there is \
+                             nothing to say; a message of that name is written `self::Context`";
 const NO_SELF: &str = "a method of a service takes `&self` first";
 
 fn check_form(signature: &Signature) -> Result<()> {
@@ -110,18 +113,17 @@ fn check_receiver(receiver: &Receiver) -> Result<()> {
 
 /// The request, whether it is a stream, and the message of the sink.
 fn arrange<'a>(
-    signature: &Signature,
     arguments: &'a [(Argument<'a>, &'a Type)],
-) -> Result<(&'a Type, bool, Option<&'a Type>)> {
+) -> Result<(Option<&'a Type>, bool, Option<&'a Type>)> {
     use Argument::{Context, Message, Sink, Streaming};
     let fail = |ty: &Type, why: &str| Err(Error::new_spanned(ty, why));
     match arguments {
-        [(Message(message), _)] => Ok((message, false, None)),
-        [(Streaming(message), _)] => Ok((message, true, None)),
-        [(Message(message), _), (Sink(replies), _)] => Ok((message, false, Some(replies))),
-        [(Streaming(message), _), (Sink(replies), _)] => Ok((message, true, Some(replies))),
-        [] => Err(Error::new_spanned(&signature.ident, NO_REQUEST)),
-        [(Sink(_), sink)] => fail(sink, NO_REQUEST),
+        [] => Ok((None, false, None)),
+        [(Sink(replies), _)] => Ok((None, false, Some(replies))),
+        [(Message(message), _)] => Ok((Some(message), false, None)),
+        [(Streaming(message), _)] => Ok((Some(message), true, None)),
+        [(Message(message), _), (Sink(replies), _)] => Ok((Some(message), false, Some(replies))),
+        [(Streaming(message), _), (Sink(replies), _)] => Ok((Some(message), true, Some(replies))),
         [(Sink(_), _), (Sink(_), second), ..] | [_, (Sink(_), _), (Sink(_), second), ..] => {
             fail(second, "a method has one `Sink`: put different replies into an enum")
         }
@@ -139,13 +141,11 @@ fn arrange<'a>(
     }
 }
 
-const NO_REQUEST: &str = "a method takes a request after `&self`: a message, or `Streaming<T>` for a \
-                          stream of them; take `()` if there is nothing to say";
-
 /// The name of the argument of this type, unless it says that nobody will use it.
-fn name_of(signature: &Signature, input: &Type) -> Ident {
+fn name_of(signature: &Signature, input: Option<&Type>) -> Ident {
+    let is_input = |ty: &Type| input.is_some_and(|input| std::ptr::eq(ty, input));
     let named = signature.inputs.iter().find_map(|argument| match argument {
-        FnArg::Typed(typed) if std::ptr::eq(&*typed.ty, input) => match &*typed.pat {
+        FnArg::Typed(typed) if is_input(&typed.ty) => match &*typed.pat {
             Pat::Ident(name) if !name.ident.to_string().starts_with('_') => Some(&name.ident),
             _ => None,
         },
@@ -261,7 +261,7 @@ fn is_unit(ty: &Type) -> bool {
 #[cfg(test)]
 mod tests {
     use quote::ToTokens;
-    use syn::{TraitItemFn, parse_quote};
+    use syn::TraitItemFn;
 
     use super::*;
 

@@ -33,6 +33,12 @@ trait Market {
     #[method(timeout_ms = 20)]
     async fn never(&self, request: ()) -> Result<(), Status>;
     async fn upload(&self, ticks: Streaming<Tick>) -> Result<Summary, Status>;
+    /// Methods may take nothing.
+    #[method(idempotent)]
+    async fn markets(&self) -> Result<Vec<String>, Status>;
+    #[method(offload)]
+    async fn weekday(&self) -> Result<String, Status>;
+    async fn every(&self, ticks: Sink<Tick>) -> Result<(), Status>;
     async fn watch(&self, count: Summary, ticks: Sink<Tick>) -> Result<(), Status>;
     async fn double(&self, ticks: Streaming<Tick>, doubled: Sink<Tick>) -> Result<(), Status>;
 }
@@ -76,6 +82,18 @@ impl Market for Exchange {
         Ok(summary)
     }
 
+    async fn markets(&self) -> Result<Vec<String>, Status> {
+        Ok(vec!["Vienna".into(), "Turin".into()])
+    }
+
+    async fn weekday(&self) -> Result<String, Status> {
+        Ok("Monday".into())
+    }
+
+    async fn every(&self, mut ticks: Sink<Tick>) -> Result<(), Status> {
+        ticks.send(Tick { cents: 7 }).await
+    }
+
     async fn watch(&self, count: Summary, mut ticks: Sink<Tick>) -> Result<(), Status> {
         for cents in 0..count.cents {
             ticks.send(Tick { cents }).await?;
@@ -113,6 +131,18 @@ where
     });
     outcome.expect("a core").expect("in time").expect("success");
     server.abort();
+}
+
+#[test]
+fn methods_that_take_nothing() {
+    run(async |market: MarketClient| {
+        assert_eq!(market.markets().await?, ["Vienna", "Turin"]);
+        assert_eq!(market.weekday().await?, "Monday");
+        let mut ticks = market.every();
+        assert_eq!(ticks.next().await?, Some(Tick { cents: 7 }));
+        assert_eq!(ticks.next().await?, None);
+        Ok(())
+    });
 }
 
 #[test]

@@ -4,10 +4,8 @@ use ringway_rpc::{Context, Sink, Status, Streaming, service};
 
 #[service]
 trait Market {
-    async fn no_request(&self) -> Result<String, Status>;
     async fn context_alone(&self, context: Context) -> Result<String, Status>;
     async fn context_and_sink(&self, call: Context, replies: Sink<String>) -> Result<(), Status>;
-    async fn sink_alone(&self, replies: Sink<String>) -> Result<(), Status>;
     async fn sink_first(&self, replies: Sink<String>, request: String) -> Result<(), Status>;
     async fn two_sinks(
         &self,
