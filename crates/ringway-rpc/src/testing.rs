@@ -7,6 +7,7 @@
 //! ```
 //! use std::{cell::Cell, time::Duration};
 //! use ringway_rpc::testing::{TestServer, simulate};
+//! use ringway_runtime::{sleep, spawn};
 //! # use ringway_rpc::Status;
 //!
 //! #[ringway_rpc::service(crate = "ringway_rpc")]
@@ -16,22 +17,19 @@
 //!
 //! impl Counter for Cell<u64> {
 //!     async fn add(&self, number: u64) -> Result<u64, Status> {
-//!         ringway_runtime::sleep(Duration::from_secs(5)).await; // of the virtual clock
-//!         self.set(self.get() + number);
-//!         Ok(self.get())
+//!         sleep(Duration::from_secs(5)).await; // of the virtual clock
+//!         Ok(self.replace(self.get() + number))
 //!     }
 //! }
 //!
 //! simulate(7, async {
 //!     let server = TestServer::start(CounterServer::per_core(Cell::default))?;
-//!     let ann = CounterClient::connect(server.address())?;
-//!     let bob = CounterClient::connect(server.address())?;
-//!     assert_eq!(ann.add(1).await?, 1);
-//!     let lost = ringway_runtime::spawn(ann.add(10));
-//!     ringway_runtime::sleep(Duration::from_secs(1)).await;
+//!     let [ann, bob] = server.clients(CounterClient::new)?;
+//!     let lost = spawn(ann.add(10));
+//!     sleep(Duration::from_secs(1)).await;
 //!     server.lose_connections();
-//!     assert!(lost.await.expect("no panic").is_err_and(|status| status.is_unavailable()));
-//!     assert_eq!(bob.add(2).await?, 3); // the handler of the lost call was dropped
+//!     assert!(lost.await?.is_err_and(|status| status.is_unavailable()));
+//!     assert_eq!(bob.add(2).await?, 0); // the handler of the lost call was dropped
 //!     Ok(())
 //! })?;
 //! # Ok::<(), Status>(())

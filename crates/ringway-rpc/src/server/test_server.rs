@@ -2,31 +2,40 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ringway_net::{Address, Connection};
+use ringway_net::{Address, Connection, ToAddresses};
 use ringway_runtime::io::{ListenOptions, Listener, StreamLimits};
 use ringway_runtime::{JoinHandle, spawn};
 
 use super::core::ServerCore;
-use super::serve_with;
-use super::settings::Settings;
 use super::shared::ServerShared;
-use crate::builtin::reflection::ReflectionService;
+use super::{Server, serve_with};
+use crate::builtin::health::Health;
+use crate::call::status::Status;
+use crate::client::Client;
 use crate::service::Service;
 
 /// A server on the core that starts it, so that it runs in [simulations](crate::testing::simulate) as
 /// well: over their network, by their clock. Dropping it closes its connections.
 ///
-/// It has the settings of a [`Server`](crate::Server) that nobody has changed. A real server listens on
-/// cores of its own, which a simulation does not have.
+/// A real server listens on cores of its own, which a simulation does not have.
 pub struct TestServer {
     address: Address,
+    health: Health,
     serving: Rc<OnOneCore>,
     accepting: JoinHandle<()>,
+}
+
+/// A simulation has no addresses of the machine.
+struct Nowhere;
+
+impl ToAddresses for Nowhere {
+    fn to_addresses(self) -> ringway_net::Result<Vec<Address>> {
+        Ok(Vec::new())
+    }
 }
 
 struct OnOneCore {
@@ -37,32 +46,89 @@ struct OnOneCore {
 }
 
 impl TestServer {
-    /// Serves `service` on a free port, until this is dropped.
+    /// Serves `service` on a free port, with the settings of a [`Server`] that nobody has changed, until this
+    /// is dropped.
     ///
     /// # Errors
     /// When the core cannot listen.
     ///
     /// # Panics
     /// On a thread that is no core.
-    pub fn start(service: impl Service) -> io::Result<Self> {
+    pub fn start(service: impl Service) -> Result<Self, Status> {
+        Self::start_with(|server| server.service(service))
+    }
+
+    /// Serves what a [`Server`] would that is set up so: its services, interceptors, limits and health. What
+    /// it is told of cores, sockets and TLS has no effect.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ringway_rpc::testing::{TestServer, simulate};
+    /// use ringway_rpc::{Status, service};
+    ///
+    /// #[service(crate = "ringway_rpc")]
+    /// trait Slow {
+    ///     #[method(concurrency = 1)]
+    ///     async fn wait(&self, seconds: u64) -> Result<(), Status>;
+    /// }
+    ///
+    /// impl Slow for () {
+    ///     async fn wait(&self, seconds: u64) -> Result<(), Status> {
+    ///         ringway_runtime::sleep(Duration::from_secs(seconds)).await;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// simulate(1, async {
+    ///     let server = TestServer::start_with(|it| it.service(SlowServer::new(())).queue_room(0))?;
+    ///     let [ann, bob] = server.clients(SlowClient::new)?;
+    ///     let first = ringway_runtime::spawn(ann.wait(5));
+    ///     ringway_runtime::sleep(Duration::from_secs(1)).await;
+    ///     assert!(bob.wait(5).await.is_err_and(|status| status.is_resource_exhausted()));
+    ///     first.await?
+    /// })?;
+    /// # Ok::<(), Status>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the core cannot listen, and as [`Server::start`] when the settings are refused.
+    ///
+    /// # Panics
+    /// On a thread that is no core.
+    pub fn start_with(set_up: impl FnOnce(Server) -> Server) -> Result<Self, Status> {
+        let server = set_up(Server::bind(Nowhere)?);
+        let health = server.health.clone();
+        let (_sockets, shared) = server.prepare()?;
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(&any.into(), ListenOptions::default())?;
         let bound = listener.local_addr().as_socket().expect("an address of the internet");
-        let services: Vec<Box<dyn Service>> = vec![Box::new(service)];
-        let reflection = ReflectionService::default();
-        let shared = ServerShared::new(Settings::default(), services, reflection, Vec::new());
         let serving = Rc::new(OnOneCore {
-            shared: Arc::new(shared),
+            shared,
             core: RefCell::default(),
             connections: RefCell::default(),
         });
         let accepting = spawn(accept(listener, Rc::clone(&serving)));
-        Ok(Self { address: bound.into(), serving, accepting })
+        Ok(Self { address: bound.into(), health, serving, accepting })
     }
 
     /// Where clients reach it.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Clients of this server, with connections of their own: `server.clients(CounterClient::new)?`.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`].
+    pub fn clients<C, const N: usize>(&self, make: impl Fn(Client) -> C) -> Result<[C; N], Status> {
+        let one = |_| Client::connect(&self.address).map(&make);
+        let clients = (0..N).map(one).collect::<Result<Vec<C>, Status>>()?;
+        Ok(clients.try_into().ok().expect("there are N of them"))
+    }
+
+    /// What it says of its health.
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Closes all connections without a word, as a server that is killed does. Clients may connect again.
@@ -74,6 +140,7 @@ impl TestServer {
     /// Lets the server drain: clients are told, and calls that run may end. It is not served again.
     pub fn shutdown(&self) {
         self.accepting.abort();
+        self.health.shut_down();
         let core = self.serving.core.borrow().clone();
         if let Some(core) = core {
             core.drain();
