@@ -130,12 +130,12 @@ impl Kind {
     }
 }
 
-/// "Too many open files", of the process and of the system, on every Linux architecture.
 /// Whether the process, or the system, has as many descriptors as it may.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
+/// "Too many open files", of the process and of the system, on every Linux architecture.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 

@@ -180,10 +180,12 @@ pub(crate) const HELD_BYTES_MAX: usize = 1 << 30;
 /// Connections that the kernel completes before we accept them; it caps this by `somaxconn`.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Tasks that may wait for one stream in one way before all are woken once, so that wakers of tasks which
-/// have given up do not gather; more than any program splits a connection into. Each time that happens
-/// without the stream having had news, twice as many may wait: no more than twice those that do.
+/// Tasks that wait for one stream in one way before they are asked for the first time whether they still do,
+/// more than most programs split a connection into: wakers of tasks that have given up must not gather.
 pub(crate) const STREAM_WAITERS: usize = 1_024;
+
+/// Wakers of one stream in one way, 1 MiB of them. Of more tasks, some are woken again and again in vain.
+pub(crate) const STREAM_WAITERS_MAX: usize = 65_536;
 
 /// Accepted connections that wait for the acceptor; beyond, the kernel's backlog holds them.
 pub(crate) const ACCEPTED_MAX: usize = 1_024;

@@ -31,7 +31,10 @@ pub(super) fn poll_or_wait<H: Waitable, T>(
         return polled;
     }
     let waker = cx.waker().clone();
-    handle.with(|state| list(state).add(waker)).wake_contained();
+    let asked = handle.with(|state| list(state).add(waker));
+    if !asked.is_empty() {
+        asked.wake_contained();
+    }
     Poll::Pending
 }
 
@@ -44,15 +47,18 @@ pub(crate) struct Waiters {
     others: Option<Box<Others>>,
 }
 
+/// Those behind the first.
 struct Others {
     wakers: Vec<Waker>,
-    /// How many are a full list.
+    /// How long the list may get before everyone is asked whether they still wait.
     room: usize,
+    /// The waker that was asked last, by its address: when its task is back, everyone who waits is.
+    asked_last: Option<usize>,
 }
 
 impl Default for Others {
     fn default() -> Self {
-        Self { wakers: Vec::new(), room: limits::STREAM_WAITERS }
+        Self { wakers: Vec::new(), room: limits::STREAM_WAITERS, asked_last: None }
     }
 }
 
@@ -72,23 +78,40 @@ impl Waiters {
         }
     }
 
-    /// Adds a waker that is not on the list. A full list leaves as a whole, and the caller wakes it: tasks
-    /// that still wait come back and find twice the room, so all have a place before long; those of
-    /// tasks that have given up are gone.
+    /// Adds a waker that is not on the list. A full list is emptied, and the caller wakes whom it gets, the
+    /// newest last: tasks that still wait come back, those that have given up do not. Until the newest
+    /// is back the list may get twice as long, and from then on twice as long as it is at that moment.
     #[must_use]
+    #[inline]
     pub(crate) fn add(&mut self, waker: Waker) -> Waiters {
-        if self.first.is_none() {
+        if self.first.is_none() && self.others.is_none() {
             self.first = Some(waker);
             return Waiters::default();
         }
+        self.add_behind(waker)
+    }
+
+    #[cold]
+    fn add_behind(&mut self, waker: Waker) -> Waiters {
+        let newest = waker.data().addr();
         let others = self.others.get_or_insert_default();
-        if others.wakers.len() + 1 < others.room {
-            others.wakers.push(waker);
+        match &self.first {
+            None => self.first = Some(waker),
+            Some(_) => others.wakers.push(waker),
+        }
+        let length = others.wakers.len() + 1;
+        if others.asked_last == Some(newest) {
+            others.asked_last = None;
+            others.room = (2 * length).max(limits::STREAM_WAITERS);
+        }
+        if length < others.room {
             return Waiters::default();
         }
-        let room = others.room.saturating_mul(2);
-        let roomier = Box::new(Others { wakers: Vec::new(), room });
-        std::mem::replace(self, Waiters { first: Some(waker), others: Some(roomier) })
+        let room = (2 * others.room).min(limits::STREAM_WAITERS_MAX);
+        let asked = self.take();
+        let others = Others { wakers: Vec::new(), room, asked_last: Some(newest) };
+        self.others = Some(Box::new(others));
+        asked
     }
 
     /// Empties the list; what it held is woken or dropped when nothing is borrowed any more.
@@ -117,26 +140,23 @@ impl Waiters {
             return more;
         }
         if !more.is_empty() {
-            let others = &mut self.others.get_or_insert_default().wakers;
-            let later = more.others.into_iter().flat_map(|others| others.wakers);
-            others.extend(more.first.into_iter().chain(later));
+            self.others.get_or_insert_default().wakers.extend(more.into_wakers());
         }
         self
     }
 
     /// As [`wake`](Self::wake), where something has to follow whatever the wakers do.
-    #[inline]
     pub(crate) fn wake_contained(self) {
-        if self.is_empty() {
-            return;
-        }
         contain("a waker", || self.wake());
     }
 
     /// Drops everyone unwoken.
     pub(crate) fn retire(self) {
-        let others = self.others.into_iter().flat_map(|others| others.wakers);
-        drop_each("the destructor of a waker", self.first.into_iter().chain(others));
+        drop_each("the destructor of a waker", self.into_wakers());
+    }
+
+    fn into_wakers(self) -> impl Iterator<Item = Waker> {
+        self.first.into_iter().chain(self.others.into_iter().flat_map(|others| others.wakers))
     }
 
     /// Wakes everyone. A panic of one waker keeps no other from being woken.
@@ -150,9 +170,8 @@ impl Waiters {
 
     #[cold]
     fn wake_several(self) {
-        let others = self.others.into_iter().flat_map(|others| others.wakers);
         let mut panicked = None;
-        for waker in self.first.into_iter().chain(others) {
+        for waker in self.into_wakers() {
             let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else { continue };
             drop_contained("the payload of a panic", panicked.replace(panic));
         }
@@ -164,6 +183,7 @@ impl Waiters {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::sync::Arc;
     use std::task::Wake;
 
@@ -193,49 +213,77 @@ mod tests {
         assert!(counts.iter().all(|count| count.woken() == 1));
     }
 
-    #[test]
-    fn a_full_list_is_woken_as_a_whole_and_has_twice_the_room_afterwards() {
-        let room = limits::STREAM_WAITERS;
-        let counts = counts(3 * room + 1);
-        let mut waiters = Waiters::default();
-        for (added, count) in counts.iter().enumerate() {
-            let full = waiters.add(count.clone().into());
-            assert_eq!(!full.is_empty(), added == room || added == 3 * room, "after {added}");
-            full.wake();
-            assert_eq!(
-                woken(&counts),
-                if added < room {
-                    0
-                } else if added < 3 * room {
-                    room
-                } else {
-                    3 * room
-                }
-            );
+    /// Tasks that wait by a list, and are polled in the order in which they are woken.
+    #[derive(Default)]
+    struct Crowd {
+        waiters: Waiters,
+        woken: VecDeque<usize>,
+        polls: usize,
+        longest: usize,
+    }
+
+    impl Crowd {
+        fn ask(&mut self, task: usize) {
+            let asked = self.waiters.add(numbered(task + 1));
+            self.woken.extend(asked.into_wakers().map(|waker| waker.data().addr() - 1));
+            self.longest = self.longest.max(self.len());
         }
-        waiters.take().wake();
-        assert!(counts.iter().all(|count| count.woken() == 1));
+
+        fn len(&self) -> usize {
+            let others = self.waiters.others.as_ref().map_or(0, |others| others.wakers.len());
+            usize::from(!self.waiters.is_empty()) + others
+        }
+
+        /// Polls who was woken until nobody is; those who `still_wait` come back.
+        fn run(&mut self, still_wait: impl Fn(usize) -> bool) {
+            while let Some(task) = self.woken.pop_front() {
+                self.polls += 1;
+                assert!(self.polls < 1_000_000, "they wake each other for ever");
+                if still_wait(task) {
+                    self.ask(task);
+                }
+            }
+        }
+    }
+
+    /// A waker that is a number, as those of tasks are.
+    fn numbered(number: usize) -> Waker {
+        crate::sys::waker_of(crate::task::TaskToken::from_bits(number as u64))
     }
 
     #[test]
-    fn tasks_that_still_wait_come_to_rest_however_many_they_are() {
-        let counts = counts(5 * limits::STREAM_WAITERS / 2);
-        let mut waiters = Waiters::default();
-        let mut awake: Vec<_> = counts.iter().collect();
-        let mut polls = 0;
-        while let Some(count) = awake.pop() {
-            polls += 1;
-            let before = woken(&counts);
-            waiters.add(count.clone().into()).wake();
-            if woken(&counts) > before {
-                awake = counts
-                    .iter()
-                    .filter(|other| !waiters.contains(&Waker::from((*other).clone())))
-                    .collect();
-            }
-            assert!(polls < 4 * counts.len(), "they keep the core awake");
+    fn however_many_wait_they_come_to_rest() {
+        for tasks in [1, 1_023, 1_024, 1_025, 2_049, 10_000] {
+            let mut crowd = Crowd::default();
+            crowd.woken.extend(0..tasks);
+            crowd.run(|_| true);
+            assert_eq!(crowd.len(), tasks, "everyone is on the list");
+            assert!(crowd.polls < 4 * tasks, "{} polls of {tasks} tasks", crowd.polls);
         }
-        assert!(counts.iter().all(|count| waiters.contains(&count.clone().into())));
+    }
+
+    #[test]
+    fn those_who_have_given_up_do_not_gather() {
+        let living = 2_000;
+        let mut crowd = Crowd::default();
+        crowd.woken.extend(0..living);
+        crowd.run(|_| true);
+        for newest in living..100_000 {
+            crowd.ask(newest);
+            crowd.run(|task| task < living || task == newest);
+        }
+        assert!(crowd.longest <= 2 * living + 2, "{} of {living}", crowd.longest);
+        assert!(crowd.polls < 400_000, "{} polls", crowd.polls);
+    }
+
+    #[test]
+    fn those_who_all_give_up_at_once_gather_up_to_the_bound() {
+        let mut crowd = Crowd::default();
+        for task in 0..3 * limits::STREAM_WAITERS_MAX {
+            crowd.ask(task);
+            crowd.run(|_| false);
+        }
+        assert!(crowd.longest < limits::STREAM_WAITERS_MAX, "{}", crowd.longest);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::Notify;
-use ringway_runtime::{Backend, Builder, spawn, timeout, yield_now};
+use ringway_runtime::{Backend, Builder, CoreHandle, spawn, timeout, yield_now};
 use socket2::SockRef;
 
 use crate::support;
@@ -28,6 +28,7 @@ on_every_driver!(
     two_ends_that_both_send_wait_for_neither,
     every_task_that_waits_for_room_is_woken,
     every_task_that_waits_for_bytes_is_woken,
+    thousands_of_tasks_wait_for_one_stream_at_rest,
     a_reader_who_is_behind_pauses_the_peer,
 );
 
@@ -272,6 +273,35 @@ async fn every_task_that_waits_for_bytes_is_woken(_: Driver) {
     for task in waiting {
         assert!(task.await.expect("no panic"), "bytes nobody sent");
     }
+}
+
+async fn thousands_of_tasks_wait_for_one_stream_at_rest(_: Driver) {
+    const TASKS: usize = 3_000;
+    const TURNS_MAX: usize = 100;
+    let (client, server) = pair().await;
+    let server = Rc::new(server);
+    let waiting: Vec<_> = (0..TASKS).map(|_| Rc::clone(&server)).collect();
+    let waiting = waiting.into_iter().map(|server| spawn(async move { server.recv().await }));
+    let waiting: Vec<_> = waiting.collect();
+    let mut polls = polls_of_a_turn().await;
+    for _ in 0..TURNS_MAX {
+        polls = polls_of_a_turn().await;
+        if polls == 1 {
+            break;
+        }
+    }
+    assert_eq!(polls, 1, "others than this task are woken again and again");
+    client.shutdown();
+    for task in waiting {
+        assert!(task.await.expect("no panic").expect("no error").is_none(), "bytes nobody sent");
+    }
+}
+
+async fn polls_of_a_turn() -> u64 {
+    let polls = || CoreHandle::current().counters().polls;
+    let before = polls();
+    yield_now().await;
+    polls() - before
 }
 
 async fn a_reader_who_is_behind_pauses_the_peer(_: Driver) {
