@@ -20,22 +20,15 @@ impl KnownCircle {
 
 /// The length is part of the type, so that the list cannot grow unseen. What is in it and in no circle any more
 /// is an error.
-pub(super) const KNOWN: [KnownCircle; 2] = [
-    KnownCircle {
-        root: "crates/ringway-runtime/src",
-        files: &["buf/returns.rs", "buf/view.rs", "sys/area.rs", "sys/pool.rs"],
-        why: "memory, what is cut from it, and the pool that it returns to are one thing",
-    },
-    KnownCircle {
-        root: "peers/src",
-        files: &[
-            "client/rpc/calls.rs",
-            "client/rpc/mod.rs",
-            "client/rpc/run.rs",
-            "client/rpc/streams.rs",
-            "client/rpc/tarpc.rs",
-            "client/rpc/tonic.rs",
-        ],
-        why: "to be cut",
-    },
-];
+pub(super) const KNOWN: [KnownCircle; 1] = [KnownCircle {
+    root: "peers/src",
+    files: &[
+        "client/rpc/calls.rs",
+        "client/rpc/mod.rs",
+        "client/rpc/run.rs",
+        "client/rpc/streams.rs",
+        "client/rpc/tarpc.rs",
+        "client/rpc/tonic.rs",
+    ],
+    why: "to be cut",
+}];

@@ -1,6 +1,7 @@
 //! What a connection's bytes are held in: views of received buffers, chunks of bytes to send.
 
 mod chunk;
+pub(crate) mod here;
 mod pools;
 pub(crate) mod returns;
 mod segment;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Weak;
 
+use super::here::settle;
 use crate::driver::RecvClass;
 use crate::limits;
 use crate::sys::Pool;
@@ -42,11 +43,13 @@ impl Pools {
     /// Reserves address space for all; memory is touched only as buffers are used. `eventfd` wakes
     /// the core when it waits for a buffer that comes home from another thread.
     pub(crate) fn new(counts: BufferCounts, eventfd: &Weak<OwnedFd>) -> io::Result<Self> {
-        Ok(Self {
+        let pools = Self {
             message: Pool::new(limits::MESSAGE_BUFFER_BYTES, counts.message, eventfd)?,
             bulk: Pool::new(limits::BULK_BUFFER_BYTES, counts.bulk, eventfd)?,
             datagram: Pool::new(limits::DATAGRAM_BUFFER_BYTES, counts.datagram, eventfd)?,
-        })
+        };
+        [&pools.message, &pools.bulk, &pools.datagram].into_iter().for_each(settle);
+        Ok(pools)
     }
 
     /// The pool that a receive takes its buffers from.

@@ -1,8 +1,6 @@
 //! How buffers come home that were read elsewhere.
 
-use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::rc::{self, Rc};
 use std::sync::{PoisonError, Weak};
 
 #[cfg(loom)]
@@ -13,8 +11,6 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::sys::Pool;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -78,25 +74,4 @@ impl Returns {
         self.any.store(true, Ordering::Release);
         self.awaited.swap(false, Ordering::AcqRel)
     }
-}
-
-thread_local! {
-    /// The pools of this thread's core, so that what ends here goes straight back.
-    static HERE: RefCell<Vec<rc::Weak<Pool>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Makes `pool` known as one of this thread's.
-pub(crate) fn settle(pool: &Rc<Pool>) {
-    HERE.with_borrow_mut(|here| {
-        here.retain(|pool| pool.strong_count() > 0);
-        here.push(Rc::downgrade(pool));
-    });
-}
-
-/// The pool of this thread that `is_it`.
-pub(crate) fn pool_here(is_it: impl Fn(&Pool) -> bool) -> Option<Rc<Pool>> {
-    let find = |here: &RefCell<Vec<rc::Weak<Pool>>>| {
-        here.borrow().iter().filter_map(rc::Weak::upgrade).find(|pool| is_it(pool))
-    };
-    HERE.try_with(find).ok().flatten()
 }

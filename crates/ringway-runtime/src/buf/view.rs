@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use crate::limits;
-use crate::sys::Pool;
+use crate::sys::{Pool, RecvBuf, SharedBytes};
 
 /// Received bytes in a buffer of the runtime: no copy was made, and dropping the view gives the
 /// buffer back.
@@ -28,9 +28,18 @@ enum Home {
 }
 
 impl View {
-    /// Takes over one count of buffer `id`.
-    pub(crate) fn new(pool: Rc<Pool>, id: u16, len: u32) -> Self {
+    /// The first `len` bytes of a lent buffer that was filled.
+    #[inline]
+    pub(crate) fn of_lent(pool: Rc<Pool>, id: u16, len: usize) -> Self {
+        pool.view_lent(id);
+        let len = len.min(pool.buffer_bytes()) as u32;
         Self { home: Home::Pool(pool, id), offset: 0, len }
+    }
+
+    /// The first `len` bytes of a buffer that this thread has filled.
+    pub(crate) fn filled(buffer: RecvBuf, len: usize) -> Self {
+        let (pool, id) = buffer.into_lent();
+        Self::of_lent(pool, id, len)
     }
 
     /// A view that pins no receive buffer.
@@ -43,7 +52,7 @@ impl View {
     #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
         match &self.home {
-            Home::Pool(pool, _) => pool.is_low(),
+            Home::Pool(pool, _) => pool.lacks(limits::FREE_BUFFERS_LOW_PART),
             Home::Heap(_) => false,
         }
     }
@@ -163,7 +172,11 @@ impl View {
     pub fn share(&self, range: impl RangeBounds<usize>) -> Option<Bytes> {
         let (start, end) = self.bounds(range);
         let Home::Pool(pool, id) = &self.home else { return None };
-        let shared = pool.share(*id, self.offset + start as u32, end - start)?;
+        let is_worth_it = end - start >= pool.buffer_bytes() / limits::SHARED_PART_MIN;
+        if !is_worth_it || pool.lacks(2) {
+            return None;
+        }
+        let shared = SharedBytes::of(pool, *id, self.offset + start as u32, end - start);
         Some(Bytes::from_owner(shared))
     }
 

@@ -1,4 +1,4 @@
-//! The memory of a pool, and parts of it that other threads may read.
+//! The memory of a pool.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::buf::returns::{Returns, pool_here};
+use crate::buf::returns::Returns;
 
 /// One mapping of memory, unmapped when nobody refers to it any more.
 pub(super) struct Area {
@@ -53,32 +53,5 @@ impl Drop for Area {
         // the area, so none is left.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok());
-    }
-}
-
-/// Received bytes that any thread may read and end: one count of a viewed buffer.
-pub(crate) struct SharedBytes {
-    pub(super) area: Arc<Area>,
-    pub(super) id: u16,
-    /// In the area.
-    pub(super) offset: usize,
-    pub(super) len: usize,
-}
-
-impl AsRef<[u8]> for SharedBytes {
-    fn as_ref(&self) -> &[u8] {
-        let start = self.area.pointer(self.offset, self.len);
-        // SAFETY: `pointer` checked the range, and the kernel zero-filled it. The buffer stays
-        // viewed until this count is given back, so neither the kernel nor a `RecvBuf` writes it.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for SharedBytes {
-    fn drop(&mut self) {
-        match pool_here(|pool| pool.is_of(&self.area)) {
-            Some(pool) => pool.release(self.id),
-            None => self.area.returns.push(self.id),
-        }
     }
 }

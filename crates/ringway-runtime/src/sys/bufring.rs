@@ -64,7 +64,7 @@ impl BufRing {
     /// The buffer `id` that a completion named, filled with `len` bytes.
     pub(crate) fn filled(&mut self, id: u16, len: usize) -> View {
         self.provided -= 1;
-        self.pool.view_of_lent(id, len)
+        View::of_lent(Rc::clone(&self.pool), id, len)
     }
 
     /// A buffer that a completion named although it holds nothing.

@@ -12,6 +12,7 @@ mod message;
 mod pool;
 mod ring;
 mod sends;
+mod shared;
 #[cfg(test)]
 pub(crate) mod tests;
 mod wait;
@@ -23,5 +24,6 @@ pub(crate) use message::datagram_parts;
 pub(crate) use pool::{Pool, RecvBuf};
 pub(crate) use ring::Ring;
 pub(crate) use sends::SendTable;
+pub(crate) use shared::SharedBytes;
 pub(crate) use wait::epoll_wait_ms;
 pub(crate) use waker::{is_own, waker_of};

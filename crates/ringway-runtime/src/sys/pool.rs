@@ -7,9 +7,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use super::area::{Area, SharedBytes};
-use crate::buf::{View, returns};
-use crate::limits;
+use super::area::Area;
 
 /// Fixed-size buffers in one mapping. The last one freed is the next one used, so a core that is
 /// not behind keeps working in the cache lines that it has just touched.
@@ -19,7 +17,7 @@ use crate::limits;
 /// read, and nobody writes). A change that does not fit the state panics: a kernel that fills a
 /// buffer twice ends its core rather than write what somebody reads.
 pub(crate) struct Pool {
-    area: Arc<Area>,
+    pub(super) area: Arc<Area>,
     buffer_bytes: usize,
     free: RefCell<Vec<u16>>,
     views: Box<[Cell<u32>]>,
@@ -35,14 +33,12 @@ impl Pool {
         count: u16,
         eventfd: &Weak<OwnedFd>,
     ) -> io::Result<Rc<Self>> {
-        let pool = Rc::new(Self {
+        Ok(Rc::new(Self {
             area: Area::new(buffer_bytes * usize::from(count.max(1)), eventfd)?,
             buffer_bytes,
             free: RefCell::new((0..count).rev().collect()),
             views: (0..count).map(|_| Cell::new(0)).collect(),
-        });
-        returns::settle(&pool);
-        Ok(pool)
+        }))
     }
 
     pub(crate) fn buffer_bytes(&self) -> usize {
@@ -54,10 +50,10 @@ impl Pool {
         self.free.borrow().len()
     }
 
-    /// Whether so few buffers are free that nobody should hold one for long.
+    /// Whether fewer than one in `part` buffers are free.
     #[inline]
-    pub(crate) fn is_low(&self) -> bool {
-        self.free_count() < self.views.len() / limits::FREE_BUFFERS_LOW_PART
+    pub(crate) fn lacks(&self, part: usize) -> bool {
+        self.free_count() < self.views.len() / part
     }
 
     /// A buffer for this thread to receive into; `None` when all are in use.
@@ -91,28 +87,15 @@ impl Pool {
         Arc::ptr_eq(&self.area, area)
     }
 
-    /// Bytes of a viewed buffer for other threads as well; `None` where they had better be copied:
-    /// they are few for the buffer that they would pin, or too many buffers are pinned already.
-    pub(crate) fn share(&self, id: u16, offset: u32, len: usize) -> Option<SharedBytes> {
-        let is_worth_it = len >= self.buffer_bytes / limits::SHARED_PART_MIN;
-        if !is_worth_it || self.free_count() < self.views.len() / 2 {
-            return None;
-        }
-        self.retain(id);
-        let offset = usize::from(id) * self.buffer_bytes + offset as usize;
-        Some(SharedBytes { area: Arc::clone(&self.area), id, offset, len })
-    }
-
     /// Where a lent buffer lies, for the kernel.
     pub(crate) fn address(&self, id: u16) -> u64 {
         self.pointer(id, 0, self.buffer_bytes).as_ptr() as u64
     }
 
-    /// Takes back a lent buffer whose first `len` bytes the kernel has filled.
-    pub(crate) fn view_of_lent(self: &Rc<Self>, id: u16, len: usize) -> View {
+    /// Takes back a lent buffer that was filled, for a first view of it.
+    pub(crate) fn view_lent(&self, id: u16) {
         let before = self.views[usize::from(id)].replace(1);
         assert_eq!(before, LENT, "buffer {id} was filled without being lent");
-        View::new(Rc::clone(self), id, len.min(self.buffer_bytes) as u32)
     }
 
     /// Takes back a lent buffer that holds nothing.
@@ -163,7 +146,7 @@ impl Pool {
 
 /// A buffer that this thread fills; becomes a [`View`], or goes back when dropped.
 pub(crate) struct RecvBuf {
-    /// `None` only after `freeze`.
+    /// `None` only after `into_lent`.
     pool: Option<Rc<Pool>>,
     id: u16,
 }
@@ -171,17 +154,16 @@ pub(crate) struct RecvBuf {
 impl RecvBuf {
     /// The whole buffer; what it holds from earlier use is unspecified.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
-        let pool = self.pool.as_ref().expect("present until freeze");
+        let pool = self.pool.as_ref().expect("present until `into_lent`");
         let start = pool.pointer(self.id, 0, pool.buffer_bytes);
         // SAFETY: the buffer is lent to this `RecvBuf` alone, borrowed mutably for the slice's
         // life; the range was checked by `pointer`.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), pool.buffer_bytes) }
     }
 
-    /// A view of the first `len` bytes.
-    pub(crate) fn freeze(mut self, len: usize) -> View {
-        let pool = self.pool.take().expect("present until freeze");
-        pool.view_of_lent(self.id, len)
+    /// The buffer by its pool and its number, still lent.
+    pub(crate) fn into_lent(mut self) -> (Rc<Pool>, u16) {
+        (self.pool.take().expect("present until this call"), self.id)
     }
 }
 

@@ -5,19 +5,26 @@ use std::thread;
 use bytes::Bytes;
 
 use super::View;
+use crate::buf::here::settle;
 use crate::sys::Pool;
 
 const LEN: usize = 64;
 
+fn pool() -> Rc<Pool> {
+    let pool = Pool::new(LEN, 4, &Weak::new()).expect("memory");
+    settle(&pool);
+    pool
+}
+
 fn received(pool: &Rc<Pool>, byte: u8) -> View {
     let mut buffer = pool.take().expect("a free buffer");
     buffer.as_mut_slice().fill(byte);
-    buffer.freeze(LEN)
+    View::filled(buffer, LEN)
 }
 
 #[test]
 fn a_buffer_stays_out_until_its_last_reader_has_ended() {
-    let pool = Pool::new(LEN, 4, &Weak::new()).expect("memory");
+    let pool = pool();
     let view = received(&pool, 7);
     let shared = view.share(8..40).expect("half of the buffer");
     let part = shared.slice(..4);
@@ -29,7 +36,7 @@ fn a_buffer_stays_out_until_its_last_reader_has_ended() {
 
 #[test]
 fn readers_may_end_on_other_threads() {
-    let pool = Pool::new(LEN, 4, &Weak::new()).expect("memory");
+    let pool = pool();
     let shared = received(&pool, 9).share(..).expect("all of the buffer");
     let sum = thread::spawn(move || shared.iter().map(|&byte| u32::from(byte)).sum::<u32>());
     assert_eq!(sum.join().expect("no panic"), 9 * LEN as u32);
@@ -42,7 +49,7 @@ fn readers_may_end_on_other_threads() {
 
 #[test]
 fn few_bytes_and_scarce_buffers_are_better_copied() {
-    let pool = Pool::new(LEN, 4, &Weak::new()).expect("memory");
+    let pool = pool();
     let view = received(&pool, 1);
     assert!(view.share(..LEN / 4 - 1).is_none(), "it would pin four times its length");
     let kept: Vec<Bytes> = (0..2).map_while(|_| received(&pool, 1).share(..)).collect();
@@ -53,7 +60,7 @@ fn few_bytes_and_scarce_buffers_are_better_copied() {
 
 #[test]
 fn what_is_shared_outlives_its_pool() {
-    let pool = Pool::new(LEN, 4, &Weak::new()).expect("memory");
+    let pool = pool();
     let shared = received(&pool, 3).share(..).expect("all of the buffer");
     drop(pool);
     assert_eq!(shared, [3; LEN][..]);

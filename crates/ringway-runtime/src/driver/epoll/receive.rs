@@ -10,6 +10,7 @@ use socket2::SockAddr;
 
 use super::Epoll;
 use super::handle::Handle;
+use crate::buf::View;
 use crate::driver::sockets;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::limits;
@@ -73,7 +74,7 @@ fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Even
     match recv(sockets::borrow(handle.fd), into, RecvFlags::empty()) {
         Ok((0, _)) => Attempt::Ended(RecvEnd::Eof),
         Ok((count, _)) => {
-            events.push(Event::Received { key: handle.key, data: buffer.freeze(count) });
+            events.push(Event::Received { key: handle.key, data: View::filled(buffer, count) });
             if count < room && handle.is_emptied_by_short_read() {
                 Attempt::Drained(count)
             } else {
@@ -88,7 +89,7 @@ fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<E
     match recvfrom(sockets::borrow(handle.fd), buffer.as_mut_slice(), RecvFlags::empty()) {
         Ok((count, _, from)) => {
             let from = from.and_then(address_of).map(Box::new);
-            events.push(Event::of_datagram(handle.key, buffer.freeze(count), from));
+            events.push(Event::of_datagram(handle.key, View::filled(buffer, count), from));
             Attempt::More(count)
         }
         Err(error) => refused(handle, error),

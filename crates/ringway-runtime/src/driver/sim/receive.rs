@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::handle::Armed;
 use super::{Action, Inbound, Sim};
+use crate::buf::View;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::sys::{Pool, RecvBuf};
 
@@ -106,7 +107,7 @@ impl Sim {
         let count = stream.read(&mut buffer.as_mut_slice()[..count]);
         let peer = stream.peer;
         self.tell_room(peer, count);
-        Some(Event::Received { key, data: buffer.freeze(count) })
+        Some(Event::Received { key, data: View::filled(buffer, count) })
     }
 
     fn receive_datagram(
@@ -124,7 +125,7 @@ impl Sim {
         // What is longer than the buffer is cut off, as the kernel does.
         let count = datagram.bytes.len().min(buffer.as_mut_slice().len());
         buffer.as_mut_slice()[..count].copy_from_slice(&datagram.bytes[..count]);
-        let data = buffer.freeze(count);
+        let data = View::filled(buffer, count);
         Some(match class {
             RecvClass::Datagram => Event::Datagram { key, data, from: datagram.from },
             RecvClass::Message | RecvClass::Bulk => Event::Received { key, data },
