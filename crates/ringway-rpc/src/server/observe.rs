@@ -104,11 +104,13 @@ impl ServerCore {
     /// What is known of a call whose handler begins only now, when those before it have had their time.
     /// It has waited if that was in another turn.
     #[inline]
-    pub(super) fn put_off(&self, measures: Measures) -> Measures {
+    pub(super) fn put_off(&self, place: usize, measures: Measures) -> Measures {
         let (turn, Measures { began, waited }) = (self.now(), measures);
         match began < turn {
-            true => Measures { began: turn.max(self.last_look()), waited: waited + (turn - began) },
-            false => Measures { began: began.max(self.last_look()), waited },
+            true => {
+                Measures { began: self.begins_at(place, turn), waited: waited + (turn - began) }
+            }
+            false => Measures { began: self.begins_at(place, began), waited },
         }
     }
 

@@ -102,8 +102,16 @@ impl<M: Machine> ServerConnection<M> {
     /// Starts the handlers that were put off, as many as the core has time for in this turn and at
     /// least one. The connection's task begins the others.
     pub(super) fn begin_deferred(self: &Rc<Self>) {
+        if self.has_deferred() {
+            self.core().begin_rows();
+            self.begin_in_time();
+            self.core().end_rows();
+        }
+    }
+
+    fn begin_in_time(self: &Rc<Self>) {
         while let Some(Deferred { mut admitted, begin, in_flight }) = self.next_deferred() {
-            admitted.measures = self.core().put_off(admitted.measures);
+            admitted.measures = self.core().put_off(admitted.place, admitted.measures);
             drop(in_flight); // a handler that does not wait is not among them
             // It is gone if the client has cancelled it meanwhile. Nothing but the handler is to hold
             // the context, or its memory is not used again.
@@ -121,9 +129,11 @@ impl<M: Machine> ServerConnection<M> {
 
     /// Whether those before it have taken the time that it had.
     fn is_late(&self, begin: &Begin<'_>) -> bool {
-        let core = self.core();
-        let now = core.instant(core.now().max(core.last_look()));
-        begin.context.deadline().is_some_and(|deadline| now.is_some_and(|now| deadline <= now))
+        begin.context.deadline().is_some_and(|deadline| {
+            let core = self.core();
+            let now = core.instant(core.now().max(core.last_look()));
+            now.is_some_and(|now| deadline <= now)
+        })
     }
 
     #[cold]
