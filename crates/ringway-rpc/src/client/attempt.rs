@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_runtime as runtime;
@@ -13,7 +13,7 @@ use super::connection_state::{NEVER, body};
 use super::endpoints::PickArgs;
 use super::load_balancer::{AnsweredCall, CountedCall, EndpointId};
 use super::local_clients::LocalClients;
-use super::options::CallOptions;
+use super::options::{CallDeadline, CallOptions};
 use super::pending_calls::EndedCall;
 use super::pool::{NotSent, Pool};
 use super::registry::ClientId;
@@ -29,7 +29,8 @@ pub(super) struct UnaryRequest {
     pub(super) message: Bytes,
     pub(super) codec: u8,
     pub(super) options: CallOptions,
-    pub(super) deadline: Option<Instant>,
+    /// From its first attempt on.
+    pub(super) deadline: Option<CallDeadline>,
     /// Attempts made before this one.
     pub(super) attempt: u8,
     /// The endpoint of the attempt before.
@@ -50,7 +51,7 @@ pub(super) enum Attempt {
 #[derive(Clone, Copy)]
 pub(super) struct SentAttempt {
     pub(super) sent: SentCall,
-    pub(super) begun: Instant,
+    pub(super) begun: Duration,
     counted: CountedCall,
 }
 
@@ -62,7 +63,7 @@ impl Attempt {
     pub(super) fn send(
         &mut self,
         request: &UnaryRequest,
-        now: Instant,
+        now: Duration,
         pool: &Rc<Pool>,
         local: &LocalClients,
         cx: &Context<'_>,
@@ -73,18 +74,17 @@ impl Attempt {
             Self::InFlight(_) => return Ok(()),
         };
         let UnaryRequest { options, deadline, tried, .. } = request;
+        let until = deadline.map_or(NEVER, |deadline| deadline.at);
         let args = PickArgs {
             now,
-            deadline: *deadline,
+            until,
             waits_for_ready: options.waits_for_ready,
             avoid,
             key: options.key(),
             tried: *tried,
         };
         let meta = options.encode_meta(&local.scratch);
-        let clock = pool.context().clock;
-        let until = deadline.map_or(NEVER, |deadline| clock.at(deadline));
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let timeout = args.timeout();
         let sent = pool.send(&args, waiter, cx.waker(), |connection| {
             connection.open(request.open(&meta, timeout), until, cx.waker())
         });
@@ -93,7 +93,7 @@ impl Attempt {
             Ok(sent) => {
                 let balancer = &pool.context().balancer;
                 let counted = match balancer.is_active() {
-                    true => balancer.sent(sent.endpoint, clock.at(now), false),
+                    true => balancer.sent(sent.endpoint, now, false),
                     false => CountedCall::default(),
                 };
                 Self::InFlight(SentAttempt { sent, begun: now, counted })
@@ -116,9 +116,8 @@ impl Attempt {
             Self::InFlight(SentAttempt { sent, begun, counted }) => {
                 let is_unanswered = local.abandon(sent.pending, Code::Cancelled, "");
                 if let Some(pool) = pool {
-                    let (context, now) = (pool.context(), runtime::now());
-                    let until = is_unanswered.then(|| context.clock.at(now));
-                    context.balancer.given_up(counted, context.clock.at(begun), until);
+                    let until = is_unanswered.then(runtime::uptime);
+                    pool.context().balancer.given_up(counted, begun, until);
                 }
             }
         }
@@ -132,7 +131,7 @@ impl SentAttempt {
         &self,
         local: &LocalClients,
         cx: &Context<'_>,
-    ) -> Poll<(EndedCall<Rc<ClientConnection>>, Instant)> {
+    ) -> Poll<(EndedCall<Rc<ClientConnection>>, Duration)> {
         local.poll_pending(self.sent.pending, cx).map(|ended| {
             let at = ended.at.map_or(self.begun, |at| at.max(self.begun));
             (ended, at)
@@ -141,11 +140,10 @@ impl SentAttempt {
 
     /// Has the balancer learn from how it ended.
     #[inline]
-    pub(super) fn report(&self, failure: Option<&Status>, now: Instant, pool: &Pool) {
+    pub(super) fn report(&self, failure: Option<&Status>, now: Duration, pool: &Pool) {
         let context = pool.context();
         if context.balancer.is_active() {
-            let (begun, now) = (context.clock.at(self.begun), context.clock.at(now));
-            let answered = AnsweredCall { failure, begun, now, has_latency: true };
+            let answered = AnsweredCall { failure, begun: self.begun, now, has_latency: true };
             context.balancer.answered(self.counted, answered);
         }
     }

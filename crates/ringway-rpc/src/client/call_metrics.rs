@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::call::method::Method;
 use crate::call::status::Code;
@@ -37,9 +37,9 @@ pub(super) struct FinishedCall {
 /// Times a unary call that was counted as begun, and is to be counted as ended.
 #[derive(Clone, Copy)]
 pub(super) struct CallTimer {
-    begun: Instant,
+    begun: Duration,
     /// When it was first given to a connection.
-    sent: Option<Instant>,
+    sent: Option<Duration>,
 }
 
 impl CallMetrics {
@@ -116,13 +116,13 @@ impl CallMetrics {
 
 impl CallTimer {
     #[inline]
-    pub(super) fn begin(now: Instant) -> Self {
+    pub(super) fn begin(now: Duration) -> Self {
         Self { begun: now, sent: None }
     }
 
     /// The call is given to a connection; the first time counts.
     #[inline]
-    pub(super) fn sent(&mut self, now: Instant) {
+    pub(super) fn sent(&mut self, now: Duration) {
         self.sent.get_or_insert(now);
     }
 
@@ -134,13 +134,13 @@ impl CallTimer {
         method: &'static Method,
         code: Code,
         bytes: usize,
-        now: Instant,
+        now: Duration,
     ) {
         let waited = match self.sent {
             Some(sent) if sent == self.begun => Duration::ZERO,
-            sent => sent.unwrap_or(now).saturating_duration_since(self.begun),
+            sent => sent.unwrap_or(now).saturating_sub(self.begun),
         };
-        let service = self.sent.map(|sent| now.saturating_duration_since(sent));
+        let service = self.sent.map(|sent| now.saturating_sub(sent));
         metrics.call_ended(method, FinishedCall { code, bytes, waited, service });
     }
 }

@@ -29,7 +29,6 @@ pub(super) struct ClientConnection {
     id: ConnectionId,
     address: Address,
     endpoint: EndpointId,
-    context: Rc<PoolContext>,
     pending: PendingTable,
     state: RefCell<ConnectionState>,
     task: TaskWaker,
@@ -70,12 +69,11 @@ impl ClientConnection {
         context: Rc<PoolContext>,
         pending: PendingTable,
     ) -> Rc<Self> {
-        let state = ConnectionState::new(Rc::clone(&context), endpoint);
+        let state = ConnectionState::new(context, endpoint);
         Rc::new(Self {
             id,
             address,
             endpoint,
-            context,
             pending,
             state: RefCell::new(state),
             task: TaskWaker::new(),
@@ -251,10 +249,9 @@ impl ClientConnection {
         now: Duration,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Violation> {
-        let at = self.context.clock.instant(now);
         let state = &mut *self.state();
         let pending = &mut *self.pending.borrow_mut();
-        let (ended, taken) = state.handle_input(view, now, at, pending, woken);
+        let (ended, taken) = state.handle_input(view, now, pending, woken);
         if ended > 0 {
             self.in_flight.set(self.in_flight.get() - ended);
             self.answered.set(true);
@@ -276,12 +273,11 @@ impl ClientConnection {
     ) -> Result<(), Violation> {
         let state = &mut *self.state();
         if state.has_expired(now) {
-            let at = self.context.clock.instant(now);
             let late = || {
                 let address = &self.address;
                 Status::deadline_exceeded(format!("no reply from {address} before the deadline"))
             };
-            let ended = state.expire(now, at, late, &mut self.pending.borrow_mut(), woken);
+            let ended = state.expire(now, late, &mut self.pending.borrow_mut(), woken);
             self.in_flight.set(self.in_flight.get() - ended);
         }
         if state.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -322,10 +318,9 @@ impl ClientConnection {
     pub(super) fn fail_all(&self, why: &str, now: Duration, woken: &mut Vec<Waker>) {
         self.closing.set(true);
         self.gone.set(true);
-        let at = self.context.clock.instant(now);
         let state = &mut *self.state();
         state.timers.set_time(now);
-        state.fail_all(why, at, &mut self.pending.borrow_mut(), woken);
+        state.fail_all(why, now, &mut self.pending.borrow_mut(), woken);
         self.in_flight.set(0);
     }
 }

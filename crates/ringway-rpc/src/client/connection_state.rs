@@ -7,7 +7,7 @@ mod events;
 
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_net::View;
@@ -135,7 +135,6 @@ impl ConnectionState {
         &mut self,
         view: Option<&View>,
         now: Duration,
-        at: Instant,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> (u32, Result<(), Violation>) {
@@ -150,8 +149,8 @@ impl ConnectionState {
                     {
                         zero_copy::keep(message, view);
                     }
-                    ended += self.on_event(event, at, pending, woken);
-                    ended += self.take_messages(&mut input, view, at, pending, woken);
+                    ended += self.on_event(event, now, pending, woken);
+                    ended += self.take_messages(&mut input, view, now, pending, woken);
                 }
                 Ok(None) => return (ended, Ok(())),
                 Err(violation) => return (ended, Err(violation)),
@@ -170,7 +169,6 @@ impl ConnectionState {
     pub(super) fn expire<C>(
         &mut self,
         now: Duration,
-        at: Instant,
         late: impl Fn() -> Status,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
@@ -189,7 +187,7 @@ impl ConnectionState {
             let late = self.timers.named(stream.slot(), late());
             ended += self.end_here(stream, Code::DeadlineExceeded, "");
             match of {
-                StreamUse::Unary(call) => woken.extend(pending.end(call, Err(late), at)),
+                StreamUse::Unary(call) => woken.extend(pending.end(call, Err(late), now)),
                 StreamUse::Streams => self.streams.finish(stream, Err(late)),
             }
         }
@@ -226,7 +224,7 @@ impl ConnectionState {
     pub(super) fn fail_all<C>(
         &mut self,
         why: &str,
-        now: Instant,
+        now: Duration,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) {

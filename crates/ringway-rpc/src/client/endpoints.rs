@@ -3,11 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_net::Address;
 
 use super::connection::{ClientConnection, ConnectionId};
+use super::connection_state::NEVER;
 use super::endpoint::PoolEndpoint;
 use super::hosts::{HostList, ListedHost};
 use super::load_balancer::{BalancedEndpoint, EndpointId};
@@ -24,8 +25,9 @@ pub(super) struct Endpoints {
 /// What a call asks for.
 #[derive(Clone, Copy)]
 pub(super) struct PickArgs {
-    pub(super) now: Instant,
-    pub(super) deadline: Option<Instant>,
+    pub(super) now: Duration,
+    /// `NEVER` if there is no deadline.
+    pub(super) until: Duration,
     pub(super) waits_for_ready: bool,
     /// A connection that has just refused the call.
     pub(super) avoid: Option<ConnectionId>,
@@ -37,7 +39,13 @@ pub(super) struct PickArgs {
 
 impl PickArgs {
     pub(super) fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= self.now)
+        self.until <= self.now
+    }
+
+    /// How long the call may take from now on.
+    #[inline]
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        (self.until != NEVER).then(|| self.until.saturating_sub(self.now))
     }
 }
 
@@ -114,8 +122,7 @@ impl Endpoints {
             let endpoint = &endpoints[at];
             endpoint.has_room(avoided) || waits && endpoint.is_coming()
         };
-        let now = self.context.clock.at(args.now);
-        match balancer.pick(now, args.key, args.tried, usable) {
+        match balancer.pick(args.now, args.key, args.tried, usable) {
             Some(at) => {
                 let endpoint = &endpoints[at];
                 endpoint.pick(avoided).map_or(Picked::OwnerComes(endpoint.id()), Picked::Connection)

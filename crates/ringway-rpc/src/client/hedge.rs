@@ -78,7 +78,7 @@ impl UnaryCall {
 
     /// When the call is to be over, once it has begun.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.first.request.deadline
+        self.first.request.deadline?.instant()
     }
 
     /// On the call's core.
@@ -161,7 +161,7 @@ impl Hedge {
         let Some(at) = flight.begun.checked_add(delay) else {
             return false;
         };
-        let now = runtime::now();
+        let now = runtime::uptime();
         let (endpoint, connection) = (flight.sent.endpoint, flight.sent.connection);
         let beside = match now < at {
             true => Err(at),
@@ -174,6 +174,7 @@ impl Hedge {
         let avoid = match beside {
             Ok(avoid) => avoid,
             Err(later) => {
+                let Some(later) = pool.context().clock.deadline(later) else { return false };
                 self.timer = Some(pool.waiting().set_timer(self.timer, cx.waker(), later));
                 return false;
             }
@@ -222,7 +223,7 @@ impl Hedge {
                 pool.waiting().clear_timer(timer);
             }
             if let Some(call_timer) = call_timer {
-                call_timer.end(&pool.context().metrics, method, code, bytes, runtime::now());
+                call_timer.end(&pool.context().metrics, method, code, bytes, runtime::uptime());
             }
         });
     }

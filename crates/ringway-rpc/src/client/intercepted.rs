@@ -92,7 +92,7 @@ impl InterceptedCall {
 /// When the client's last handle is gone.
 fn begin(local: &LocalClients, call: Box<UnaryCall>) -> Result<InterceptedStage, Status> {
     let pool = local.pool(call.client())?;
-    let deadline = call.options().span(call.method()).1;
+    let deadline = call.options().span(call.method(), pool.context().clock).1.instant();
     let interception = Interception::start(pool.interceptors(), call, deadline);
     let key = local.interceptions.borrow_mut().insert(Some(interception));
     let core = local.core().unwrap_or_default();

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use ringway_runtime as runtime;
 use ringway_wire::native::MetaWriter;
 
+use super::connection_state::NEVER;
 use super::scratch::Scratch;
 use crate::call::context;
 use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
+use crate::connection::driver::Clock;
 use crate::limits;
 use crate::policy::balance::hash_of;
 
@@ -65,6 +67,22 @@ enum Timeout {
     Unsaid,
     None,
     After(Duration),
+}
+
+/// When a call is to be over.
+#[derive(Clone, Copy)]
+pub(super) struct CallDeadline {
+    /// Of its core.
+    clock: Clock,
+    /// [`NEVER`] if that is not limited.
+    pub(super) at: Duration,
+}
+
+impl CallDeadline {
+    /// As all threads understand it.
+    pub(super) fn instant(self) -> Option<Instant> {
+        self.clock.deadline(self.at)
+    }
 }
 
 impl CallOptions {
@@ -242,28 +260,25 @@ impl CallOptions {
 
     /// When a unary call begins that is made now, and when it is to be over.
     #[inline]
-    pub(super) fn span(&self, method: &Method) -> (Instant, Option<Instant>) {
-        self.span_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)))
+    pub(super) fn span(&self, method: &Method, clock: Clock) -> (Duration, CallDeadline) {
+        self.span_or(clock, method.timeout().or(Some(limits::UNARY_TIMEOUT)))
     }
 
     /// The same of a call with streams: only its user knows how long those go on.
-    pub(super) fn stream_span(&self, method: &Method) -> (Instant, Option<Instant>) {
-        self.span_or(method.timeout())
+    pub(super) fn stream_span(&self, method: &Method, clock: Clock) -> (Duration, CallDeadline) {
+        self.span_or(clock, method.timeout())
     }
 
     #[inline]
-    fn span_or(&self, unsaid: Option<Duration>) -> (Instant, Option<Instant>) {
+    fn span_or(&self, clock: Clock, unsaid: Option<Duration>) -> (Duration, CallDeadline) {
         let after = self.time_or(unsaid);
         let now = match after.is_some_and(|after| after < limits::TIMEOUT_EXACT_BELOW) {
-            true => runtime::now_exact(),
-            false => runtime::now(),
+            true => clock.at(runtime::now_exact()),
+            false => clock.now(),
         };
-        let own = after.and_then(|after| now.checked_add(after));
-        let deadline = match (own, self.limit) {
-            (Some(own), Some(limit)) => Some(own.min(limit)),
-            (own, limit) => own.or(limit),
-        };
-        (now, deadline)
+        let own = after.map_or(NEVER, |after| now.saturating_add(after));
+        let at = self.limit.map_or(own, |limit| own.min(clock.at(limit)));
+        (now, CallDeadline { clock, at })
     }
 
     /// Begins the time of a unary call here, though a core makes it that may come to it

@@ -5,7 +5,7 @@
 //! the reply has come, whenever the user looks at it.
 
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::native::StreamId;
@@ -29,14 +29,14 @@ pub(super) struct PendingCall<C> {
     message: Option<Bytes>,
     end: Option<Result<(), Status>>,
     /// About when that came; nobody may look at it for long.
-    ended_at: Option<Instant>,
+    ended_at: Option<Duration>,
     meta: Option<Box<ReplyMeta>>,
 }
 
 /// The outcome of a call, to be taken once.
 pub(super) struct EndedCall<C> {
     pub(super) outcome: CallOutcome,
-    pub(super) at: Option<Instant>,
+    pub(super) at: Option<Duration>,
     /// `None` if it was lost.
     pub(super) connection: Option<C>,
 }
@@ -82,7 +82,7 @@ impl<C> PendingCalls<C> {
         &mut self,
         key: SlabKey,
         outcome: Result<Option<Bytes>, Status>,
-        now: Instant,
+        now: Duration,
     ) -> Option<Waker> {
         let call = self.calls.get_mut(key)?;
         debug_assert!(call.end.is_none(), "a call ends once");
@@ -100,7 +100,7 @@ impl<C> PendingCalls<C> {
     }
 
     /// The call is over because its connection is; whom to wake.
-    pub(super) fn lost(&mut self, key: SlabKey, failure: Status, now: Instant) -> Option<Waker> {
+    pub(super) fn lost(&mut self, key: SlabKey, failure: Status, now: Duration) -> Option<Waker> {
         let call = self.calls.get_mut(key)?;
         call.connection = None;
         call.ended_at = Some(now);

@@ -22,6 +22,7 @@ pub(super) struct PlacedCall {
     core: Option<u32>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation a call")]
 enum Placement {
     Here(LocalCall),
     Remote(RemoteCall),
@@ -29,6 +30,7 @@ enum Placement {
 }
 
 /// A call as its core sees it.
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation a call")]
 enum LocalCall {
     Unary(UnaryCall),
     Intercepted(InterceptedCall),

@@ -181,7 +181,8 @@ impl Pool {
         avoided.clear();
         avoided.extend(args.avoid);
         let outcome = loop {
-            let picked = self.endpoints.pick(args, &avoided, |lacks| self.fill(lacks, args.now));
+            let picked =
+                self.endpoints.pick(args, &avoided, |lacks| self.fill(lacks, self.instant(args)));
             let connection = match picked {
                 Picked::Connection(connection) => connection,
                 Picked::OwnerComes(endpoint) => break Err(Refused::OwnerComes(endpoint)),
@@ -212,7 +213,8 @@ impl Pool {
             let why = format!("{most} calls wait for a connection to {servers} already");
             return NotSent::Failed(Status::resource_exhausted(why).not_executed());
         }
-        let PickArgs { now, deadline: until, waits_for_ready: is_patient, .. } = *args;
+        let (now, until) = (self.instant(args), self.context.clock.deadline(args.until));
+        let is_patient = args.waits_for_ready;
         let wait = WaitArgs { waker, until, owner, is_patient };
         let waiter = self.waiting.wait(waiter, wait, now);
         self.endpoints.for_each(|endpoint| {
@@ -221,6 +223,10 @@ impl Pool {
             }
         });
         NotSent::Waits(waiter)
+    }
+
+    fn instant(&self, args: &PickArgs) -> Instant {
+        self.context.clock.instant(args.now)
     }
 
     /// Opens the connections that an endpoint lacks, if it may be tried now.
@@ -243,7 +249,7 @@ impl Pool {
             return Some(Status::cancelled(why).not_executed());
         }
         if args.is_late() {
-            let why = match self.endpoints.last_failure(args.now) {
+            let why = match self.endpoints.last_failure(self.instant(args)) {
                 Some(failure) => format!("no connection before the deadline: {failure}"),
                 None => {
                     let servers = self.endpoints.servers();
@@ -255,7 +261,7 @@ impl Pool {
         if args.waits_for_ready || self.endpoints.is_hopeful() {
             return None;
         }
-        let why = self.endpoints.last_failure(args.now);
+        let why = self.endpoints.last_failure(self.instant(args));
         let why = why.unwrap_or_else(|| format!("no connection to {}", self.endpoints.servers()));
         Some(Status::unavailable(why).not_executed())
     }

@@ -12,7 +12,7 @@ use ringway_wire::native::Open;
 
 use super::background;
 use super::call_metrics::FinishedCall;
-use super::connection_state::{NEVER, body};
+use super::connection_state::body;
 use super::endpoints::PickArgs;
 use super::interception::Interception;
 use super::interceptor::{IncomingReply, InnerCall, Scope};
@@ -115,9 +115,9 @@ where
 async fn intercept(opener: Opener, call: StreamCall) {
     // It lives until the stream is over, as its interceptors do.
     let registration = Arc::clone(&call.registration);
-    let deadline = call.options.stream_span(call.method).1;
     match local_clients::with(|local| local.pool(registration.id)) {
         Ok(pool) => {
+            let deadline = call.options.stream_span(call.method, pool.context().clock).1.instant();
             let inner = Box::new(InterceptedStream::new(call));
             let interception = Interception::start(pool.interceptors(), inner, deadline);
             drop(pool);
@@ -153,8 +153,8 @@ struct StreamOpening {
 
 #[derive(Clone, Copy)]
 struct Span {
-    begun: Instant,
-    deadline: Option<Instant>,
+    begun: Duration,
+    until: Duration,
     /// It was counted as begun, and neither opened nor counted as ended.
     is_counted: bool,
 }
@@ -187,22 +187,20 @@ impl StreamOpening {
         self.core = local.core().unwrap_or_default();
         let pool = local.pool(call.registration.id)?;
         let (now, mut span) = match self.span {
-            Some(span) => (runtime::now(), span),
+            Some(span) => (runtime::uptime(), span),
             None => {
                 let bytes = call.request.as_ref().map_or(0, Bytes::len);
                 pool.context().metrics.call_began(call.method, bytes);
-                let (begun, deadline) = call.options.stream_span(call.method);
-                (begun, Span { begun, deadline, is_counted: true })
+                let (begun, deadline) = call.options.stream_span(call.method, pool.context().clock);
+                (begun, Span { begun, until: deadline.at, is_counted: true })
             }
         };
-        let (deadline, waited) = (span.deadline, now.saturating_duration_since(span.begun));
+        let (until, waited) = (span.until, now.saturating_sub(span.begun));
         let waits_for_ready = call.options.waits_for_ready;
         let key = call.options.key();
-        let args = PickArgs { now, deadline, waits_for_ready, avoid: None, key, tried: None };
+        let args = PickArgs { now, until, waits_for_ready, avoid: None, key, tried: None };
         let meta = call.options.encode_meta(&local.scratch);
-        let clock = pool.context().clock;
-        let until = deadline.map_or(NEVER, |deadline| clock.at(deadline));
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let timeout = args.timeout();
         let sent = pool.send(&args, self.waiter.take(), cx.waker(), |connection| {
             let open = Open {
                 method: call.method.number(),
@@ -216,9 +214,8 @@ impl StreamOpening {
                 message: call.request.as_ref().map(body),
                 end: call.request.is_some(),
             };
-            let sent_at = clock.at(now);
             let opened =
-                connection.open_stream(call.method, open, until, call.handles, sent_at, waited)?;
+                connection.open_stream(call.method, open, until, call.handles, now, waited)?;
             if let Some(watcher) = watcher.take() {
                 connection.watch_stream(opened, watcher);
             }
@@ -258,7 +255,7 @@ impl Drop for StreamOpening {
         local_clients::on_core(self.core, move |local| {
             if let Some(pool) = local.known_pool(client) {
                 pool.stop_waiting(waiter);
-                let waited = runtime::now().saturating_duration_since(span.begun);
+                let waited = runtime::uptime().saturating_sub(span.begun);
                 count_unopened(&pool, method, Code::Cancelled, waited);
             }
         });

@@ -157,7 +157,7 @@ impl Unary {
             let UnaryStage::Attempt(Attempt::InFlight(flight)) = self.stage else {
                 let failure = ready!(self.poll_send(local, cx));
                 match self.retry(local, failure, None, cx) {
-                    Some(failure) => return self.failed(local, failure, runtime::now()),
+                    Some(failure) => return self.failed(local, failure, runtime::uptime()),
                     None => continue,
                 }
             };
@@ -214,7 +214,7 @@ impl Unary {
             Err(status) => return Poll::Ready(status),
         };
         let is_first = self.request.attempt == 0 && matches!(attempt, Attempt::New { .. });
-        let now = if is_first { self.begin(&pool) } else { runtime::now() };
+        let now = if is_first { self.begin(&pool) } else { runtime::uptime() };
         if let Err(status) = attempt.send(&self.request, now, &pool, local, cx) {
             return Poll::Ready(status);
         }
@@ -227,10 +227,10 @@ impl Unary {
 
     /// Counts the call as begun, and its time from now on.
     #[inline]
-    fn begin(&mut self, pool: &Pool) -> Instant {
+    fn begin(&mut self, pool: &Pool) -> Duration {
         let method = self.request.method;
-        let (now, deadline) = self.request.options.span(method);
-        self.request.deadline = deadline;
+        let (now, deadline) = self.request.options.span(method, pool.context().clock);
+        self.request.deadline = Some(deadline);
         self.timer = Some(CallTimer::begin(now));
         pool.context().metrics.call_began(method, self.request.message.len());
         pool.earn_retry();
@@ -302,14 +302,20 @@ impl Unary {
             _ => None,
         };
         let deadline = self.request.deadline;
-        let is_in_time =
-            |wait: &Duration| deadline.is_none_or(|deadline| runtime::now() + *wait < deadline);
+        let is_in_time = |wait: &Duration| {
+            deadline.is_none_or(|deadline| runtime::uptime() + *wait < deadline.at)
+        };
         wait.filter(|_| may).filter(is_in_time)
     }
 
     /// The call is over with a failure.
     #[cold]
-    fn failed(&mut self, local: &LocalClients, failure: Status, now: Instant) -> Poll<CallOutcome> {
+    fn failed(
+        &mut self,
+        local: &LocalClients,
+        failure: Status,
+        now: Duration,
+    ) -> Poll<CallOutcome> {
         if let Some(pool) = local.known_pool(self.request.client) {
             self.count_end(&pool, failure.code(), 0, now);
         }
@@ -323,7 +329,7 @@ impl Unary {
 
     /// Counts the call as ended, once.
     #[inline]
-    fn count_end(&mut self, pool: &Pool, code: Code, bytes: usize, now: Instant) {
+    fn count_end(&mut self, pool: &Pool, code: Code, bytes: usize, now: Duration) {
         if let Some(timer) = self.timer.take() {
             timer.end(&pool.context().metrics, self.request.method, code, bytes, now);
         }
@@ -355,7 +361,7 @@ impl Unary {
             }
             if let Some((timer, pool)) = timer.zip(pool) {
                 let metrics = &pool.context().metrics;
-                timer.end(metrics, method, Code::Cancelled, 0, runtime::now());
+                timer.end(metrics, method, Code::Cancelled, 0, runtime::uptime());
             }
         });
     }

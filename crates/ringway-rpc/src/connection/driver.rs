@@ -123,6 +123,11 @@ impl Clock {
         self.0.checked_add(time).unwrap_or(self.0)
     }
 
+    /// The same of a deadline; `None` if that never comes.
+    pub(crate) fn deadline(self, time: Duration) -> Option<Instant> {
+        self.0.checked_add(time)
+    }
+
     fn sleep_until(self, time: Duration) -> Sleep {
         runtime::sleep_until(Deadline::after(self.0, time))
     }

@@ -1,7 +1,7 @@
 //! What arrives on a connection, and which call it is for.
 
 use std::task::Waker;
-use std::time::Instant;
+use std::time::Duration;
 
 use ringway_net::View;
 use ringway_wire::native::{ClientEvent, Piece, StreamId};
@@ -22,7 +22,7 @@ impl ConnectionState {
     pub(super) fn on_event<C>(
         &mut self,
         event: ClientEvent<'_>,
-        at: Instant,
+        now: Duration,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> u32 {
@@ -38,14 +38,14 @@ impl ConnectionState {
                 };
                 match kind {
                     StreamUse::Unary(call) => {
-                        woken.extend(end_unary(pending, call, outcome, message, at));
+                        woken.extend(end_unary(pending, call, outcome, message, now));
                     }
                     StreamUse::Streams => self.end_stream(stream, outcome, message),
                 }
                 return 1;
             }
             ClientEvent::Message { stream, message } => {
-                return self.message(stream, message, at, pending, woken);
+                return self.message(stream, message, now, pending, woken);
             }
             ClientEvent::Initial { stream, meta } => {
                 // What cannot be read is left out: the reply decides how the call ends.
@@ -77,7 +77,7 @@ impl ConnectionState {
         &mut self,
         input: &mut &[u8],
         view: Option<&View>,
-        at: Instant,
+        now: Duration,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> u32 {
@@ -85,7 +85,7 @@ impl ConnectionState {
         while let Some((stream, message)) = self.machine.receive_message(input) {
             let message = zero_copy::in_place(message, view);
             if self.streams.push(stream, message.clone()).is_err() {
-                ended += self.message(stream, message, at, pending, woken);
+                ended += self.message(stream, message, now, pending, woken);
             }
         }
         ended
@@ -95,7 +95,7 @@ impl ConnectionState {
         &mut self,
         stream: StreamId,
         message: Piece<'_>,
-        at: Instant,
+        now: Duration,
         pending: &mut PendingCalls<C>,
         woken: &mut Vec<Waker>,
     ) -> u32 {
@@ -106,7 +106,7 @@ impl ConnectionState {
                     return 0;
                 }
                 let status = Status::unimplemented("the reply has more than one message");
-                woken.extend(pending.end(call, Err(status), at));
+                woken.extend(pending.end(call, Err(status), now));
                 self.end_here(stream, Code::Cancelled, "one message was expected")
             }
             Some(StreamUse::Streams) => match self.streams.push(stream, message) {
@@ -146,7 +146,7 @@ fn end_unary<C>(
     call: SlabKey,
     outcome: Result<Option<Metadata>, Status>,
     message: Option<Piece<'_>>,
-    at: Instant,
+    now: Duration,
 ) -> Option<Waker> {
     let outcome = outcome.map(|trailers| {
         if let Some(trailers) = trailers
@@ -156,5 +156,5 @@ fn end_unary<C>(
         }
         message.map(small_copy::keep)
     });
-    pending.end(call, outcome, at)
+    pending.end(call, outcome, now)
 }
