@@ -72,6 +72,7 @@ use crate::builtin::reflection::ReflectionService;
 use crate::call::context::Context;
 use crate::call::status::Status;
 use crate::limits;
+use crate::metrics::Metrics;
 use crate::service::Service;
 
 /// A server of services, on one or several addresses.
@@ -95,6 +96,7 @@ pub struct Server {
     services: Vec<Box<dyn Service>>,
     interceptors: Vec<MakeIntercept>,
     health: Health,
+    metrics: Metrics,
 }
 
 impl Server {
@@ -116,7 +118,14 @@ impl Server {
             .low_water(limits::LOW_WATER)
             .drain_timeout(settings.drain_timeout)
             .on_shutdown(move || shut_down.shut_down());
-        Ok(Self { net, settings, services: Vec::new(), interceptors: Vec::new(), health })
+        Ok(Self {
+            net,
+            settings,
+            services: Vec::new(),
+            interceptors: Vec::new(),
+            health,
+            metrics: Metrics::new(),
+        })
     }
 
     /// Where it listens, with the ports that the kernel gave.
@@ -288,6 +297,33 @@ impl Server {
         self.health.clone()
     }
 
+    /// Counts and latencies of its methods, for a service that tells them; handles of a server that is
+    /// started [have them too](ServerHandle::metrics).
+    ///
+    /// ```no_run
+    /// use ringway_rpc::{Metrics, Server, Status, service};
+    ///
+    /// #[service(crate = "ringway_rpc")]
+    /// trait Ops {
+    ///     async fn metrics(&self) -> Result<String, Status>;
+    /// }
+    ///
+    /// impl Ops for Metrics {
+    ///     async fn metrics(&self) -> Result<String, Status> {
+    ///         Ok(self.snapshot().prometheus())
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> ringway_net::Result {
+    /// let server = Server::bind("tcp://127.0.0.1:9000")?;
+    /// let metrics = server.metrics();
+    /// server.service(OpsServer::new(metrics)).serve()
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
+    }
+
     /// Serves until SIGINT or SIGTERM and until the calls that run then have ended, or the drain's
     /// timeout has passed. A second signal cuts them off at once.
     ///
@@ -335,7 +371,7 @@ impl Server {
     }
 
     fn prepare(self) -> Result<(ringway_net::Server, Arc<ServerShared>)> {
-        let Self { net, mut settings, mut services, interceptors, health } = self;
+        let Self { net, mut settings, mut services, interceptors, health, metrics } = self;
         settings.check().map_err(Error::other)?;
         let reflection = ReflectionService::default();
         services.push(Box::new(HealthService::new(&health)));
@@ -354,7 +390,8 @@ impl Server {
         settings.drain_timeout = net.drains_within();
         // The machines end what has not ended in time; the sockets only have to bring the news.
         let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
-        let shared = ServerShared::new(settings, services, reflection, interceptors);
+        let mut shared = ServerShared::new(settings, services, reflection, interceptors);
+        shared.metrics = metrics;
         Ok((net, Arc::new(shared)))
     }
 }

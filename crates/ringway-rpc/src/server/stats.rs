@@ -59,6 +59,20 @@ macro_rules! counters {
                 }
                 stats
             }
+
+            /// The counts as Prometheus reads them (text format 0.0.4), to be written behind those
+            /// [of the methods](crate::Snapshot::prometheus).
+            pub fn prometheus(&self) -> String {
+                let mut text = String::new();
+                family(&mut text, "in_flight", "gauge", "Calls that wait.", self.in_flight as u64);
+                let unread = "Bytes that no handler has read yet.";
+                family(&mut text, "unread_bytes", "gauge", unread, self.unread_bytes);
+                $(
+                    let name = concat!(stringify!($name), "_total");
+                    family(&mut text, name, "counter", $what, self.$name);
+                )*
+                text
+            }
         }
     };
 }
@@ -88,7 +102,34 @@ counters! {
         "Calls that ran and were ended by the deadline of the drain.";
 }
 
+fn family(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    let name = format!("ringway_serving_{name}");
+    *text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+}
+
 /// Adds to a counter that only its core writes: no read-modify-write is needed.
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_written_out() {
+        let share = CoreShare::default();
+        share.count_refused();
+        share.set_unread_bytes(70);
+        let text = ServerStats::sum(3, &[Arc::new(share)]).prometheus();
+        for expected in [
+            "# TYPE ringway_serving_refused_total counter",
+            "ringway_serving_refused_total 1",
+            "ringway_serving_cut_off_total 0",
+            "ringway_serving_in_flight 3",
+            "ringway_serving_unread_bytes 70",
+        ] {
+            assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+        }
+    }
 }

@@ -85,6 +85,19 @@ fn rpc_local() {
 }
 
 #[test]
+fn rpc_sharded() {
+    let lines = finish(Example::start("rpc_sharded", &[]));
+    let rounds = ["round 1: the sums are 4950 together", "round 2: the sums are 9900 together"];
+    assert_eq!(lines[..2], rounds);
+    let sizes = lines[2].strip_prefix("keys of each core: ").expect("the sizes");
+    let sizes =
+        sizes.trim_matches(['[', ']']).split(", ").map(|size| size.parse().expect("a size"));
+    let sizes: Vec<u64> = sizes.collect();
+    assert!(sizes.len() == 2 && sizes.iter().sum::<u64>() == 100, "{sizes:?}");
+    assert!(!sizes.contains(&0), "{sizes:?}");
+}
+
+#[test]
 fn rpc_drain() {
     let example = Example::start("rpc_drain", &["tcp://127.0.0.1:0"]);
     let (_, address) = example.listening();

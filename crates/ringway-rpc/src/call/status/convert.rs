@@ -4,7 +4,8 @@ use std::error::Error as StdError;
 use std::io;
 
 use ringway_net::Error;
-use ringway_runtime::{Elapsed, JoinError};
+use ringway_runtime::blocking::SubmitError;
+use ringway_runtime::{Elapsed, JoinError, SpawnError};
 
 use crate::call::status::{Code, Status};
 
@@ -73,6 +74,28 @@ impl From<JoinError> for Status {
     }
 }
 
+impl From<SpawnError> for Status {
+    /// Another core takes no task: RESOURCE_EXHAUSTED when it is behind, UNAVAILABLE when it has ended.
+    fn from(error: SpawnError) -> Self {
+        let code = match error {
+            SpawnError::Full => Code::ResourceExhausted,
+            _ => Code::Unavailable,
+        };
+        Self::new(code, error.to_string()).with_source(error)
+    }
+}
+
+impl From<SubmitError> for Status {
+    /// The blocking pool takes no job: RESOURCE_EXHAUSTED, or UNAVAILABLE when it has ended.
+    fn from(error: SubmitError) -> Self {
+        let code = match error {
+            SubmitError::Stopped => Code::Unavailable,
+            _ => Code::ResourceExhausted,
+        };
+        Self::new(code, error.to_string()).with_source(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -122,6 +145,10 @@ mod tests {
             (elapsed, aborted.await)
         });
         let (elapsed, joined) = outcome.expect("a core");
+        check(SpawnError::Full, Code::ResourceExhausted);
+        check(SpawnError::Ended, Code::Unavailable);
+        check(SubmitError::Full { threads_max: 1, queue_max: 1 }, Code::ResourceExhausted);
+        check(SubmitError::Stopped, Code::Unavailable);
         check(elapsed.expect_err("it is over"), Code::DeadlineExceeded);
         check(joined.expect_err("it was aborted"), Code::Internal);
     }
