@@ -7,11 +7,18 @@ use std::time::{Duration, Instant};
 /// The whole gate, first build included, on a machine of two cores.
 const TIME_MAX: Duration = Duration::from_secs(10 * 60);
 
+enum Done {
+    /// It passed, and so many tests in it.
+    Passed(u64),
+    /// What it needs is missing.
+    Skipped(&'static str),
+}
+
 /// How a step ended.
 struct Outcome {
     name: &'static str,
-    /// The tests that passed, or what failed.
-    result: Result<u64, String>,
+    /// What was done, or what failed.
+    result: Result<Done, String>,
     time: Duration,
 }
 
@@ -31,7 +38,10 @@ pub(crate) fn run(settings: &Settings, only: Option<&Step>) -> Result<bool, Stri
 fn run_step(step: &Step, settings: &Settings) -> Outcome {
     println!("==> {}: {}", step.name, step.summary);
     let start = Instant::now();
-    let result = step.work.run(crate::root(), settings);
+    let result = match step.requires.filter(|required| !required.is_there()) {
+        Some(missing) => Ok(Done::Skipped(missing.otherwise)),
+        None => step.work.run(crate::root(), settings).map(Done::Passed),
+    };
     let outcome = Outcome { name: step.name, result, time: start.elapsed() };
     println!("{}", outcome.row());
     outcome
@@ -40,9 +50,10 @@ fn run_step(step: &Step, settings: &Settings) -> Outcome {
 impl Outcome {
     fn row(&self) -> String {
         let verdict = match &self.result {
-            Ok(0) => "ok".to_owned(),
-            Ok(1) => "ok, 1 test".to_owned(),
-            Ok(tests) => format!("ok, {tests} tests"),
+            Ok(Done::Passed(0)) => "ok".to_owned(),
+            Ok(Done::Passed(1)) => "ok, 1 test".to_owned(),
+            Ok(Done::Passed(tests)) => format!("ok, {tests} tests"),
+            Ok(Done::Skipped(why)) => format!("skipped, {why}"),
             Err(failure) => format!("FAILED, {failure}"),
         };
         format!("<== {:8}{:7.1} s  {verdict}", self.name, self.time.as_secs_f64())
@@ -52,13 +63,16 @@ impl Outcome {
 fn summary(outcomes: &[Outcome]) -> String {
     let total: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
     let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
+    let is_skipped = |outcome: &&Outcome| matches!(outcome.result, Ok(Done::Skipped(_)));
+    let skipped = outcomes.iter().filter(is_skipped).count();
     let mut text = String::from("\n");
     for outcome in outcomes {
         text += &format!("{}\n", outcome.row());
     }
     let late = if total > TIME_MAX { ", more than the 10 minutes it may take" } else { "" };
     text += &format!("total      {:7.1} s{late}\n", total.as_secs_f64());
-    text += &format!("{} passed, {failed} failed\n", outcomes.len() - failed);
+    text += &format!("{} passed, {failed} failed", outcomes.len() - failed - skipped);
+    text += &if skipped > 0 { format!(", {skipped} skipped\n") } else { "\n".to_owned() };
     text
 }
 
@@ -71,16 +85,18 @@ mod tests {
         let outcome =
             |name, result, seconds| Outcome { name, result, time: Duration::from_secs(seconds) };
         let outcomes = [
-            outcome("fmt", Ok(0), 2),
-            outcome("test", Ok(7), 598),
+            outcome("fmt", Ok(Done::Passed(0)), 2),
+            outcome("test", Ok(Done::Passed(7)), 598),
+            outcome("interop", Ok(Done::Skipped("`go` is missing")), 0),
             outcome("doc", Err("cargo doc".into()), 1),
         ];
         let expected = "
 <== fmt         2.0 s  ok
 <== test      598.0 s  ok, 7 tests
+<== interop     0.0 s  skipped, `go` is missing
 <== doc         1.0 s  FAILED, cargo doc
 total        601.0 s, more than the 10 minutes it may take
-2 passed, 1 failed
+2 passed, 1 failed, 1 skipped
 ";
         assert_eq!(summary(&outcomes), expected);
     }

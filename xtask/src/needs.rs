@@ -1,4 +1,5 @@
-//! Programs that the gate needs beside cargo: one table, checked before the first step.
+//! Programs that the gate needs beside cargo: one table, checked before the first step, and what
+//! single steps need.
 
 use std::process::{Command, Stdio};
 
@@ -23,6 +24,23 @@ const NEEDS: &[Need] = &[
     Need { program: "cargo-fmt", origin: Origin::Rustup("rustfmt") },
     Need { program: "cargo-clippy", origin: Origin::Rustup("clippy") },
 ];
+
+/// A program that the gate cannot install: where it is missing, a step that needs it is skipped.
+pub(crate) struct Required {
+    /// Succeeds where the program is there.
+    asks: &'static [&'static str],
+    pub(crate) otherwise: &'static str,
+}
+
+/// Debian's is older than what grpc-go asks for.
+pub(crate) const GO: Required =
+    Required { asks: &["go", "version"], otherwise: "`go` is missing: https://go.dev/doc/install" };
+
+impl Required {
+    pub(crate) fn is_there(&self) -> bool {
+        succeeds(self.asks)
+    }
+}
 
 /// Installs what is missing, a printed line for each.
 ///
@@ -95,5 +113,7 @@ mod tests {
         assert!(!succeeds(&["ringway-no-such-program", "--version"]));
         assert!(!succeeds(&["false"]));
         assert!(succeeds(&["true"]));
+        assert!(!Required { asks: &["ringway-no-such-program"], otherwise: "" }.is_there());
+        assert!(Required { asks: &["true"], otherwise: "" }.is_there());
     }
 }

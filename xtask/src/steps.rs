@@ -1,5 +1,6 @@
 //! The steps of the gate: one table.
 
+use crate::needs::{self, Required};
 use crate::tidy;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -29,6 +30,8 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) work: Work,
+    /// Where that is missing, the step is skipped.
+    pub(crate) requires: Option<&'static Required>,
 }
 
 /// What a step does; it passes when all of it does.
@@ -58,8 +61,9 @@ pub(crate) const STEPS: &[Step] = &[
             cargo(&["fmt", "--all", "--check"]),
             cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]),
         ]),
+        requires: None,
     },
-    Step { name: "tidy", summary: "The project's own checks", work: Work::Tidy },
+    Step { name: "tidy", summary: "The project's own checks", work: Work::Tidy, requires: None },
     Step {
         name: "clippy",
         summary: "No warning of the compiler or of clippy, tests and examples included",
@@ -71,6 +75,7 @@ pub(crate) const STEPS: &[Step] = &[
             "-D",
             "warnings",
         ])]),
+        requires: None,
     },
     Step {
         name: "test",
@@ -79,6 +84,7 @@ pub(crate) const STEPS: &[Step] = &[
             needs_tests: true,
             ..cargo(&["test", "--workspace", "--no-fail-fast"])
         }]),
+        requires: None,
     },
     Step {
         name: "loom",
@@ -94,6 +100,16 @@ pub(crate) const STEPS: &[Step] = &[
             ],
             needs_tests: true,
         }]),
+        requires: None,
+    },
+    Step {
+        name: "interop",
+        summary: "Clients of grpc-go, which is fetched and built, call our servers",
+        work: Work::Cargo(&[Cargo {
+            needs_tests: true,
+            ..cargo(&["test", "-p", "ringway-interop", "--test", "grpc_go"])
+        }]),
+        requires: Some(&needs::GO),
     },
     Step {
         name: "doc",
@@ -103,6 +119,7 @@ pub(crate) const STEPS: &[Step] = &[
             Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--bins"]) },
             Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--lib"]) },
         ]),
+        requires: None,
     },
 ];
 

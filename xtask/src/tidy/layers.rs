@@ -34,6 +34,7 @@ const LAYERS: &[Layer] = &[
     layer("ringway-build-traps", &["ringway", "ringway-build"]),
     layer("ringway-cli", TOOL_MAY_IMPORT),
     layer("ringway-peers", LIBRARIES),
+    layer("ringway-interop", &["ringway", "ringway-build"]),
     layer("ringway-fuzz", LIBRARIES),
     layer("xtask", &[]),
 ];

@@ -1,0 +1,103 @@
+//! Servers that end while grpc-go calls them all the time: no call fails.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Stdio};
+
+use ringway::net::Address;
+use ringway::rpc::ServerHandle;
+
+use crate::go;
+use crate::support::{end, host_and_port, serve, serve_at};
+
+/// Calls before, between and after what a test does to its servers.
+const CALLS: usize = 2_000;
+
+/// The program that calls all the time.
+struct Load {
+    program: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Load {
+    fn begin(servers: &[&ServerHandle]) -> Self {
+        let mut command = go::program("drain");
+        command.args(servers.iter().map(|server| host_and_port(server)));
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = piped.spawn().expect("it starts");
+        let lines = BufReader::new(program.stdout.take().expect("it is piped"));
+        Self { program, lines }
+    }
+
+    /// Waits until so many more have been answered, or one has failed.
+    fn calls(&mut self, more: usize) {
+        let input = self.program.stdin.as_mut().expect("it is piped");
+        writeln!(input, "{more}").expect("the program reads");
+        assert_eq!(self.line(), "done");
+    }
+
+    /// Lets the callers finish, all of whose calls must have been answered; how many those were.
+    fn end(mut self) -> u64 {
+        drop(self.program.stdin.take());
+        let answered = self.line();
+        let status = self.program.wait().expect("a program of ours");
+        assert!(status.success(), "a call has failed: {status}");
+        answered.parse().expect("a number")
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("text");
+        line.trim_end().to_owned()
+    }
+}
+
+/// Drains a server and starts another one where it was.
+fn restart(server: ServerHandle) -> ServerHandle {
+    let address: Address = server.addresses()[0].clone();
+    end(server);
+    serve_at(address)
+}
+
+/// Calls that its handlers have begun; known after its end too.
+fn executed(servers: &[ServerHandle]) -> u64 {
+    let methods = servers.iter().flat_map(|server| server.metrics().methods);
+    methods.map(|method| method.started).sum()
+}
+
+#[test]
+fn one_of_two_servers_drains() {
+    let (first, second) = (serve(), serve());
+    let mut load = Load::begin(&[&first, &second]);
+    load.calls(CALLS);
+    end(first.clone());
+    load.calls(CALLS);
+    let answered = load.end();
+    end(second.clone());
+    assert_eq!(executed(&[first, second]), answered, "each is executed once");
+}
+
+#[test]
+fn two_servers_are_replaced_one_after_the_other() {
+    let mut servers = vec![serve(), serve()];
+    let mut load = Load::begin(&[&servers[0], &servers[1]]);
+    for at in 0..2 {
+        load.calls(CALLS);
+        servers.push(restart(servers[at].clone()));
+        load.calls(CALLS);
+    }
+    let answered = load.end();
+    servers[2..].iter().cloned().for_each(end);
+    assert_eq!(executed(&servers), answered, "each is executed once");
+}
+
+#[test]
+fn the_only_server_is_restarted_and_calls_wait_for_it() {
+    let first = serve();
+    let mut load = Load::begin(&[&first]);
+    load.calls(CALLS);
+    let second = restart(first.clone());
+    load.calls(CALLS);
+    let answered = load.end();
+    end(second.clone());
+    assert_eq!(executed(&[first, second]), answered, "each is executed once");
+}

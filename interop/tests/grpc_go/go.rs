@@ -1,0 +1,31 @@
+//! Programs in Go, built once from the module in `go/`, whose files name and check their versions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Packages, each of which becomes the program named by its last part.
+const PACKAGES: [&str; 2] = ["google.golang.org/grpc/interop/client", "./drain"];
+
+/// A program that nobody ends is ended after that many seconds: the slowest takes a few.
+const SECONDS_MAX: &str = "120";
+
+/// A call of one of the programs.
+pub(crate) fn program(name: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(SECONDS_MAX).arg(directory().join(name));
+    command
+}
+
+fn directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
+        let mut build = Command::new("go");
+        build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/go"));
+        build.args(["build", "-o"]).arg(format!("{}/", directory.display())).args(PACKAGES);
+        let status = build.status().expect("Go is needed: https://go.dev/doc/install");
+        assert!(status.success(), "{build:?}: {status}");
+        directory
+    })
+}
