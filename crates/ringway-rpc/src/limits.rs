@@ -266,6 +266,10 @@ pub(crate) const REPLAY_BYTES_MAX: usize = 256 * 1024;
 
 // Servers.
 
+/// The part of a connection's age by which it may be younger or older at its end: a tenth, as gRPC has it,
+/// so that clients which connected to a new server together do not come back together.
+pub(crate) const CONNECTION_AGE_JITTER: f64 = 0.1;
+
 /// How long a connection may take to say which protocol it speaks: many round trips, and short for
 /// those who open connections only to hold them.
 pub(crate) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(3);

@@ -8,9 +8,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ringway_net::{Connection, View};
-use ringway_wire::native::{Outgoing, Reply, StreamId};
+use ringway_wire::native::{GoAwayCode, Outgoing, Reply, StreamId};
 
 use super::admitted::Deferred;
+use super::age::Age;
 use super::budget::Kept;
 use super::calls::Calls;
 use super::connections::CoreConnection;
@@ -55,6 +56,7 @@ pub(crate) struct ServerConnection<M: Machine> {
     pub(super) unserved: Cell<(u64, u64)>,
     /// The connection is to be closed at once, whoever may have calls on it.
     pub(super) is_ended: Cell<bool>,
+    age: Age,
     /// Calls that the client was told to be welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -79,6 +81,7 @@ impl<M: Machine> ServerConnection<M> {
             kept: Cell::default(),
             unserved: Cell::default(),
             is_ended: Cell::new(false),
+            age: Age::new(core.settings(), core.now()),
             leased: Cell::new(None),
             send_mark: send_mark(limits.send_low_water, limits.send_high_water),
             core,
@@ -233,13 +236,20 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Duration> {
-        self.machine.borrow().poll_timeout()
+        let machine = self.machine.borrow().poll_timeout()?;
+        Some(self.age.due().map_or(machine, |due| due.min(machine)))
     }
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {
         // The machine ends all calls then and does not know which of them have run.
-        if self.core.draining().is_some_and(|left| left.is_zero()) {
+        if self.core.draining().is_some_and(|left| left.is_zero()) || self.age.is_over(now) {
             self.refuse_waiting();
+        }
+        if let Some(grace) = self.age.retire(now)
+            && self.core.draining().is_none()
+        {
+            let reason = "the connection has reached its age";
+            self.machine.borrow_mut().go_away(GoAwayCode::MaxAge, grace, reason);
         }
         self.machine.borrow_mut().handle_timeout(now)
     }
@@ -257,7 +267,8 @@ impl<M: Machine> ServerConnection<M> {
 
     /// Whether the connection drains and has nothing left to do.
     pub(super) fn is_drained(&self) -> bool {
-        self.core.draining().is_some() && self.machine.borrow().is_drained()
+        let is_ending = self.core.draining().is_some() || self.age.is_retired();
+        is_ending && self.machine.borrow().is_drained()
     }
 
     /// Tells the client how many calls are welcome, if that has changed: the connection's share of

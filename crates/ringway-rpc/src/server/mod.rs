@@ -8,6 +8,7 @@
 
 mod admit;
 mod admitted;
+mod age;
 mod answer;
 mod budget;
 mod calls;
@@ -276,6 +277,31 @@ impl Server {
     pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
         self.settings.native.ping_after = interval;
         self.settings.native.ping_timeout = timeout;
+        self
+    }
+
+    /// Sets how old a connection becomes, give or take a tenth, before it takes no new calls: those that run
+    /// go on, and its client makes another connection, which may lead to a server that was started since.
+    /// No call fails for it. Without it, connections grow as old as their clients like.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?
+    ///     .max_connection_age(Duration::from_secs(600))
+    ///     .max_connection_age_grace(Duration::from_secs(60));
+    /// # Ok::<(), ringway_net::Error>(())
+    /// ```
+    pub fn max_connection_age(mut self, age: Duration) -> Self {
+        self.settings.connection_age_max = Some(age);
+        self
+    }
+
+    /// Sets how long calls may still take on a connection that has reached its
+    /// [age](Self::max_connection_age); then they are answered UNAVAILABLE. By default they may take as long
+    /// as they like.
+    pub fn max_connection_age_grace(mut self, grace: Duration) -> Self {
+        self.settings.connection_age_grace = grace;
         self
     }
 

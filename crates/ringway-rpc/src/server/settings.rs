@@ -25,6 +25,10 @@ pub(crate) struct Settings {
     pub(crate) adaptive: bool,
     /// How long calls may take to end when the server stops.
     pub(crate) drain_timeout: Duration,
+    /// How old a connection becomes before it takes no new calls.
+    pub(crate) connection_age_max: Option<Duration>,
+    /// How long calls may take then.
+    pub(crate) connection_age_grace: Duration,
 }
 
 impl Settings {
@@ -57,6 +61,9 @@ impl Settings {
         if self.in_flight_max == 0 {
             return Err(String::from("in_flight_max is 0: no call could be made"));
         }
+        if self.connection_age_max.is_some_and(|age| age.is_zero()) {
+            return Err(String::from("max_connection_age is 0: no call could be made"));
+        }
         debug_assert!(native.is_valid(), "nothing else of it can be set");
         Ok(())
     }
@@ -73,6 +80,8 @@ impl Default for Settings {
             queue_room: limits::QUEUE_ROOM,
             adaptive: false,
             drain_timeout: limits::DRAIN_TIMEOUT,
+            connection_age_max: None,
+            connection_age_grace: Duration::MAX,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! A server listens on cores of its own, which a simulation does not have. So it connects to those that
 //! want to be served, which are peers that play clients, or a relay that clients connect to.
 
+mod aged;
 mod ends;
 mod executed;
 mod left_over;

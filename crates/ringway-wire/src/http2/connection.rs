@@ -291,7 +291,7 @@ impl<R: Role> Connection<R> {
                 // Somebody who speaks something else is told nothing.
                 Violation::NotHttp2 => self.outbox.drop_written(),
                 _ => {
-                    let (code, reason) = (violation.code(), violation.to_string());
+                    let (code, reason) = (violation.code(), violation.reason());
                     let out = &mut self.outbox.written;
                     put_go_away(last, code, reason.as_bytes(), out);
                 }

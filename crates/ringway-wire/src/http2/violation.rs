@@ -90,6 +90,17 @@ violations! {
     Silent: NO_ERROR, "the peer did not answer a PING in time";
 }
 
+impl Violation {
+    /// What GOAWAY says beside its code. Clients of gRPC know one word, at which they send fewer PINGs
+    /// (gRFC A8).
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::TooManyPings => "too_many_pings",
+            other => other.text(),
+        }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())

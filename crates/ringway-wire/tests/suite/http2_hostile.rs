@@ -128,6 +128,10 @@ fn calls_that_come_to_their_end_earn_resets() {
 fn pings_and_settings() {
     check(|_| frame(PING, 0, 0, &[0; 8]), 512, Violation::TooManyPings);
     check(|_| frame(SETTINGS, 0, 0, &[]), 16, Violation::TooManySettings);
+    // The word at which clients of gRPC send fewer.
+    let (mut server, ping) = (greeted(), frame(PING, 0, 0, &[0; 8]));
+    while server.receive(&mut &ping[..], NOW).is_ok() {}
+    assert!(output(&mut server, usize::MAX).ends_with(b"\0\0\0\x0btoo_many_pings"));
     // What comes now and then is borne.
     let mut server = greeted();
     for at in 0..10_000 {

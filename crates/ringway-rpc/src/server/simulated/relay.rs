@@ -1,6 +1,6 @@
 //! Where clients connect to that want to be served in a simulation, and where connections are cut.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,6 +19,8 @@ pub(in crate::server) struct Relay {
     /// Who serves new connections.
     server: RefCell<Option<Rc<SimServer>>>,
     pairs: RefCell<Vec<Rc<Pair>>>,
+    /// Connections that were passed on.
+    accepted: Cell<usize>,
 }
 
 /// A connection, as two: one of the client, one of the server.
@@ -33,7 +35,8 @@ impl Relay {
     pub(in crate::server) fn start(server: Option<Rc<SimServer>>) -> Rc<Self> {
         let (listener, address) = listen();
         let (server, pairs) = (RefCell::new(server), RefCell::default());
-        let relay = Rc::new(Self { address, server, pairs });
+        let accepted = Cell::default();
+        let relay = Rc::new(Self { address, server, pairs, accepted });
         spawn(Rc::clone(&relay).run(listener));
         relay
     }
@@ -59,7 +62,13 @@ impl Relay {
             let mut pairs = self.pairs.borrow_mut();
             pairs.retain(|pair| !pair.serving.is_finished());
             pairs.push(pair);
+            self.accepted.set(self.accepted.get() + 1);
         }
+    }
+
+    /// Connections so far.
+    pub(in crate::server) fn accepted(&self) -> usize {
+        self.accepted.get()
     }
 
     /// Has those that connect from now on served by another one, or by nobody.

@@ -1,0 +1,98 @@
+//! The age at which a connection ends, so that clients spread over servers that were started later.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use super::settings::Settings;
+use crate::limits;
+
+/// How long a connection takes new calls, and how long those that run then may take.
+#[derive(Debug)]
+pub(super) struct Age {
+    retires_at: Cell<Option<Duration>>,
+    grace: Duration,
+    /// When those that run then are ended, once it takes no new ones.
+    ends_at: Cell<Option<Duration>>,
+}
+
+impl Age {
+    /// Of a connection that has begun. Those that began together end at different times, so that their
+    /// clients do not all come back at once.
+    pub(super) fn new(settings: &Settings, now: Duration) -> Self {
+        let jitter = limits::CONNECTION_AGE_JITTER;
+        let factor = 1.0 - jitter + 2.0 * jitter * fastrand::f64();
+        let age = settings.connection_age_max.map(|age| {
+            let seconds = age.as_secs_f64() * factor;
+            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        });
+        Self {
+            retires_at: Cell::new(age.map(|age| now.saturating_add(age))),
+            grace: settings.connection_age_grace,
+            ends_at: Cell::new(None),
+        }
+    }
+
+    /// When [`retire`](Self::retire) is due.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.retires_at.get()
+    }
+
+    /// How long calls may take from now on, if the connection is to take no new ones: told once.
+    pub(super) fn retire(&self, now: Duration) -> Option<Duration> {
+        if self.retires_at.get().is_none_or(|at| now < at) {
+            return None;
+        }
+        self.retires_at.set(None);
+        self.ends_at.set(Some(now.saturating_add(self.grace)));
+        Some(self.grace)
+    }
+
+    /// Whether the connection takes no new calls any more.
+    pub(super) fn is_retired(&self) -> bool {
+        self.ends_at.get().is_some()
+    }
+
+    /// Whether calls have taken as long as they may.
+    pub(super) fn is_over(&self, now: Duration) -> bool {
+        self.ends_at.get().is_some_and(|at| now >= at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(age: Option<u64>, grace: u64) -> Settings {
+        Settings {
+            connection_age_max: age.map(Duration::from_secs),
+            connection_age_grace: Duration::from_secs(grace),
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn connections_end_a_tenth_around_their_age_and_calls_have_their_grace() {
+        let now = Duration::from_secs(1_000);
+        let ends = |_| Age::new(&settings(Some(100), 7), now).due().expect("it has one");
+        let all: Vec<Duration> = (0..1_000).map(ends).collect();
+        let (least, most) = (all.iter().min().expect("some"), all.iter().max().expect("some"));
+        let within = Duration::from_secs(1_090)..=Duration::from_secs(1_110);
+        assert!(within.contains(least) && within.contains(most), "{least:?} to {most:?}");
+        assert!(*most - *least > Duration::from_secs(10), "they spread: {least:?} to {most:?}");
+
+        let age = Age::new(&settings(Some(100), 7), now);
+        let due = age.due().expect("it has one");
+        assert_eq!((age.retire(due - Duration::from_nanos(1)), age.is_retired()), (None, false));
+        assert_eq!(age.retire(due), Some(Duration::from_secs(7)));
+        assert_eq!((age.retire(due), age.due(), age.is_retired()), (None, None, true));
+        let [before, over] = [6, 7].map(|after| age.is_over(due + Duration::from_secs(after)));
+        assert_eq!([before, over], [false, true]);
+    }
+
+    #[test]
+    fn ages_beyond_all_clocks_never_come() {
+        let age = Age::new(&settings(Some(u64::MAX), u64::MAX), Duration::MAX);
+        assert_eq!(age.due(), Some(Duration::MAX));
+        assert_eq!(Age::new(&settings(None, 1), Duration::ZERO).due(), None);
+    }
+}
