@@ -18,7 +18,7 @@ use crate::stop::Stop;
 
 /// Echoes until asked to stop.
 pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
-    let mut server = Server::new(listener, &stop)?;
+    let mut server = EpollServer::new(listener, &stop)?;
     server.listener.announce()?;
     let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT);
     loop {
@@ -40,15 +40,15 @@ pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
 const STOP: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
 
-struct Server {
+struct EpollServer {
     epoll: OwnedFd,
     listener: Listener,
     /// Indexed by descriptor: the kernel gives out the lowest free one, so this stays dense.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<EpollConnection>>,
     buffer: Vec<u8>,
 }
 
-struct Connection {
+struct EpollConnection {
     socket: OwnedFd,
     /// What the socket did not take. While it is not empty nothing is read, so it never holds more
     /// than one read.
@@ -62,7 +62,7 @@ enum Outcome {
     Close,
 }
 
-impl Server {
+impl EpollServer {
     fn new(listener: Listener, stop: &Stop) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
@@ -89,7 +89,7 @@ impl Server {
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);
         }
-        self.connections[slot] = Some(Connection { socket, pending: Vec::new() });
+        self.connections[slot] = Some(EpollConnection { socket, pending: Vec::new() });
         Ok(())
     }
 
@@ -109,7 +109,11 @@ impl Server {
     }
 }
 
-fn echo(epoll: &OwnedFd, connection: &mut Connection, buffer: &mut [u8]) -> Result<Outcome, Errno> {
+fn echo(
+    epoll: &OwnedFd,
+    connection: &mut EpollConnection,
+    buffer: &mut [u8],
+) -> Result<Outcome, Errno> {
     let received = match recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
         Ok((0, _)) => return Ok(Outcome::Close),
         Ok((received, _)) => received,
@@ -124,7 +128,7 @@ fn echo(epoll: &OwnedFd, connection: &mut Connection, buffer: &mut [u8]) -> Resu
     Ok(Outcome::Keep)
 }
 
-fn flush(epoll: &OwnedFd, connection: &mut Connection) -> Result<Outcome, Errno> {
+fn flush(epoll: &OwnedFd, connection: &mut EpollConnection) -> Result<Outcome, Errno> {
     let sent = send_some(connection, &connection.pending)?;
     connection.pending.drain(..sent);
     if connection.pending.is_empty() {
@@ -134,14 +138,14 @@ fn flush(epoll: &OwnedFd, connection: &mut Connection) -> Result<Outcome, Errno>
 }
 
 /// Sends as much as the socket takes now, which may be nothing.
-fn send_some(connection: &Connection, bytes: &[u8]) -> Result<usize, Errno> {
+fn send_some(connection: &EpollConnection, bytes: &[u8]) -> Result<usize, Errno> {
     match send(&connection.socket, bytes, SendFlags::NOSIGNAL) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
         sent_or_error => sent_or_error,
     }
 }
 
-fn watch(epoll: &OwnedFd, connection: &Connection, flags: EventFlags) -> Result<(), Errno> {
+fn watch(epoll: &OwnedFd, connection: &EpollConnection, flags: EventFlags) -> Result<(), Errno> {
     let slot = connection.socket.as_raw_fd() as u64;
     epoll::modify(epoll, connection.socket.as_fd(), EventData::new_u64(slot), flags)
 }

@@ -25,7 +25,7 @@ mod uring;
 use std::error::Error;
 use std::process::ExitCode;
 
-use args::{Client, Command, Kind, Serve};
+use args::{Command, Kind, Serve, Workload};
 use listener::Listener;
 use stop::Stop;
 
@@ -70,13 +70,13 @@ fn run_server(options: Serve) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_client(client: &Client) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
+fn run_client(client: &Workload) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     process::prepare(client.load().core)?;
     let report = match client {
-        Client::PingPong(load) => client::ping_pong(load)?,
-        Client::Calls(options) => client::calls(options)?,
-        Client::Streams(options) => client::streams(options)?,
-        Client::Flood(options) => client::flood(options)?,
+        Workload::PingPong(load) => client::ping_pong(load)?,
+        Workload::Calls(options) => client::calls(options)?,
+        Workload::Streams(options) => client::streams(options)?,
+        Workload::Flood(options) => client::flood(options)?,
     };
     println!("{}", report.to_json());
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -82,12 +82,12 @@ pub(crate) fn begins_with(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
 
 /// The messages of a flood, which a server sends unasked: windows into the pattern, without a
 /// header, so that one message costs its sender no copy.
-pub(crate) struct Flood {
+pub(crate) struct FloodPattern {
     pattern: Bytes,
     message_bytes: usize,
 }
 
-impl Flood {
+impl FloodPattern {
     pub(crate) fn new(message_bytes: usize) -> Self {
         let pattern_bytes = message_bytes + BODY_OFFSETS as usize * BODY_OFFSET_STEP;
         Self { pattern: pseudo_random(pattern_bytes).into(), message_bytes }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_message_of_a_flood_is_not_its_neighbour() {
-        let flood = Flood::new(128);
+        let flood = FloodPattern::new(128);
         for sequence in 0..BODY_OFFSETS {
             let message = flood.message(sequence);
             assert!(message.len() == 128 && flood.is_message(sequence, &message));

@@ -29,9 +29,9 @@ pub(crate) trait Echo {
 }
 
 #[derive(Clone)]
-struct Server;
+struct TarpcEcho;
 
-impl Echo for Server {
+impl Echo for TarpcEcho {
     async fn echo(self, _: Context, payload: Bytes) -> Bytes {
         payload
     }
@@ -83,7 +83,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = Config { pending_response_buffer: CALLS_PER_CONNECTION_MAX };
-    let requests = BaseChannel::new(config, transport(socket)).execute(Server.serve());
+    let requests = BaseChannel::new(config, transport(socket)).execute(TarpcEcho.serve());
     let mut requests = pin!(requests);
     while let Some(response) = requests.next().await {
         response.await;

@@ -25,7 +25,7 @@ pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {
     rustix::io::ioctl_fionbio(&listener, false)?;
     let mut ring = ring()?;
     let (submitter, queue, mut completions) = ring.split();
-    let mut server = Server { submitter, queue, listener, connections: Vec::new() };
+    let mut server = UringServer { submitter, queue, listener, connections: Vec::new() };
     server.watch_stop(&stop)?;
     server.accept()?;
     server.listener.announce()?;
@@ -60,15 +60,15 @@ fn ring() -> io::Result<IoUring> {
         .build(RING_SUBMISSIONS)
 }
 
-struct Server<'ring> {
+struct UringServer<'ring> {
     submitter: Submitter<'ring>,
     queue: SubmissionQueue<'ring>,
     listener: Listener,
     /// Indexed by descriptor: the kernel gives out the lowest free one, so this stays dense.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<UringConnection>>,
 }
 
-struct Connection {
+struct UringConnection {
     socket: OwnedFd,
     /// Lent to the kernel while an operation of this connection is in flight, which is always,
     /// except between a completion and the next operation. Only its capacity is used, so it is not
@@ -90,7 +90,7 @@ const RECV: u64 = 2;
 const SEND: u64 = 3;
 const KIND_BITS: u32 = 2;
 
-impl Server<'_> {
+impl UringServer<'_> {
     fn on_completion(&mut self, completion: &cqueue::Entry) -> io::Result<Turn> {
         let slot = (completion.user_data() >> KIND_BITS) as usize;
         let result = match completion.result() {
@@ -158,7 +158,7 @@ impl Server<'_> {
             self.connections.resize_with(slot + 1, || None);
         }
         let buffer = Vec::with_capacity(READ_BYTES);
-        self.connections[slot] = Some(Connection { socket, buffer, received: 0, sent: 0 });
+        self.connections[slot] = Some(UringConnection { socket, buffer, received: 0, sent: 0 });
         self.receive(slot)
     }
 
@@ -216,7 +216,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn connection(&mut self, slot: usize) -> &mut Connection {
+    fn connection(&mut self, slot: usize) -> &mut UringConnection {
         self.connections[slot].as_mut().expect("closed only when no operation is in flight")
     }
 

@@ -14,11 +14,11 @@ use crate::tonic_echo::FLOOD_REQUEST_BYTES;
 
 /// The workloads there are.
 #[derive(Debug)]
-pub(crate) enum Client {
+pub(crate) enum Workload {
     PingPong(Load),
     Calls(Calls),
     Streams(Streams),
-    Flood(Flood),
+    Flood(FloodOptions),
 }
 
 /// What every workload has.
@@ -51,7 +51,7 @@ pub(crate) struct Streams {
 
 /// `client flood`, of tonic.
 #[derive(Debug)]
-pub(crate) struct Flood {
+pub(crate) struct FloodOptions {
     pub(crate) load: Load,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Method {
     Bidi,
 }
 
-impl Client {
+impl Workload {
     /// What this workload shares with the others.
     pub(crate) fn load(&self) -> &Load {
         match self {
@@ -87,12 +87,12 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error
     let Some(given) = Given::read(&mut parser)? else { return Ok(Command::Help) };
     let workload = given.workload.clone();
     let client = match workload.as_deref() {
-        Some("pingpong") => Client::PingPong(given.load(&[Is::Connections])?),
-        Some("rpc") => Client::Calls(given.calls()?),
-        Some("stream") => Client::Streams(given.streams()?),
+        Some("pingpong") => Workload::PingPong(given.load(&[Is::Connections])?),
+        Some("rpc") => Workload::Calls(given.calls()?),
+        Some("stream") => Workload::Streams(given.streams()?),
         Some("flood") => {
             given.tonic()?;
-            Client::Flood(Flood { load: given.load(&[Is::Peer])? })
+            Workload::Flood(FloodOptions { load: given.load(&[Is::Peer])? })
         }
         Some(other) => return Err(format!("unknown workload `{other}`").into()),
         None => return Err("client needs a workload: pingpong, rpc, stream or flood".into()),

@@ -8,14 +8,14 @@ use std::ffi::OsString;
 use lexopt::prelude::*;
 
 use crate::address::Address;
-pub(crate) use client::{Calls, Client, Flood, Load, Method, Peer, Streams};
+pub(crate) use client::{Calls, FloodOptions, Load, Method, Peer, Streams, Workload};
 
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
     Serve(Serve),
-    Client(Client),
+    Client(Workload),
 }
 
 /// `serve <kind>`.
@@ -139,7 +139,7 @@ fn parse_kind(word: &OsString) -> Result<Kind, Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Client, Command, Method, Peer, parse_from};
+    use super::{Command, Method, Peer, Workload, parse_from};
 
     fn parse(line: &str) -> Result<Command, String> {
         let words = std::iter::once("ringway-peers").chain(line.split_whitespace());
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_client_line_is_read() {
         let line = "client pingpong --addr tcp://127.0.0.1:1 -c 7 -s 64 -d 0.25 --core 1";
-        let Ok(Command::Client(Client::PingPong(load))) = parse(line) else {
+        let Ok(Command::Client(Workload::PingPong(load))) = parse(line) else {
             panic!("{:?}", parse(line))
         };
         assert_eq!((load.connections, load.message_bytes), (7, 64));
@@ -159,18 +159,22 @@ mod tests {
     #[test]
     fn lines_of_rpc_clients_are_read() {
         let line = "client rpc --peer tonic --addr tcp://127.0.0.1:1 -c 2 -l 400 -m bidi";
-        let Ok(Command::Client(Client::Calls(calls))) = parse(line) else {
+        let Ok(Command::Client(Workload::Calls(calls))) = parse(line) else {
             panic!("{:?}", parse(line))
         };
         assert_eq!((calls.peer, calls.depth, calls.method), (Peer::Tonic, 400, Method::Bidi));
         assert_eq!(calls.load.connections, 2);
         let line = "client stream --peer tonic --addr tcp://127.0.0.1:1 -f 7 -w 3 -s 128";
-        let Ok(Command::Client(Client::Streams(streams))) = parse(line) else {
+        let Ok(Command::Client(Workload::Streams(streams))) = parse(line) else {
             panic!("{:?}", parse(line))
         };
         assert_eq!((streams.frames, streams.window, streams.load.message_bytes), (7, 3, 128));
         let line = "client flood --peer tonic --addr tcp://127.0.0.1:1 -s 128";
-        assert!(matches!(parse(line), Ok(Command::Client(Client::Flood(_)))), "{:?}", parse(line));
+        assert!(
+            matches!(parse(line), Ok(Command::Client(Workload::Flood(_)))),
+            "{:?}",
+            parse(line)
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::limits::{CALLS_PER_CONNECTION_MAX, HTTP2_FRAME_BYTES, HTTP2_WINDOW_BY
 use crate::listener::Listener;
 use crate::stop::Stop;
 pub(crate) use payload::{EchoCodec, Payload};
-use service::Echo;
+use service::EchoService;
 pub(crate) use service::{
     BIDI, CLIENT_STREAM, FLOOD_REQUEST_BYTES, SERVER_STREAM, UNARY, flood_request,
 };
@@ -43,9 +43,11 @@ async fn accept(listener: Listener) -> Result<(), Box<dyn std::error::Error + Se
         .max_concurrent_streams(CALLS_PER_CONNECTION_MAX as u32)
         .max_frame_size(HTTP2_FRAME_BYTES);
     match listener {
-        Listener::Tcp(listener) => server.serve_with_incoming(Echo, accept::tcp(listener)?).await?,
+        Listener::Tcp(listener) => {
+            server.serve_with_incoming(EchoService, accept::tcp(listener)?).await?
+        }
         Listener::Unix(listener, _) => {
-            server.serve_with_incoming(Echo, accept::unix(listener)?).await?;
+            server.serve_with_incoming(EchoService, accept::unix(listener)?).await?;
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{EchoCodec, Payload};
 use crate::limits::{MESSAGE_BYTES_MAX, RPC_MESSAGE_BYTES_MAX};
-use crate::message::Flood;
+use crate::message::FloodPattern;
 
 /// Answers with the request's payload.
 pub(crate) const UNARY: &str = "/ringway.peers.Echo/Unary";
@@ -50,9 +50,9 @@ pub(crate) fn flood_request(count: u32, message_bytes: u32) -> Bytes {
 
 /// The service.
 #[derive(Clone, Copy)]
-pub(super) struct Echo;
+pub(super) struct EchoService;
 
-impl Service<http::Request<Body>> for Echo {
+impl Service<http::Request<Body>> for EchoService {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Self::Error>;
@@ -66,17 +66,17 @@ impl Service<http::Request<Body>> for Echo {
             let mut grpc =
                 Grpc::new(EchoCodec::default()).max_decoding_message_size(RPC_MESSAGE_BYTES_MAX);
             Ok(match request.uri().path() {
-                UNARY => grpc.unary(Echo, request).await,
+                UNARY => grpc.unary(EchoService, request).await,
                 CLIENT_STREAM => grpc.client_streaming(LastOf, request).await,
                 SERVER_STREAM => grpc.server_streaming(OnceOrFlood, request).await,
-                BIDI => grpc.streaming(Echo, request).await,
+                BIDI => grpc.streaming(EchoService, request).await,
                 path => Status::unimplemented(path).into_http(),
             })
         })
     }
 }
 
-impl UnaryService<Payload> for Echo {
+impl UnaryService<Payload> for EchoService {
     type Response = Payload;
     type Future = Ready<Result<Response<Payload>, Status>>;
 
@@ -86,7 +86,7 @@ impl UnaryService<Payload> for Echo {
 }
 
 /// Requests as they come are the replies.
-impl StreamingService<Payload> for Echo {
+impl StreamingService<Payload> for EchoService {
     type Response = Payload;
     type ResponseStream = Streaming<Payload>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
@@ -129,7 +129,7 @@ impl ServerStreamingService<Payload> for OnceOrFlood {
 /// Replies to a request of [`SERVER_STREAM`].
 enum Replies {
     Once(Option<Payload>),
-    Flood { flood: Flood, next: u64, count: u64 },
+    Flood { flood: FloodPattern, next: u64, count: u64 },
 }
 
 impl Replies {
@@ -142,7 +142,7 @@ impl Replies {
         if message_bytes > MESSAGE_BYTES_MAX {
             return Err(Status::invalid_argument("a message of a flood is too large"));
         }
-        Ok(Self::Flood { flood: Flood::new(message_bytes), next: 0, count: count.into() })
+        Ok(Self::Flood { flood: FloodPattern::new(message_bytes), next: 0, count: count.into() })
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use crate::address::Address;
     use crate::limits::MESSAGE_BYTES_MAX;
     use crate::listener::Listener;
-    use crate::message::Flood;
+    use crate::message::FloodPattern;
 
     type Grpc = client::Grpc<Channel>;
 
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_flood_has_as_many_messages_as_asked_for() {
         with_server(async |mut grpc| {
-            let flood = Flood::new(100);
+            let flood = FloodPattern::new(100);
             let replies = ask(&mut grpc, flood_request(1000, 100)).await.expect("a flood");
             assert_eq!(replies.len(), 1000);
             for (number, reply) in replies.iter().enumerate() {

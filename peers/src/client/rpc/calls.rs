@@ -4,22 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::Error;
+use super::caller::{Caller, Error};
 use super::run::{Next, Run, drive};
 use super::tarpc::TarpcCaller;
 use super::tonic::TonicCaller;
 use crate::args::{Calls, Peer};
 use crate::client::Report;
 use crate::message::{Messages, equals, joined};
-
-/// A connection of some framework, shared by its clones.
-pub(super) trait Caller: Clone + Send + 'static {
-    /// One call with one message each way.
-    fn call(&mut self, request: Bytes) -> impl Future<Output = Result<Bytes, Error>> + Send;
-}
 
 /// Runs the workload and reports what was measured.
 ///

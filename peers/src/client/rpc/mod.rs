@@ -1,6 +1,7 @@
 //! The clients of RPC servers: the framework's own client on one thread, a task for each call that
 //! is in flight.
 
+mod caller;
 mod calls;
 mod run;
 mod streams;
@@ -9,6 +10,3 @@ mod tonic;
 
 pub(crate) use calls::calls;
 pub(crate) use streams::{flood, streams};
-
-/// What connecting and calling fail with.
-type Error = Box<dyn std::error::Error + Send + Sync>;

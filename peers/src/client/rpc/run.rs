@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Error;
+use super::caller::Error;
 use crate::args::Load;
 use crate::client::{Report, cpu_time};
 use crate::limits::DRAIN_SECONDS_MAX;

@@ -10,12 +10,12 @@ use tonic::Request;
 use tonic::client::Grpc;
 use tonic::transport::Channel;
 
-use super::Error;
+use super::caller::Error;
 use super::run::{Next, Run, drive};
 use super::tonic::{connect, path};
 use crate::args::{self, Streams};
 use crate::client::Report;
-use crate::message::{Flood, Messages, equals, joined};
+use crate::message::{FloodPattern, Messages, equals, joined};
 use crate::tonic_echo::{BIDI, EchoCodec, Payload, SERVER_STREAM, flood_request};
 
 /// Runs `client stream` and reports what was measured.
@@ -48,7 +48,7 @@ pub(crate) fn streams(options: &Streams) -> Result<Report, Error> {
 ///
 /// # Errors
 /// If the connection cannot be made.
-pub(crate) fn flood(options: &args::Flood) -> Result<Report, Error> {
+pub(crate) fn flood(options: &args::FloodOptions) -> Result<Report, Error> {
     drive(&options.load, |run| async move {
         let grpc = connect(&options.load.address).await?;
         let message_bytes = options.load.message_bytes;
@@ -136,7 +136,7 @@ async fn receive_flood(
     run: &Run,
     message_bytes: usize,
 ) -> Result<(), Error> {
-    let flood = Flood::new(message_bytes);
+    let flood = FloodPattern::new(message_bytes);
     let payload = flood_request(u32::MAX, message_bytes as u32);
     grpc.ready().await?;
     let request = Request::new(Payload { payload });

@@ -6,8 +6,7 @@ use tarpc::context;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Error;
-use super::calls::Caller;
+use super::caller::{Caller, Error};
 use crate::address::Address;
 use crate::tarpc_echo::{EchoClient, transport};
 

@@ -7,8 +7,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 
-use super::Error;
-use super::calls::Caller;
+use super::caller::{Caller, Error};
 use crate::address::Address;
 use crate::args::Method;
 use crate::limits::{HTTP2_FRAME_BYTES, HTTP2_WINDOW_BYTES, RPC_MESSAGE_BYTES_MAX};
