@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::affinity::CoreSet;
 use crate::contain::{contain, drop_each};
 use crate::limits::BLOCKING_IDLE;
-use completion::{Completion, completion};
+use completion::{JobResult, completion};
 
 /// Threads for blocking work. Share it in an [`Arc`]; submitting needs `&self` from any thread.
 ///
@@ -40,7 +40,7 @@ pub struct BlockingPool {
 /// Dropping the future does not stop the job.
 #[must_use = "without the answer, a panic of the job goes unnoticed"]
 pub struct BlockingTask<T> {
-    completion: Completion<thread::Result<T>>,
+    completion: JobResult<thread::Result<T>>,
 }
 
 /// The error payload of a [`BlockingTask`] whose job was dropped before it began, because the pool
@@ -51,7 +51,7 @@ pub struct Abandoned;
 type Job = Box<dyn FnOnce() + Send>;
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// A job was queued, or the pool stops.
     changed: Condvar,
     /// The last thread ended.
@@ -67,7 +67,7 @@ struct Limits {
     idle_max: Duration,
 }
 
-struct State {
+struct PoolState {
     queue: VecDeque<Job>,
     threads: usize,
     /// Threads that wait for a job or are starting: each takes one job off the queue.
@@ -90,7 +90,7 @@ impl BlockingPool {
 
     fn with_idle(threads_max: usize, queue_max: usize, idle_max: Duration) -> BlockingPool {
         assert!(threads_max > 0, "a pool needs at least one thread");
-        let state = State {
+        let state = PoolState {
             queue: VecDeque::new(),
             threads: 0,
             idle: 0,
@@ -181,7 +181,7 @@ impl BlockingPool {
         self.shared.cores.as_ref()
     }
 
-    fn start_thread(&self, state: &mut State) -> Result<(), SubmitError> {
+    fn start_thread(&self, state: &mut PoolState) -> Result<(), SubmitError> {
         let shared = self.shared.clone();
         let builder = thread::Builder::new().name("ringway-blocking".to_owned());
         match builder.spawn(move || shared.run_thread()) {
@@ -216,7 +216,7 @@ impl Shared {
     /// Waits for a job; the caller then no longer counts as idle. `None` after the idle time or when the
     /// pool stops, and then it counts no longer at all: a job that comes now needs another thread.
     fn next_job(&self) -> Option<Job> {
-        let unemployed = |state: &mut State| state.queue.is_empty() && !state.stopping;
+        let unemployed = |state: &mut PoolState| state.queue.is_empty() && !state.stopping;
         let waited = self.changed.wait_timeout_while(self.lock(), self.limits.idle_max, unemployed);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Takes the calling thread off the count, and lets its handle go: until then the system keeps its
     /// stack. Those that a shutdown may wait for are left to be joined.
-    fn leave(&self, state: &mut State) {
+    fn leave(&self, state: &mut PoolState) {
         state.threads -= 1;
         if !state.stopping {
             let own = thread::current().id();
@@ -251,13 +251,13 @@ impl Shared {
 
     /// Answers how many threads remain after at most `wait_max`.
     fn wait_for_threads(&self, wait_max: Duration) -> usize {
-        let alive = |state: &mut State| state.threads > 0;
+        let alive = |state: &mut PoolState| state.threads > 0;
         let waited = self.ended.wait_timeout_while(self.lock(), wait_max, alive);
         waited.unwrap_or_else(PoisonError::into_inner).0.threads
     }
 
     /// No job runs under the lock, so a poisoned one guards sound state.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

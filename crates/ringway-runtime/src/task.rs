@@ -22,7 +22,7 @@ use crate::names::NameId;
 pub(crate) struct Tasks {
     core: u16,
     run: Run,
-    slots: RefCell<Vec<Slot>>,
+    slots: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
     queue: RefCell<VecDeque<TaskToken>>,
     /// Those that woke themselves while they were polled: they run in the next turn.
@@ -35,16 +35,16 @@ pub(crate) struct Tasks {
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-struct Slot {
+struct TaskSlot {
     generation: u32,
-    state: State,
+    state: TaskState,
     name: NameId,
     /// `None` while free and while being polled.
     future: Option<LocalFuture>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TaskState {
     Free,
     Idle,
     Queued,
@@ -113,11 +113,11 @@ impl Tasks {
     fn insert(&self, future: LocalFuture, name: NameId) -> TaskToken {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot { generation: 0, state: State::Free, name, future: None });
+            slots.push(TaskSlot { generation: 0, state: TaskState::Free, name, future: None });
             slots.len() as u32 - 1
         });
         let slot = &mut slots[index as usize];
-        slot.state = State::Queued;
+        slot.state = TaskState::Queued;
         slot.name = name;
         slot.future = Some(future);
         let token = TaskToken::new(self.core, slot.generation, index);
@@ -140,12 +140,12 @@ impl Tasks {
             return;
         }
         match slot.state {
-            State::Idle => {
-                slot.state = State::Queued;
+            TaskState::Idle => {
+                slot.state = TaskState::Queued;
                 self.queue.borrow_mut().push_back(token);
             }
-            State::Polled => slot.state = State::PolledAgain,
-            State::Free | State::Queued | State::PolledAgain | State::Aborted => {}
+            TaskState::Polled => slot.state = TaskState::PolledAgain,
+            TaskState::Free | TaskState::Queued | TaskState::PolledAgain | TaskState::Aborted => {}
         }
     }
 
@@ -156,8 +156,8 @@ impl Tasks {
             let mut slots = self.slots.borrow_mut();
             let slot = &mut slots[token.index()];
             let current = slot.generation & TaskToken::GENERATION_MASK == token.generation();
-            if current && slot.state == State::Queued {
-                slot.state = State::Polled;
+            if current && slot.state == TaskState::Queued {
+                slot.state = TaskState::Polled;
                 let future = slot.future.take().expect("a queued task is not being polled");
                 return Some(Runnable { token, future, name: slot.name });
             }
@@ -172,14 +172,14 @@ impl Tasks {
         let ended = polled.is_none_or(|poll| poll.is_ready());
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[runnable.token.index()];
-        if ended || slot.state == State::Aborted {
+        if ended || slot.state == TaskState::Aborted {
             self.vacate(slot, runnable.token.index() as u32);
             drop(slots);
             drop_contained(DROPPED, runnable.future);
             return;
         }
-        let again = slot.state == State::PolledAgain;
-        slot.state = if again { State::Queued } else { State::Idle };
+        let again = slot.state == TaskState::PolledAgain;
+        slot.state = if again { TaskState::Queued } else { TaskState::Idle };
         slot.future = Some(runnable.future);
         if again {
             self.yielded.borrow_mut().push(runnable.token);
@@ -200,9 +200,9 @@ impl Tasks {
             return;
         }
         match slot.state {
-            State::Free | State::Aborted => {}
-            State::Polled | State::PolledAgain => slot.state = State::Aborted,
-            State::Idle | State::Queued => {
+            TaskState::Free | TaskState::Aborted => {}
+            TaskState::Polled | TaskState::PolledAgain => slot.state = TaskState::Aborted,
+            TaskState::Idle | TaskState::Queued => {
                 let future = slot.future.take();
                 self.vacate(slot, token.index() as u32);
                 drop(slots);
@@ -211,8 +211,8 @@ impl Tasks {
         }
     }
 
-    fn vacate(&self, slot: &mut Slot, index: u32) {
-        slot.state = State::Free;
+    fn vacate(&self, slot: &mut TaskSlot, index: u32) {
+        slot.state = TaskState::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.borrow_mut().push(index);
     }
@@ -250,7 +250,7 @@ impl Tasks {
             let Some(slot) = slots.get_mut(index) else {
                 break;
             };
-            if slot.state != State::Free {
+            if slot.state != TaskState::Free {
                 found = true;
                 let future = slot.future.take();
                 self.vacate(slot, index as u32);

@@ -8,25 +8,25 @@ use std::task::{Context, Poll, Waker};
 use crate::contain::{drop_waker, wake};
 
 /// Makes a connected pair; both halves are `Send` if `T` is.
-pub(crate) fn completion<T>() -> (Completer<T>, Completion<T>) {
-    let slot = Slot { value: None, completer_gone: false, waker: None };
+pub(crate) fn completion<T>() -> (Completer<T>, JobResult<T>) {
+    let slot = ResultSlot { value: None, completer_gone: false, waker: None };
     let slot = Arc::new(Mutex::new(slot));
-    (Completer { slot: slot.clone() }, Completion { slot })
+    (Completer { slot: slot.clone() }, JobResult { slot })
 }
 
 /// The half that gives the value, from any thread. Dropping it unused ends the wait without a
 /// value.
 pub(crate) struct Completer<T> {
-    slot: Arc<Mutex<Slot<T>>>,
+    slot: Arc<Mutex<ResultSlot<T>>>,
 }
 
 /// The half that awaits the value: `None` if the other half was dropped unused. A value that nobody
 /// awaits any more is dropped on the completing thread.
-pub(crate) struct Completion<T> {
-    slot: Arc<Mutex<Slot<T>>>,
+pub(crate) struct JobResult<T> {
+    slot: Arc<Mutex<ResultSlot<T>>>,
 }
 
-struct Slot<T> {
+struct ResultSlot<T> {
     value: Option<T>,
     completer_gone: bool,
     waker: Option<Waker>,
@@ -52,14 +52,14 @@ impl<T> Drop for Completer<T> {
     }
 }
 
-impl<T> Completion<T> {
+impl<T> JobResult<T> {
     /// Whether the wait is over.
     pub(crate) fn is_finished(&self) -> bool {
         lock(&self.slot).completer_gone
     }
 }
 
-impl<T> Future for Completion<T> {
+impl<T> Future for JobResult<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
@@ -83,7 +83,7 @@ impl<T> Future for Completion<T> {
     }
 }
 
-impl<T> Drop for Completion<T> {
+impl<T> Drop for JobResult<T> {
     fn drop(&mut self) {
         let stale = lock(&self.slot).waker.take();
         drop_waker(stale);
@@ -91,6 +91,6 @@ impl<T> Drop for Completion<T> {
 }
 
 /// No foreign code runs under the lock, so a poisoned one guards a sound slot.
-fn lock<T>(slot: &Mutex<Slot<T>>) -> MutexGuard<'_, Slot<T>> {
+fn lock<T>(slot: &Mutex<ResultSlot<T>>) -> MutexGuard<'_, ResultSlot<T>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -63,7 +63,7 @@ pub(crate) struct Core {
     timers: RefCell<Wheel<Timer>>,
     clock: TurnClock,
     events: Cell<Vec<Event>>,
-    inbox: RefCell<Inbox>,
+    inbox: RefCell<MailboxBatch>,
     fired: Cell<Vec<Timer>>,
     pub(crate) spin: Spin,
     /// Last, so that everything above is gone when it is.
@@ -72,7 +72,7 @@ pub(crate) struct Core {
 
 /// What `drain` of the mailbox fills, kept for its memory.
 #[derive(Default)]
-struct Inbox {
+struct MailboxBatch {
     messages: Vec<Message>,
     wakes: Vec<u64>,
 }

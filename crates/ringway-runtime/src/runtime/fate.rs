@@ -20,12 +20,12 @@ use crate::park;
 #[derive(Clone, Debug)]
 pub struct CoreFailure {
     core: usize,
-    cause: Cause,
+    cause: EndCause,
 }
 
 /// Why a core stopped turning.
 #[derive(Clone, Debug)]
-pub(super) enum Cause {
+pub(super) enum EndCause {
     Panicked(Arc<str>),
     Failed(Arc<io::Error>),
 }
@@ -38,7 +38,7 @@ impl CoreFailure {
 
     /// Whether it was a panic.
     pub fn is_panic(&self) -> bool {
-        matches!(self.cause, Cause::Panicked(_))
+        matches!(self.cause, EndCause::Panicked(_))
     }
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for CoreFailure {
 
 impl Error for CoreFailure {}
 
-impl fmt::Display for Cause {
+impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
@@ -59,11 +59,13 @@ impl fmt::Display for Cause {
     }
 }
 
-impl From<Cause> for io::Error {
-    fn from(cause: Cause) -> Self {
+impl From<EndCause> for io::Error {
+    fn from(cause: EndCause) -> Self {
         match cause {
-            Cause::Panicked(message) => io::Error::other(format!("the core panicked: {message}")),
-            Cause::Failed(error) => match error.raw_os_error() {
+            EndCause::Panicked(message) => {
+                io::Error::other(format!("the core panicked: {message}"))
+            }
+            EndCause::Failed(error) => match error.raw_os_error() {
                 Some(errno) => io::Error::from_raw_os_error(errno),
                 None => io::Error::new(error.kind(), error),
             },
@@ -74,11 +76,11 @@ impl From<Cause> for io::Error {
 /// What a runtime and its cores' threads share.
 #[derive(Default)]
 pub(super) struct Fate {
-    state: Mutex<State>,
+    state: Mutex<FateState>,
 }
 
 #[derive(Default)]
-struct State {
+struct FateState {
     running: usize,
     /// The first one.
     failure: Option<CoreFailure>,
@@ -110,7 +112,7 @@ impl Fate {
     }
 
     /// A core has stopped turning, and is about to be ended.
-    pub(super) fn failed(&self, core: usize, cause: Cause) {
+    pub(super) fn failed(&self, core: usize, cause: EndCause) {
         let failure = CoreFailure { core, cause };
         contain("what listens to the log", || tracing::error!("{failure}; the core ends"));
         let mut state = self.lock();
@@ -131,13 +133,13 @@ impl Fate {
         self.lock().failure.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes everybody who waits, without the lock.
-fn tell(mut state: MutexGuard<'_, State>) {
+fn tell(mut state: MutexGuard<'_, FateState>) {
     let waiters = std::mem::take(&mut state.waiters);
     drop(state);
     for (_, waker) in waiters {

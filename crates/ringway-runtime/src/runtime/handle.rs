@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use crate::blocking::completion::{Completion, completion};
+use crate::blocking::completion::{JobResult, completion};
 use crate::core::{CoreShared, try_with_current, with_current};
 use crate::counters::CoreCounters;
 use crate::mailbox::{NeedSignal, PushError};
@@ -110,7 +110,7 @@ impl fmt::Debug for CoreHandle {
 /// Waits for a task on another core: as a future anywhere, or by blocking a plain thread.
 #[must_use = "a task's panic goes unnoticed unless its handle is awaited"]
 pub struct RemoteHandle<T> {
-    outcome: Completion<Result<T, JoinError>>,
+    outcome: JobResult<Result<T, JoinError>>,
 }
 
 impl<T> RemoteHandle<T> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::fate::{Cause, Fate};
+use super::fate::{EndCause, Fate};
 use super::{Backend, CoreHandle, Runtime};
 use crate::affinity::{CoreId, pin_current_thread};
 use crate::buf::{BufferCounts, Pools};
@@ -83,7 +83,7 @@ impl CoreThread {
             // Everything foreign is contained further in; this is for what must not happen.
             let run = || run_core(config, number, &tell, &its);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-                its.failed(number, Cause::Panicked(panic_message(panic).into()));
+                its.failed(number, EndCause::Panicked(panic_message(panic).into()));
             }
             its.ended();
         };
@@ -167,11 +167,11 @@ where
 fn turn_and_end(
     core: &Core,
     done: impl Fn() -> bool,
-    failed: impl FnOnce(&Cause),
-) -> Result<(), Cause> {
+    failed: impl FnOnce(&EndCause),
+) -> Result<(), EndCause> {
     let ran = match catch_unwind(AssertUnwindSafe(|| core.run_until(done))) {
-        Ok(ran) => ran.map_err(|error| Cause::Failed(Arc::new(error))),
-        Err(panic) => Err(Cause::Panicked(panic_message(panic).into())),
+        Ok(ran) => ran.map_err(|error| EndCause::Failed(Arc::new(error))),
+        Err(panic) => Err(EndCause::Panicked(panic_message(panic).into())),
     };
     if let Err(cause) = &ran {
         failed(cause);

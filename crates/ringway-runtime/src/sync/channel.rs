@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use super::waiters::{WaiterKey, poll_by};
 use crate::contain::{drop_each, drop_waker, wake};
 pub use error::{SendError, TryRecvError, TrySendError};
-use state::State;
+use state::ChannelState;
 
 /// Makes a channel that holds at most `capacity` messages; when it is full, senders wait.
 ///
@@ -39,20 +39,20 @@ use state::State;
 /// If `capacity` is 0: such a channel could never pass a message.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel needs room for at least one message");
-    let state = Rc::new(RefCell::new(State::new(capacity)));
+    let state = Rc::new(RefCell::new(ChannelState::new(capacity)));
     (Sender { state: state.clone() }, Receiver { state })
 }
 
 /// The half that gives messages. When the last clone is dropped, receivers get what is queued and
 /// then `None`.
 pub struct Sender<T> {
-    state: Rc<RefCell<State<T>>>,
+    state: Rc<RefCell<ChannelState<T>>>,
 }
 
 /// The half that takes messages. When the last clone is dropped, queued messages are dropped and
 /// senders are refused.
 pub struct Receiver<T> {
-    state: Rc<RefCell<State<T>>>,
+    state: Rc<RefCell<ChannelState<T>>>,
 }
 
 /// Waits to queue a message; made by [`Sender::send`]. Dropping it before it is ready drops the
@@ -210,8 +210,8 @@ impl<T> Drop for Receiving<'_, T> {
 }
 
 /// Wakes everybody whose turn has come, each outside the borrow.
-fn settle<T>(state: &RefCell<State<T>>) {
-    fn serve_next<T>(state: &RefCell<State<T>>) -> Option<Waker> {
+fn settle<T>(state: &RefCell<ChannelState<T>>) {
+    fn serve_next<T>(state: &RefCell<ChannelState<T>>) -> Option<Waker> {
         state.borrow_mut().serve_next()
     }
     while let Some(waker) = serve_next(state) {

@@ -27,7 +27,7 @@ use crate::contain::{drop_waker, wake};
 /// assert!(pin!(notify.notified()).poll(&mut context).is_pending());
 /// ```
 pub struct Notify {
-    state: RefCell<State>,
+    state: RefCell<NotifyState>,
 }
 
 /// Waits for a notification; made by [`Notify::notified`].
@@ -39,7 +39,7 @@ pub struct Notified<'a> {
     key: Option<WaiterKey>,
 }
 
-struct State {
+struct NotifyState {
     permit: bool,
     broadcasts: u64,
     line: WaiterList,
@@ -48,7 +48,7 @@ struct State {
 impl Notify {
     /// Makes one without a permit.
     pub const fn new() -> Notify {
-        let state = State { permit: false, broadcasts: 0, line: WaiterList::new() };
+        let state = NotifyState { permit: false, broadcasts: 0, line: WaiterList::new() };
         Notify { state: RefCell::new(state) }
     }
 
@@ -87,7 +87,7 @@ impl Notify {
     }
 }
 
-impl State {
+impl NotifyState {
     fn poll(
         &mut self,
         key: &mut Option<WaiterKey>,

@@ -21,7 +21,7 @@ use crate::contain::{drop_waker, wake};
 /// assert_eq!(receiver.try_recv(), Ok(7));
 /// ```
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let slot = Rc::new(RefCell::new(Slot {
+    let slot = Rc::new(RefCell::new(OneshotSlot {
         value: None,
         sender_gone: false,
         receiver_gone: false,
@@ -33,17 +33,17 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 
 /// The half that gives the value. Dropping it unused ends the receiver's wait with [`RecvError`].
 pub struct Sender<T> {
-    slot: Rc<RefCell<Slot<T>>>,
+    slot: Rc<RefCell<OneshotSlot<T>>>,
 }
 
 /// The half that awaits the value: a future of `Result<T, RecvError>`.
 ///
 /// Dropping it drops a value already sent, and tells the sender through [`Sender::closed`].
 pub struct Receiver<T> {
-    slot: Rc<RefCell<Slot<T>>>,
+    slot: Rc<RefCell<OneshotSlot<T>>>,
 }
 
-struct Slot<T> {
+struct OneshotSlot<T> {
     value: Option<T>,
     sender_gone: bool,
     receiver_gone: bool,

@@ -27,7 +27,7 @@ use crate::contain::{drop_waker, wake};
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<SemaphoreState>>,
 }
 
 /// Permits in use; dropping it returns them. It may move to another task of the core.
@@ -45,7 +45,7 @@ pub struct Acquiring<'a> {
     key: Option<WaiterKey>,
 }
 
-struct State {
+struct SemaphoreState {
     total: u32,
     /// Neither lent nor promised to a served waiter.
     available: u32,
@@ -57,7 +57,7 @@ impl Semaphore {
     /// Makes a semaphore of `total` permits.
     pub fn new(total: u32) -> Semaphore {
         let line = WaiterList::new();
-        let state = State { total, available: total, closed: false, line };
+        let state = SemaphoreState { total, available: total, closed: false, line };
         Semaphore { state: Rc::new(RefCell::new(state)) }
     }
 
@@ -131,7 +131,7 @@ impl Permit {
     }
 }
 
-impl State {
+impl SemaphoreState {
     fn take(&mut self, units: u32) -> Poll<Result<(), AcquireError>> {
         if self.closed {
             return Poll::Ready(Err(AcquireError::Closed));

@@ -79,7 +79,7 @@ impl Offer<'_> {
 /// Waiters in arrival order. Adding, serving and leaving are O(1).
 #[derive(Debug)]
 pub(super) struct WaiterList {
-    slots: Vec<Slot>,
+    slots: Vec<WaiterSlot>,
     free_head: u32,
     head: u32,
     tail: u32,
@@ -88,7 +88,7 @@ pub(super) struct WaiterList {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct WaiterSlot {
     standing: Standing,
     units: u32,
     arrival: u64,
@@ -128,7 +128,8 @@ impl WaiterList {
         let standing = Standing::Waiting;
         let arrival = self.arrivals;
         self.arrivals += 1;
-        self.slots[index as usize] = Slot { standing, units, arrival, prev, next: NIL, waker };
+        self.slots[index as usize] =
+            WaiterSlot { standing, units, arrival, prev, next: NIL, waker };
         Some(WaiterKey(index))
     }
 
@@ -201,7 +202,7 @@ impl WaiterList {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Slot { prev, next, .. } = self.slots[index as usize];
+        let WaiterSlot { prev, next, .. } = self.slots[index as usize];
         match prev {
             NIL => self.head = next,
             _ => self.slots[prev as usize].next = next,
@@ -221,19 +222,19 @@ impl WaiterList {
         }
         let index = self.slots.len() as u32;
         assert!(index < NIL, "fewer than 2^32 tasks wait on one primitive");
-        self.slots.push(Slot::free(NIL));
+        self.slots.push(WaiterSlot::free(NIL));
         index
     }
 
     fn free(&mut self, index: u32) {
-        self.slots[index as usize] = Slot::free(self.free_head);
+        self.slots[index as usize] = WaiterSlot::free(self.free_head);
         self.free_head = index;
     }
 }
 
-impl Slot {
-    fn free(next: u32) -> Slot {
-        Slot { standing: Standing::Free, units: 0, arrival: 0, prev: NIL, next, waker: None }
+impl WaiterSlot {
+    fn free(next: u32) -> WaiterSlot {
+        WaiterSlot { standing: Standing::Free, units: 0, arrival: 0, prev: NIL, next, waker: None }
     }
 }
 

@@ -8,7 +8,7 @@ use socket2::SockAddr;
 
 use super::Ring;
 use super::message::MessageHeader;
-use crate::driver::uring::{Completion, How, Outcome, Sent, kind, tag};
+use crate::driver::uring::{Completion, How, SendOutcome, Sent, kind, tag};
 use crate::driver::{Key, SendBatch};
 use crate::limits;
 
@@ -18,7 +18,7 @@ use crate::limits;
 /// counts up: a completion that nobody waits for any more finds nothing.
 #[derive(Default)]
 pub(crate) struct SendTable {
-    slots: Vec<Slot>,
+    slots: Vec<SendSlot>,
     free: Vec<u32>,
     /// Sends submitted at once whose enter has not been settled.
     unsettled: Vec<u32>,
@@ -28,7 +28,7 @@ pub(crate) struct SendTable {
 
 /// The slots are boxed where the kernel holds a pointer, so that a growing table moves nothing.
 #[derive(Default)]
-struct Slot {
+struct SendSlot {
     /// `None` while free.
     key: Option<Key>,
     generation: u32,
@@ -104,7 +104,7 @@ impl SendTable {
         ring: &mut Ring,
         completion: Completion,
         mut wants: impl FnMut(Key) -> bool,
-    ) -> Option<Outcome> {
+    ) -> Option<SendOutcome> {
         let (index, slot) = find(&mut self.slots, completion.name())?;
         let result = completion.result;
         let would_block = std::mem::take(&mut slot.at_once) && result == -libc::EAGAIN;
@@ -115,12 +115,12 @@ impl SendTable {
             && let Some(key) = key
         {
             slot.submit(ring, index, if slot.eager { How::Eager } else { How::Patient });
-            return Some(Outcome::Resumed { key, bytes: slot.tell() });
+            return Some(SendOutcome::Resumed { key, bytes: slot.tell() });
         }
         let is_full = result == -libc::EAGAIN && slot.batch.to.is_none();
         if let Some(key) = key.filter(|_| is_full) {
             slot.eager = true;
-            return Some(Outcome::Full { key, slot: index });
+            return Some(SendOutcome::Full { key, slot: index });
         }
         let errno = match (-result).max(0) {
             0 if goes_on => libc::ECANCELED,
@@ -128,7 +128,7 @@ impl SendTable {
             errno => errno,
         };
         self.free.push(index);
-        Some(Outcome::Finished(slot.vacate(errno)))
+        Some(SendOutcome::Finished(slot.vacate(errno)))
     }
 
     /// Tries again what was `Full`.
@@ -163,21 +163,21 @@ impl SendTable {
 
     fn take_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(SendSlot::default());
             self.slots.len() as u32 - 1
         })
     }
 }
 
 /// The slot whose last submission has this name.
-fn find(slots: &mut [Slot], name: Key) -> Option<(u32, &mut Slot)> {
+fn find(slots: &mut [SendSlot], name: Key) -> Option<(u32, &mut SendSlot)> {
     let index = name.index() as u32;
     let slot = slots.get_mut(name.index())?;
     let is_current = slot.key.is_some() && Key::new(index, slot.generation) == name;
     is_current.then_some((index, slot))
 }
 
-impl Slot {
+impl SendSlot {
     /// The user data of the slot's next submission.
     fn next_name(&mut self, kind: u8, index: u32) -> u64 {
         self.generation = self.generation.wrapping_add(1);

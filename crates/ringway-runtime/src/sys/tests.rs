@@ -16,7 +16,7 @@ use socket2::SockAddr;
 use super::{Ring, SendTable};
 use crate::buf::{BufferCounts, Pools};
 use crate::core::wake_descriptor;
-use crate::driver::uring::{Completion, Outcome, Uring, kind, tag};
+use crate::driver::uring::{Completion, SendOutcome, Uring, kind, tag};
 use crate::driver::{Key, RecvClass, SendBatch};
 use crate::io::{DatagramSocket, ListenOptions};
 use crate::limits::SUBMISSION_BYTES_MAX;
@@ -165,7 +165,7 @@ fn a_send_in_a_slot_that_is_listed_twice_is_settled_once() {
     let user_data = tag(kind::SEND, Key::new(0, 1).bits());
     let failed = Completion { user_data, result: -libc::EPIPE, flags: 0 };
     let told = sends.complete(&mut ring, failed, |_| true);
-    assert!(matches!(told, Some(Outcome::Finished(sent)) if sent.key == first));
+    assert!(matches!(told, Some(SendOutcome::Finished(sent)) if sent.key == first));
     send(&mut sends, &mut ring, second, 2 * SUBMISSION_BYTES_MAX);
     assert!(sends.settle(&mut ring, |_| true).is_none(), "half of it has yet to be handed over");
     assert_eq!(ring.queued(), 3, "two sends, and the second half of one");

@@ -12,7 +12,7 @@ use crate::contain::{drop_contained, drop_waker, wake};
 
 /// Makes the two ends of a task's outcome.
 pub(super) fn pair<T>() -> (Outcome<T>, Rc<Join<T>>) {
-    let join = Rc::new(Join { state: RefCell::new(State::Open), waiter: RefCell::default() });
+    let join = Rc::new(Join { state: RefCell::new(JoinState::Open), waiter: RefCell::default() });
     (Outcome(Rc::clone(&join)), join)
 }
 
@@ -36,11 +36,11 @@ impl<T> Drop for Outcome<T> {
 }
 
 pub(super) struct Join<T> {
-    state: RefCell<State<T>>,
+    state: RefCell<JoinState<T>>,
     waiter: RefCell<Option<Waker>>,
 }
 
-enum State<T> {
+enum JoinState<T> {
     /// The task runs, or waits to.
     Open,
     Settled(Result<T, JoinError>),
@@ -50,14 +50,14 @@ enum State<T> {
 
 impl<T> Join<T> {
     fn is_settled(&self) -> bool {
-        !matches!(*self.state.borrow(), State::Open)
+        !matches!(*self.state.borrow(), JoinState::Open)
     }
 
     /// Whether this is the outcome: the first one stays.
     fn settle(&self, outcome: Result<T, JoinError>) -> bool {
         let mut state = self.state.borrow_mut();
-        if let State::Open = *state {
-            *state = State::Settled(outcome);
+        if let JoinState::Open = *state {
+            *state = JoinState::Settled(outcome);
             return true;
         }
         drop(state);
@@ -67,12 +67,12 @@ impl<T> Join<T> {
 
     fn take(&self) -> Option<Result<T, JoinError>> {
         let mut state = self.state.borrow_mut();
-        if let State::Open = *state {
+        if let JoinState::Open = *state {
             return None;
         }
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Settled(outcome) => Some(outcome),
-            State::Open | State::Taken => None,
+        match std::mem::replace(&mut *state, JoinState::Taken) {
+            JoinState::Settled(outcome) => Some(outcome),
+            JoinState::Open | JoinState::Taken => None,
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Wheel<T> {
     /// Bit `n` says that level `n` has an occupied slot.
     levels_occupied: u16,
     levels: Vec<Level>,
-    timers: Vec<Timer<T>>,
+    timers: Vec<TimerEntry<T>>,
     free_head: u32,
     armed: usize,
 }
@@ -38,19 +38,19 @@ pub(crate) struct TimerKey {
 struct Level {
     /// Bit `n` says that slot `n` is not empty.
     occupied: u64,
-    slots: [Slot; SLOTS],
+    slots: [WheelSlot; SLOTS],
 }
 
 /// Timers in the order in which they came, linked by index.
 #[derive(Clone, Copy)]
-struct Slot {
+struct WheelSlot {
     head: u32,
     tail: u32,
     /// No timer of the slot is due before this tick. Exact until its earliest timer is cancelled.
     earliest: u64,
 }
 
-struct Timer<T> {
+struct TimerEntry<T> {
     /// Counts the uses of this place.
     generation: u32,
     prev: u32,
@@ -73,7 +73,7 @@ const SLOTS: usize = 64;
 const SLOT_BITS: u32 = 6;
 const TICK_NS: u128 = 1_000_000;
 const NIL: u32 = u32::MAX;
-const EMPTY: Slot = Slot { head: NIL, tail: NIL, earliest: u64::MAX };
+const EMPTY: WheelSlot = WheelSlot { head: NIL, tail: NIL, earliest: u64::MAX };
 
 impl<T> Wheel<T> {
     /// Makes an empty wheel whose ticks count from `now`.
@@ -205,7 +205,7 @@ impl<T> Wheel<T> {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Timer { prev, next, place, .. } = self.timers[index as usize];
+        let TimerEntry { prev, next, place, .. } = self.timers[index as usize];
         match prev {
             NIL => self.slot(place).head = next,
             _ => self.timers[prev as usize].next = next,
@@ -228,7 +228,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    fn slot(&mut self, place: Place) -> &mut Slot {
+    fn slot(&mut self, place: Place) -> &mut WheelSlot {
         &mut self.levels[place.level as usize].slots[place.slot as usize]
     }
 
@@ -281,7 +281,7 @@ impl<T> Wheel<T> {
         let index = self.timers.len() as u32;
         assert!(index < NIL, "2^32 timers do not fit into memory");
         let place = Place { level: 0, slot: 0 };
-        self.timers.push(Timer {
+        self.timers.push(TimerEntry {
             generation: 0,
             prev: NIL,
             next: NIL,

@@ -19,7 +19,7 @@ const BEHIND: EventFlags =
     EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR).union(EventFlags::PRI);
 
 /// An object by its key, what is asked of it, and what epoll said last.
-pub(super) struct Handle {
+pub(super) struct EpollHandle {
     pub(super) key: Key,
     pub(super) fd: RawFd,
     pub(super) class: RecvClass,
@@ -48,8 +48,8 @@ pub(super) struct Handle {
     pub(super) queued: VecDeque<SendBatch>,
 }
 
-impl Handle {
-    pub(super) const FREE: Handle = Handle::new(Key::NONE, -1);
+impl EpollHandle {
+    pub(super) const FREE: EpollHandle = EpollHandle::new(Key::NONE, -1);
 
     pub(super) const fn new(key: Key, fd: RawFd) -> Self {
         Self {

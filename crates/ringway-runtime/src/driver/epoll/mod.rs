@@ -20,7 +20,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use socket2::SockAddr;
 
-use self::handle::Handle;
+use self::handle::EpollHandle;
 use self::send::Outgoing;
 use super::knocking::Knocking;
 use super::{
@@ -39,7 +39,7 @@ pub(crate) struct Epoll {
     /// What other threads wake this one by. Watched edge-triggered, so nobody has to read it.
     _eventfd: Arc<OwnedFd>,
     pools: Pools,
-    handles: Vec<Handle>,
+    handles: Vec<EpollHandle>,
     /// Handles with work in this pass, those before `served` done.
     queue: Vec<Key>,
     served: usize,
@@ -90,7 +90,7 @@ impl Epoll {
     }
 
     /// The handle of `key`; `None` when it is closed, even if its slot is in use again.
-    fn known(&mut self, key: Key) -> Option<&mut Handle> {
+    fn known(&mut self, key: Key) -> Option<&mut EpollHandle> {
         self.handles.get_mut(key.index()).filter(|handle| handle.key == key)
     }
 
@@ -269,10 +269,10 @@ impl Driver for Epoll {
     fn register(&mut self, key: Key, fd: RawFd) {
         let index = key.index();
         if self.handles.len() <= index {
-            self.handles.resize_with(index + 1, || Handle::FREE);
+            self.handles.resize_with(index + 1, || EpollHandle::FREE);
         }
         assert!(self.handles[index].key == Key::NONE, "slot {index} is in use");
-        self.handles[index] = Handle::new(key, fd);
+        self.handles[index] = EpollHandle::new(key, fd);
     }
 
     fn connect(&mut self, key: Key, addr: &SockAddr) {
@@ -367,7 +367,7 @@ impl Driver for Epoll {
 
     fn close(&mut self, key: Key, abort: bool) {
         let Some(handle) = self.known(key) else { return };
-        let Handle { fd, outgoing, queued, .. } = std::mem::replace(handle, Handle::FREE);
+        let EpollHandle { fd, outgoing, queued, .. } = std::mem::replace(handle, EpollHandle::FREE);
         if abort {
             sockets::reset_on_close(fd);
         }

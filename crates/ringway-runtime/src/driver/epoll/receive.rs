@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, recv,
 use socket2::SockAddr;
 
 use super::Epoll;
-use super::handle::Handle;
+use super::handle::EpollHandle;
 use crate::buf::View;
 use crate::driver::sockets;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
@@ -68,7 +68,11 @@ impl Epoll {
 }
 
 #[inline]
-fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Event>) -> Attempt {
+fn receive_bytes(
+    handle: &mut EpollHandle,
+    mut buffer: RecvBuf,
+    events: &mut Vec<Event>,
+) -> Attempt {
     let into = buffer.as_mut_slice();
     let room = into.len();
     match recv(sockets::borrow(handle.fd), into, RecvFlags::empty()) {
@@ -85,7 +89,11 @@ fn receive_bytes(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Even
     }
 }
 
-fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<Event>) -> Attempt {
+fn receive_datagram(
+    handle: &mut EpollHandle,
+    mut buffer: RecvBuf,
+    events: &mut Vec<Event>,
+) -> Attempt {
     match recvfrom(sockets::borrow(handle.fd), buffer.as_mut_slice(), RecvFlags::empty()) {
         Ok((count, _, from)) => {
             let from = from.and_then(address_of).map(Box::new);
@@ -97,7 +105,7 @@ fn receive_datagram(handle: &mut Handle, mut buffer: RecvBuf, events: &mut Vec<E
 }
 
 #[cold]
-fn refused(handle: &mut Handle, error: Errno) -> Attempt {
+fn refused(handle: &mut EpollHandle, error: Errno) -> Attempt {
     match error {
         Errno::AGAIN => {
             handle.reads_on = false;

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use super::network::{Kind, Stream};
+use super::network::{SimStream, SocketKind};
 use super::{Action, Sim};
 use crate::driver::{Event, Key};
 
@@ -67,14 +67,14 @@ impl Sim {
             return;
         };
         match socket.kind {
-            Kind::Unconnected => {}
-            Kind::Listener(listener) => {
+            SocketKind::Unconnected => {}
+            SocketKind::Listener(listener) => {
                 for waiting in listener.backlog {
                     self.close_descriptor(waiting, true);
                 }
             }
-            Kind::Stream(stream) => self.close_stream(&stream, abort, ordered),
-            Kind::Datagram(datagram) => {
+            SocketKind::Stream(stream) => self.close_stream(&stream, abort, ordered),
+            SocketKind::Datagram(datagram) => {
                 for sender in datagram.waiting {
                     self.schedule.after(Duration::ZERO, Action::Send(sender));
                 }
@@ -84,7 +84,7 @@ impl Sim {
 
     /// A reset overtakes bytes that are still on their way; an end of data never does. As in the kernel,
     /// closing with bytes unread is a reset, and a Unix socket has no other.
-    fn close_stream(&mut self, stream: &Stream, abort: bool, ordered: Duration) {
+    fn close_stream(&mut self, stream: &SimStream, abort: bool, ordered: Duration) {
         let to = stream.peer;
         if stream.reset {
             return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use socket2::SockAddr;
 
 use super::handle::Armed;
-use super::network::{Kind, Stream};
+use super::network::{SimStream, SocketKind};
 use super::{Action, Sim};
 use crate::driver::{Event, Key};
 use crate::limits;
@@ -15,12 +15,12 @@ impl Sim {
     pub(super) fn start_connect(&mut self, key: Key, fd: RawFd, addr: &SockAddr) {
         let errno = match self.network.socket_mut(fd).map(|socket| &mut socket.kind) {
             None => libc::EBADF,
-            Some(Kind::Unconnected) => return self.send_syn(fd, addr),
-            Some(Kind::Datagram(socket)) => {
+            Some(SocketKind::Unconnected) => return self.send_syn(fd, addr),
+            Some(SocketKind::Datagram(socket)) => {
                 socket.remote = Some(addr.clone());
                 0
             }
-            Some(Kind::Listener(_) | Kind::Stream(_)) => libc::EISCONN,
+            Some(SocketKind::Listener(_) | SocketKind::Stream(_)) => libc::EISCONN,
         };
         self.schedule.after(Duration::ZERO, Action::Connected { key, errno });
     }
@@ -101,9 +101,9 @@ impl Sim {
         let Some((local, remote)) = ends else { return };
         let at = self.arrival(server);
         if let Some(socket) = self.network.socket_mut(client) {
-            let mut stream = Stream::new(server, local, remote);
+            let mut stream = SimStream::new(server, local, remote);
             stream.arrives_at = at;
-            socket.kind = Kind::Stream(stream);
+            socket.kind = SocketKind::Stream(stream);
         }
         self.answer_connect(client, 0, at - self.schedule.now());
         if self.chance(self.config.faults.resets) {

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use crate::driver::{Event, Key, RecvClass, SendBatch};
 
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct SimHandle {
     pub(super) key: Key,
     pub(super) fd: RawFd,
     pub(super) receive: Repeating,
@@ -14,7 +14,7 @@ pub(super) struct Handle {
     /// In the list of receives that wait for a buffer.
     pub(super) parked: bool,
     pub(super) accept: Repeating,
-    pub(super) send: Option<Sending>,
+    pub(super) send: Option<BatchInFlight>,
     /// Datagrams behind it.
     pub(super) queued: VecDeque<SendBatch>,
     pub(super) connecting: bool,
@@ -40,7 +40,7 @@ pub(super) enum Armed {
 
 /// A batch that is being sent.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct BatchInFlight {
     pub(super) batch: SendBatch,
     pub(super) done: usize,
     /// How much of that its owner has been told of.
@@ -56,7 +56,7 @@ pub(super) struct Sending {
     pub(super) ends_write: bool,
 }
 
-impl Handle {
+impl SimHandle {
     pub(super) fn new(key: Key, fd: RawFd) -> Self {
         Self {
             key,
@@ -86,7 +86,7 @@ impl Repeating {
     }
 }
 
-impl Sending {
+impl BatchInFlight {
     pub(super) fn new(batch: SendBatch) -> Self {
         let total = batch.segments.iter().map(|segment| segment.as_slice().len()).sum();
         Self {

@@ -35,7 +35,7 @@ use socket2::SockAddr;
 pub use config::SimConfig;
 pub use faults::Faults;
 
-use self::handle::{Armed, Handle, Repeating, Sending};
+use self::handle::{Armed, BatchInFlight, Repeating, SimHandle};
 use self::network::{Datagram, Inbound, Network};
 use self::rng::Rng;
 use self::schedule::Schedule;
@@ -53,7 +53,7 @@ pub(crate) struct Sim {
     schedule: Schedule<Action>,
     network: Network,
     /// By the index of their key.
-    handles: Vec<Option<Handle>>,
+    handles: Vec<Option<SimHandle>>,
     /// Events that are due but not handed over yet.
     ready: VecDeque<Event>,
     /// Receives waiting for a free buffer.
@@ -135,7 +135,7 @@ impl Sim {
     }
 
     /// The handle of a key that is neither closed nor closing.
-    fn live(&mut self, key: Key) -> Option<&mut Handle> {
+    fn live(&mut self, key: Key) -> Option<&mut SimHandle> {
         self.handles
             .get_mut(key.index())?
             .as_mut()
@@ -214,7 +214,7 @@ impl Driver for Sim {
             self.handles.resize_with(index + 1, || None);
         }
         assert!(self.handles[index].is_none(), "slot {index} is in use");
-        self.handles[index] = Some(Handle::new(key, fd));
+        self.handles[index] = Some(SimHandle::new(key, fd));
         if let Some(socket) = self.network.socket_mut(fd) {
             socket.key = Some(key);
         }
@@ -274,7 +274,7 @@ impl Driver for Sim {
             debug_assert!(batch.to.is_some(), "two batches of a stream in flight");
             return handle.queued.push_back(batch);
         }
-        handle.send = Some(Sending::new(batch));
+        handle.send = Some(BatchInFlight::new(batch));
         let delay = self.delay(self.config.faults.delays);
         self.schedule.after(delay, Action::Send(key));
     }

@@ -16,7 +16,7 @@ use crate::driver::{BindOptions, Key, RecvEnd};
 /// Every open socket, by descriptor.
 #[derive(Debug)]
 pub(super) struct Network {
-    sockets: BTreeMap<RawFd, Socket>,
+    sockets: BTreeMap<RawFd, SimSocket>,
     /// Never used twice, so that nothing late can reach a descriptor's next owner.
     next_fd: RawFd,
     /// Sockets whose `held` is set.
@@ -28,25 +28,25 @@ pub(super) struct Network {
 
 /// One end of something.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct SimSocket {
     /// Who is told; `None` until the first operation.
     pub(super) key: Option<Key>,
     /// Whether a program holds the descriptor; not so while a connection waits to be accepted.
     pub(super) held: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: SocketKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum SocketKind {
     /// A stream socket before it is connected.
     Unconnected,
-    Listener(Listener),
-    Stream(Stream),
-    Datagram(DatagramSocket),
+    Listener(SimListener),
+    Stream(SimStream),
+    Datagram(SimDatagramSocket),
 }
 
 #[derive(Debug)]
-pub(super) struct Listener {
+pub(super) struct SimListener {
     pub(super) local: SockAddr,
     /// Connections that nobody has accepted yet.
     pub(super) backlog: VecDeque<RawFd>,
@@ -56,7 +56,7 @@ pub(super) struct Listener {
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct SimStream {
     pub(super) peer: RawFd,
     /// `None` for an unnamed unix socket.
     pub(super) local: Option<SockAddr>,
@@ -76,7 +76,7 @@ pub(super) struct Stream {
 }
 
 #[derive(Debug)]
-pub(super) struct DatagramSocket {
+pub(super) struct SimDatagramSocket {
     pub(super) local: SockAddr,
     /// Where datagrams without an address go.
     pub(super) remote: Option<SockAddr>,
@@ -134,7 +134,7 @@ impl Network {
 
     pub(super) fn open_stream(&mut self) -> io::Result<RawFd> {
         self.check_room()?;
-        Ok(self.insert(Kind::Unconnected, true))
+        Ok(self.insert(SocketKind::Unconnected, true))
     }
 
     pub(super) fn listen(
@@ -145,8 +145,8 @@ impl Network {
         self.check_room()?;
         let local = self.listeners.bind(addr, options, self.next_fd)?;
         let backlog_max = usize::try_from(options.backlog).unwrap_or(0).max(1);
-        let listener = Listener { local: local.clone(), backlog: VecDeque::new(), backlog_max };
-        Ok((self.insert(Kind::Listener(listener), true), local))
+        let listener = SimListener { local: local.clone(), backlog: VecDeque::new(), backlog_max };
+        Ok((self.insert(SocketKind::Listener(listener), true), local))
     }
 
     pub(super) fn bind_datagram(
@@ -156,8 +156,8 @@ impl Network {
     ) -> io::Result<(RawFd, SockAddr)> {
         self.check_room()?;
         let local = self.receivers.bind(addr, options, self.next_fd)?;
-        let socket = DatagramSocket::new(local.clone());
-        Ok((self.insert(Kind::Datagram(socket), true), local))
+        let socket = SimDatagramSocket::new(local.clone());
+        Ok((self.insert(SocketKind::Datagram(socket), true), local))
     }
 
     /// Adds a connection's accepted end, whose peer `client` is told of it later.
@@ -167,24 +167,24 @@ impl Network {
             Some(inet) => Some(self.listeners.with_free_port(inet.ip())?),
             None => None,
         };
-        Ok(self.insert(Kind::Stream(Stream::new(client, Some(local), remote)), false))
+        Ok(self.insert(SocketKind::Stream(SimStream::new(client, Some(local), remote)), false))
     }
 
-    fn insert(&mut self, kind: Kind, held: bool) -> RawFd {
+    fn insert(&mut self, kind: SocketKind, held: bool) -> RawFd {
         let fd = self.next_fd;
         self.next_fd += 1;
         self.held_count += usize::from(held);
-        self.sockets.insert(fd, Socket { key: None, held, kind });
+        self.sockets.insert(fd, SimSocket { key: None, held, kind });
         fd
     }
 
-    pub(super) fn remove(&mut self, fd: RawFd) -> Option<Socket> {
+    pub(super) fn remove(&mut self, fd: RawFd) -> Option<SimSocket> {
         let socket = self.sockets.remove(&fd)?;
         self.held_count -= usize::from(socket.held);
         match &socket.kind {
-            Kind::Listener(listener) => self.listeners.release(&listener.local, fd),
-            Kind::Datagram(datagram) => self.receivers.release(&datagram.local, fd),
-            Kind::Unconnected | Kind::Stream(_) => {}
+            SocketKind::Listener(listener) => self.listeners.release(&listener.local, fd),
+            SocketKind::Datagram(datagram) => self.receivers.release(&datagram.local, fd),
+            SocketKind::Unconnected | SocketKind::Stream(_) => {}
         }
         Some(socket)
     }
@@ -197,11 +197,11 @@ impl Network {
         }
     }
 
-    pub(super) fn socket(&self, fd: RawFd) -> Option<&Socket> {
+    pub(super) fn socket(&self, fd: RawFd) -> Option<&SimSocket> {
         self.sockets.get(&fd)
     }
 
-    pub(super) fn socket_mut(&mut self, fd: RawFd) -> Option<&mut Socket> {
+    pub(super) fn socket_mut(&mut self, fd: RawFd) -> Option<&mut SimSocket> {
         self.sockets.get_mut(&fd)
     }
 
@@ -209,23 +209,23 @@ impl Network {
         self.socket(fd)?.key
     }
 
-    pub(super) fn listener_mut(&mut self, fd: RawFd) -> Option<&mut Listener> {
+    pub(super) fn listener_mut(&mut self, fd: RawFd) -> Option<&mut SimListener> {
         match &mut self.socket_mut(fd)?.kind {
-            Kind::Listener(listener) => Some(listener),
+            SocketKind::Listener(listener) => Some(listener),
             _ => None,
         }
     }
 
-    pub(super) fn stream_mut(&mut self, fd: RawFd) -> Option<&mut Stream> {
+    pub(super) fn stream_mut(&mut self, fd: RawFd) -> Option<&mut SimStream> {
         match &mut self.socket_mut(fd)?.kind {
-            Kind::Stream(stream) => Some(stream),
+            SocketKind::Stream(stream) => Some(stream),
             _ => None,
         }
     }
 
-    pub(super) fn datagram_mut(&mut self, fd: RawFd) -> Option<&mut DatagramSocket> {
+    pub(super) fn datagram_mut(&mut self, fd: RawFd) -> Option<&mut SimDatagramSocket> {
         match &mut self.socket_mut(fd)?.kind {
-            Kind::Datagram(socket) => Some(socket),
+            SocketKind::Datagram(socket) => Some(socket),
             _ => None,
         }
     }
@@ -234,12 +234,12 @@ impl Network {
         let failed = |errno| Inbound::Ended(RecvEnd::Failed(errno));
         match self.socket(fd).map(|socket| &socket.kind) {
             None => failed(libc::EBADF),
-            Some(Kind::Unconnected | Kind::Listener(_)) => failed(libc::ENOTCONN),
-            Some(Kind::Stream(stream)) if !stream.inbox.is_empty() => Inbound::Ready,
-            Some(Kind::Stream(stream)) if stream.eof => Inbound::Ended(RecvEnd::Eof),
-            Some(Kind::Stream(stream)) if stream.reset => failed(libc::ECONNRESET),
-            Some(Kind::Datagram(socket)) if !socket.inbox.is_empty() => Inbound::Ready,
-            Some(Kind::Stream(_) | Kind::Datagram(_)) => Inbound::Nothing,
+            Some(SocketKind::Unconnected | SocketKind::Listener(_)) => failed(libc::ENOTCONN),
+            Some(SocketKind::Stream(stream)) if !stream.inbox.is_empty() => Inbound::Ready,
+            Some(SocketKind::Stream(stream)) if stream.eof => Inbound::Ended(RecvEnd::Eof),
+            Some(SocketKind::Stream(stream)) if stream.reset => failed(libc::ECONNRESET),
+            Some(SocketKind::Datagram(socket)) if !socket.inbox.is_empty() => Inbound::Ready,
+            Some(SocketKind::Stream(_) | SocketKind::Datagram(_)) => Inbound::Nothing,
         }
     }
 
@@ -247,10 +247,10 @@ impl Network {
     pub(super) fn local_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
         let socket = self.socket(fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         Ok(match &socket.kind {
-            Kind::Unconnected => None,
-            Kind::Listener(listener) => Some(listener.local.clone()),
-            Kind::Stream(stream) => stream.local.clone(),
-            Kind::Datagram(socket) => Some(socket.local.clone()),
+            SocketKind::Unconnected => None,
+            SocketKind::Listener(listener) => Some(listener.local.clone()),
+            SocketKind::Stream(stream) => stream.local.clone(),
+            SocketKind::Datagram(socket) => Some(socket.local.clone()),
         })
     }
 
@@ -258,14 +258,16 @@ impl Network {
     pub(super) fn peer_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
         let socket = self.socket(fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         match &socket.kind {
-            Kind::Stream(stream) => Ok(stream.remote.clone()),
-            Kind::Datagram(DatagramSocket { remote: Some(to), .. }) => Ok(Some(to.clone())),
+            SocketKind::Stream(stream) => Ok(stream.remote.clone()),
+            SocketKind::Datagram(SimDatagramSocket { remote: Some(to), .. }) => {
+                Ok(Some(to.clone()))
+            }
             _ => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
         }
     }
 }
 
-impl Stream {
+impl SimStream {
     pub(super) fn new(peer: RawFd, local: Option<SockAddr>, remote: Option<SockAddr>) -> Self {
         Self {
             peer,
@@ -298,7 +300,7 @@ impl Stream {
     }
 }
 
-impl DatagramSocket {
+impl SimDatagramSocket {
     fn new(local: SockAddr) -> Self {
         Self {
             local,

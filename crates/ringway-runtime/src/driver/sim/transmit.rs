@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use socket2::SockAddr;
 
-use super::network::{Datagram, Kind, is_inet};
-use super::{Action, Sending, Sim};
+use super::network::{Datagram, SocketKind, is_inet};
+use super::{Action, BatchInFlight, Sim};
 use crate::driver::{Event, Key};
 use crate::limits;
 
@@ -36,7 +36,7 @@ impl Sim {
         let Some(send) = handle.send.take() else {
             return;
         };
-        handle.send = handle.queued.pop_front().map(Sending::new);
+        handle.send = handle.queued.pop_front().map(BatchInFlight::new);
         let goes_on = handle.send.is_some();
         let (errno, ends_write) = (send.outcome.unwrap_or(0), send.ends_write);
         self.ready.push_back(send.finish(key, errno));
@@ -57,9 +57,11 @@ impl Sim {
         }
         match self.network.socket(fd).map(|socket| &socket.kind) {
             None => self.finish_send(key, libc::EBADF),
-            Some(Kind::Unconnected | Kind::Listener(_)) => self.finish_send(key, libc::ENOTCONN),
-            Some(Kind::Stream(_)) => self.send_stream(key, fd),
-            Some(Kind::Datagram(_)) => self.send_datagram(key, fd),
+            Some(SocketKind::Unconnected | SocketKind::Listener(_)) => {
+                self.finish_send(key, libc::ENOTCONN)
+            }
+            Some(SocketKind::Stream(_)) => self.send_stream(key, fd),
+            Some(SocketKind::Datagram(_)) => self.send_datagram(key, fd),
         }
     }
 
@@ -146,11 +148,11 @@ impl Sim {
     pub(super) fn arrival(&mut self, fd: RawFd) -> Duration {
         let at = self.schedule.now() + self.latency();
         match self.network.socket_mut(fd).map(|socket| &mut socket.kind) {
-            Some(Kind::Stream(stream)) => {
+            Some(SocketKind::Stream(stream)) => {
                 stream.arrives_at = stream.arrives_at.max(at);
                 stream.arrives_at
             }
-            Some(Kind::Datagram(socket)) => {
+            Some(SocketKind::Datagram(socket)) => {
                 socket.arrives_at = socket.arrives_at.max(at);
                 socket.arrives_at
             }

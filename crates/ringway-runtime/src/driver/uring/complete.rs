@@ -1,6 +1,6 @@
 //! Completions of sends, accepts and connects.
 
-use super::{Completion, Outcome, Sent, Uring};
+use super::{Completion, SendOutcome, Sent, Uring};
 use crate::driver::{Driver, Event, Key, sockets};
 
 impl Uring {
@@ -16,12 +16,12 @@ impl Uring {
         };
         match self.sends.complete(&mut self.ring, completion, wants) {
             None => self.fault = Some("a send was completed that had ended"),
-            Some(Outcome::Resumed { key, bytes }) => {
+            Some(SendOutcome::Resumed { key, bytes }) => {
                 self.counters.short_sends += 1;
                 events.push(Event::Progress { key, bytes });
             }
-            Some(Outcome::Full { key, slot }) => self.on_full(key, slot),
-            Some(Outcome::Finished(sent)) => self.on_sent(sent, events),
+            Some(SendOutcome::Full { key, slot }) => self.on_full(key, slot),
+            Some(SendOutcome::Finished(sent)) => self.on_sent(sent, events),
         }
     }
 

@@ -52,7 +52,7 @@ impl Completion {
 }
 
 /// What a completion meant for a send.
-pub(crate) enum Outcome {
+pub(crate) enum SendOutcome {
     /// The kernel took this many bytes, or none yet; the rest waits inside for the peer.
     Resumed { key: Key, bytes: usize },
     /// Nothing is in flight; the rest waits in this slot for its owner to try again.

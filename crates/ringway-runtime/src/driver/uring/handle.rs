@@ -6,10 +6,10 @@ use crate::driver::{Key, RecvClass};
 
 /// What the driver knows of a registered descriptor.
 #[derive(Clone, Copy)]
-pub(super) struct Handle {
+pub(super) struct UringHandle {
     pub(super) key: Key,
     pub(super) fd: RawFd,
-    pub(super) recv: Recv,
+    pub(super) recv: ArmState,
     pub(super) class: RecvClass,
     pub(super) accepting: bool,
     /// Batches in flight: one of a stream, several of a datagram socket.
@@ -29,7 +29,7 @@ pub(super) struct Handle {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Recv {
+pub(super) enum ArmState {
     Off,
     Armed,
     /// Ended for want of a buffer; in `parked`.
@@ -47,15 +47,15 @@ pub(super) enum Room {
     Came,
 }
 
-impl Handle {
+impl UringHandle {
     pub(super) fn new(key: Key, fd: RawFd) -> Self {
         Self { key, fd, ..Self::FREE }
     }
 
-    pub(super) const FREE: Handle = Handle {
+    pub(super) const FREE: UringHandle = UringHandle {
         key: Key::NONE,
         fd: -1,
-        recv: Recv::Off,
+        recv: ArmState::Off,
         class: RecvClass::Message,
         accepting: false,
         sends: 0,

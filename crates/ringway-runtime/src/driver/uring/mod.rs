@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use socket2::SockAddr;
 
-pub(crate) use self::completion::{Completion, Outcome, Sent, kind, tag};
-use self::handle::{Handle, Recv, Room};
+pub(crate) use self::completion::{Completion, SendOutcome, Sent, kind, tag};
+use self::handle::{ArmState, Room, UringHandle};
 pub(crate) use self::how::How;
 use super::gather::Gather;
 use super::knocking::Knocking;
@@ -44,9 +44,9 @@ pub(crate) struct Uring {
     /// The ring's flags, for people.
     flags: String,
     /// By their class.
-    groups: [Group; 3],
+    groups: [BufferGroup; 3],
     sends: SendTable,
-    handles: Vec<Handle>,
+    handles: Vec<UringHandle>,
     /// Receives to be submitted with the next enter.
     receives_queued: usize,
     /// Somebody waits to hear of a send of the next enter.
@@ -67,7 +67,7 @@ pub(crate) struct Uring {
 }
 
 /// Buffers of one class of receives. Its number is the kernel's name for it.
-struct Group {
+struct BufferGroup {
     pool: Rc<Pool>,
     buffers: BufRing,
     /// How many of them are kept lent.
@@ -76,7 +76,7 @@ struct Group {
     parked: VecDeque<Key>,
 }
 
-impl Group {
+impl BufferGroup {
     fn new(pools: &Pools, class: RecvClass, ring: &Ring) -> io::Result<Self> {
         let (entries, hot) = match class {
             RecvClass::Message => (limits::MESSAGE_RING_ENTRIES, limits::HOT_BUFFERS),
@@ -97,7 +97,8 @@ impl Uring {
     /// its sends do not behave as this driver relies on.
     pub(crate) fn new(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let (ring, flags) = setup::make_ring()?;
-        let [message, bulk, datagram] = RecvClass::ALL.map(|class| Group::new(pools, class, &ring));
+        let [message, bulk, datagram] =
+            RecvClass::ALL.map(|class| BufferGroup::new(pools, class, &ring));
         let groups = [message?, bulk?, datagram?];
         let mut driver = Self {
             ring,
@@ -129,7 +130,7 @@ impl Uring {
     }
 
     /// The handle of a key that is neither closed nor closing.
-    fn live(&mut self, key: Key) -> Option<&mut Handle> {
+    fn live(&mut self, key: Key) -> Option<&mut UringHandle> {
         let handle = self.handles.get_mut(key.index())?;
         (handle.key == key && !handle.closing).then_some(handle)
     }
@@ -138,7 +139,7 @@ impl Uring {
         let handle = &mut self.handles[key.index()];
         if handle.in_flight == 0 {
             let fd = handle.fd;
-            *handle = Handle::FREE;
+            *handle = UringHandle::FREE;
             self.close_unregistered(fd);
             events.push(Event::Closed { key });
         }
@@ -173,10 +174,10 @@ impl Driver for Uring {
     fn register(&mut self, key: Key, fd: RawFd) {
         let index = key.index();
         if self.handles.len() <= index {
-            self.handles.resize(index + 1, Handle::FREE);
+            self.handles.resize(index + 1, UringHandle::FREE);
         }
         assert!(self.handles[index].key == Key::NONE, "slot {index} is in use");
-        self.handles[index] = Handle::new(key, fd);
+        self.handles[index] = UringHandle::new(key, fd);
     }
 
     fn connect(&mut self, key: Key, addr: &SockAddr) {
@@ -208,7 +209,7 @@ impl Driver for Uring {
 
     fn recv_start(&mut self, key: Key, class: RecvClass) {
         let Some(handle) = self.live(key) else { return };
-        debug_assert_eq!(handle.recv, Recv::Off, "two receives on one stream");
+        debug_assert_eq!(handle.recv, ArmState::Off, "two receives on one stream");
         handle.class = class;
         self.arm_recv(key);
     }
@@ -216,15 +217,15 @@ impl Driver for Uring {
     fn recv_stop(&mut self, key: Key) {
         let Some(handle) = self.live(key) else { return };
         match handle.recv {
-            Recv::Armed => {
-                handle.recv = Recv::Stopping;
+            ArmState::Armed => {
+                handle.recv = ArmState::Stopping;
                 self.ring.cancel(tag(kind::RECV, key.bits()), tag(kind::CANCEL, 0));
             }
-            Recv::Parked => {
+            ArmState::Parked => {
                 self.unpark(key);
                 self.early.push(Event::RecvEnded { key, end: RecvEnd::Stopped });
             }
-            Recv::Off | Recv::Stopping => {}
+            ArmState::Off | ArmState::Stopping => {}
         }
     }
 
@@ -263,7 +264,7 @@ impl Driver for Uring {
         if abort {
             sockets::reset_on_close(fd);
         }
-        if recv == Recv::Parked {
+        if recv == ArmState::Parked {
             // Arming it again now would keep the key from closing.
             self.unpark(key);
         }

@@ -1,7 +1,7 @@
 //! Receives: armed once, fed with hot buffers, parked while there is none.
 
-use super::handle::Recv;
-use super::{Completion, Group, Uring, kind, tag};
+use super::handle::ArmState;
+use super::{BufferGroup, Completion, Uring, kind, tag};
 use crate::buf::View;
 use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::sys::datagram_parts;
@@ -9,7 +9,7 @@ use crate::sys::datagram_parts;
 impl Uring {
     pub(super) fn arm_recv(&mut self, key: Key) {
         let handle = &mut self.handles[key.index()];
-        handle.recv = Recv::Armed;
+        handle.recv = ArmState::Armed;
         handle.in_flight += 1;
         let (fd, class) = (handle.fd, handle.class);
         let data = tag(kind::RECV, key.bits());
@@ -41,7 +41,7 @@ impl Uring {
     fn rearm_parked(&mut self, class: RecvClass) {
         for _ in 0..self.group(class).buffers.provided() {
             let Some(key) = self.group(class).parked.pop_front() else { break };
-            debug_assert_eq!(self.handles[key.index()].recv, Recv::Parked);
+            debug_assert_eq!(self.handles[key.index()].recv, ArmState::Parked);
             self.arm_recv(key);
         }
     }
@@ -49,7 +49,7 @@ impl Uring {
     /// A parked receive waits no longer.
     pub(super) fn unpark(&mut self, key: Key) {
         let handle = &mut self.handles[key.index()];
-        handle.recv = Recv::Off;
+        handle.recv = ArmState::Off;
         let class = handle.class;
         let parked = &mut self.group(class).parked;
         if let Some(at) = parked.iter().position(|&waiting| waiting == key) {
@@ -57,20 +57,20 @@ impl Uring {
         }
     }
 
-    fn group(&mut self, class: RecvClass) -> &mut Group {
+    fn group(&mut self, class: RecvClass) -> &mut BufferGroup {
         &mut self.groups[class as usize]
     }
 
     /// Whether parked receives have buffers, so that nothing may sleep before they are armed.
     pub(super) fn has_receives_to_arm(&self) -> bool {
-        let waits = |group: &Group| !group.parked.is_empty() && group.buffers.provided() > 0;
+        let waits = |group: &BufferGroup| !group.parked.is_empty() && group.buffers.provided() > 0;
         self.groups.iter().any(waits)
     }
 
     /// Has buffers that come home from other threads end the wait where receives are parked for
     /// want of them; `false` if one has come already.
     pub(super) fn is_told_of_buffers(&self) -> bool {
-        let told = |group: &Group| group.parked.is_empty() || group.pool.await_return();
+        let told = |group: &BufferGroup| group.parked.is_empty() || group.pool.await_return();
         self.groups.iter().all(told)
     }
 
@@ -105,8 +105,8 @@ impl Uring {
     ) {
         let handle = &mut self.handles[key.index()];
         handle.in_flight -= 1;
-        let stopping = handle.recv == Recv::Stopping;
-        handle.recv = Recv::Off;
+        let stopping = handle.recv == ArmState::Stopping;
+        handle.recv = ArmState::Off;
         if handle.closing {
             return self.close_if_idle(key, events);
         }
@@ -115,7 +115,7 @@ impl Uring {
             errno if is_failure(errno) => RecvEnd::Failed(-errno),
             _ if stopping => RecvEnd::Stopped,
             errno if errno == -libc::ENOBUFS => {
-                handle.recv = Recv::Parked;
+                handle.recv = ArmState::Parked;
                 self.counters.starved += 1;
                 let class = handle.class;
                 return self.group(class).parked.push_back(key);

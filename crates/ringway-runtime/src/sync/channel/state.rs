@@ -17,7 +17,7 @@ use super::error::{SendError, TryRecvError, TrySendError};
 use crate::limits::CHANNEL_PREALLOCATED_MAX;
 use crate::sync::waiters::{Offer, Turn, WaiterKey, WaiterList};
 
-pub(super) struct State<T> {
+pub(super) struct ChannelState<T> {
     pub(super) queue: VecDeque<T>,
     pub(super) capacity: usize,
     pub(super) closed: bool,
@@ -29,9 +29,9 @@ pub(super) struct State<T> {
     receiver_line: WaiterList,
 }
 
-impl<T> State<T> {
-    pub(super) fn new(capacity: usize) -> State<T> {
-        State {
+impl<T> ChannelState<T> {
+    pub(super) fn new(capacity: usize) -> ChannelState<T> {
+        ChannelState {
             queue: VecDeque::with_capacity(capacity.min(CHANNEL_PREALLOCATED_MAX)),
             capacity,
             closed: false,
@@ -142,7 +142,7 @@ impl<T> State<T> {
 }
 
 #[cfg(test)]
-impl<T> State<T> {
+impl<T> ChannelState<T> {
     /// The invariants of the module's documentation.
     pub(super) fn check_promises(&self, seed: u64) {
         let (len, capacity) = (self.queue.len(), self.capacity);
