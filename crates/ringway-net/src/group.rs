@@ -31,13 +31,13 @@ use crate::connection::{Link, Peer, Pushed, WeakLink};
 /// ```
 #[derive(Clone, Default)]
 pub struct Group {
-    shared: Arc<Shared>,
+    shared: Arc<GroupShared>,
 }
 
 /// Keeps a connection in a group until it is dropped, or the connection ends.
 #[must_use = "dropping a membership leaves the group"]
 pub struct Membership {
-    shared: Arc<Shared>,
+    shared: Arc<GroupShared>,
     shard: Rc<Shard>,
     place: usize,
 }
@@ -73,7 +73,7 @@ struct Elsewhere {
 }
 
 #[derive(Default)]
-struct Shared {
+struct GroupShared {
     id: GroupId,
     members: AtomicUsize,
     /// The cores that have members now.
@@ -271,7 +271,7 @@ impl Sum for Delivery {
     }
 }
 
-impl Shared {
+impl GroupShared {
     fn cores(&self) -> MutexGuard<'_, Arc<Vec<MemberCore>>> {
         self.cores.lock().unwrap_or_else(PoisonError::into_inner)
     }

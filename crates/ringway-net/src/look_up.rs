@@ -51,11 +51,11 @@ struct Table {
 /// One name that is being looked up, or waits for that.
 #[derive(Default)]
 struct LookUp {
-    state: Mutex<State>,
+    state: Mutex<LookUpState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LookUpState {
     found: Option<Found>,
     waiting: Vec<(usize, Waker)>,
     /// The number of the next who waits.
@@ -161,7 +161,7 @@ impl LookUp {
     }
 }
 
-impl State {
+impl LookUpState {
     /// The waker of somebody who does not wait by it any more.
     fn leave(&mut self, number: usize) -> Option<Waker> {
         let place = self.waiting.iter().position(|(other, _)| *other == number)?;

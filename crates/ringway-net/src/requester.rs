@@ -53,18 +53,18 @@ use writing::Writing;
 /// # }
 /// ```
 pub struct Requester<C> {
-    shared: Rc<Shared<C>>,
+    shared: Rc<RequesterShared<C>>,
 }
 
-struct Shared<C> {
+struct RequesterShared<C> {
     /// Absent while a request is being written.
     writing: Cell<Option<Writing<C>>>,
-    state: RefCell<State>,
+    state: RefCell<RequesterState>,
     /// Told when the send queue has room again, and when the connection has ended.
     changed: Notify,
 }
 
-struct State {
+struct RequesterState {
     /// The connection, or why there is none any more.
     link: std::result::Result<Peer, Failure>,
     waiting: Waiting,
@@ -181,7 +181,7 @@ where
         let (frames, encoder) = framed.into_halves();
         // Replies are taken in whatever becomes of the requests: the peer may wait for just that.
         frames.connection().set_paced(false);
-        let state = State {
+        let state = RequesterState {
             link: Ok(Peer::of_link(Rc::clone(frames.connection().link()))),
             waiting,
             origin: runtime::now(),
@@ -189,7 +189,7 @@ where
             is_congested: false,
             driver: None,
         };
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(RequesterShared {
             writing: Cell::new(Some(Writing::new(encoder, write_id))),
             state: RefCell::new(state),
             changed: Notify::new(),
@@ -215,7 +215,7 @@ impl<C> fmt::Debug for Requester<C> {
     }
 }
 
-impl<C> Shared<C> {
+impl<C> RequesterShared<C> {
     fn is_congested(&self) -> bool {
         self.state.borrow().is_congested
     }
@@ -275,7 +275,7 @@ impl<C> Shared<C> {
     }
 }
 
-impl<C: Codec> Shared<C> {
+impl<C: Codec> RequesterShared<C> {
     fn begin(
         &self,
         request: &[u8],
@@ -302,7 +302,7 @@ impl<C: Codec> Shared<C> {
     }
 }
 
-impl<C> Drop for Shared<C> {
+impl<C> Drop for RequesterShared<C> {
     /// Nobody can ask any more: this was all. The driver holds no strong reference; it has to be told.
     fn drop(&mut self) {
         let state = self.state.get_mut();
@@ -317,7 +317,7 @@ impl<C> Drop for Shared<C> {
 
 /// A request that waits for its reply, and is taken back when its caller does not wait any more.
 struct Noted<'a, C> {
-    shared: &'a Shared<C>,
+    shared: &'a RequesterShared<C>,
     id: RequestId,
 }
 

@@ -12,27 +12,31 @@ use ringway_wire::Codec;
 
 use super::failure::Failure;
 use super::waiting::{ReadId, Unanswered};
-use super::{Shared, answer};
+use super::{RequesterShared, answer};
 use crate::connection::Peer;
 use crate::error::{Error, Kind, Result};
 use crate::framed::{Frames, Payload};
 
 /// Runs until the connection or the last requester is gone.
 pub(super) struct Driver<C> {
-    shared: Weak<Shared<C>>,
+    shared: Weak<RequesterShared<C>>,
     frames: Frames<C>,
     read_id: Option<ReadId>,
     timer: Sleep,
 }
 
 impl<C> Driver<C> {
-    pub(super) fn new(shared: Weak<Shared<C>>, frames: Frames<C>, read_id: Option<ReadId>) -> Self {
+    pub(super) fn new(
+        shared: Weak<RequesterShared<C>>,
+        frames: Frames<C>,
+        read_id: Option<ReadId>,
+    ) -> Self {
         Self { shared, frames, read_id, timer: runtime::sleep(Duration::ZERO) }
     }
 
     /// Ends requests that are due and sets the timer for the next. A timer that is set too early,
     /// because its request was answered, is left alone: it fires once a timeout, not once a reply.
-    fn poll_deadlines(&mut self, shared: &Shared<C>, cx: &mut Context<'_>) {
+    fn poll_deadlines(&mut self, shared: &RequesterShared<C>, cx: &mut Context<'_>) {
         let origin = shared.state.borrow().origin;
         shared.expire(runtime::now().saturating_duration_since(origin));
         loop {
@@ -59,7 +63,7 @@ where
     for<'a> C::Item<'a>: Payload,
 {
     /// Takes what has been received; ready when the connection has ended.
-    fn poll_replies(&mut self, shared: &Shared<C>, cx: &mut Context<'_>) -> Poll<Failure> {
+    fn poll_replies(&mut self, shared: &RequesterShared<C>, cx: &mut Context<'_>) -> Poll<Failure> {
         loop {
             let view = match ready!(self.frames.poll_view(cx)) {
                 Ok(Some(view)) => view,
@@ -110,7 +114,7 @@ impl<C> Drop for Driver<C> {
     }
 }
 
-impl<C> Shared<C> {
+impl<C> RequesterShared<C> {
     /// Hands a reply to whoever waits for it; a late one goes to nobody.
     fn complete(&self, payload: &[u8], read_id: &mut Option<ReadId>) -> Result {
         let (id, reply) = match read_id {

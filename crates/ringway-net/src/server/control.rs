@@ -27,13 +27,13 @@ pub(crate) enum Phase {
 
 /// The phase, for threads and cores to change and to wait for.
 pub(crate) struct Control {
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     changed: Condvar,
     /// The phase once more, for those who only look at it.
     phase: AtomicU8,
 }
 
-struct State {
+struct ControlState {
     phase: Phase,
     /// How far each core has come.
     cores: Vec<CoreProgress>,
@@ -57,7 +57,7 @@ struct CoreProgress {
 
 impl Control {
     pub(crate) fn new(cores: usize, farewell_pending: bool) -> Self {
-        let state = State {
+        let state = ControlState {
             phase: Phase::Running,
             cores: (0..cores).map(|_| CoreProgress::default()).collect(),
             farewell_pending,
@@ -121,7 +121,7 @@ impl Control {
         drop_contained("a waker", left);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ControlState)) {
         let mut state = self.lock();
         let before = state.phase;
         change(&mut state);
@@ -175,7 +175,7 @@ impl Control {
     /// Blocks until every core is done with draining, the program has said farewell and `is_empty`
     /// says so; false if the phase was a later one, or the time `until`, before that.
     pub(crate) fn wait_drained(&self, until: Deadline, is_empty: impl Fn() -> bool) -> bool {
-        let is_busy = |state: &State| {
+        let is_busy = |state: &ControlState| {
             state.farewell_pending || !state.all_done(Phase::Draining) || !is_empty()
         };
         self.wait_while(until, |state| state.phase <= Phase::Draining && is_busy(state));
@@ -193,7 +193,7 @@ impl Control {
         self.lock().failure.take().map_or(Ok(()), Err)
     }
 
-    fn wait_while(&self, until: Deadline, waits: impl Fn(&State) -> bool) -> Phase {
+    fn wait_while(&self, until: Deadline, waits: impl Fn(&ControlState) -> bool) -> Phase {
         let mut state = self.lock();
         while waits(&state) {
             let left = until.remaining(Instant::now());
@@ -206,7 +206,7 @@ impl Control {
         state.phase
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -214,7 +214,7 @@ impl Control {
 /// One wait; a longer one is made of several, as the clock of the system has an end.
 const LONG: Duration = Duration::from_secs(3_600);
 
-impl State {
+impl ControlState {
     fn take_waiter(&mut self, number: Option<u64>) -> Option<Waker> {
         let place = self.waiting.iter().position(|(waiter, _)| Some(*waiter) == number)?;
         Some(self.waiting.swap_remove(place).1)

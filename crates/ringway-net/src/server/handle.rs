@@ -19,16 +19,16 @@ use crate::error::Result;
 /// A running server; cheap to clone. When the last handle is dropped, the server shuts down.
 #[derive(Clone)]
 pub struct ServerHandle {
-    inner: Arc<Inner>,
+    inner: Arc<LastHandle>,
 }
 
-struct Inner {
+struct LastHandle {
     shared: Arc<ServerShared>,
 }
 
 impl ServerHandle {
     pub(crate) fn new(shared: Arc<ServerShared>) -> Self {
-        Self { inner: Arc::new(Inner { shared }) }
+        Self { inner: Arc::new(LastHandle { shared }) }
     }
 
     /// The addresses that the server listens on, with the ports that the kernel gave.
@@ -153,7 +153,7 @@ impl ServerHandle {
     }
 }
 
-impl Drop for Inner {
+impl Drop for LastHandle {
     fn drop(&mut self) {
         self.shared.control.advance(Phase::Asked);
     }
