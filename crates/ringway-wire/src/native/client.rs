@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::frame::Parts;
-use super::link::{Link, NONE, Pending, Stage, shortened};
+use super::link::{Before, Link, NONE, Pending, Stage, shortened};
 use super::slots::{Found, NO_STREAM, Phase};
 use super::transmit::Served;
 use super::{
@@ -169,7 +169,10 @@ impl Client {
     }
 
     #[cold]
-    fn before_frames<'i>(&mut self, input: &mut &'i [u8]) -> Result<Before<'i>, Violation> {
+    fn before_frames<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Before<ClientEvent<'i>>, Violation> {
         if let Some(violation) = &self.link.failed {
             return Err(violation.clone());
         }
@@ -422,13 +425,6 @@ impl Client {
             self.link.tell(Pending::Capacity);
         }
     }
-}
-
-/// What comes before the next frame.
-enum Before<'i> {
-    Frames,
-    Nothing,
-    Event(ClientEvent<'i>),
 }
 
 #[cfg(test)]

@@ -38,6 +38,16 @@ pub(super) enum Pending {
     Capacity,
 }
 
+/// What is to be done before the next frame is read.
+pub(super) enum Before<Event> {
+    /// Frames are next.
+    Frames,
+    /// Nothing more can be told of this input.
+    Nothing,
+    /// The caller is told of this first.
+    Event(Event),
+}
+
 /// The part of a connection that does not depend on who asks and who answers.
 #[derive(Debug)]
 pub(super) struct Link {

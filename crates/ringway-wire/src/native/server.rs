@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::frame::Parts;
-use super::link::{Link, NONE, Pending, Stage};
+use super::link::{Before, Link, NONE, Pending, Stage};
 use super::names::Names;
 use super::server_answer::INITIAL_TOO_LONG;
 use super::server_event::{PlainRequest, ServerEvent};
@@ -192,7 +192,10 @@ impl Server {
     }
 
     #[cold]
-    fn before_frames<'i>(&mut self, input: &mut &'i [u8]) -> Result<Before<'i>, Violation> {
+    fn before_frames<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Before<ServerEvent<'i>>, Violation> {
         if let Some(violation) = &self.link.failed {
             self.link.is_failure_untold = false;
             return Err(violation.clone());
@@ -457,11 +460,4 @@ impl Server {
     pub(super) fn note_window(&mut self) {
         self.plain_len_max = self.link.plain_len_max().min(self.link.window as usize);
     }
-}
-
-/// What comes before the next frame.
-enum Before<'i> {
-    Frames,
-    Nothing,
-    Event(ServerEvent<'i>),
 }
