@@ -40,10 +40,10 @@ pub enum Serving {
 /// ```
 #[derive(Clone, Default)]
 pub struct Health {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HealthState>>,
 }
 
-struct State {
+struct HealthState {
     services: BTreeMap<String, Serving>,
     shut_down: bool,
     /// Counts the changes.
@@ -51,7 +51,7 @@ struct State {
     watchers: Waiters,
 }
 
-impl Default for State {
+impl Default for HealthState {
     fn default() -> Self {
         let services = BTreeMap::from([(String::new(), Serving::Yes)]);
         Self { services, shut_down: false, version: 0, watchers: Waiters::default() }
@@ -94,7 +94,7 @@ impl Health {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut HealthState)) {
         let mut state = self.lock();
         if state.shut_down {
             return;
@@ -111,7 +111,7 @@ impl Health {
     }
 
     /// No foreign code runs under the lock, so a poisoned one guards sound content.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,13 +27,13 @@ use crate::limits;
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    entries: Vec<Entry>,
+    entries: Vec<MetadataEntry>,
     /// Of all entries together, kept so that adding one does not look at the others.
     size: usize,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Entry {
+struct MetadataEntry {
     key: Box<str>,
     value: Bytes,
 }
@@ -63,9 +63,9 @@ impl Metadata {
     /// # Errors
     /// When key or value break the rules, or all would be too large. Then nothing has changed.
     pub fn insert(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
-        let entry = Entry::checked(key, value.as_ref())?;
+        let entry = MetadataEntry::checked(key, value.as_ref())?;
         let replaced = self.entries.iter().filter(|other| other.key == entry.key);
-        check_size(self.size - replaced.map(Entry::size).sum::<usize>(), &entry)?;
+        check_size(self.size - replaced.map(MetadataEntry::size).sum::<usize>(), &entry)?;
         self.remove(&entry.key);
         self.push(entry);
         Ok(())
@@ -76,7 +76,7 @@ impl Metadata {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn append(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
-        let entry = Entry::checked(key, value.as_ref())?;
+        let entry = MetadataEntry::checked(key, value.as_ref())?;
         check_size(self.size, &entry)?;
         self.push(entry);
         Ok(())
@@ -167,7 +167,7 @@ impl Metadata {
         Some(&entry.value)
     }
 
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: MetadataEntry) {
         self.size += entry.size();
         self.entries.push(entry);
     }
@@ -176,7 +176,7 @@ impl Metadata {
 /// The key that the native protocol has a tag of its own for.
 const AUTHORIZATION: &str = "authorization";
 
-impl Entry {
+impl MetadataEntry {
     fn checked(key: &str, value: &[u8]) -> Result<Self, InvalidMetadata> {
         let key = key.to_ascii_lowercase();
         let allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
@@ -204,7 +204,7 @@ fn is_binary(key: &str) -> bool {
     key.len() >= 4 && key.as_bytes()[key.len() - 4..].eq_ignore_ascii_case(b"-bin")
 }
 
-fn check_size(others: usize, entry: &Entry) -> Result<(), InvalidMetadata> {
+fn check_size(others: usize, entry: &MetadataEntry) -> Result<(), InvalidMetadata> {
     match others + entry.size() <= limits::METADATA_BYTES_MAX {
         true => Ok(()),
         false => Err(InvalidMetadata::TooLarge),
@@ -272,7 +272,7 @@ mod tests {
                 1 | 2 => _ = metadata.insert(key, value),
                 _ => _ = metadata.append(key, value),
             }
-            let size: usize = metadata.entries.iter().map(Entry::size).sum();
+            let size: usize = metadata.entries.iter().map(MetadataEntry::size).sum();
             assert_eq!(metadata.size, size);
             assert!(size <= limits::METADATA_BYTES_MAX);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::call::status::{Code, Origin, Status};
 use crate::policy::balance::{Balancer, Load, PeakEwma, Pick, Policy};
-use crate::policy::{Evidence, Health, may_eject};
+use crate::policy::{Evidence, HostHealth, may_eject};
 
 /// Names an endpoint of one pool, also when it is in the list no more. Ids are not used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ struct Learned {
     balancer: Balancer,
     /// Of each endpoint, in the order of the pool's.
     loads: Vec<Load>,
-    health: Vec<Health>,
+    health: Vec<HostHealth>,
     ids: Vec<EndpointId>,
 }
 
@@ -149,7 +149,7 @@ impl Learned {
                 health.push(self.health[at].clone());
             } else {
                 loads.push(Load::new(key, weight, mean, joined));
-                health.push(Health::new(now));
+                health.push(HostHealth::new(now));
             }
         }
         let ids = endpoints.iter().map(|endpoint| endpoint.id).collect();

@@ -152,7 +152,7 @@ struct Alarm {
 
 /// What became of receiving.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Received {
+enum Intake {
     /// Nothing is left; more will wake the task.
     All,
     /// This end has no room for the rest.
@@ -216,10 +216,10 @@ impl<E: Endpoint> Driver<E> {
                     return Poll::Ready(Closed::Wanted);
                 }
             }
-            if matches!(next, Flow::Again) || received == Received::Share {
+            if matches!(next, Flow::Again) || received == Intake::Share {
                 break;
             }
-            if received == Received::All || self.end.is_full() {
+            if received == Intake::All || self.end.is_full() {
                 self.set_alarm(&next, now, cx);
                 return Poll::Pending;
             }
@@ -232,22 +232,22 @@ impl<E: Endpoint> Driver<E> {
         &mut self,
         now: Duration,
         cx: &mut Context<'_>,
-    ) -> Result<Received, Closed<E::Violation>> {
+    ) -> Result<Intake, Closed<E::Violation>> {
         for _ in 0..limits::VIEWS_PER_TURN {
             if self.leaving.is_some() {
-                return Ok(Received::All);
+                return Ok(Intake::All);
             }
             if self.end.is_full() {
-                return Ok(Received::Full);
+                return Ok(Intake::Full);
             }
             match self.connection.poll_recv(cx) {
                 Poll::Ready(Ok(Some(view))) => self.take_in(Some(view), now),
                 Poll::Ready(Ok(None)) => return Err(Closed::ByPeer),
                 Poll::Ready(Err(error)) => return Err(Closed::Lost(error)),
-                Poll::Pending => return Ok(Received::All),
+                Poll::Pending => return Ok(Intake::All),
             }
         }
-        Ok(Received::Share)
+        Ok(Intake::Share)
     }
 
     /// Has the end do what is due.

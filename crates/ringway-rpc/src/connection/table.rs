@@ -46,7 +46,7 @@ pub(crate) enum Handles {
 /// All streams of one connection.
 #[derive(Default)]
 pub(crate) struct StreamTable {
-    entries: Vec<Entry>,
+    entries: Vec<StreamEntry>,
     free: Vec<u32>,
     /// By the machine's slot: the entry of the stream that holds it now.
     by_slot: Vec<Option<u32>>,
@@ -64,7 +64,7 @@ impl HasErrands for StreamTable {
 }
 
 #[derive(Default)]
-struct Entry {
+struct StreamEntry {
     generation: u32,
     /// While the machine knows it.
     stream: Option<StreamId>,
@@ -122,7 +122,7 @@ impl StreamTable {
     /// Takes in a stream that has just been opened, here or by the peer.
     pub(crate) fn insert(&mut self, stream: StreamId, handles: Handles) -> StreamKey {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::default());
+            self.entries.push(StreamEntry::default());
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[index as usize];
@@ -377,14 +377,17 @@ impl StreamTable {
 
 impl StreamTable {
     #[inline]
-    fn entry(&self, key: StreamKey) -> Option<&Entry> {
+    fn entry(&self, key: StreamKey) -> Option<&StreamEntry> {
         self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)
     }
 
     fn release_if_unused(&mut self, key: StreamKey) {
         let entry = &mut self.entries[key.index as usize];
         if entry.stream.is_none() && !entry.reader && !entry.writer {
-            *entry = Entry { generation: entry.generation.wrapping_add(1), ..Entry::default() };
+            *entry = StreamEntry {
+                generation: entry.generation.wrapping_add(1),
+                ..StreamEntry::default()
+            };
             self.free.push(key.index);
             self.occupied -= 1;
         }
@@ -392,22 +395,22 @@ impl StreamTable {
 }
 
 #[inline]
-fn entry_mut(entries: &mut [Entry], key: StreamKey) -> Option<&mut Entry> {
+fn entry_mut(entries: &mut [StreamEntry], key: StreamKey) -> Option<&mut StreamEntry> {
     entries.get_mut(key.index as usize).filter(|entry| entry.generation == key.generation)
 }
 
 /// The stream's entry, while the machine knows it.
 #[inline]
 fn live<'a>(
-    entries: &'a mut [Entry],
+    entries: &'a mut [StreamEntry],
     by_slot: &[Option<u32>],
     stream: StreamId,
-) -> Option<&'a mut Entry> {
+) -> Option<&'a mut StreamEntry> {
     let index = (*by_slot.get(stream.slot() as usize)?)?;
     Some(&mut entries[index as usize]).filter(|entry| entry.stream == Some(stream))
 }
 
-impl Entry {
+impl StreamEntry {
     fn end(&mut self, errands: &mut Errands, end: impl FnOnce() -> Received) {
         if self.reader && self.inbox.end.is_none() {
             self.inbox.end = Some(end());

@@ -12,6 +12,6 @@ mod retry_budget;
 pub(crate) use backoff::RetryBackoff;
 pub(crate) use concurrency::{AdaptiveLimit, Answer, Ended};
 pub(crate) use hedge::HedgeDelay;
-pub(crate) use outlier::{Evidence, Health, may_eject};
+pub(crate) use outlier::{Evidence, HostHealth, may_eject};
 pub(crate) use queue_time::Pace;
 pub(crate) use retry_budget::RetryBudget;

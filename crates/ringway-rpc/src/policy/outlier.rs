@@ -27,8 +27,8 @@ pub(crate) enum Evidence {
 /// has lasted for so long is as good as an answer. A few in a row that callers did not wait for any
 /// longer are as bad as a failure.
 #[derive(Clone, Debug)]
-pub(crate) struct Health {
-    state: State,
+pub(crate) struct HostHealth {
+    state: EjectionState,
     /// Shares of failures, over a short and a long past.
     short: FailureRate,
     long: FailureRate,
@@ -38,7 +38,7 @@ pub(crate) struct Health {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum EjectionState {
     Serving {
         since: Duration,
     },
@@ -62,10 +62,10 @@ struct Trial {
     is_stream: bool,
 }
 
-impl Health {
+impl HostHealth {
     pub(crate) fn new(now: Duration) -> Self {
         Self {
-            state: State::Serving { since: now },
+            state: EjectionState::Serving { since: now },
             short: FailureRate::new(limits::FAILURES_SHORT),
             long: FailureRate::new(limits::FAILURES_LONG),
             silent_in_a_row: 0,
@@ -76,30 +76,30 @@ impl Health {
     /// Whether a call may go there now.
     pub(crate) fn is_available(&mut self, now: Duration) -> bool {
         match self.state {
-            State::Ejected { until } if now >= until => {
-                self.state = State::OnTrial { since: None, trial: None, unanswered: 0 };
+            EjectionState::Ejected { until } if now >= until => {
+                self.state = EjectionState::OnTrial { since: None, trial: None, unanswered: 0 };
                 true
             }
-            State::Ejected { .. } => false,
-            State::OnTrial { trial: Some(trial), .. } => {
+            EjectionState::Ejected { .. } => false,
+            EjectionState::OnTrial { trial: Some(trial), .. } => {
                 let is_long = now.saturating_sub(trial.began) >= limits::TRIAL_MAX;
                 if is_long && trial.is_stream {
                     self.serve_again(now);
                 }
                 is_long
             }
-            State::OnTrial { trial: None, .. } | State::Serving { .. } => true,
+            EjectionState::OnTrial { trial: None, .. } | EjectionState::Serving { .. } => true,
         }
     }
 
     /// Out of use, on trial included: what the ceiling of ejections counts.
     pub(crate) fn is_ejected(&self) -> bool {
-        !matches!(self.state, State::Serving { .. })
+        !matches!(self.state, EjectionState::Serving { .. })
     }
 
     /// A call goes there.
     pub(crate) fn called(&mut self, now: Duration, is_stream: bool) {
-        if let State::OnTrial { since, trial, .. } = &mut self.state {
+        if let EjectionState::OnTrial { since, trial, .. } = &mut self.state {
             since.get_or_insert(now);
             *trial = Some(Trial { began: now, is_stream });
         }
@@ -107,20 +107,20 @@ impl Health {
 
     /// A call of that moment ended without telling anything, such as cancelled by its caller.
     pub(crate) fn told_nothing(&mut self, begun: Duration) {
-        if let State::OnTrial { trial, .. } = &mut self.state {
+        if let EjectionState::OnTrial { trial, .. } = &mut self.state {
             trial.take_if(|trial| begun >= trial.began);
         }
     }
 
     /// Whether its calls decide whether it is in use again.
     pub(crate) fn is_on_trial(&self) -> bool {
-        matches!(self.state, State::OnTrial { .. })
+        matches!(self.state, EjectionState::OnTrial { .. })
     }
 
     /// A call of that moment was given up after a time in which others answer.
     pub(crate) fn left_unanswered(&mut self, begun: Duration, now: Duration) {
         self.told_nothing(begun);
-        if let State::OnTrial { since: Some(since), unanswered, .. } = &mut self.state
+        if let EjectionState::OnTrial { since: Some(since), unanswered, .. } = &mut self.state
             && begun >= *since
         {
             *unanswered += 1;
@@ -144,14 +144,14 @@ impl Health {
             begun.is_some_and(|begun| since.is_none_or(|since| begun < since))
         };
         match self.state {
-            State::Ejected { .. } => return false,
-            State::OnTrial { since, .. } if is_from_before(since) => return false,
-            State::OnTrial { .. } if failed => {
+            EjectionState::Ejected { .. } => return false,
+            EjectionState::OnTrial { since, .. } if is_from_before(since) => return false,
+            EjectionState::OnTrial { .. } if failed => {
                 self.eject(now);
                 return false;
             }
-            State::OnTrial { .. } => self.serve_again(now),
-            State::Serving { since } => {
+            EjectionState::OnTrial { .. } => self.serve_again(now),
+            EjectionState::Serving { since } => {
                 if now.saturating_sub(since) > limits::EJECTION_MAX {
                     self.ejections = 0;
                 }
@@ -173,7 +173,7 @@ impl Health {
         let doubled = 2_u32.saturating_pow(self.ejections);
         let time = limits::EJECTION_FIRST.saturating_mul(doubled).min(limits::EJECTION_MAX);
         self.ejections = self.ejections.saturating_add(1);
-        self.state = State::Ejected { until: now + time };
+        self.state = EjectionState::Ejected { until: now + time };
     }
 
     fn serve_again(&mut self, now: Duration) {
@@ -221,13 +221,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn learn(health: &mut Health, evidence: Evidence, count: u32, now: Duration) -> bool {
+    fn learn(health: &mut HostHealth, evidence: Evidence, count: u32, now: Duration) -> bool {
         (0..count).fold(false, |wants, _| health.learn(evidence, Some(now), now) || wants)
     }
 
     #[test]
     fn silence_in_a_row_is_enough() {
-        let mut health = Health::new(SECOND);
+        let mut health = HostHealth::new(SECOND);
         let few = limits::SILENT_IN_A_ROW - 1;
         assert!(!learn(&mut health, Evidence::Silent, few, SECOND));
         assert!(!learn(&mut health, Evidence::Good, 1, SECOND), "the row is broken");
@@ -237,12 +237,12 @@ mod tests {
 
     #[test]
     fn a_share_of_failures_is_enough_once_enough_calls_were_seen() {
-        let mut health = Health::new(SECOND);
+        let mut health = HostHealth::new(SECOND);
         let before = limits::FAILURES_SHORT - 1;
         assert!(!learn(&mut health, Evidence::Bad, before, SECOND), "too early to tell");
         assert!(learn(&mut health, Evidence::Bad, 1, SECOND));
 
-        let mut health = Health::new(SECOND);
+        let mut health = HostHealth::new(SECOND);
         let mut wants = false;
         for _ in 0..limits::FAILURES_LONG {
             // A third fails: no burst, but too much in the long run.
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_few_failures_are_ordinary() {
-        let mut health = Health::new(SECOND);
+        let mut health = HostHealth::new(SECOND);
         for _ in 0..1_000 {
             assert!(!learn(&mut health, Evidence::Good, 12, SECOND));
             assert!(!learn(&mut health, Evidence::Bad, 1, SECOND));
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_trial_of_one_call_decides_and_times_double() {
-        let mut health = Health::new(Duration::ZERO);
+        let mut health = HostHealth::new(Duration::ZERO);
         let mut now = SECOND;
         let mut time = limits::EJECTION_FIRST;
         health.eject(now);
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn trials_that_are_given_up_without_an_answer_fail_in_the_end() {
-        let mut health = Health::new(Duration::ZERO);
+        let mut health = HostHealth::new(Duration::ZERO);
         health.left_unanswered(Duration::ZERO, SECOND);
         health.eject(SECOND);
         let mut now = SECOND + limits::EJECTION_FIRST;
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn calls_from_before_an_ejection_decide_nothing_about_a_trial() {
         let (before, mut now) = (SECOND, SECOND + limits::EJECTION_FIRST);
-        let mut health = Health::new(Duration::ZERO);
+        let mut health = HostHealth::new(Duration::ZERO);
         health.eject(before);
         assert!(health.is_available(now));
         for evidence in [Evidence::Good, Evidence::Bad, Evidence::Silent] {
@@ -339,7 +339,7 @@ mod tests {
     fn a_trial_that_takes_long_keeps_nobody_from_the_host() {
         let long = limits::TRIAL_MAX;
         let on_trial = |is_stream| {
-            let mut health = Health::new(Duration::ZERO);
+            let mut health = HostHealth::new(Duration::ZERO);
             health.eject(Duration::ZERO);
             assert!(health.is_available(SECOND));
             health.called(SECOND, is_stream);
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_host_that_keeps_its_place_is_forgiven() {
-        let mut health = Health::new(Duration::ZERO);
+        let mut health = HostHealth::new(Duration::ZERO);
         for _ in 0..5 {
             health.eject(Duration::ZERO);
         }

@@ -21,15 +21,15 @@ pub(crate) trait Weigh {
 
 /// Puts items in. Dropping it ends the pipe.
 pub(crate) struct Sender<T, E, C> {
-    shared: Arc<Mutex<State<T, E, C>>>,
+    shared: Arc<Mutex<PipeState<T, E, C>>>,
 }
 
 /// Takes items out. Dropping it closes the pipe.
 pub(crate) struct Receiver<T, E, C> {
-    shared: Arc<Mutex<State<T, E, C>>>,
+    shared: Arc<Mutex<PipeState<T, E, C>>>,
 }
 
-struct State<T, E, C> {
+struct PipeState<T, E, C> {
     items: VecDeque<T>,
     bytes: usize,
     ended: bool,
@@ -43,7 +43,7 @@ struct State<T, E, C> {
 
 /// Makes a pipe.
 pub(crate) fn pipe<T, E, C>() -> (Sender<T, E, C>, Receiver<T, E, C>) {
-    let state = State {
+    let state = PipeState {
         items: VecDeque::new(),
         bytes: 0,
         ended: false,
@@ -179,7 +179,7 @@ impl<T, E, C> Drop for Receiver<T, E, C> {
 }
 
 /// Closes the pipe, unless it is closed already. What was left in it, to be dropped or used.
-fn shut<T, E, C>(shared: &Mutex<State<T, E, C>>, close: Option<C>) -> VecDeque<T> {
+fn shut<T, E, C>(shared: &Mutex<PipeState<T, E, C>>, close: Option<C>) -> VecDeque<T> {
     let mut state = lock(shared);
     if state.closed {
         return VecDeque::new();
@@ -197,7 +197,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The receiver waits.
-fn wait<T, E, C, R>(mut state: MutexGuard<'_, State<T, E, C>>, cx: &Context<'_>) -> Poll<R> {
+fn wait<T, E, C, R>(mut state: MutexGuard<'_, PipeState<T, E, C>>, cx: &Context<'_>) -> Poll<R> {
     let former = waiters::renew(&mut state.receiver, cx.waker());
     drop(state);
     waiters::discard(former);

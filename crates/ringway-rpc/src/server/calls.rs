@@ -15,7 +15,7 @@ use crate::stream::remote::OpenedStream;
 /// A table as long as the highest slot in use, which the peer's setting bounds.
 #[derive(Default)]
 pub(super) struct Calls {
-    by_slot: Vec<Option<Call>>,
+    by_slot: Vec<Option<ServedCall>>,
     count: usize,
     /// Those that are queued, by the bytes that they keep.
     queued: BTreeSet<(usize, StreamId)>,
@@ -25,12 +25,12 @@ pub(super) struct Calls {
 }
 
 /// A call that waits.
-pub(super) struct Call {
+pub(super) struct ServedCall {
     stream: StreamId,
-    state: State,
+    state: CallState,
 }
 
-enum State {
+enum CallState {
     /// In a queue, for room to run. Numbers tell apart what streams of one id have brought.
     Queued { number: u64, request: Box<Queued> },
     /// For its handler.
@@ -59,7 +59,7 @@ impl Queued {
 }
 
 impl Calls {
-    pub(super) fn insert(&mut self, call: Call) {
+    pub(super) fn insert(&mut self, call: ServedCall) {
         let slot = call.stream.slot() as usize;
         if self.by_slot.len() <= slot {
             self.by_slot.resize_with(slot + 1, || None);
@@ -75,7 +75,7 @@ impl Calls {
         let (number, len) = (self.number, request.len());
         self.queued.insert((len, stream));
         self.queued_len += len;
-        self.insert(Call { stream, state: State::Queued { number, request } });
+        self.insert(ServedCall { stream, state: CallState::Queued { number, request } });
         number
     }
 
@@ -95,15 +95,15 @@ impl Calls {
         self.queued.last().copied()
     }
 
-    fn find(&mut self, stream: StreamId) -> Option<&mut Call> {
+    fn find(&mut self, stream: StreamId) -> Option<&mut ServedCall> {
         self.by_slot.get_mut(stream.slot() as usize)?.as_mut().filter(|call| call.stream == stream)
     }
 
-    pub(super) fn remove(&mut self, stream: StreamId) -> Option<Call> {
+    pub(super) fn remove(&mut self, stream: StreamId) -> Option<ServedCall> {
         self.find(stream)?;
         self.count -= 1;
         let call = self.by_slot[stream.slot() as usize].take()?;
-        if let State::Queued { request, .. } = &call.state {
+        if let CallState::Queued { request, .. } = &call.state {
             self.queued.remove(&(request.len(), stream));
             self.queued_len -= request.len();
         }
@@ -114,8 +114,8 @@ impl Calls {
     pub(super) fn is_queued(&self, stream: StreamId, number: u64) -> bool {
         let call = self.by_slot.get(stream.slot() as usize).and_then(Option::as_ref);
         call.filter(|call| call.stream == stream).is_some_and(|call| match call.state {
-            State::Queued { number: found, .. } => found == number,
-            State::Running { .. } => false,
+            CallState::Queued { number: found, .. } => found == number,
+            CallState::Running { .. } => false,
         })
     }
 
@@ -125,20 +125,20 @@ impl Calls {
             return None;
         }
         match self.remove(stream)?.state {
-            State::Queued { request, .. } => Some(request),
-            State::Running { .. } => None,
+            CallState::Queued { request, .. } => Some(request),
+            CallState::Running { .. } => None,
         }
     }
 
     /// All requests that are queued.
-    pub(super) fn take_queued_all(&mut self) -> Vec<Call> {
+    pub(super) fn take_queued_all(&mut self) -> Vec<ServedCall> {
         let streams: Vec<_> = self.queued.iter().map(|&(_, stream)| stream).collect();
         streams.into_iter().filter_map(|stream| self.remove(stream)).collect()
     }
 
     /// The task that runs a call is known only after it has been made.
     pub(super) fn set_task(&mut self, stream: StreamId, handle: JoinHandle<()>) {
-        if let Some(Call { state: State::Running { task, .. }, .. }) = self.find(stream) {
+        if let Some(ServedCall { state: CallState::Running { task, .. }, .. }) = self.find(stream) {
             *task = Some(handle);
         }
     }
@@ -146,12 +146,12 @@ impl Calls {
     /// What the handler of a call that runs as a task knows of it.
     pub(super) fn context(&mut self, stream: StreamId) -> Option<Context> {
         match &self.find(stream)?.state {
-            State::Running { context, .. } => Some(context.clone()),
-            State::Queued { .. } => None,
+            CallState::Running { context, .. } => Some(context.clone()),
+            CallState::Queued { .. } => None,
         }
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Call> {
+    pub(super) fn take_all(&mut self) -> Vec<ServedCall> {
         self.count = 0;
         self.queued.clear();
         self.queued_len = 0;
@@ -159,9 +159,9 @@ impl Calls {
     }
 }
 
-impl Call {
+impl ServedCall {
     pub(super) fn running(stream: StreamId, context: Context) -> Self {
-        Self { stream, state: State::Running { context, task: None } }
+        Self { stream, state: CallState::Running { context, task: None } }
     }
 
     pub(super) fn stream(&self) -> StreamId {
@@ -171,19 +171,19 @@ impl Call {
     /// Its request, if it has not run.
     pub(super) fn into_queued(self) -> Option<Box<Queued>> {
         match self.state {
-            State::Queued { request, .. } => Some(request),
-            State::Running { .. } => None,
+            CallState::Queued { request, .. } => Some(request),
+            CallState::Running { .. } => None,
         }
     }
 
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
+        matches!(self.state, CallState::Running { .. })
     }
 
     /// Tells whoever looks at the call's context, then drops its handler where it waits. Nothing of
     /// the connection may be borrowed: the handler's destructors are code of a user.
     pub(super) fn cancel(self, code: Code, reason: &str) {
-        if let State::Running { context, task } = self.state {
+        if let CallState::Running { context, task } = self.state {
             context.cancel(code, reason);
             if let Some(task) = task {
                 task.abort();

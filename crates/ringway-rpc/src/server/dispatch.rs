@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ringway_net::View;
 use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
-use super::calls::Call;
+use super::calls::ServedCall;
 use super::connection::ServerConnection;
 use super::log::log;
 use super::machine::Machine;
@@ -183,7 +183,7 @@ impl<M: Machine> ServerConnection<M> {
     fn on_gone(&self, stream: StreamId, code: Code, reason: &str) -> bool {
         let call = self.calls.borrow_mut().remove(stream);
         self.streams().finish(stream, Err(Status::new(code, reason.to_owned())));
-        let ran = call.as_ref().is_some_and(Call::is_running);
+        let ran = call.as_ref().is_some_and(ServedCall::is_running);
         if let Some(call) = call {
             call.cancel(code, reason);
         }

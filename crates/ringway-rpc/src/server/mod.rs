@@ -62,7 +62,7 @@ pub use stats::ServerStats;
 pub use test_server::TestServer;
 
 use self::core::ServerCore;
-use self::first_bytes::{Opening, first_bytes};
+use self::first_bytes::{FirstBytes, first_bytes};
 use self::interceptor::MakeIntercept;
 use self::log::log;
 use self::settings::Settings;
@@ -429,23 +429,23 @@ fn serve_with(
     async move |mut connection: Connection| {
         let core = ServerCore::of(&shared, &connection);
         match first_bytes(&mut connection).await? {
-            Opening::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
+            FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
                 let machine = core.native_machine();
                 return driver::serve(core, connection, machine, first).await;
             }
-            Opening::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
+            FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
                 let machine = core.grpc_machine();
                 return driver::serve(core, connection, machine, first).await;
             }
-            Opening::Speaks(detected, _) => {
+            FirstBytes::Speaks(detected, _) => {
                 core.share().count_unknown_protocol();
                 log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
             }
-            Opening::Silent => {
+            FirstBytes::Silent => {
                 core.share().count_silent();
                 log(|| tracing::debug!("a connection has not said in time what it speaks"));
             }
-            Opening::Closed => {}
+            FirstBytes::Closed => {}
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::policy::Pace;
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     /// By priority, 0 first. Few are ever in use.
-    classes: BTreeMap<u8, VecDeque<Waiting<T>>>,
+    classes: BTreeMap<u8, VecDeque<QueueItem<T>>>,
     /// Of all of them together.
     len: usize,
     /// Places; without a number none is shed.
@@ -27,7 +27,7 @@ pub(crate) struct Queue<T> {
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct QueueItem<T> {
     since: Duration,
     deadline: Option<Duration>,
     call: T,
@@ -88,7 +88,7 @@ impl<T> Queue<T> {
             self.pace.begin(now);
         }
         let Urgency { priority, deadline } = urgency;
-        let waiting = Waiting { since: now, deadline, call };
+        let waiting = QueueItem { since: now, deadline, call };
         self.classes.entry(priority).or_default().push_back(waiting);
         self.len += 1;
     }
@@ -128,7 +128,7 @@ impl<T> Queue<T> {
 
     /// One that has waited for too long.
     pub(crate) fn pop_overdue(&mut self, now: Duration) -> Option<Overdue<T>> {
-        let is_due = |first: &Waiting<T>| self.due(first, now).is_some_and(|due| due <= now);
+        let is_due = |first: &QueueItem<T>| self.due(first, now).is_some_and(|due| due <= now);
         let mut classes = self.classes.iter();
         let (&class, _) = classes.find(|(_, class)| class.front().is_some_and(is_due))?;
         let overdue = self.take(class, VecDeque::pop_front, now)?;
@@ -145,8 +145,8 @@ impl<T> Queue<T> {
     }
 
     /// By when a call must have run.
-    fn due(&self, waiting: &Waiting<T>, now: Duration) -> Option<Duration> {
-        let Waiting { since, deadline, .. } = *waiting;
+    fn due(&self, waiting: &QueueItem<T>, now: Duration) -> Option<Duration> {
+        let QueueItem { since, deadline, .. } = *waiting;
         let shed_at = self.room.map(|_| {
             let overloaded_at = self.empty_at + limits::QUEUE_PATIENCE;
             let tense = overloaded_at.max(since + self.patience);
@@ -178,9 +178,9 @@ impl<T> Queue<T> {
     fn take(
         &mut self,
         class: u8,
-        end: impl FnOnce(&mut VecDeque<Waiting<T>>) -> Option<Waiting<T>>,
+        end: impl FnOnce(&mut VecDeque<QueueItem<T>>) -> Option<QueueItem<T>>,
         now: Duration,
-    ) -> Option<Waiting<T>> {
+    ) -> Option<QueueItem<T>> {
         let waiting = self.classes.get_mut(&class)?;
         let taken = end(waiting)?;
         if waiting.is_empty() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ringway_wire::native::{Piece, StreamId};
 
 use super::admitted::DRAINED;
-use super::calls::{Call, Queued};
+use super::calls::{Queued, ServedCall};
 use super::connection::ServerConnection;
 use super::core::Waits;
 use super::dispatch::{Arrival, kept};
@@ -59,7 +59,7 @@ impl<M: Machine> ServerConnection<M> {
             return false;
         };
         let call = self.calls.borrow_mut().remove(stream);
-        if let Some(queued) = call.and_then(Call::into_queued) {
+        if let Some(queued) = call.and_then(ServedCall::into_queued) {
             let entry = self.core().entry(queued.place);
             self.shed(entry, stream, "the server has no memory for more requests that wait");
         }

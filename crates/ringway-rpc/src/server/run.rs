@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringway_wire::native::{Piece, StreamId};
 
 use super::admitted::{Admitted, DRAINED, Deferred};
-use super::calls::Call;
+use super::calls::ServedCall;
 use super::connection::ServerConnection;
 use super::core::attempt;
 use super::dispatch::{Arrival, takes_one_message};
@@ -84,7 +84,7 @@ impl<M: Machine> ServerConnection<M> {
     /// Starts a handler of a stream of requests only when what was received with it is taken in:
     /// then a short stream is all there, and its handler does not have to wait.
     fn defer(&self, admitted: Admitted, begin: Begin<'static>) {
-        let call = Call::running(admitted.stream, begin.context.clone());
+        let call = ServedCall::running(admitted.stream, begin.context.clone());
         self.calls.borrow_mut().insert(call);
         let in_flight = self.core().take_off();
         self.deferred.borrow_mut().push_back(Deferred { admitted, begin, in_flight });

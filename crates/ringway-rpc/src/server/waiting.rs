@@ -8,7 +8,7 @@ use ringway_runtime::{Sleep, contain, sleep_until, spawn_named};
 use tracing::Span;
 
 use super::admitted::Admitted;
-use super::calls::Call;
+use super::calls::ServedCall;
 use super::connection::ServerConnection;
 use super::core::{InFlight, attempt};
 use super::machine::Machine;
@@ -24,7 +24,10 @@ pub(super) fn spawn_waiting<M: Machine>(
     running: Running,
 ) {
     let core = connection.core();
-    connection.calls.borrow_mut().insert(Call::running(admitted.stream, running.context.clone()));
+    connection
+        .calls
+        .borrow_mut()
+        .insert(ServedCall::running(admitted.stream, running.context.clone()));
     let name = core.entry(admitted.place).method().name;
     let in_flight = Some(core.take_off());
     let (of, running) = (Rc::clone(connection), Some(running));

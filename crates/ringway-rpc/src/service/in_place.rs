@@ -78,9 +78,9 @@ impl<T> Finish for Replied<T> {
 }
 
 /// The end of a method that answers with a stream.
-pub(super) struct End(pub(super) Result<(), Status>);
+pub(super) struct StreamEnd(pub(super) Result<(), Status>);
 
-impl Finish for End {
+impl Finish for StreamEnd {
     fn finish(self, _: &mut Vec<u8>) -> Outcome {
         self.0.map(|()| Encoded::Nothing)
     }

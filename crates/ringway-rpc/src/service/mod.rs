@@ -18,7 +18,7 @@ use std::task;
 use bytes::Bytes;
 use ringway_wire::native::Piece;
 
-use self::in_place::{End, InPlace, Replied};
+use self::in_place::{InPlace, Replied, StreamEnd};
 use self::offload::Offloaded;
 use crate::call::codec::Codec;
 use crate::call::context::Context;
@@ -201,7 +201,7 @@ impl Methods {
             let replies = Sink::new(stream_of(begin.stream), codec_out);
             let request = decode_request(&codec_in, begin.message)?;
             let end = handler(begin.context, request, replies);
-            Ok(async move { End(end.await) })
+            Ok(async move { StreamEnd(end.await) })
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
@@ -223,7 +223,7 @@ impl Methods {
             let at = stream_of(begin.stream);
             let (requests, replies) = (Streaming::new(at, codec_in), Sink::new(at, codec_out));
             let end = handler(begin.context, requests, replies);
-            Ok(async move { End(end.await) })
+            Ok(async move { StreamEnd(end.await) })
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }

@@ -63,7 +63,7 @@ where
 }
 
 /// What comes back from the pool.
-struct Answer {
+struct OffloadResult {
     reply: Result<Bytes, Status>,
     initial: Metadata,
     trailers: Metadata,
@@ -73,7 +73,7 @@ struct Answer {
 struct Offload {
     context: Context,
     /// Present until it is done.
-    task: Option<BlockingTask<Answer>>,
+    task: Option<BlockingTask<OffloadResult>>,
     /// Until the thread is done.
     held: Option<Box<dyn Any>>,
 }
@@ -88,7 +88,7 @@ impl Waiting for Offload {
         let answer = ready!(Pin::new(task).poll(cx));
         self.task = None;
         self.held = None;
-        let Answer { reply, initial, trailers } = match answer {
+        let OffloadResult { reply, initial, trailers } = match answer {
             Ok(answer) => answer,
             Err(panic) => std::panic::resume_unwind(panic),
         };
@@ -116,7 +116,7 @@ impl Drop for Offload {
 }
 
 /// Runs a handler on a thread of the pool, which may sleep while the handler waits.
-fn run<Fut>(sendable: Sendable, handler: impl FnOnce(Context) -> Fut) -> Answer
+fn run<Fut>(sendable: Sendable, handler: impl FnOnce(Context) -> Fut) -> OffloadResult
 where
     Fut: Future<Output = Result<Bytes, Status>>,
 {
@@ -124,7 +124,11 @@ where
     if context.is_cancelled() {
         let why = context.cancel_reason().expect("a cancelled call has a reason");
         // Nobody waits any more.
-        return Answer { reply: Err(why), initial: Metadata::new(), trailers: Metadata::new() };
+        return OffloadResult {
+            reply: Err(why),
+            initial: Metadata::new(),
+            trailers: Metadata::new(),
+        };
     }
     let mut future = pin!(handler(context.clone()));
     let mut done = pin!(context.done());
@@ -136,7 +140,7 @@ where
             }
             ready => ready,
         }));
-    Answer { reply, initial: context.take_initial(), trailers: context.take_trailers() }
+    OffloadResult { reply, initial: context.take_initial(), trailers: context.take_trailers() }
 }
 
 #[cfg(test)]

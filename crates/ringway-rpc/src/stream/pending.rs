@@ -20,25 +20,25 @@ pub(crate) const NOT_FINISHED: &str = "the sink was dropped without `finish()`";
 /// The client's side: opens the stream and tells its handles where it is, from any thread.
 /// Dropping it instead fails them.
 pub(crate) struct Opener {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<PendingState>>,
 }
 
 /// A handle's side.
 pub(crate) struct Opening {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<PendingState>>,
     half: Half,
 }
 
-struct State {
+struct PendingState {
     outcome: Option<Result<StreamAt, Status>>,
     opener: Option<Waker>,
-    reader: Waiting,
-    writer: Waiting,
+    reader: SideState,
+    writer: SideState,
 }
 
 /// One handle, before the stream is open.
 #[derive(Default)]
-struct Waiting {
+struct SideState {
     waker: Option<Waker>,
     left: Option<Leaving>,
 }
@@ -46,11 +46,11 @@ struct Waiting {
 impl Opener {
     /// Promises a stream.
     pub(crate) fn new() -> Self {
-        let state = State {
+        let state = PendingState {
             outcome: None,
             opener: None,
-            reader: Waiting::default(),
-            writer: Waiting::default(),
+            reader: SideState::default(),
+            writer: SideState::default(),
         };
         Self { shared: Arc::new(Mutex::new(state)) }
     }
@@ -150,8 +150,8 @@ impl Opening {
     }
 }
 
-impl State {
-    fn waiting(&mut self, half: Half) -> &mut Waiting {
+impl PendingState {
+    fn waiting(&mut self, half: Half) -> &mut SideState {
         match half {
             Half::Reader => &mut self.reader,
             Half::Writer => &mut self.writer,
@@ -160,6 +160,6 @@ impl State {
 }
 
 /// No foreign code runs under the lock, so a poisoned one guards sound content.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<PendingState>) -> MutexGuard<'_, PendingState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -27,13 +27,13 @@ use crate::stream::remote::{FarWriter, Half, Leaving, StreamAt, unreachable};
 /// otherwise pass for a whole one. In a handler it may be dropped at any time, since the handler's
 /// return ends the stream. What has been sent before the return arrives before that end.
 pub struct Sink<T> {
-    place: Place,
+    place: SinkState,
     codec: Codec<T>,
     /// The last message found room for another.
     has_room: bool,
 }
 
-enum Place {
+enum SinkState {
     Opening(Opening),
     At(StreamAt),
     Far(FarWriter),
@@ -44,11 +44,11 @@ enum Place {
 impl<T> Sink<T> {
     /// The writer of an open stream, which its table knows as having one.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        Self { place: Place::At(at), codec, has_room: false }
+        Self { place: SinkState::At(at), codec, has_room: false }
     }
 
     pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self { place: Place::Opening(opening), codec, has_room: false }
+        Self { place: SinkState::Opening(opening), codec, has_room: false }
     }
 
     /// Sends a message. Waits while more of this stream is queued than its mark allows, because
@@ -98,7 +98,7 @@ impl<T> Sink<T> {
     ) -> Poll<Result<(), Status>> {
         loop {
             match &mut self.place {
-                Place::At(at) => {
+                SinkState::At(at) => {
                     let (key, has_room) = (at.key, self.has_room);
                     let polled = carrier::with(at.carrier, |carrier| {
                         if !has_room {
@@ -110,23 +110,23 @@ impl<T> Sink<T> {
                         self.has_room = matches!(polled, Poll::Ready(Ok(true)));
                         return polled.map_ok(drop);
                     }
-                    self.place = Place::elsewhere(*at);
+                    self.place = SinkState::elsewhere(*at);
                 }
-                Place::Opening(opening) => {
+                SinkState::Opening(opening) => {
                     let outcome = ready!(opening.poll(cx));
-                    self.place = outcome.map_or_else(|e| Place::Over(Some(e)), Place::At);
+                    self.place = outcome.map_or_else(|e| SinkState::Over(Some(e)), SinkState::At);
                 }
-                Place::Far(far) => {
+                SinkState::Far(far) => {
                     let mut sent = ready!(far.poll_ready(cx));
                     if sent.is_ok() {
                         sent = encode(&self.codec, message, |body| far.send(owned(body)))?;
                     }
                     match sent {
                         Ok(()) => return Poll::Ready(Ok(())),
-                        Err(status) => self.place = Place::Over(Some(status)), // told once
+                        Err(status) => self.place = SinkState::Over(Some(status)), // told once
                     }
                 }
-                Place::Over(status) => {
+                SinkState::Over(status) => {
                     return Poll::Ready(Err(status.clone().unwrap_or_else(unreachable)));
                 }
             }
@@ -134,11 +134,11 @@ impl<T> Sink<T> {
     }
 
     fn leave(&mut self, how: Leaving) {
-        match std::mem::replace(&mut self.place, Place::Over(None)) {
-            Place::At(at) => at.leave(Half::Writer, how),
-            Place::Opening(opening) => opening.leave(how),
-            Place::Far(far) => far.leave(how),
-            Place::Over(_) => {}
+        match std::mem::replace(&mut self.place, SinkState::Over(None)) {
+            SinkState::At(at) => at.leave(Half::Writer, how),
+            SinkState::Opening(opening) => opening.leave(how),
+            SinkState::Far(far) => far.leave(how),
+            SinkState::Over(_) => {}
         }
     }
 }
@@ -227,7 +227,7 @@ fn owned(body: Body<'_>) -> Bytes {
     }
 }
 
-impl Place {
+impl SinkState {
     /// Where to go on when the carrier is not found on this thread.
     #[cold]
     fn elsewhere(at: StreamAt) -> Self {
@@ -247,7 +247,7 @@ impl<T> Drop for Sink<T> {
 
 impl<T> fmt::Debug for Sink<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let over = matches!(self.place, Place::Over(_));
+        let over = matches!(self.place, SinkState::Over(_));
         f.debug_struct("Sink").field("over", &over).finish_non_exhaustive()
     }
 }

@@ -27,7 +27,7 @@ use crate::stream::remote::{FarReader, Half, Leaving, StreamAt, unreachable};
 /// Dropping it at a client cancels the call, unless that is over. Dropping it in a handler means
 /// that no more is read: the peer may send what it has credit for, and then waits for the answer.
 pub struct Streaming<T> {
-    place: Place,
+    place: StreamingState,
     codec: Codec<T>,
     /// What a message that cannot be decoded amounts to.
     undecodable: fn(Status) -> Status,
@@ -47,7 +47,7 @@ struct Taken {
     bytes: usize,
 }
 
-enum Place {
+enum StreamingState {
     Opening(Opening),
     At(StreamAt),
     Far(FarReader),
@@ -58,22 +58,22 @@ enum Place {
 impl<T> Streaming<T> {
     /// The reader of an open stream of requests, which its table knows as having one.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        let mut requests = Self::at(Place::At(at), codec, |status| status);
+        let mut requests = Self::at(StreamingState::At(at), codec, |status| status);
         requests.has_metadata = true;
         requests
     }
 
     /// The same for replies: that one cannot be decoded is no fault of this side.
     pub(crate) fn replies(at: StreamAt, codec: Codec<T>) -> Self {
-        Self::at(Place::At(at), codec, codec::unreadable_reply)
+        Self::at(StreamingState::At(at), codec, codec::unreadable_reply)
     }
 
     /// The reader of the replies of a stream that a client is about to open.
     pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self::at(Place::Opening(opening), codec, codec::unreadable_reply)
+        Self::at(StreamingState::Opening(opening), codec, codec::unreadable_reply)
     }
 
-    fn at(place: Place, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
+    fn at(place: StreamingState, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
         let (batch, taken) = (Batch::default(), Taken::default());
         Self { place, codec, undecodable, batch, taken, has_metadata: false, trailers: None }
     }
@@ -106,7 +106,7 @@ impl<T> Streaming<T> {
         if self.batch.is_empty() || self.taken.bytes >= limits::STREAM_TAKEN_BYTES_MAX {
             let messages = self.taken.messages;
             let is_told = match self.place {
-                Place::At(at) => {
+                StreamingState::At(at) => {
                     carrier::with(at.carrier, |carrier| carrier.taken(at.key, messages)).is_some()
                 }
                 // What has come from elsewhere was counted on its way.
@@ -123,15 +123,15 @@ impl<T> Streaming<T> {
     fn go_elsewhere(&mut self, at: StreamAt) {
         let in_hand = std::mem::take(&mut self.taken).messages + self.batch.len();
         self.place = match carrier::is_here(at.carrier) {
-            true => Place::Over(Err(unreachable())),
-            false => Place::Far(FarReader::start(at, in_hand)),
+            true => StreamingState::Over(Err(unreachable())),
+            false => StreamingState::Far(FarReader::start(at, in_hand)),
         };
     }
 
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         loop {
             match &mut self.place {
-                &mut Place::At(at) => {
+                &mut StreamingState::At(at) => {
                     let (key, batch) = (at.key, &mut self.batch);
                     let polled =
                         carrier::with(at.carrier, |carrier| carrier.poll_messages(key, cx, batch));
@@ -140,19 +140,24 @@ impl<T> Streaming<T> {
                     }
                     self.go_elsewhere(at);
                 }
-                Place::Opening(opening) => {
+                StreamingState::Opening(opening) => {
                     let outcome = ready!(opening.poll(cx));
-                    self.place = outcome.map_or_else(|e| Place::Over(Err(e)), Place::At);
+                    self.place =
+                        outcome.map_or_else(|e| StreamingState::Over(Err(e)), StreamingState::At);
                 }
-                Place::Far(far) => return far.poll_messages(cx, &mut self.batch),
-                Place::Over(Ok(())) => return Poll::Ready(Received::End(Metadata::default())),
-                Place::Over(Err(status)) => return Poll::Ready(Received::Failed(status.clone())),
+                StreamingState::Far(far) => return far.poll_messages(cx, &mut self.batch),
+                StreamingState::Over(Ok(())) => {
+                    return Poll::Ready(Received::End(Metadata::default()));
+                }
+                StreamingState::Over(Err(status)) => {
+                    return Poll::Ready(Received::Failed(status.clone()));
+                }
             }
         }
     }
 
     pub(crate) fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
-        if self.has_metadata && !matches!(self.place, Place::Over(_)) {
+        if self.has_metadata && !matches!(self.place, StreamingState::Over(_)) {
             return Poll::Ready(Ok(Metadata::default()));
         }
         let metadata = ready!(self.wait_metadata(cx));
@@ -163,7 +168,7 @@ impl<T> Streaming<T> {
     fn wait_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
         loop {
             match &mut self.place {
-                &mut Place::At(at) => {
+                &mut StreamingState::At(at) => {
                     let key = at.key;
                     let polled = carrier::with(at.carrier, |carrier| carrier.poll_initial(key, cx));
                     if let Some(polled) = polled {
@@ -171,12 +176,13 @@ impl<T> Streaming<T> {
                     }
                     self.go_elsewhere(at);
                 }
-                Place::Opening(opening) => {
+                StreamingState::Opening(opening) => {
                     let outcome = ready!(opening.poll(cx));
-                    self.place = outcome.map_or_else(|e| Place::Over(Err(e)), Place::At);
+                    self.place =
+                        outcome.map_or_else(|e| StreamingState::Over(Err(e)), StreamingState::At);
                 }
-                Place::Far(far) => return far.poll_initial(cx).map(Ok),
-                Place::Over(outcome) => {
+                StreamingState::Far(far) => return far.poll_initial(cx).map(Ok),
+                StreamingState::Over(outcome) => {
                     return Poll::Ready(outcome.clone().map(|()| Metadata::default()));
                 }
             }
@@ -184,11 +190,11 @@ impl<T> Streaming<T> {
     }
 
     fn leave(&mut self, how: Leaving) {
-        match std::mem::replace(&mut self.place, Place::Over(Ok(()))) {
-            Place::At(at) => at.leave(Half::Reader, how),
-            Place::Opening(opening) => opening.leave(how),
-            Place::Far(far) => far.leave(how),
-            Place::Over(outcome) => self.place = Place::Over(outcome),
+        match std::mem::replace(&mut self.place, StreamingState::Over(Ok(()))) {
+            StreamingState::At(at) => at.leave(Half::Reader, how),
+            StreamingState::Opening(opening) => opening.leave(how),
+            StreamingState::Far(far) => far.leave(how),
+            StreamingState::Over(outcome) => self.place = StreamingState::Over(outcome),
         }
     }
 }
@@ -225,7 +231,7 @@ impl<T: 'static> Streaming<T> {
                 }
                 Received::Failed(status) => {
                     self.leave(Leaving::Dropped);
-                    self.place = Place::Over(Err(status.clone()));
+                    self.place = StreamingState::Over(Err(status.clone()));
                     return Poll::Ready(Err(status));
                 }
             }
@@ -282,7 +288,7 @@ impl<T: 'static> Stream for Streaming<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if matches!(self.place, Place::Over(_)) {
+        if matches!(self.place, StreamingState::Over(_)) {
             return Poll::Ready(None);
         }
         self.poll_message(cx).map(Result::transpose)
@@ -291,7 +297,7 @@ impl<T: 'static> Stream for Streaming<T> {
 
 impl<T> std::fmt::Debug for Streaming<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let over = matches!(self.place, Place::Over(_));
+        let over = matches!(self.place, StreamingState::Over(_));
         f.debug_struct("Streaming").field("over", &over).finish_non_exhaustive()
     }
 }

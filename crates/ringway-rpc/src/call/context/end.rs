@@ -11,13 +11,13 @@ use crate::waiters::{self, Waiters};
 
 /// Whether a call is over, and how. The first end counts.
 #[derive(Default)]
-pub(super) struct End {
+pub(super) struct ContextEnd {
     cancelled: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<EndState>,
 }
 
 #[derive(Default)]
-struct State {
+struct EndState {
     how: Option<How>,
     waiting: Waiters,
 }
@@ -27,7 +27,7 @@ enum How {
     Cancelled(Status),
 }
 
-impl End {
+impl ContextEnd {
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
@@ -52,7 +52,7 @@ impl End {
         }
     }
 
-    fn end(mut state: MutexGuard<'_, State>, how: How) {
+    fn end(mut state: MutexGuard<'_, EndState>, how: How) {
         state.how = Some(how);
         let waiting = state.waiting.take_all();
         drop(state);
@@ -60,12 +60,12 @@ impl End {
     }
 
     /// No foreign code runs under the lock, so a poisoned one guards sound content.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EndState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl EndState {
     fn reason(&self) -> Option<Status> {
         match &self.how {
             Some(How::Cancelled(status)) => Some(status.clone()),
@@ -77,12 +77,12 @@ impl State {
 /// Waits for the end of a call; made by [`Context::done`](super::Context::done).
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Done {
-    end: Arc<End>,
+    end: Arc<ContextEnd>,
     place: Option<usize>,
 }
 
 impl Done {
-    pub(super) fn new(end: Arc<End>) -> Self {
+    pub(super) fn new(end: Arc<ContextEnd>) -> Self {
         Self { end, place: None }
     }
 }

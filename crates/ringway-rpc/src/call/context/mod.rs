@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use ringway_runtime::CoreHandle;
 
-use self::end::End;
+use self::end::ContextEnd;
 use self::extensions::Extensions;
 use crate::call::metadata::{InvalidMetadata, Metadata};
 use crate::call::method::{Kind, Method};
@@ -49,9 +49,9 @@ pub(crate) use site::Site;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Context(Rc<State>);
+pub struct Context(Rc<ContextState>);
 
-struct State {
+struct ContextState {
     begun: Begun,
     metadata: Metadata,
     trace: Option<TraceContext>,
@@ -61,7 +61,7 @@ struct State {
     trailers: RefCell<Metadata>,
     extensions: RefCell<Extensions>,
     /// Made for the first who asks or cancels.
-    end: OnceCell<Arc<End>>,
+    end: OnceCell<Arc<ContextEnd>>,
 }
 
 /// What is known of every call when it begins.
@@ -85,9 +85,9 @@ thread_local! {
     /// The call whose handler is being polled on this thread.
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
     /// The memory of a context that nobody holds any more, so that most calls need no other.
-    static SPARE: Cell<Option<Rc<State>>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<Rc<ContextState>>> = const { Cell::new(None) };
     /// More of them, from calls that have waited.
-    static SPARES: RefCell<Vec<Rc<State>>> = const { RefCell::new(Vec::new()) };
+    static SPARES: RefCell<Vec<Rc<ContextState>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Context {
@@ -286,7 +286,7 @@ impl Context {
             state.begun = begun;
             return Self(spare);
         }
-        Self(Rc::new(State {
+        Self(Rc::new(ContextState {
             begun,
             metadata: Metadata::new(),
             trace: None,
@@ -370,12 +370,12 @@ impl Context {
         }
     }
 
-    fn end(&self) -> &Arc<End> {
+    fn end(&self) -> &Arc<ContextEnd> {
         self.0.end.get_or_init(Arc::default)
     }
 }
 
-impl State {
+impl ContextState {
     fn clear(&mut self) {
         if !self.metadata.is_empty() {
             self.metadata = Metadata::new();
@@ -412,7 +412,7 @@ pub(crate) struct Sendable {
     attempt: u8,
     trace: Option<TraceContext>,
     metadata: Metadata,
-    end: Arc<End>,
+    end: Arc<ContextEnd>,
 }
 
 impl Sendable {
