@@ -24,7 +24,6 @@ pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
         [] | ["help"] => Ok(Command::Help),
         ["tidy"] => Ok(Command::Tidy(View::Findings)),
         ["tidy", "--lines"] => Ok(Command::Tidy(View::Lines)),
-        ["tidy", "--circles"] => Ok(Command::Tidy(View::Circles)),
         ["test", ref rest @ ..] => gate(Settings::local(), rest),
         ["ci", ref rest @ ..] => gate(Settings::ci(), rest),
         [command, ..] => Err(format!("unknown: `{command}`; try `cargo xtask --help`")),
@@ -73,7 +72,6 @@ Options (test, ci):
 
 Options (tidy):
   --lines         Print the lines of each crate instead: product, tests, comments
-  --circles       Print instead which files import each other, in circles of more than three
 ";
 
 const HELP_EXAMPLES: &str = "\
@@ -96,7 +94,6 @@ mod tests {
     fn commands_are_read() {
         assert!(matches!(parse_line("tidy"), Ok(Command::Tidy(View::Findings))));
         assert!(matches!(parse_line("tidy --lines"), Ok(Command::Tidy(View::Lines))));
-        assert!(matches!(parse_line("tidy --circles"), Ok(Command::Tidy(View::Circles))));
         assert!(matches!(parse_line("test --help"), Ok(Command::Help)));
         assert!(matches!(parse_line(""), Ok(Command::Help)));
         let Ok(Command::Gate { settings, only }) = parse_line("ci --only loom") else {

@@ -2,7 +2,6 @@
 //! changed, together.
 
 use super::finding::Finding;
-use super::known_circles::{KNOWN, KnownCircle};
 use super::lexer::{Kind, Token};
 use super::modules;
 use super::paths::{Path, Role, paths};
@@ -16,19 +15,9 @@ const CIRCLE_FILES_MAX: usize = 3;
 /// Names that stand for others are followed so far: nobody exports a thing again and again.
 const FOLLOWED_MAX: usize = 8;
 
-/// No circle of imports has more than [`CIRCLE_FILES_MAX`] files, but for those that are known.
+/// No circle of imports has more than [`CIRCLE_FILES_MAX`] files.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    compare(&circles(tree), &KNOWN)
-}
-
-/// Every circle of more than [`CIRCLE_FILES_MAX`] files, with what its files import of each other.
-pub(crate) fn report(tree: &Tree) -> Vec<String> {
-    let described = |circle: &Circle| {
-        let known = KNOWN.iter().find(|known| circle.files.keys().all(|file| known.holds(file)));
-        let why = known.map_or("not known", |known| known.why);
-        format!("{}  ({why})\n", circle.describe())
-    };
-    circles(tree).iter().map(described).collect()
+    circles(tree).iter().map(Circle::finding).collect()
 }
 
 /// Files each of which imports, by way of others, every other one.
@@ -38,6 +27,13 @@ struct Circle {
 }
 
 impl Circle {
+    fn finding(&self) -> Finding {
+        let first = self.files.keys().next().map_or("", String::as_str);
+        let message =
+            format!("at most {CIRCLE_FILES_MAX} files may import each other\n{}", self.describe());
+        Finding::new("circle", first, 1, message.trim_end())
+    }
+
     fn describe(&self) -> String {
         let root = self.root();
         let mut text = format!("{root}: a circle of {} files\n", self.files.len());
@@ -57,45 +53,6 @@ impl Circle {
         first.find("/src/").map_or("", |end| &first[..end + "/src".len()])
     }
 }
-
-/// What is not known is a finding, and so is what is known and gone.
-fn compare(circles: &[Circle], known: &[KnownCircle]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for circle in circles {
-        let is_listed = |known: &&KnownCircle| circle.files.keys().all(|file| known.holds(file));
-        if !known.iter().any(|known| is_listed(&known)) {
-            findings.push(unknown(circle, known));
-        }
-    }
-    for known in known {
-        for file in known.files {
-            let path = format!("{}/{file}", known.root);
-            if !circles.iter().any(|circle| circle.files.contains_key(&path)) {
-                let message = format!("`{path}` is in no circle any more: take it out of the list");
-                findings.push(Finding::new("circle", LIST, 1, message));
-            }
-        }
-    }
-    findings
-}
-
-fn unknown(circle: &Circle, known: &[KnownCircle]) -> Finding {
-    let listed = |file: &&String| known.iter().any(|known| known.holds(file));
-    let first = circle.files.keys().next().map_or("", String::as_str);
-    let new: Vec<&str> = circle.files.keys().filter(|f| !listed(f)).map(String::as_str).collect();
-    let why = match new.len() {
-        0 => "it joins circles that were apart".to_owned(),
-        count if count == circle.files.len() => "none of it is known".to_owned(),
-        _ => format!("new in it: {}", new.join(", ")),
-    };
-    let message = format!(
-        "at most {CIRCLE_FILES_MAX} files may import each other; {why}\n{}",
-        circle.describe()
-    );
-    Finding::new("circle", first, 1, message.trim_end())
-}
-
-const LIST: &str = "xtask/src/tidy/known_circles.rs";
 
 fn circles(tree: &Tree) -> Vec<Circle> {
     let roots: BTreeSet<String> = modules::roots(tree).into_iter().collect();
@@ -369,31 +326,11 @@ mod tests {
         assert!(imports("mod").is_empty());
     }
 
-    const KNOWN_FILES: &[&str] = &["a.rs", "b.rs", "c.rs", "d.rs"];
-
-    #[track_caller]
-    fn check_known(texts: [&str; 4], files: &'static [&'static str], expected: &[&str]) {
-        let known = KnownCircle { root: "crates/x/src", files, why: "" };
-        let known = if files.is_empty() { Vec::new() } else { vec![known] };
-        let found = compare(&circles(&tree(texts)), &known);
-        assert_eq!(found.len(), expected.len(), "{found:?}");
-        for (finding, part) in found.iter().zip(expected) {
-            assert!(finding.to_string().contains(part), "{part}: {finding}");
-        }
-    }
-
     #[test]
-    fn what_is_not_known_is_shown_with_its_imports() {
-        let shown =
-            "none of it is known\ncrates/x/src: a circle of 4 files\n  a.rs  imports b.rs\n";
-        check_known([A, B, C, D], &[], &[shown]);
-        check_known([A, B, C, D], KNOWN_FILES, &[]);
-        check_known([A, B, C, D], &KNOWN_FILES[..3], &["new in it: crates/x/src/d.rs"]);
-    }
-
-    #[test]
-    fn what_is_known_and_gone_is_taken_out() {
-        let gone = "`crates/x/src/a.rs` is in no circle any more";
-        check_known([A, B, C, ""], KNOWN_FILES, &[gone, "b.rs", "c.rs", "d.rs"]);
+    fn a_circle_is_shown_with_its_imports() {
+        let found = check(&tree([A, B, C, D]));
+        let shown = "crates/x/src: a circle of 4 files\n  a.rs  imports b.rs\n";
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].to_string().contains(shown), "{}", found[0]);
     }
 }

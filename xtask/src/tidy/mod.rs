@@ -7,7 +7,6 @@ mod documents;
 mod exceptions;
 mod finding;
 mod imports;
-mod known_circles;
 mod known_twins;
 mod layers;
 mod lexer;
@@ -51,8 +50,6 @@ pub(crate) enum View {
     Findings,
     /// How many lines each crate has.
     Lines,
-    /// Which files import each other, the known ones too.
-    Circles,
 }
 
 /// Looks at the project at `root`, prints what `view` asks for, and tells whether no rule is broken as far as
@@ -66,7 +63,6 @@ pub(crate) fn run(root: &Path, view: View) -> io::Result<bool> {
     let rows = match view {
         View::Findings => return Ok(print_findings(&tree)),
         View::Lines => lines::report(&tree),
-        View::Circles => imports::report(&tree),
     };
     rows.iter().for_each(|row| println!("{row}"));
     Ok(true)
