@@ -64,7 +64,7 @@ fn connect(service: &Service) -> Option<TokenStream> {
         /// # Errors
         /// INVALID_ARGUMENT when an address is malformed, or there is none.
         #visibility fn connect(
-            addresses: impl #library::ToAddresses,
+            addresses: impl #library::ToServerAddresses,
         ) -> ::core::result::Result<Self, #library::Status> {
             ::core::result::Result::Ok(Self::new(#library::Client::connect(addresses)?))
         }

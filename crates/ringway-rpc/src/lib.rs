@@ -25,7 +25,7 @@ pub use call::status::{Code, Origin, Pushback, Status};
 pub use call::trace::TraceContext;
 pub use client::{
     Call, CallOptions, Client, ClientBuilder, FullCall, Host, IncomingReply, NextCall,
-    OutgoingCall, Response,
+    OutgoingCall, Response, ServerAddress, ToServerAddresses,
 };
 pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;

@@ -235,6 +235,9 @@ pub(crate) const VIEWS_PER_TURN: usize = 16;
 /// for a small call not to wait behind them.
 pub(crate) const OUTPUT_QUEUED_MAX: usize = 256 * 1024;
 
+/// Bytes of a line that are shown where a server answers in another protocol: enough for a status line.
+pub(crate) const FOREIGN_LINE_SHOWN: usize = 80;
+
 /// Servers of one client: each call looks at all of them, and each core connects to all.
 pub(crate) const HOSTS_MAX: usize = 1_024;
 

@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Address, ClientTls, ToAddresses};
-use ringway_wire::native;
+use ringway_net::ClientTls;
+use ringway_wire::{http2, native};
 
 use super::config::ClientConfig;
 use super::handle::Client;
-use super::hosts::{self, Connector, Host};
+use super::hosts::{Connector, Host};
 use super::interceptor::{self, IncomingReply, MakeClientInterceptor, NextCall, OutgoingCall};
 use super::options::CallOptions;
+use super::server_address::{ServerAddress, ToServerAddresses};
 use crate::call::status::Status;
 use crate::limits;
 use crate::metrics::Metrics;
@@ -41,18 +42,19 @@ pub struct ClientBuilder {
     connections_min: usize,
     connections_max: usize,
     native: native::Config,
+    http2: http2::Http2Config,
     options: CallOptions,
     interceptors: Vec<MakeClientInterceptor>,
 }
 
 impl Client {
-    /// Makes a client of one server, or of [several](ToAddresses) over which its calls are spread. It
+    /// Makes a client of one server, or of [several](ToServerAddresses) over which its calls are spread. It
     /// connects when the first call is made.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when an address is malformed, or there is none or more than 1,024.
-    pub fn connect(addresses: impl ToAddresses) -> Result<Self, Status> {
-        let addresses = addresses.to_addresses().map_err(hosts::invalid)?;
+    pub fn connect(addresses: impl ToServerAddresses) -> Result<Self, Status> {
+        let addresses = addresses.to_server_addresses()?;
         addresses.into_iter().fold(Self::builder(), ClientBuilder::address).build()
     }
 
@@ -70,24 +72,22 @@ impl ClientBuilder {
             hosts: Vec::new(),
             failure: None,
             policy: Policy::default(),
-            connector: Connector {
-                tls: ClientTls::new(),
-                connect_timeout: limits::CONNECT_TIMEOUT,
-            },
+            connector: Connector::new(),
             connections_min: 1,
             connections_max: limits::CONNECTIONS_MAX,
             native,
+            http2: http2::Http2Config::client(),
             options: CallOptions::new(),
             interceptors: Vec::new(),
         }
     }
 
-    /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path`. Calls are spread over
-    /// all of them.
+    /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path` for the native protocol,
+    /// `grpc://host:port` or `grpcs://host:port` for gRPC. Calls are spread over all of them.
     pub fn address<A>(self, address: A) -> Self
     where
-        A: TryInto<Address>,
-        ringway_net::Error: From<A::Error>,
+        A: TryInto<ServerAddress>,
+        Status: From<A::Error>,
     {
         self.weighted_address(address, 1)
     }
@@ -109,8 +109,8 @@ impl ClientBuilder {
     /// ```
     pub fn weighted_address<A>(mut self, address: A, weight: u32) -> Self
     where
-        A: TryInto<Address>,
-        ringway_net::Error: From<A::Error>,
+        A: TryInto<ServerAddress>,
+        Status: From<A::Error>,
     {
         match Host::new(address) {
             Ok(host) => self.hosts.push(host.weight(weight)),
@@ -125,10 +125,10 @@ impl ClientBuilder {
         self
     }
 
-    /// For `tls://`: whom to trust and what to show; verified against the machine's roots if not
-    /// set.
+    /// For `tls://` and `grpcs://`: whom to trust and what to show; verified against the machine's roots if not
+    /// set. To servers of gRPC `h2` is offered by ALPN, whatever is set here.
     pub fn tls(mut self, tls: ClientTls) -> Self {
-        self.connector.tls = tls;
+        self.connector.set_tls(tls);
         self
     }
 
@@ -159,10 +159,11 @@ impl ClientBuilder {
 
     /// Asks the server of a connection on which nothing has arrived for `interval` whether it is still
     /// there, and gives the connection up when nothing comes within `timeout`. The defaults are 30 and 10
-    /// seconds.
+    /// seconds; to servers of gRPC, many of which bear one such question in five minutes, 300 and 10.
     pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
         self.native.ping_after = interval;
         self.native.ping_timeout = timeout;
+        (self.http2.ping_after, self.http2.ping_timeout) = (interval, timeout);
         self
     }
 
@@ -226,6 +227,7 @@ impl ClientBuilder {
             connections_min: self.connections_min,
             connections_max: self.connections_max.max(self.connections_min),
             native: self.native,
+            http2: self.http2,
             interceptors: self.interceptors,
             metrics: Metrics::new(),
         };

@@ -1,9 +1,13 @@
 //! Configuration that all pools of a client share, on every core.
 
-use ringway_wire::native;
+use std::time::Duration;
+
+use ringway_wire::{grpc, http2, native};
 
 use super::hosts::Connector;
 use super::interceptor::MakeClientInterceptor;
+use super::machine::AnyMachine;
+use super::server_address::{Protocol, ServerAddress};
 use crate::metrics::Metrics;
 use crate::policy::balance::Policy;
 
@@ -14,8 +18,27 @@ pub(super) struct ClientConfig {
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
     pub(super) native: native::Config,
+    pub(super) http2: http2::Http2Config,
     /// The outermost first.
     pub(super) interceptors: Vec<MakeClientInterceptor>,
     /// Counts of all cores.
     pub(super) metrics: Metrics,
+}
+
+impl ClientConfig {
+    /// The machine of a new connection.
+    pub(super) fn machine(&self, server: &ServerAddress, now: Duration) -> AnyMachine {
+        match server.protocol {
+            Protocol::Native => AnyMachine::native(self.native.clone(), now),
+            Protocol::Grpc => {
+                let config = grpc::ClientConfig {
+                    http2: self.http2.clone(),
+                    is_secure: server.is_secure(),
+                    max_message: self.native.settings.max_message,
+                    ..grpc::ClientConfig::new(server.authority())
+                };
+                AnyMachine::grpc(config, now)
+            }
+        }
+    }
 }

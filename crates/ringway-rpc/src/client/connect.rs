@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use ringway_net::Address;
 use ringway_runtime as runtime;
 
 use super::connection::{ClientConnection, ConnectionId, PendingTable};
 use super::connection_driver::{ClientEnd, ConnectionListener, drive};
 use super::endpoint::PoolEndpoint;
+use super::greeting::disagreement;
+use super::server_address::ServerAddress;
 use crate::connection::driver::Driver;
 
 /// Makes one connection of an endpoint and serves it to its end.
@@ -30,6 +31,9 @@ pub(super) async fn connect(
         Err(error) => return endpoint.failed(error.to_string()),
     };
     let (context, address) = (endpoint.context(), endpoint.address());
+    if let Some(why) = disagreement(address, io.alpn_protocol()) {
+        return endpoint.failed(why);
+    }
     let (limit, clock) = (context.config.connector.connect_timeout, context.clock);
     let connection =
         ClientConnection::new(id, address.clone(), endpoint.id(), Rc::clone(context), pending);
@@ -54,7 +58,7 @@ pub(super) async fn connect(
 async fn greeted(
     mut driver: Driver<ClientEnd>,
     limit: Duration,
-    address: &Address,
+    address: &ServerAddress,
 ) -> Option<Driver<ClientEnd>> {
     let greeting = poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
         Poll::Ready(ended) => Poll::Ready(Some(ended)),

@@ -9,13 +9,15 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use ringway_net::{Address, View};
-use ringway_wire::native::{Open, OpenError, Outgoing, StreamId, Violation};
+use ringway_net::View;
+use ringway_wire::native::{Open, OpenError, Outgoing, StreamId};
 
 use super::connection_state::{ConnectionState, StreamUse};
 use super::load_balancer::EndpointId;
+use super::machine::{ClientMachine, Violation};
 use super::pending_calls::PendingCalls;
 use super::pool_context::PoolContext;
+use super::server_address::ServerAddress;
 use super::stream_timers::Watcher;
 use super::task_waker::TaskWaker;
 use crate::call::method::Method;
@@ -27,7 +29,7 @@ use crate::waiters::Borrowed;
 
 pub(super) struct ClientConnection {
     id: ConnectionId,
-    address: Address,
+    address: ServerAddress,
     endpoint: EndpointId,
     pending: PendingTable,
     state: RefCell<ConnectionState>,
@@ -64,12 +66,13 @@ pub(super) struct SentCall {
 impl ClientConnection {
     pub(super) fn new(
         id: ConnectionId,
-        address: Address,
+        address: ServerAddress,
         endpoint: EndpointId,
         context: Rc<PoolContext>,
         pending: PendingTable,
     ) -> Rc<Self> {
-        let state = ConnectionState::new(context, endpoint);
+        let machine = context.config.machine(&address, context.clock.now());
+        let state = ConnectionState::new(context, endpoint, machine);
         Rc::new(Self {
             id,
             address,
@@ -90,7 +93,7 @@ impl ClientConnection {
         self.id
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &ServerAddress {
         &self.address
     }
 
@@ -148,7 +151,7 @@ impl ClientConnection {
 
     /// Whether it takes no more calls without the peer having said so.
     pub(super) fn is_closed_here(&self) -> bool {
-        self.closing.get() && !self.state.borrow().is_peer_leaving()
+        self.closing.get() && !self.state.borrow().calls.is_peer_leaving()
     }
 
     /// Takes no more calls, and ends once those under way are over.
@@ -169,10 +172,9 @@ impl ClientConnection {
         waker: &Waker,
     ) -> Result<SentCall, OpenError> {
         let mut state = self.state.borrow_mut();
-        let stream = state.machine.open(open)?;
+        let (stream, lease_cuts) = state.machine.open(open)?;
         let pending = self.pending.borrow_mut().insert(Rc::clone(self), stream, waker.clone());
-        state.enter(stream, StreamUse::Unary(pending), deadline);
-        let lease_cuts = state.machine.lease_cuts();
+        state.calls.enter(stream, StreamUse::Unary(pending), deadline);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);
         self.wake();
@@ -193,11 +195,11 @@ impl ClientConnection {
         waited: Duration,
     ) -> Result<StreamKey, OpenError> {
         let mut state = self.state.borrow_mut();
-        let stream = state.machine.open(open)?;
-        state.enter(stream, StreamUse::Streams, deadline);
-        state.timers.set_time(now);
-        state.timers.began(stream.slot(), method, waited);
-        let key = state.streams.insert(stream, handles);
+        let (stream, _) = state.machine.open(open)?;
+        state.calls.enter(stream, StreamUse::Streams, deadline);
+        state.calls.timers.set_time(now);
+        state.calls.timers.began(stream.slot(), method, waited);
+        let key = state.calls.streams.insert(stream, handles);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);
         self.wake();
@@ -207,8 +209,8 @@ impl ClientConnection {
     /// Has `watcher` told how a stream ends.
     pub(super) fn watch_stream(&self, key: StreamKey, watcher: Watcher) {
         let state = &mut *self.state.borrow_mut();
-        if let Some(stream) = state.streams.stream(key) {
-            state.timers.watch(stream.slot(), watcher);
+        if let Some(stream) = state.calls.streams.stream(key) {
+            state.calls.timers.watch(stream.slot(), watcher);
         }
     }
 
@@ -256,7 +258,7 @@ impl ClientConnection {
             self.in_flight.set(self.in_flight.get() - ended);
             self.answered.set(true);
         }
-        if state.is_peer_leaving() {
+        if state.calls.is_peer_leaving() {
             self.closing.set(true);
         }
         taken
@@ -311,7 +313,7 @@ impl ClientConnection {
 
     /// Why the peer leaves, if it has said so, to be put behind what it has done.
     pub(super) fn farewell(&self) -> String {
-        self.state.borrow().farewell()
+        self.state.borrow().calls.farewell()
     }
 
     /// The connection is gone: every call under way fails.
@@ -319,7 +321,7 @@ impl ClientConnection {
         self.closing.set(true);
         self.gone.set(true);
         let state = &mut *self.state();
-        state.timers.set_time(now);
+        state.calls.timers.set_time(now);
         state.fail_all(why, now, &mut self.pending.borrow_mut(), woken);
         self.in_flight.set(0);
     }

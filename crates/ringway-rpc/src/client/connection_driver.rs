@@ -4,12 +4,15 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use ringway_net::{Address, Connection, TlsStream, View};
-use ringway_wire::native::{Outgoing, PREFACE, Violation};
+use ringway_net::{Connection, View};
+use ringway_wire::native::Outgoing;
 
 use super::connection::ClientConnection;
 use super::endpoint::{PoolEndpoint, Usefulness};
+use super::greeting::{closed_in_silence, mismatch};
 use super::load_balancer::EndpointId;
+use super::machine::Violation;
+use super::server_address::ServerAddress;
 use crate::connection::driver::{Clock, Closed, Driver, Endpoint, Flow};
 use crate::limits;
 use crate::waiters;
@@ -107,26 +110,12 @@ impl ClientEnd {
                 format!("{}: {error}", closed_in_silence(address))
             }
             Closed::Lost(error) => format!("the connection to {address} was lost: {error}"),
-            Closed::Violated(violation @ Violation::PeerLeft { .. }) => {
+            Closed::Violated(violation) if violation.is_leave() => {
                 format!("no connection to {address}: {violation}")
             }
             Closed::Violated(violation) => format!("{address} broke the protocol: {violation}"),
             Closed::GivenUp(violation) => format!("{address} was given up: {violation}"),
         };
-    }
-
-    /// Whether the first bytes may be those of a server of ours.
-    fn speaks_our_protocol(&mut self, first: &[u8]) -> bool {
-        let common = first.len().min(PREFACE_MARK);
-        let is_ours = first[..common] == PREFACE[..common];
-        if !is_ours {
-            let address = self.connection.address();
-            self.why = match TlsStream::is_alert(first) {
-                true => format!("{address} expects TLS: connect to it by a tls:// address"),
-                false => format!("{address} speaks another protocol than a server of this one"),
-            };
-        }
-        is_ours
     }
 }
 
@@ -139,8 +128,9 @@ impl Endpoint for ClientEnd {
 
     fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Violation> {
         if let Some(first) = view.filter(|_| !self.heard)
-            && !self.speaks_our_protocol(first)
+            && let Some(why) = mismatch(self.connection.address(), first)
         {
+            self.why = why;
             self.foreign = true;
             return Ok(());
         }
@@ -213,21 +203,7 @@ impl Endpoint for ClientEnd {
     }
 }
 
-/// Bytes of the preface that do not depend on the version.
-const PREFACE_MARK: usize = 4;
-
-fn closed_in_silence(address: &Address) -> String {
-    let or_tls = match address {
-        Address::Tcp(_) => ", or it expects TLS and a tls:// address",
-        _ => "",
-    };
-    format!(
-        "{address} has closed the connection before it said anything: it is about to stop, or does not \
-         speak the protocol of this client{or_tls}"
-    )
-}
-
-fn not_needed(address: &Address) -> String {
+fn not_needed(address: &ServerAddress) -> String {
     format!("the connection to {address} was not needed any more")
 }
 

@@ -1,7 +1,7 @@
 //! The state of a connection that is borrowed as a whole: the machine, and the calls by its slots.
 //!
-//! All that the client asks of a machine is asked here, in `connection.rs` and in `stream_carrier.rs`: to
-//! open, send, finish and cancel calls, to take in bytes and time, and to give out bytes and events.
+//! All that the client asks of a machine (`machine.rs`) is asked here, in `connection.rs` and in
+//! `stream_carrier.rs`.
 
 mod events;
 
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_net::View;
-use ringway_wire::native::{self, Body, ClientEvent, Outgoing, StreamId, Violation};
+use ringway_wire::native::{Body, ClientEvent, Outgoing, StreamId};
 
 use super::load_balancer::EndpointId;
+use super::machine::{AnyMachine, ClientMachine, ReceivingMachine, Violation};
 use super::pending_calls::PendingCalls;
 use super::pool_context::PoolContext;
 use super::stream_timers::StreamTimers;
@@ -27,7 +28,12 @@ use crate::waiters::{Errands, HasErrands};
 /// No waker is woken and none dropped while it is borrowed: wakers of calls are handed out, those of
 /// streams are errands.
 pub(super) struct ConnectionState {
-    pub(super) machine: native::Client,
+    pub(super) machine: AnyMachine,
+    pub(super) calls: OpenCalls,
+}
+
+/// The calls of a connection, beside its machine.
+pub(super) struct OpenCalls {
     /// By the machine's slots.
     slots: Vec<CallSlot>,
     pub(super) streams: StreamTable,
@@ -68,15 +74,14 @@ pub(super) const NEVER: Duration = Duration::MAX;
 impl HasErrands for ConnectionState {
     #[inline]
     fn errands(&mut self) -> &mut Errands {
-        self.streams.errands()
+        self.calls.streams.errands()
     }
 }
 
 impl ConnectionState {
-    pub(super) fn new(context: Rc<PoolContext>, endpoint: EndpointId) -> Self {
+    pub(super) fn new(context: Rc<PoolContext>, endpoint: EndpointId, machine: AnyMachine) -> Self {
         let now = context.clock.now();
-        Self {
-            machine: native::Client::new(context.config.native.clone(), now),
+        let calls = OpenCalls {
             slots: Vec::new(),
             streams: StreamTable::default(),
             timers: StreamTimers::new(context, endpoint, now),
@@ -85,9 +90,127 @@ impl ConnectionState {
             next_deadline: NEVER,
             accepted: None,
             farewell: String::new(),
+        };
+        Self { machine, calls }
+    }
+
+    /// Ends a call from this side, and tells the peer. How many calls have ended by it.
+    pub(super) fn end_here(&mut self, stream: StreamId, code: Code, reason: &str) -> u32 {
+        self.calls.end_here(&mut self.machine, stream, code, reason)
+    }
+
+    /// Takes in received bytes. How many calls have ended by it.
+    ///
+    /// # Errors
+    /// Beside that: when the peer has broken the protocol.
+    pub(super) fn handle_input<C>(
+        &mut self,
+        view: Option<&View>,
+        now: Duration,
+        pending: &mut PendingCalls<C>,
+        woken: &mut Vec<Waker>,
+    ) -> (u32, Result<(), Violation>) {
+        match &mut self.machine {
+            AnyMachine::Native(machine) => self.calls.take_in(machine, view, now, pending, woken),
+            AnyMachine::Grpc(machine) => {
+                self.calls.take_in(&mut **machine, view, now, pending, woken)
+            }
         }
     }
 
+    /// Whether the deadline of a call may have passed.
+    pub(super) fn has_expired(&self, now: Duration) -> bool {
+        self.calls.next_deadline <= now
+    }
+
+    /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
+    /// were calls at once, and looked through only when a deadline of one has come: calls that are
+    /// answered in time cost nothing here.
+    pub(super) fn expire<C>(
+        &mut self,
+        now: Duration,
+        late: impl Fn() -> Status,
+        pending: &mut PendingCalls<C>,
+        woken: &mut Vec<Waker>,
+    ) -> u32 {
+        self.calls.timers.set_time(now);
+        let mut ended = 0;
+        let mut next = NEVER;
+        for slot in 0..self.calls.slots.len() {
+            let CallSlot { stream: Some(stream), of, deadline, .. } = self.calls.slots[slot] else {
+                continue;
+            };
+            if deadline > now {
+                next = next.min(deadline);
+                continue;
+            }
+            let late = self.calls.timers.named(stream.slot(), late());
+            ended += self.end_here(stream, Code::DeadlineExceeded, "");
+            match of {
+                StreamUse::Unary(call) => woken.extend(pending.end(call, Err(late), now)),
+                StreamUse::Streams => self.calls.streams.finish(stream, Err(late)),
+            }
+        }
+        self.calls.next_deadline = next;
+        ended
+    }
+
+    /// When a call's deadline passes, or the machine has something to do.
+    #[inline]
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        let machine = self.machine.poll_timeout().unwrap_or(NEVER);
+        let next = machine.min(self.calls.next_deadline);
+        (next != NEVER).then_some(next)
+    }
+
+    #[inline]
+    pub(super) fn poll_transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
+        self.calls.given_out = self.calls.opened;
+        self.machine.transmit(budget, out);
+    }
+
+    /// The connection is gone: every call under way fails.
+    pub(super) fn fail_all<C>(
+        &mut self,
+        why: &str,
+        now: Duration,
+        pending: &mut PendingCalls<C>,
+        woken: &mut Vec<Waker>,
+    ) {
+        for slot in 0..self.calls.slots.len() {
+            let CallSlot { stream: Some(stream), of, number, .. } = self.calls.slots[slot] else {
+                continue;
+            };
+            let status = self.lost(number, stream, why);
+            match of {
+                StreamUse::Unary(call) => woken.extend(pending.lost(call, status, now)),
+                StreamUse::Streams => {
+                    let status = self.calls.timers.named(stream.slot(), status);
+                    self.calls.timers.ended(
+                        stream.slot(),
+                        Some(&status),
+                        self.calls.streams.errands(),
+                    );
+                    self.calls.streams.finish(stream, Err(status));
+                }
+            }
+            self.calls.slots[slot].stream = None;
+        }
+    }
+
+    /// The failure of a call whose connection was lost.
+    fn lost(&self, number: u64, stream: StreamId, why: &str) -> Status {
+        let waited = number > self.calls.given_out;
+        let refused = self
+            .calls
+            .accepted
+            .is_some_and(|accepted| !self.machine.was_accepted(stream, accepted));
+        let status = Status::unavailable(why.to_owned());
+        if waited || refused { status.not_executed() } else { status }
+    }
+}
+
+impl OpenCalls {
     /// Enters a call that the machine has opened.
     #[inline]
     pub(super) fn enter(&mut self, stream: StreamId, of: StreamUse, deadline: Duration) {
@@ -118,21 +241,28 @@ impl ConnectionState {
     }
 
     /// Ends a call from this side, and tells the peer. How many calls have ended by it.
-    pub(super) fn end_here(&mut self, stream: StreamId, code: Code, reason: &str) -> u32 {
+    pub(super) fn end_here(
+        &mut self,
+        machine: &mut impl ClientMachine,
+        stream: StreamId,
+        code: Code,
+        reason: &str,
+    ) -> u32 {
         if !self.leave(stream) {
             return 0;
         }
-        self.machine.cancel(stream, code.number(), reason);
+        machine.cancel(stream, code.number(), reason);
         self.timers.given_up(stream.slot(), code, self.streams.errands());
         1
     }
 
-    /// Takes in received bytes. How many calls have ended by it.
+    /// Takes in what a machine makes of received bytes. How many calls have ended by it.
     ///
     /// # Errors
     /// Beside that: when the peer has broken the protocol.
-    pub(super) fn handle_input<C>(
+    fn take_in<M: ReceivingMachine, C>(
         &mut self,
+        machine: &mut M,
         view: Option<&View>,
         now: Duration,
         pending: &mut PendingCalls<C>,
@@ -142,71 +272,20 @@ impl ConnectionState {
         let mut input = view.map_or(&[][..], |view| view);
         let mut ended = 0;
         loop {
-            match self.machine.receive(&mut input, now) {
+            match machine.receive(&mut input, now) {
                 Ok(Some(mut event)) => {
                     if let ClientEvent::Response { message: Some(message), .. }
                     | ClientEvent::Message { message, .. } = &mut event
                     {
                         zero_copy::keep(message, view);
                     }
-                    ended += self.on_event(event, now, pending, woken);
-                    ended += self.take_messages(&mut input, view, now, pending, woken);
+                    ended += self.on_event(machine, event, now, pending, woken);
+                    ended += self.take_messages(machine, &mut input, view, now, pending, woken);
                 }
                 Ok(None) => return (ended, Ok(())),
-                Err(violation) => return (ended, Err(violation)),
+                Err(violation) => return (ended, Err(violation.into())),
             }
         }
-    }
-
-    /// Whether the deadline of a call may have passed.
-    pub(super) fn has_expired(&self, now: Duration) -> bool {
-        self.next_deadline <= now
-    }
-
-    /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
-    /// were calls at once, and looked through only when a deadline of one has come: calls that are
-    /// answered in time cost nothing here.
-    pub(super) fn expire<C>(
-        &mut self,
-        now: Duration,
-        late: impl Fn() -> Status,
-        pending: &mut PendingCalls<C>,
-        woken: &mut Vec<Waker>,
-    ) -> u32 {
-        self.timers.set_time(now);
-        let mut ended = 0;
-        let mut next = NEVER;
-        for slot in 0..self.slots.len() {
-            let CallSlot { stream: Some(stream), of, deadline, .. } = self.slots[slot] else {
-                continue;
-            };
-            if deadline > now {
-                next = next.min(deadline);
-                continue;
-            }
-            let late = self.timers.named(stream.slot(), late());
-            ended += self.end_here(stream, Code::DeadlineExceeded, "");
-            match of {
-                StreamUse::Unary(call) => woken.extend(pending.end(call, Err(late), now)),
-                StreamUse::Streams => self.streams.finish(stream, Err(late)),
-            }
-        }
-        self.next_deadline = next;
-        ended
-    }
-
-    /// When a call's deadline passes, or the machine has something to do.
-    #[inline]
-    pub(super) fn next_timeout(&self) -> Option<Duration> {
-        let machine = self.machine.poll_timeout().unwrap_or(NEVER);
-        let next = machine.min(self.next_deadline);
-        (next != NEVER).then_some(next)
-    }
-
-    #[inline]
-    pub(super) fn poll_transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
-        self.given_out = self.opened;
-        self.machine.transmit(budget, out);
     }
 
     pub(super) fn is_peer_leaving(&self) -> bool {
@@ -218,40 +297,6 @@ impl ConnectionState {
             true => String::new(),
             false => format!(": {}", self.farewell),
         }
-    }
-
-    /// The connection is gone: every call under way fails.
-    pub(super) fn fail_all<C>(
-        &mut self,
-        why: &str,
-        now: Duration,
-        pending: &mut PendingCalls<C>,
-        woken: &mut Vec<Waker>,
-    ) {
-        for slot in 0..self.slots.len() {
-            let CallSlot { stream: Some(stream), of, number, .. } = self.slots[slot] else {
-                continue;
-            };
-            let status = self.lost(number, stream, why);
-            match of {
-                StreamUse::Unary(call) => woken.extend(pending.lost(call, status, now)),
-                StreamUse::Streams => {
-                    let status = self.timers.named(stream.slot(), status);
-                    self.timers.ended(stream.slot(), Some(&status), self.streams.errands());
-                    self.streams.finish(stream, Err(status));
-                }
-            }
-            self.slots[slot].stream = None;
-        }
-    }
-
-    /// The failure of a call whose connection was lost.
-    fn lost(&self, number: u64, stream: StreamId, why: &str) -> Status {
-        let waited = number > self.given_out;
-        let refused =
-            self.accepted.is_some_and(|accepted| !self.machine.was_accepted(stream, accepted));
-        let status = Status::unavailable(why.to_owned());
-        if waited || refused { status.not_executed() } else { status }
     }
 }
 

@@ -4,19 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ringway_net::Address;
 use ringway_runtime as runtime;
 
 use super::connection::{ClientConnection, ConnectionId};
 use super::hosts::ListedHost;
 use super::load_balancer::EndpointId;
 use super::pool_context::PoolContext;
+use super::server_address::ServerAddress;
 use crate::limits;
 
 pub(super) struct PoolEndpoint {
     id: EndpointId,
     context: Rc<PoolContext>,
-    address: Address,
+    address: ServerAddress,
     dial: ringway_net::Client,
     /// When the pool got it.
     joined: Duration,
@@ -62,7 +62,7 @@ impl PoolEndpoint {
         self.joined
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &ServerAddress {
         &self.address
     }
 
@@ -223,8 +223,7 @@ fn reconnect_delay(failures: u32, random: f64) -> Duration {
 mod tests {
     use std::sync::Arc;
 
-    use ringway_net::ClientTls;
-    use ringway_wire::native;
+    use ringway_wire::{http2, native};
 
     use super::*;
     use crate::client::config::ClientConfig;
@@ -244,15 +243,16 @@ mod tests {
 
     #[test]
     fn a_time_that_has_come_is_not_waited_for() {
-        let address: Address = "tcp://127.0.0.1:1".parse().expect("an address");
-        let dial = ringway_net::Client::new(address.clone()).expect("of a server");
+        let address: ServerAddress = "tcp://127.0.0.1:1".parse().expect("an address");
+        let dial = ringway_net::Client::new(address.at.clone()).expect("of a server");
         let now = Instant::now();
         let config = ClientConfig {
-            connector: Connector { tls: ClientTls::new(), connect_timeout: Duration::ZERO },
+            connector: Connector::new(),
             policy: Policy::default(),
             connections_min: 1,
             connections_max: 2,
             native: native::Config::default(),
+            http2: http2::Http2Config::client(),
             interceptors: Vec::new(),
             metrics: Metrics::new(),
         };

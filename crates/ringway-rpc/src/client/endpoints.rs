@@ -5,14 +5,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ringway_net::Address;
-
 use super::connection::{ClientConnection, ConnectionId};
 use super::connection_state::NEVER;
 use super::endpoint::PoolEndpoint;
 use super::hosts::{HostList, ListedHost};
 use super::load_balancer::{BalancedEndpoint, EndpointId};
 use super::pool_context::PoolContext;
+use super::server_address::ServerAddress;
 use crate::policy::balance::hash_of;
 
 pub(super) struct Endpoints {
@@ -181,6 +180,6 @@ impl Endpoints {
     }
 }
 
-fn by_address(endpoint: Rc<PoolEndpoint>) -> (Address, Rc<PoolEndpoint>) {
+fn by_address(endpoint: Rc<PoolEndpoint>) -> (ServerAddress, Rc<PoolEndpoint>) {
     (endpoint.address().clone(), endpoint)
 }

@@ -20,8 +20,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_net::{Address, ClientTls, StreamLimits};
+use ringway_net::{ClientTls, StreamLimits};
 
+use super::server_address::{Protocol, ServerAddress};
 use crate::call::status::Status;
 use crate::limits;
 
@@ -36,24 +37,22 @@ use crate::limits;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
-    address: Address,
+    address: ServerAddress,
     weight: u32,
 }
 
 impl Host {
-    /// A server of weight 1: `tcp://host:port`, `tls://host:port` or `unix:///path`.
+    /// A server of weight 1: `tcp://host:port`, `tls://host:port`, `unix:///path`, `grpc://host:port` or
+    /// `grpcs://host:port`.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when the address is malformed.
     pub fn new<A>(address: A) -> Result<Self, Status>
     where
-        A: TryInto<Address>,
-        ringway_net::Error: From<A::Error>,
+        A: TryInto<ServerAddress>,
+        Status: From<A::Error>,
     {
-        match address.try_into() {
-            Ok(address) => Ok(Self { address, weight: 1 }),
-            Err(error) => Err(invalid(error.into())),
-        }
+        Ok(Self { address: address.try_into()?, weight: 1 })
     }
 
     /// It gets `weight` times as many calls as a server of weight 1; from 1 to 100, which is checked
@@ -65,7 +64,7 @@ impl Host {
     }
 
     /// Where it is.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &ServerAddress {
         &self.address
     }
 }
@@ -76,7 +75,7 @@ pub(super) type HostList = Arc<[ListedHost]>;
 /// A host as pools use it.
 #[derive(Clone)]
 pub(super) struct ListedHost {
-    pub(super) address: Address,
+    pub(super) address: ServerAddress,
     pub(super) weight: u32,
     /// How to connect to it.
     pub(super) dial: ringway_net::Client,
@@ -85,12 +84,25 @@ pub(super) struct ListedHost {
 /// How the hosts of a client are connected to.
 #[derive(Clone)]
 pub(super) struct Connector {
-    pub(super) tls: ClientTls,
+    tls: ClientTls,
+    /// The same for gRPC, which offers what it speaks.
+    grpc_tls: ClientTls,
     /// Time to connect, and then for the server's first bytes.
     pub(super) connect_timeout: Duration,
 }
 
 impl Connector {
+    /// Verifies servers against the machine's roots.
+    pub(super) fn new() -> Self {
+        let (tls, grpc_tls) = (ClientTls::new(), ClientTls::new().alpn([ALPN_HTTP2]));
+        Self { tls, grpc_tls, connect_timeout: limits::CONNECT_TIMEOUT }
+    }
+
+    pub(super) fn set_tls(&mut self, tls: ClientTls) {
+        self.grpc_tls = tls.clone().alpn([ALPN_HTTP2]);
+        self.tls = tls;
+    }
+
     /// The list of these hosts.
     ///
     /// # Errors
@@ -106,7 +118,7 @@ impl Connector {
                 return Err(Status::invalid_argument(why));
             }
             let place = *places.entry(address.clone()).or_insert(list.len());
-            let listed = ListedHost { dial: self.dial(address.clone())?, address, weight };
+            let listed = ListedHost { dial: self.dial(&address)?, address, weight };
             match list.get_mut(place) {
                 Some(known) => *known = listed,
                 None => list.push(listed),
@@ -122,18 +134,25 @@ impl Connector {
         }
     }
 
-    fn dial(&self, address: Address) -> Result<ringway_net::Client, Status> {
+    fn dial(&self, address: &ServerAddress) -> Result<ringway_net::Client, Status> {
         let limits = StreamLimits {
             // The driver gives out no more than it may queue, and goes on at half of that.
             send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
             ..StreamLimits::default()
         };
-        let dial = ringway_net::Client::new(address).map_err(invalid)?;
-        let dial = dial.tls(self.tls.clone()).connect_timeout(self.connect_timeout);
+        let dial = ringway_net::Client::new(address.at.clone()).map_err(invalid)?;
+        let tls = match address.protocol {
+            Protocol::Native => &self.tls,
+            Protocol::Grpc => &self.grpc_tls,
+        };
+        let dial = dial.tls(tls.clone()).connect_timeout(self.connect_timeout);
         Ok(dial.attempts_max(1).stream_limits(limits))
     }
 }
 
-pub(super) fn invalid(error: ringway_net::Error) -> Status {
+/// The name of HTTP/2 in ALPN.
+pub(super) const ALPN_HTTP2: &str = "h2";
+
+fn invalid(error: ringway_net::Error) -> Status {
     Status::invalid_argument(error.to_string()).with_source(error)
 }

@@ -17,8 +17,9 @@
 //!   client, and the calls that wait for them.
 //! - `stream_carrier`, `connection`, `connection_state`, `stream_timers`, `pending_calls`: one connection.
 //! - `pool_context`, `load_balancer`, `call_metrics`: what the parts of a pool share. It is handed in.
-//! - `registry`, `config`, `interception`, `interceptor`, `hosts`, `options`, `wait_queue`, `timers`,
-//!   `task_waker`, `outcome`, `scratch`: leaves.
+//! - `greeting`, `registry`, `config`, `hosts`, `machine`, `server_address`: where servers are, and what they
+//!   speak.
+//! - `interception`, `interceptor`, `options`, `wait_queue`, `timers`, `task_waker`, `outcome`, `scratch`: leaves.
 
 mod attempt;
 mod background;
@@ -32,6 +33,7 @@ mod connection_driver;
 mod connection_state;
 mod endpoint;
 mod endpoints;
+mod greeting;
 mod handle;
 mod hedge;
 mod hosts;
@@ -40,6 +42,7 @@ mod interception;
 mod interceptor;
 mod load_balancer;
 mod local_clients;
+mod machine;
 mod one_reply;
 mod options;
 mod outcome;
@@ -51,6 +54,7 @@ mod registration;
 mod registry;
 mod remote_call;
 mod scratch;
+mod server_address;
 #[cfg(test)]
 mod simulated;
 mod stream_call;
@@ -68,3 +72,4 @@ pub use handle::Client;
 pub use hosts::Host;
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
 pub use options::CallOptions;
+pub use server_address::{ServerAddress, ToServerAddresses};

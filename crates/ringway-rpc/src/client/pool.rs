@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use ringway_net::Address;
 use ringway_runtime as runtime;
 use ringway_wire::native::OpenError;
 
@@ -22,6 +21,7 @@ use super::hosts::HostList;
 use super::interceptor::ClientInterceptor;
 use super::load_balancer::EndpointId;
 use super::pool_context::PoolContext;
+use super::server_address::ServerAddress;
 use super::wait_queue::{WaitArgs, WaiterKey};
 use super::waiting_calls::WaitingCalls;
 use crate::call::method::Method;
@@ -57,7 +57,7 @@ enum Refused {
     /// Its endpoint is being connected to.
     OwnerComes(EndpointId),
     /// Its metadata is longer than this server takes.
-    TooLarge(Address),
+    TooLarge(ServerAddress),
 }
 
 impl Pool {

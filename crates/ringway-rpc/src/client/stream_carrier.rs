@@ -7,6 +7,7 @@ use ringway_wire::native::Body;
 
 use super::connection::ClientConnection;
 use super::connection_state::ConnectionState;
+use super::machine::ClientMachine;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
@@ -30,12 +31,12 @@ impl Carrier for ClientConnection {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        self.state().streams.poll_messages(key, cx, batch)
+        self.state().calls.streams.poll_messages(key, cx, batch)
     }
 
     fn taken(&self, key: StreamKey, messages: usize) {
         let state = &mut *self.quiet_state();
-        let Some(stream) = state.streams.stream(key) else {
+        let Some(stream) = state.calls.streams.stream(key) else {
             return;
         };
         state.machine.taken(stream, messages);
@@ -45,27 +46,27 @@ impl Carrier for ClientConnection {
     }
 
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        self.state().streams.poll_initial(key, cx)
+        self.state().calls.streams.poll_initial(key, cx)
     }
 
     #[inline]
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         let state = &mut *self.state();
-        let Some(stream) = state.streams.stream(key) else {
-            return Poll::Ready(Err(state.streams.failure(key).unwrap_or_else(over)));
+        let Some(stream) = state.calls.streams.stream(key) else {
+            return Poll::Ready(Err(state.calls.streams.failure(key).unwrap_or_else(over)));
         };
         if state.machine.has_room(stream) {
             return Poll::Ready(Ok(()));
         }
-        state.streams.wait_writable(key, cx);
+        state.calls.streams.wait_writable(key, cx);
         Poll::Pending
     }
 
     #[inline]
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
         let state = &mut *self.quiet_state();
-        let Some(stream) = state.streams.stream(key) else {
-            return Err(state.streams.failure(key).unwrap_or_else(over));
+        let Some(stream) = state.calls.streams.stream(key) else {
+            return Err(state.calls.streams.failure(key).unwrap_or_else(over));
         };
         let has_room = state.machine.send(stream, body, false).map_err(|_gone| over())?;
         self.wake();
@@ -74,8 +75,8 @@ impl Carrier for ClientConnection {
 
     fn finish(&self, key: StreamKey) {
         let state = &mut *self.quiet_state();
-        if state.streams.finish_writer(key)
-            && let Some(stream) = state.streams.stream(key)
+        if state.calls.streams.finish_writer(key)
+            && let Some(stream) = state.calls.streams.stream(key)
         {
             state.machine.finish(stream);
             self.wake();
@@ -91,7 +92,7 @@ impl Carrier for ClientConnection {
     fn drop_reader(&self, key: StreamKey) {
         let mut state = self.state();
         let ended = end_stream(&mut state, key, Code::Cancelled, "");
-        state.streams.drop_reader(key);
+        state.calls.streams.drop_reader(key);
         drop(state);
         self.count_ended(ended);
         self.forget_if_unused();
@@ -99,11 +100,11 @@ impl Carrier for ClientConnection {
 
     fn drop_writer(&self, key: StreamKey) {
         let mut state = self.state();
-        let stream = state.streams.stream(key);
-        let unfinished = state.streams.drop_writer(key);
+        let stream = state.calls.streams.stream(key);
+        let unfinished = state.calls.streams.drop_writer(key);
         let ended = stream.filter(|_| unfinished).map_or(0, |stream| {
             let ended = state.end_here(stream, Code::Cancelled, NOT_FINISHED);
-            state.streams.finish(stream, Err(Status::cancelled(NOT_FINISHED)));
+            state.calls.streams.finish(stream, Err(Status::cancelled(NOT_FINISHED)));
             ended
         });
         drop(state);
@@ -115,11 +116,11 @@ impl Carrier for ClientConnection {
 /// Ends a stream in both directions, for its peer and its handles at once: whoever is woken by it finds
 /// it over. How many calls have ended by it.
 fn end_stream(state: &mut ConnectionState, key: StreamKey, code: Code, reason: &str) -> u32 {
-    let Some(stream) = state.streams.stream(key) else {
+    let Some(stream) = state.calls.streams.stream(key) else {
         return 0;
     };
     let ended = state.end_here(stream, code, reason);
-    state.streams.finish(stream, Err(Status::new(code, reason.to_owned())));
+    state.calls.streams.finish(stream, Err(Status::new(code, reason.to_owned())));
     ended
 }
 
@@ -128,7 +129,7 @@ impl ClientConnection {
     pub(super) fn forget_if_unused(&self) {
         if let Some(&carrier) = self.carrier.get()
             && self.is_gone()
-            && self.known_state().streams.is_empty()
+            && self.known_state().calls.streams.is_empty()
         {
             carrier::unregister(carrier);
         }

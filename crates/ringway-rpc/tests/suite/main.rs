@@ -17,6 +17,7 @@ mod drain_under_load;
 mod executed_once;
 mod foreign_code;
 mod grpc_calls;
+mod grpc_client;
 mod grpc_tonic;
 mod handed_sinks;
 mod large_messages;

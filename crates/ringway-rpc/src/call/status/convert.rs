@@ -1,5 +1,6 @@
 //! Errors of others as statuses, and statuses as errors, so that `?` does in handlers and in `main`.
 
+use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::io;
 
@@ -51,6 +52,13 @@ impl From<Error> for Status {
             None => Code::Unknown,
         };
         Self::new(code, error.to_string()).with_source(error)
+    }
+}
+
+/// For conversions that cannot fail.
+impl From<Infallible> for Status {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -6,21 +6,23 @@ use std::time::Duration;
 use ringway_net::View;
 use ringway_wire::native::{ClientEvent, Piece, StreamId};
 
-use super::{ConnectionState, StreamUse};
+use super::{OpenCalls, StreamUse};
 use crate::call::metadata::Metadata;
 use crate::call::small_copy;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
+use crate::client::machine::ReceivingMachine;
 use crate::client::pending_calls::PendingCalls;
 use crate::connection::table::Unread;
 use crate::slab::SlabKey;
 use crate::waiters::HasErrands;
 
-impl ConnectionState {
+impl OpenCalls {
     /// How many calls have ended by it.
     #[inline]
-    pub(super) fn on_event<C>(
+    pub(super) fn on_event<M: ReceivingMachine, C>(
         &mut self,
+        machine: &mut M,
         event: ClientEvent<'_>,
         now: Duration,
         pending: &mut PendingCalls<C>,
@@ -45,7 +47,7 @@ impl ConnectionState {
                 return 1;
             }
             ClientEvent::Message { stream, message } => {
-                return self.message(stream, message, now, pending, woken);
+                return self.message(machine, stream, message, now, pending, woken);
             }
             ClientEvent::Initial { stream, meta } => {
                 // What cannot be read is left out: the reply decides how the call ends.
@@ -73,8 +75,9 @@ impl ConnectionState {
 
     /// Fast path for consecutive stream messages.
     #[inline]
-    pub(super) fn take_messages<C>(
+    pub(super) fn take_messages<M: ReceivingMachine, C>(
         &mut self,
+        machine: &mut M,
         input: &mut &[u8],
         view: Option<&View>,
         now: Duration,
@@ -82,17 +85,18 @@ impl ConnectionState {
         woken: &mut Vec<Waker>,
     ) -> u32 {
         let mut ended = 0;
-        while let Some((stream, message)) = self.machine.receive_message(input) {
+        while let Some((stream, message)) = machine.receive_message(input) {
             let message = zero_copy::in_place(message, view);
             if self.streams.push(stream, message.clone()).is_err() {
-                ended += self.message(stream, message, now, pending, woken);
+                ended += self.message(machine, stream, message, now, pending, woken);
             }
         }
         ended
     }
 
-    fn message<C>(
+    fn message<M: ReceivingMachine, C>(
         &mut self,
+        machine: &mut M,
         stream: StreamId,
         message: Piece<'_>,
         now: Duration,
@@ -101,19 +105,19 @@ impl ConnectionState {
     ) -> u32 {
         match self.use_of(stream) {
             Some(StreamUse::Unary(call)) => {
-                self.machine.taken(stream, 1);
+                machine.taken(stream, 1);
                 if pending.message(call, small_copy::keep(message)) {
                     return 0;
                 }
                 let status = Status::unimplemented("the reply has more than one message");
                 woken.extend(pending.end(call, Err(status), now));
-                self.end_here(stream, Code::Cancelled, "one message was expected")
+                self.end_here(machine, stream, Code::Cancelled, "one message was expected")
             }
             Some(StreamUse::Streams) => match self.streams.push(stream, message) {
                 Ok(()) | Err(Unread::NoReader) => 0,
                 Err(Unread::Full) => {
                     let why = "too many messages wait for their reader";
-                    let ended = self.end_here(stream, Code::ResourceExhausted, why);
+                    let ended = self.end_here(machine, stream, Code::ResourceExhausted, why);
                     self.streams.finish(stream, Err(Status::resource_exhausted(why)));
                     ended
                 }
@@ -140,7 +144,7 @@ impl ConnectionState {
     }
 }
 
-#[inline]
+#[inline(always)] // also where there are several protocols
 fn end_unary<C>(
     pending: &mut PendingCalls<C>,
     call: SlabKey,
@@ -148,13 +152,16 @@ fn end_unary<C>(
     message: Option<Piece<'_>>,
     now: Duration,
 ) -> Option<Waker> {
-    let outcome = outcome.map(|trailers| {
-        if let Some(trailers) = trailers
-            && let Some(meta) = pending.meta(call)
-        {
-            meta.trailers = trailers;
+    let outcome = match outcome {
+        Ok(trailers) => {
+            if let Some(trailers) = trailers
+                && let Some(meta) = pending.meta(call)
+            {
+                meta.trailers = trailers;
+            }
+            Ok(message.map(small_copy::keep))
         }
-        message.map(small_copy::keep)
-    });
+        Err(status) => Err(status),
+    };
     pending.end(call, outcome, now)
 }

@@ -1,0 +1,110 @@
+//! What a new connection tells of its server: whether that speaks what its address says.
+
+use ringway_net::{Address, TlsStream};
+use ringway_wire::native::PREFACE;
+
+use super::hosts::ALPN_HTTP2;
+use super::server_address::{Protocol, ServerAddress};
+use crate::limits;
+
+/// Why the protocol that was agreed on by ALPN is not the one of the address, if so.
+pub(super) fn disagreement(address: &ServerAddress, agreed: Option<&[u8]>) -> Option<String> {
+    let is_asked = address.protocol == Protocol::Grpc && address.is_secure();
+    if !is_asked || agreed == Some(ALPN_HTTP2.as_bytes()) {
+        return None;
+    }
+    Some(format!(
+        "{address} does not take {ALPN_HTTP2} by ALPN in its TLS handshake, so it is no server of gRPC"
+    ))
+}
+
+/// Why the first bytes of a server are none of the protocol of its address, if so.
+pub(super) fn mismatch(address: &ServerAddress, first: &[u8]) -> Option<String> {
+    let is_right = match address.protocol {
+        Protocol::Native => is_native(first),
+        Protocol::Grpc => is_http2(first),
+    };
+    if is_right {
+        return None;
+    }
+    Some(if TlsStream::is_alert(first) {
+        format!("{address} expects TLS: connect to it by a {}:// address", address.scheme(true))
+    } else if address.protocol == Protocol::Grpc && is_native(first) {
+        format!("{address} speaks no gRPC but the native protocol: its address is tcp://…")
+    } else if address.protocol == Protocol::Grpc && first.starts_with(b"HTTP/1") {
+        let line = first_line(first);
+        format!("{address} answers in HTTP/1, so it is no server of gRPC: `{line}`")
+    } else {
+        format!("{address} speaks another protocol than a server of this one")
+    })
+}
+
+/// Why a server may have closed a connection before it said anything.
+pub(super) fn closed_in_silence(address: &ServerAddress) -> String {
+    let or_tls = match &address.at {
+        Address::Tcp(_) => {
+            format!(", or it expects TLS and a {}:// address", address.scheme(true))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{address} has closed the connection before it said anything: it is about to stop, or does not \
+         speak the protocol of this client{or_tls}"
+    )
+}
+
+/// The preface, as far as it does not depend on the version.
+fn is_native(first: &[u8]) -> bool {
+    const MARK: usize = 4;
+    let common = first.len().min(MARK);
+    first[..common] == PREFACE[..common]
+}
+
+/// A frame of SETTINGS (RFC 9113, section 3.4): less than 64 KiB, of type 4.
+fn is_http2(first: &[u8]) -> bool {
+    first.first().is_none_or(|len| *len == 0) && first.get(3).is_none_or(|kind| *kind == 4)
+}
+
+fn first_line(first: &[u8]) -> String {
+    let line = first.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let line = &line[..line.len().min(limits::FOREIGN_LINE_SHOWN)];
+    line.escape_ascii().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(address: &str, first: &[u8]) -> String {
+        let address = address.parse().expect("an address");
+        mismatch(&address, first).unwrap_or_default()
+    }
+
+    #[test]
+    fn first_bytes_tell_what_a_server_speaks() {
+        const SETTINGS: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0];
+        for len in 0..=SETTINGS.len() {
+            assert_eq!(says("grpc://a:1", &SETTINGS[..len]), "");
+        }
+        for len in 0..=PREFACE.len() {
+            assert_eq!(says("tcp://a:1", &PREFACE[..len]), "");
+        }
+        for (address, first, text) in [
+            (
+                "grpc://a:1",
+                &b"\x15\x03\x03"[..],
+                "expects TLS: connect to it by a grpcs:// address",
+            ),
+            ("tcp://a:1", b"\x15\x03\x03", "expects TLS: connect to it by a tls:// address"),
+            ("grpc://a:1", &PREFACE, "speaks no gRPC but the native protocol"),
+            ("grpc://a:1", b"HTTP/1.1 400 Bad Request\r\n", "`HTTP/1.1 400 Bad Request`"),
+            ("grpc://a:1", &[0, 0, 6, 7], "another protocol"),
+            ("tcp://a:1", SETTINGS, "another protocol"),
+        ] {
+            let said = says(address, first);
+            assert!(said.starts_with(address) && said.contains(text), "{said}");
+        }
+        let endless = [&b"HTTP/1"[..], &[b'x'; 9_000]].concat();
+        assert!(says("grpc://a:1", &endless).len() < 300);
+    }
+}

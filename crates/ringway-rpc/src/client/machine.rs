@@ -1,0 +1,238 @@
+//! What a client asks of the machine of a connection, whatever protocol that speaks.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ringway_wire::native::{self, Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
+use ringway_wire::{grpc, http2};
+
+/// Writes what all machines have in common with the native one, where each thing is explained, by
+/// `declare`, `delegate` or `choose`.
+macro_rules! common {
+    ($write:ident) => {
+        $write! {
+            looks {
+                fn capacity(&self) -> usize;
+                fn lease_cuts(&self) -> u32;
+                fn was_accepted(&self, stream: StreamId, accepted: u32) -> bool;
+                fn has_room(&self, stream: StreamId) -> bool;
+                fn has_events(&self) -> bool;
+                fn has_output(&self) -> bool;
+                fn poll_timeout(&self) -> Option<Duration>;
+            }
+            acts {
+                fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<bool, Gone>;
+                fn finish(&mut self, stream: StreamId);
+                fn cancel(&mut self, stream: StreamId, code: u8, reason: &str);
+                fn taken(&mut self, stream: StreamId, messages: usize);
+                fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>));
+            }
+        }
+    };
+}
+
+macro_rules! declare {
+    (
+        looks { $(fn $look:ident($($look_args:tt)*) -> $seen:ty;)* }
+        acts { $(fn $act:ident($($act_args:tt)*) $(-> $done:ty)?;)* }
+    ) => {
+        $(fn $look($($look_args)*) -> $seen;)*
+        $(fn $act($($act_args)*) $(-> $done)?;)*
+    };
+}
+
+macro_rules! delegate {
+    (
+        looks { $(fn $look:ident(&$a:ident $(, $looked:ident: $kind:ty)*) -> $seen:ty;)* }
+        acts { $(fn $act:ident(&mut $b:ident $(, $given:ident: $of:ty)*) $(-> $done:ty)?;)* }
+    ) => {
+        $(#[inline] fn $look(&$a $(, $looked: $kind)*) -> $seen { Self::$look($a $(, $looked)*) })*
+        $(#[inline] fn $act(&mut $b $(, $given: $of)*) $(-> $done)? { Self::$act($b $(, $given)*) })*
+    };
+}
+
+macro_rules! choose {
+    (
+        looks { $(fn $look:ident(&$a:ident $(, $looked:ident: $kind:ty)*) -> $seen:ty;)* }
+        acts { $(fn $act:ident(&mut $b:ident $(, $given:ident: $of:ty)*) $(-> $done:ty)?;)* }
+    ) => {
+        $(
+            #[inline]
+            fn $look(&$a $(, $looked: $kind)*) -> $seen {
+                match $a {
+                    Self::Native(machine) => machine.$look($($looked),*),
+                    Self::Grpc(machine) => machine.$look($($looked),*),
+                }
+            }
+        )*
+        $(
+            #[inline]
+            fn $act(&mut $b $(, $given: $of)*) $(-> $done)? {
+                match $b {
+                    Self::Native(machine) => machine.$act($($given),*),
+                    Self::Grpc(machine) => machine.$act($($given),*),
+                }
+            }
+        )*
+    };
+}
+
+/// The machine of a connection. Calls are made in the words of the native protocol: streams have its
+/// numbers, and metadata is written as it writes it.
+pub(super) trait ClientMachine {
+    common!(declare);
+}
+
+/// The machine of one protocol. What arrives is taken in apart for each, many events at a time.
+pub(super) trait ReceivingMachine: ClientMachine {
+    /// Why a connection fails.
+    type Violation: Into<Violation>;
+
+    /// The next event of any kind.
+    ///
+    /// # Errors
+    /// When the peer has broken the protocol.
+    fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ClientEvent<'i>>, Self::Violation>;
+
+    /// The next message of a stream, if that needs no closer look.
+    fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
+}
+
+/// A machine of any protocol. Clients have servers of several, so their pools, their queues and their
+/// pending calls know one kind of connection.
+#[expect(clippy::large_enum_variant, reason = "the native one is reached without a further step")]
+pub(super) enum AnyMachine {
+    Native(native::Client),
+    Grpc(Box<grpc::GrpcClient>),
+}
+
+/// Why a connection fails, of any protocol.
+#[derive(Debug)]
+pub(super) enum Violation {
+    Native(native::Violation),
+    Http2(http2::Violation),
+}
+
+impl AnyMachine {
+    pub(super) fn native(config: native::Config, now: Duration) -> Self {
+        Self::Native(native::Client::new(config, now))
+    }
+
+    pub(super) fn grpc(config: grpc::ClientConfig, now: Duration) -> Self {
+        /// What fields mean, the same for all connections.
+        static NAMES: LazyLock<Arc<http2::Vocabulary>> =
+            LazyLock::new(|| Arc::new(http2::Vocabulary::new(grpc::ResponseNames)));
+        Self::Grpc(Box::new(grpc::GrpcClient::with(config, Arc::clone(&NAMES), now)))
+    }
+
+    /// Opens a call, and says how often the lease had been cut by then.
+    ///
+    /// # Errors
+    /// When this connection cannot take it now.
+    #[inline(always)]
+    pub(super) fn open(&mut self, call: Open<'_>) -> Result<(StreamId, u32), OpenError> {
+        match self {
+            Self::Native(machine) => Ok((machine.open(call)?, machine.lease_cuts())),
+            Self::Grpc(machine) => open_grpc(machine, call),
+        }
+    }
+
+    /// Does what is due.
+    ///
+    /// # Errors
+    /// When the peer is given up.
+    pub(super) fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
+        match self {
+            Self::Native(machine) => machine.handle_timeout(now).map_err(Violation::Native),
+            Self::Grpc(machine) => machine.handle_timeout(now).map_err(Violation::Http2),
+        }
+    }
+}
+
+/// Apart, so that the native protocol's path has no more to carry for it.
+#[inline(never)]
+fn open_grpc(machine: &mut grpc::GrpcClient, call: Open<'_>) -> Result<(StreamId, u32), OpenError> {
+    machine.open(call).map(|stream| (stream, machine.lease_cuts()))
+}
+
+impl ClientMachine for AnyMachine {
+    common!(choose);
+}
+
+impl ClientMachine for native::Client {
+    common!(delegate);
+}
+
+impl ReceivingMachine for native::Client {
+    type Violation = native::Violation;
+
+    #[inline]
+    fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ClientEvent<'i>>, native::Violation> {
+        Self::receive(self, input, now)
+    }
+
+    #[inline]
+    fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
+        Self::receive_message(self, input)
+    }
+}
+
+impl ClientMachine for grpc::GrpcClient {
+    common!(delegate);
+}
+
+impl ReceivingMachine for grpc::GrpcClient {
+    type Violation = http2::Violation;
+
+    #[inline]
+    fn receive<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ClientEvent<'i>>, http2::Violation> {
+        Self::receive(self, input, now)
+    }
+
+    /// Whether there is one is seen by `receive` as quickly.
+    #[inline]
+    fn receive_message<'i>(&mut self, _: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
+        None
+    }
+}
+
+impl Violation {
+    /// Whether the peer has only said that it leaves at once.
+    pub(super) fn is_leave(&self) -> bool {
+        matches!(self, Self::Native(native::Violation::PeerLeft { .. }))
+    }
+}
+
+impl From<native::Violation> for Violation {
+    fn from(violation: native::Violation) -> Self {
+        Self::Native(violation)
+    }
+}
+
+impl From<http2::Violation> for Violation {
+    fn from(violation: http2::Violation) -> Self {
+        Self::Http2(violation)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native(violation) => violation.fmt(f),
+            Self::Http2(violation) => violation.fmt(f),
+        }
+    }
+}

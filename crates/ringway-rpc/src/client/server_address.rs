@@ -1,0 +1,251 @@
+//! Where a server is, and what it speaks.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use ringway_net::{Address, Authority};
+
+use crate::call::status::Status;
+
+/// Where a client finds a server, and what it speaks to it.
+///
+/// | address | protocol |
+/// |---|---|
+/// | `tcp://host:port`, `tls://host:port`, `unix:///path` | the native one |
+/// | `grpc://host:port` | gRPC without encryption |
+/// | `grpcs://host:port` | gRPC over TLS |
+///
+/// ```
+/// use ringway_rpc::ServerAddress;
+///
+/// let address: ServerAddress = "grpc://127.0.0.1:50051".parse()?;
+/// assert_eq!(address.to_string(), "grpc://127.0.0.1:50051");
+/// assert!("http://127.0.0.1:50051".parse::<ServerAddress>().is_err());
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ServerAddress {
+    pub(super) protocol: Protocol,
+    /// Where to connect to.
+    pub(super) at: Address,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Protocol {
+    Native,
+    Grpc,
+}
+
+impl ServerAddress {
+    /// What gRPC calls the server in its requests.
+    pub(super) fn authority(&self) -> String {
+        self.at.authority().map_or_else(|| String::from("localhost"), Authority::to_string)
+    }
+
+    /// Whether connections are encrypted.
+    pub(super) fn is_secure(&self) -> bool {
+        matches!(self.at, Address::Tls(_))
+    }
+
+    /// The scheme of the same protocol over TLS, or without it.
+    pub(super) fn scheme(&self, is_secure: bool) -> &'static str {
+        match (self.protocol, is_secure) {
+            (Protocol::Native, false) => "tcp",
+            (Protocol::Native, true) => "tls",
+            (Protocol::Grpc, false) => "grpc",
+            (Protocol::Grpc, true) => "grpcs",
+        }
+    }
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.protocol, self.at.authority()) {
+            (Protocol::Grpc, Some(at)) => write!(f, "{}://{at}", self.scheme(self.is_secure())),
+            _ => self.at.fmt(f),
+        }
+    }
+}
+
+impl FromStr for ServerAddress {
+    type Err = Status;
+
+    fn from_str(text: &str) -> Result<Self, Status> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("tcp", text));
+        let (protocol, carrier) = match scheme {
+            "grpc" => (Protocol::Grpc, "tcp"),
+            "grpcs" => (Protocol::Grpc, "tls"),
+            "tcp" | "tls" | "unix" | "udp" => (Protocol::Native, scheme),
+            _ => {
+                let why = "the scheme is none of tcp, tls, unix, grpc and grpcs";
+                return Err(Status::invalid_argument(format!("`{text}` is no address: {why}")));
+            }
+        };
+        let at = match protocol {
+            Protocol::Native => text.parse(),
+            Protocol::Grpc => format!("{carrier}://{rest}").parse(),
+        };
+        let at = at.map_err(|error: ringway_net::Error| {
+            let why = error.to_string();
+            let said = format!("`{carrier}://{rest}`");
+            Status::invalid_argument(why.replace(&said, &format!("`{text}`"))).with_source(error)
+        })?;
+        Ok(Self { protocol, at })
+    }
+}
+
+impl TryFrom<&str> for ServerAddress {
+    type Error = Status;
+
+    fn try_from(text: &str) -> Result<Self, Status> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for ServerAddress {
+    type Error = Status;
+
+    fn try_from(text: String) -> Result<Self, Status> {
+        text.parse()
+    }
+}
+
+/// A server of the native protocol.
+impl From<Address> for ServerAddress {
+    fn from(at: Address) -> Self {
+        Self { protocol: Protocol::Native, at }
+    }
+}
+
+/// A server of the native protocol.
+impl From<&Address> for ServerAddress {
+    fn from(at: &Address) -> Self {
+        at.clone().into()
+    }
+}
+
+/// A server of the native protocol on TCP.
+impl From<SocketAddr> for ServerAddress {
+    fn from(at: SocketAddr) -> Self {
+        Address::from(at).into()
+    }
+}
+
+impl From<&Self> for ServerAddress {
+    fn from(address: &Self) -> Self {
+        address.clone()
+    }
+}
+
+/// The server of a client, or several: a text, a [`ServerAddress`], an [`Address`] or a [`SocketAddr`] (which
+/// mean the native protocol), or an array, a `Vec` or a slice of these.
+///
+/// ```
+/// use ringway_rpc::Client;
+///
+/// Client::connect("tcp://10.0.0.1:9000")?;
+/// Client::connect(["grpc://10.0.0.1:50051", "grpc://10.0.0.2:50051"])?;
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+pub trait ToServerAddresses {
+    /// Reads the addresses, in their order.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when one cannot be understood.
+    fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status>;
+}
+
+macro_rules! one_address {
+    ($($kind:ty),*) => {
+        $(
+            impl ToServerAddresses for $kind {
+                fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
+                    Ok(vec![ServerAddress::try_from(self)?])
+                }
+            }
+        )*
+    };
+}
+
+one_address!(&str, String, ServerAddress, &ServerAddress, Address, &Address, SocketAddr);
+
+impl ToServerAddresses for &String {
+    fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
+        self.as_str().to_server_addresses()
+    }
+}
+
+impl<A: ToServerAddresses, const N: usize> ToServerAddresses for [A; N] {
+    fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
+        all(self)
+    }
+}
+
+impl<A: ToServerAddresses> ToServerAddresses for Vec<A> {
+    fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
+        all(self)
+    }
+}
+
+impl<'a, A> ToServerAddresses for &'a [A]
+where
+    &'a A: ToServerAddresses,
+{
+    fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
+        all(self)
+    }
+}
+
+fn all<A: ToServerAddresses>(
+    list: impl IntoIterator<Item = A>,
+) -> Result<Vec<ServerAddress>, Status> {
+    let mut addresses = Vec::new();
+    for one in list {
+        addresses.extend(one.to_server_addresses()?);
+    }
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_a_place_and_a_protocol() {
+        for (text, protocol, at) in [
+            ("tcp://a:1", Protocol::Native, "tcp://a:1"),
+            ("tls://[::1]:2", Protocol::Native, "tls://[::1]:2"),
+            ("unix:///run/a", Protocol::Native, "unix:///run/a"),
+            ("grpc://a:3", Protocol::Grpc, "tcp://a:3"),
+            ("grpcs://[::1]:4", Protocol::Grpc, "tls://[::1]:4"),
+        ] {
+            let address: ServerAddress = text.parse().expect(text);
+            assert_eq!((address.protocol, &*address.at.to_string()), (protocol, at));
+            assert_eq!(address.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_address_is_named_as_it_was_written() {
+        for (text, why) in [
+            ("http://a:1", "none of tcp, tls, unix, grpc and grpcs"),
+            ("grpc://a", "`grpc://a` is no address: the port is missing"),
+            ("grpcs://a:x", "`grpcs://a:x` is no address: the port is not a number"),
+            ("a:1", "`a:1` is no address: write tcp://"),
+        ] {
+            let status = text.parse::<ServerAddress>().expect_err(text);
+            assert!(status.is_invalid_argument() && status.message().contains(why), "{status}");
+        }
+    }
+
+    #[test]
+    fn one_address_or_several() {
+        let listed = vec![String::from("tcp://a:1"), String::from("grpc://a:1")];
+        let read = listed.as_slice().to_server_addresses().expect("two addresses");
+        assert_eq!(read, listed.to_server_addresses().expect("two addresses"));
+        assert_ne!(read[0], read[1]);
+        let wrong = ["tcp://a:1", "ftp://a:1"].to_server_addresses().expect_err("a wrong one");
+        assert!(wrong.message().contains("ftp://a:1"), "{wrong}");
+    }
+}
