@@ -169,7 +169,7 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// How long the code is that begins and ends with the same number of backticks.
+/// Length of the code that begins and ends with the same number of backticks.
 fn code_len(text: &str) -> Option<usize> {
     let ticks = text.len() - text.trim_start_matches('`').len();
     let mut from = ticks;
@@ -191,7 +191,7 @@ fn link(text: &str) -> Option<(&str, &str)> {
     (leads_out && !label.contains('[') && target.contains(')')).then_some((label, target))
 }
 
-/// What stands before the bracket that closes an address, and after it.
+/// The text before the bracket that closes an address, and the text after it.
 fn web_address(text: &str) -> Option<(&str, &str)> {
     let (address, after) = text.split_once('>')?;
     (is_address(address) && !address.contains(char::is_whitespace)).then_some((address, after))

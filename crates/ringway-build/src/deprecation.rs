@@ -25,7 +25,7 @@ fn note_at(path: &[i32], info: &mut SourceCodeInfo) {
     }
 }
 
-/// Where in the file it is, as locations of source code have it.
+/// Paths of the deprecated items, as `SourceCodeInfo` writes them.
 fn deprecated(file: &FileDescriptorProto) -> Vec<Vec<i32>> {
     let mut found = Vec::new();
     for (place, message) in (0..).zip(&file.message_type) {

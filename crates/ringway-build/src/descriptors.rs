@@ -59,7 +59,7 @@ pub(crate) fn claim(path: PathBuf, content: Vec<u8>, advice: &str) -> Result<(),
     Ok(())
 }
 
-/// What the calls of this process have made: as much as a build script asks for.
+/// Descriptors made by the calls of this process: as many as a build script asks for.
 static MADE: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 /// The names, and those of the files that these import, however far.

@@ -52,12 +52,12 @@ use self::services::Services;
 /// Cargo is told to run the build script again when one of the files or of their imports changes.
 ///
 /// # Errors
-/// As [`Builder::compile`].
+/// The errors of [`Builder::compile`].
 pub fn compile(protos: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
     Builder::new().compile(protos, includes)
 }
 
-/// How to generate, where the defaults of [`compile`] do not fit.
+/// Code generation with other options than [`compile`]'s defaults.
 #[derive(Clone)]
 pub struct Builder {
     rpc_path: String,
@@ -77,14 +77,14 @@ impl Builder {
         }
     }
 
-    /// Where generated code finds the RPC library, if not at `::ringway::rpc`.
+    /// Sets the path at which generated code finds the RPC library, `::ringway::rpc` by default.
     #[must_use]
     pub fn rpc_path(mut self, path: &str) -> Self {
         self.rpc_path = path.to_owned();
         self
     }
 
-    /// Where to write the files, if not to `OUT_DIR`. The directory is made if it does not exist.
+    /// Sets the directory to write the files to, `OUT_DIR` by default. The directory is made if it does not exist.
     ///
     /// The files find each other wherever they are, so they may be checked in and moved together.
     #[must_use]
@@ -205,7 +205,7 @@ fn check_path(path: &str) -> Result<(), Error> {
     }
 }
 
-/// Where the files of these names are, imports included; those built into the compiler are nowhere.
+/// Paths of the files of these names, imports included; files built into the compiler have none.
 fn sources<'a>(
     names: impl Iterator<Item = &'a str>,
     includes: &[impl AsRef<Path>],

@@ -1,4 +1,4 @@
-//! What generated things are called where names could meet.
+//! Names of generated items, chosen so that they do not collide.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use heck::ToUpperCamelCase as _;
 use prost_build::Module;
 use prost_types::FileDescriptorSet;
 
-/// What is generated for a service.
+/// The names generated for a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceNames {
     pub(crate) the_trait: String,
@@ -42,7 +42,7 @@ pub(crate) fn of_services(files: &FileDescriptorSet) -> HashMap<(String, String)
     named.collect()
 }
 
-/// As prost-build writes a type's name.
+/// A type's name as prost-build writes it.
 fn type_name(name: &str) -> String {
     let camel = name.to_upper_camel_case();
     match camel.chars().next() {

@@ -77,7 +77,7 @@ fn placed(message: &str) -> String {
     }
 }
 
-/// What prost-build takes for protobuf's wrappers, beside types that are written with their crate.
+/// Rust types that prost-build uses for protobuf's wrappers, beside types that are written with their crate.
 const STD_TYPES: [&str; 7] = ["bool", "u32", "u64", "i32", "i64", "f32", "f64"];
 
 /// The functions of a client that call no method.

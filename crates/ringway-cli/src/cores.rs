@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{Backend, Cores};
 
-/// What a runtime for one side of a measurement is started with.
+/// Settings of the runtime of one side of a measurement.
 ///
 /// # Errors
 /// A core number that the runtime does not know.

@@ -36,22 +36,22 @@ pub(crate) trait Echo {
     async fn greet(&self, request: Greeting) -> Result<Greeted, Status>;
 }
 
-/// What a flood consists of.
+/// The request for a flood of messages.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Flood {
     /// Bytes of each message.
     pub(crate) size: u32,
-    /// How many; none means without end.
+    /// The number of messages; none means without end.
     #[serde(default)]
     pub(crate) count: Option<u64>,
-    /// What its messages depend on, beside their sequence.
+    /// Seed of the messages, combined with their sequence numbers.
     #[serde(default)]
     pub(crate) run: u32,
     #[serde(default)]
     pub(crate) lane: u32,
 }
 
-/// Who is to be greeted.
+/// The name to greet.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Greeting {
     pub(crate) name: String,
@@ -129,7 +129,7 @@ impl Echo for EchoService {
     }
 }
 
-/// What a slow handler takes.
+/// The time that a slow handler takes.
 pub(crate) const LATER: Duration = Duration::from_millis(5);
 
 /// Bytes of a flood's message: what fits into one frame.

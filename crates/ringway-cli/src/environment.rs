@@ -1,4 +1,4 @@
-//! What a figure depends on besides the code: machine, kernel, compiler, commit and command.
+//! The environment of a measurement: machine, kernel, compiler, commit and command.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ pub(crate) struct Environment {
     pub(crate) command: String,
 }
 
-/// How one side of the measurement runs.
+/// The driver and cores of one side of a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Side {
     /// Cores its threads are pinned to, one each; empty if it is not ours to pin.

@@ -55,7 +55,7 @@ impl Latencies {
         (self.count() > 0).then(|| self.histogram.mean() / 1000.0)
     }
 
-    /// What a report shows of these latencies.
+    /// The percentiles that a report shows.
     pub(crate) fn percentiles(&self) -> Percentiles {
         Percentiles {
             p50_us: self.quantile_us(0.50),

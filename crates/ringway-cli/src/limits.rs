@@ -109,5 +109,5 @@ pub(crate) const CALL_MESSAGE_BYTES_MAX: u64 = 64 << 20;
 /// a hundred connections show that it is gone.
 pub(crate) const FAILED_CALL_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long `call` waits for what is no stream, where nobody says: a person has given up by then.
+/// Default time limit of `call` for unary calls: a person has given up by then.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);

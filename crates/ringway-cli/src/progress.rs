@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How far a bench is, by the time its steps are planned to take.
+/// Progress of a bench, by the time that its steps are planned to take.
 ///
 /// Failures to write are ignored: a closed standard error must not spoil a measurement.
 pub(crate) struct Progress {
@@ -143,7 +143,7 @@ impl Progress {
         (steps / self.step_count.max(1) as f64).clamp(0.0, 1.0)
     }
 
-    /// As planned at first, as observed once a tenth is done.
+    /// The remaining time: as planned at first, extrapolated once a tenth is done.
     fn left(&self, share: f64, elapsed: Duration) -> String {
         let planned = self.step_planned.as_secs_f64() * self.step_count as f64;
         let total = if share < 0.1 { planned } else { elapsed.as_secs_f64() / share };

@@ -1,4 +1,4 @@
-//! What several runs of one row say together.
+//! Median and spread of several runs of one row.
 
 /// Median, extremes and relative spread of the values of all runs; no run is dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +26,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f6
     Spread::of(&known).map(|spread| spread.median)
 }
 
-/// Of an even number of values, the mean of the two in the middle.
+/// The median; the mean of the middle two if the number of values is even.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }

@@ -91,6 +91,6 @@ fn generate(service: &Service) -> TokenStream {
     }
 }
 
-/// What the parameters of generated functions are called, for those who read the documentation. A
+/// Names of the parameters of generated functions, for those who read the documentation. A
 /// constant of such a name would make a pattern of the parameter, so a function hides it.
 const PARAMETERS: [&str; 5] = ["service", "make", "client", "options", "request"];

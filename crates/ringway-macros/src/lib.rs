@@ -91,7 +91,7 @@ use proc_macro::TokenStream;
 ///
 /// # Options
 ///
-/// Of the service, all optional:
+/// Options of the service, all optional:
 ///
 /// | option | meaning |
 /// |---|---|
@@ -101,7 +101,7 @@ use proc_macro::TokenStream;
 /// | `descriptors = include_bytes!(…)` | a `FileDescriptorSet` for reflection |
 /// | `crate = "::ringway::rpc"` | where generated code finds the library |
 ///
-/// Of a method, as `#[method(…)]`:
+/// Options of a method, as `#[method(…)]`:
 ///
 /// | option | meaning |
 /// |---|---|

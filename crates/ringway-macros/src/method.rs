@@ -22,7 +22,7 @@ impl Method {
     /// the types of arguments come from.
     ///
     /// # Errors
-    /// What is wrong with it and what to do instead, at the offending tokens.
+    /// The error says what is wrong and what to do instead, at the offending tokens.
     pub(crate) fn read(function: &mut TraitItemFn, library: &Path) -> Result<Self> {
         let options = MethodOptions::take(&mut function.attrs)?;
         options::check_attributes(&function.attrs)?;
@@ -98,7 +98,7 @@ impl Method {
 /// The functions that every client has.
 const CLIENT_FUNCTIONS: [&str; 2] = ["new", "with"];
 
-/// As protobuf's style has the names of methods: `place_order` is called `PlaceOrder`.
+/// Converts a method's name to protobuf's style: `place_order` is called `PlaceOrder`.
 fn upper_camel_case(name: &str) -> String {
     let capitalised = |word: &str| {
         let mut letters = word.chars();

@@ -1,27 +1,27 @@
-//! What stands in the parentheses of `#[service(…)]` and `#[method(…)]`.
+//! Options in the parentheses of `#[service(…)]` and `#[method(…)]`.
 
 use proc_macro2::{Ident, Span};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, Error, Expr, LitInt, LitStr, Path, Result, Token};
 
-/// Of a service.
+/// Options of a service.
 #[derive(Default)]
 pub(crate) struct ServiceOptions {
     pub(crate) library: Option<Path>,
     pub(crate) package: Option<String>,
     pub(crate) name: Option<String>,
-    /// What the generated types are called.
+    /// Names of the generated types.
     pub(crate) server: Option<Ident>,
     pub(crate) client: Option<Ident>,
     pub(crate) descriptors: Option<Expr>,
 }
 
-/// Of a method.
+/// Options of a method.
 #[derive(Default)]
 pub(crate) struct MethodOptions {
     pub(crate) name: Option<LitStr>,
     pub(crate) idempotent: bool,
-    /// Where it was asked for.
+    /// The span at which it was asked for.
     pub(crate) offload: Option<Span>,
     pub(crate) tokio: Option<Span>,
     pub(crate) timeout_ms: Option<u64>,
@@ -174,7 +174,7 @@ pub(crate) fn check_attributes(attributes: &[Attribute]) -> Result<()> {
     }
 }
 
-/// What uses of the item are warned of; what is made from the item says the same.
+/// The deprecation note of the item, which the generated items repeat.
 pub(crate) fn deprecated(attributes: &[Attribute]) -> Option<&Attribute> {
     attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))
 }

@@ -1,17 +1,17 @@
-//! What a method takes and returns, read from its signature.
+//! Parameters and return type of a method, read from its signature.
 
 use syn::{
     Error, FnArg, GenericArgument, Ident, Pat, Path, PathArguments, PathSegment, Receiver, Result,
     ReturnType, Signature, Type, parse_quote,
 };
 
-/// What kind of method it is, and of which messages.
+/// The kind of a method, and its messages.
 pub(crate) struct Shape {
     pub(crate) takes_context: bool,
     /// `()` where the method takes none.
     pub(crate) input: Type,
     pub(crate) takes_request: bool,
-    /// What the trait calls the request, for the documentation of the client.
+    /// The trait's name for the request, for the documentation of the client.
     pub(crate) input_name: Ident,
     pub(crate) streams_in: bool,
     pub(crate) output: Type,
@@ -29,7 +29,7 @@ enum Argument<'a> {
 /// Reads a signature, in which `Context`, `Sink` and `Streaming` are those of `library`.
 ///
 /// # Errors
-/// What is wrong with it and what to do instead, at the offending tokens.
+/// The error says what is wrong and what to do instead, at the offending tokens.
 pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
     check_form(signature)?;
     let mut arguments = signature.inputs.iter().map(|argument| match argument {

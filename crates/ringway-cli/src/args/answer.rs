@@ -1,10 +1,10 @@
-//! What the command line is answered with where there is nothing to do.
+//! Help, versions and errors: answers that need no work.
 
 use std::io::{self, Write};
 
 use clap::builder::StyledStr;
 
-/// What the tool says in place of doing something.
+/// A text that is printed instead of running a command.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A fault of the arguments; or the version or the help that was asked for.

@@ -19,7 +19,7 @@ pub(crate) struct BenchConfig {
     pub(crate) target: Target,
     pub(crate) placement: Placement,
     pub(crate) backend: Backend,
-    /// How long a core of the server polls before it sleeps; `None` leaves that to the runtime.
+    /// The time that a core of the server polls before it sleeps; `None` leaves it to the runtime.
     pub(crate) spin: Option<Duration>,
     /// The same on the client's side.
     pub(crate) client_spin: Option<Duration>,
@@ -40,20 +40,20 @@ pub(crate) enum Suite {
     Call { connections: Vec<u32>, paces: Vec<Pace>, job: CallJob },
 }
 
-/// What each connection of the rpc suite does.
+/// The workload of each connection of the rpc suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RpcLoad {
     pub(crate) mode: RpcMode,
     pub(crate) pace: Pace,
 }
 
-/// What is called, over and over.
+/// The method and request of the call suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallJob {
     pub(crate) access: Access,
     /// `package.Service/Method`.
     pub(crate) method: String,
-    /// As it was written; `-` stands for standard input.
+    /// The request as it was written; `-` stands for standard input.
     pub(crate) message: String,
     /// The reply that each call is to have, as it was written.
     pub(crate) expect: Option<String>,
@@ -70,7 +70,7 @@ pub(crate) enum Pace {
     Open { rate: u64, slow_percent: u32 },
 }
 
-/// What each connection of the stream suite does.
+/// The workload of each connection of the stream suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamLoad {
     /// Streams of so many frames, each echoed, of which so many may be unanswered.
@@ -79,7 +79,7 @@ pub(crate) enum StreamLoad {
     OneWay,
 }
 
-/// How the receive suite's client hands its packets to the kernel.
+/// The way in which the receive suite's client hands packets to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendMode {
     /// This many packets in one write.
@@ -88,18 +88,18 @@ pub(crate) enum SendMode {
     PerPacket,
 }
 
-/// How long each row runs.
+/// Durations of each row's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunLength {
     /// Run and thrown away before each measured interval.
     pub(crate) warmup: Duration,
     /// The measured interval.
     pub(crate) measured: Duration,
-    /// How often both are run; at least once.
+    /// The number of repeats; at least one.
     pub(crate) repeat: u32,
 }
 
-/// What is measured.
+/// The suite to run, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Servers of our own, started for the purpose, over each of these; at least one.
@@ -108,7 +108,7 @@ pub(crate) enum Target {
     Running(Uri),
 }
 
-/// Which cores each side is pinned to, one thread each.
+/// The cores that each side's threads are pinned to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) server: Cores,
@@ -116,7 +116,7 @@ pub(crate) struct Placement {
     pub(crate) client: Cores,
 }
 
-/// As the `mode` parameter of a report's row.
+/// The name in the `mode` parameter of a report's row.
 impl fmt::Display for SendMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -14,12 +14,12 @@ pub(crate) struct CallConfig {
     pub(crate) ask: Ask,
 }
 
-/// Where a server is, and what goes with each call of it.
+/// The server's address, and the options of each call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     /// `tcp://`, `unix://` or `tls://`.
     pub(crate) addr: Uri,
-    /// Where somebody has said how long a call may take.
+    /// The time limit of a call, if one was given.
     pub(crate) timeout: Option<Duration>,
     /// Goes with whatever is asked.
     pub(crate) metadata: Vec<(String, String)>,
@@ -29,15 +29,15 @@ pub(crate) struct Access {
     pub(crate) identity: Option<TlsFiles>,
 }
 
-/// What is asked.
+/// The task of `ringway call`.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ask {
-    /// What services there are.
+    /// Lists the services.
     List,
     Call {
         /// `package.Service/Method`.
         method: String,
-        /// As it was written; `-` stands for standard input.
+        /// The request as it was written; `-` stands for standard input.
         message: String,
         /// Messages travel as they are read and are written as they travel.
         is_binary: bool,

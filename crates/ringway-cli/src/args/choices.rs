@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::values::{Scheme, Uri};
 
-/// Which interface of the kernel is used.
+/// The kernel's interface for I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     Auto,
@@ -30,7 +30,7 @@ pub(crate) enum RpcMode {
     Bidi,
 }
 
-/// What client and server talk over.
+/// The transport between client and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
     Tcp,

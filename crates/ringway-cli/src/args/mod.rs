@@ -24,7 +24,7 @@ pub(crate) use choices::{Backend, Format, RpcMode, Transport};
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
 pub(crate) use values::{Cores, Scheme, Uri};
 
-/// What one invocation is to do.
+/// The command of one invocation.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Config {
     Serve(ServeConfig),
@@ -80,7 +80,7 @@ fn parse_as(
 mod tests {
     use super::*;
 
-    /// What the words resolve to on a machine of four cores.
+    /// Parses `words` as on a machine with four cores.
     pub(super) fn parse_words(words: &str) -> Result<Config, String> {
         let allowed: Cores = "0-3".parse().expect("a range");
         let args = std::iter::once("ringway").chain(words.split_whitespace());

@@ -10,24 +10,24 @@ use super::values::{Cores, Scheme, Uri, ValueError};
 /// A server to run, everything decided.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ServeConfig {
-    /// What it does with what arrives.
+    /// The treatment of arriving bytes.
     pub(crate) service: Service,
-    /// Where it listens; at least one.
+    /// The addresses to listen on; at least one.
     pub(crate) listen: Vec<Uri>,
     /// The cores it runs on, one pinned thread each; all of them allowed to this process.
     pub(crate) cores: Cores,
     pub(crate) backend: Backend,
-    /// How long a core polls before it sleeps; `None` leaves that to the runtime.
+    /// The time that a core polls before it sleeps; `None` leaves it to the runtime.
     pub(crate) spin: Option<Duration>,
     /// Present whenever one of `listen` is `tls://`.
     pub(crate) tls: Option<TlsFiles>,
-    /// Whose clients alone are taken over `tls://`, PEM; otherwise all.
+    /// PEM file of the authorities whose clients alone are accepted on `tls://`; without it all are.
     pub(crate) client_ca: Option<PathBuf>,
     /// Whether a parent asks for counters on standard input and ends the server by closing it.
     pub(crate) control: bool,
 }
 
-/// What a server does with what arrives.
+/// A server's treatment of arriving bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
     /// Sends it back.
@@ -40,7 +40,7 @@ pub(crate) enum Service {
     Rpc,
 }
 
-/// Where an end of TLS finds its identity.
+/// Files of a TLS identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     /// Certificate chain, PEM.

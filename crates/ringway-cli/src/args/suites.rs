@@ -11,7 +11,7 @@ struct SuiteHelp {
     size: &'static str,
     /// Flags that it does not take.
     without: &'static [&'static str],
-    /// What the server of `--addr` has to offer.
+    /// The kind of server that `--addr` has to name.
     needs: &'static str,
 }
 

@@ -25,7 +25,7 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// How bytes travel, by the scheme of an address.
+/// The transport that an address's scheme names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Tcp,
@@ -247,7 +247,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
     if seconds.is_zero() { Err(ValueError::new("must be above zero")) } else { Ok(seconds) }
 }
 
-/// As [`parse_seconds`], with zero allowed.
+/// Parses seconds like [`parse_seconds`], with zero allowed.
 ///
 /// # Errors
 /// Not a number, negative, or more than [`limits::MEASURED_MAX`].

@@ -52,7 +52,7 @@ pub(super) struct Caller {
     /// The core's.
     pub(super) composer: Rc<RefCell<Composer>>,
     pub(super) size: usize,
-    /// What its payloads are named after, beside their run and sequence.
+    /// The lane in the names of its payloads, beside run and sequence.
     pub(super) lane: u32,
 }
 

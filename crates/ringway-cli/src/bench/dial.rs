@@ -17,8 +17,8 @@ pub(super) async fn dial(part: &Part, score: &Score) -> Vec<(u32, EchoClient)> {
     dial_by(part, score, move || connect(uri.clone())).await
 }
 
-/// What `connect` gives for each connection of `part`, with the connection's number. A connection that is not up
-/// within [`limits::CONNECT_MAX`] is an error of the run, and the others are measured without it.
+/// Collects what `connect` returns for each connection of `part`, with the connection's number. A connection that
+/// is not up within [`limits::CONNECT_MAX`] is an error of the run, and the others are measured without it.
 pub(super) async fn dial_by<T, F>(
     part: &Part,
     score: &Score,

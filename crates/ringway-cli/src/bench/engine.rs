@@ -20,7 +20,7 @@ use crate::limits;
 use crate::process::ProcessError;
 use crate::progress::Progress;
 
-/// What one core of the client is to do.
+/// The task of one core of the client.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) uri: Uri,
@@ -35,13 +35,13 @@ pub(super) struct Part {
     costs: Option<Arc<Mutex<ProcessCosts>>>,
 }
 
-/// Where cores wait for each other.
+/// A barrier at which the cores wait for each other.
 struct Gate {
     expected: u32,
     arrived: AtomicU32,
 }
 
-/// What the two processes had used before the measured interval and after it.
+/// Resources used by the two processes before the measured interval and after it.
 struct ProcessCosts {
     server: Server,
     before: Usage,
@@ -51,7 +51,7 @@ struct ProcessCosts {
     allocations_after: u64,
 }
 
-/// What a run leaves behind.
+/// The result of a run.
 pub(super) struct Ran {
     pub(super) outcome: Outcome,
     pub(super) server: Server,

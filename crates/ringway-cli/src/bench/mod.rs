@@ -88,11 +88,11 @@ pub(crate) fn run(
     failure.map_or(Ok(report.is_clean()), Err)
 }
 
-/// What all runs share.
+/// Settings of all runs.
 struct Bench<'a> {
     config: &'a BenchConfig,
     peers: Option<Peers>,
-    /// What the call suite does.
+    /// The method and requests of the call suite.
     user_call: Option<Arc<UserCall>>,
     pattern: Pattern,
     environment: Environment,

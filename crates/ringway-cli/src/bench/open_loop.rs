@@ -20,7 +20,7 @@ use super::outcome::CoreOutcome;
 use super::score::Score;
 use crate::limits;
 
-/// What is done when a call is due.
+/// The calls that an open loop makes.
 pub(super) trait Work: 'static {
     /// Makes the call `sequence`, which was due at `due`, and counts how it ends.
     fn call(&self, sequence: u64, due: Instant, score: &Score) -> impl Future<Output = ()>;
@@ -64,9 +64,9 @@ pub(super) async fn run<W: Work>(
 struct Calls<W> {
     work: W,
     timetable: Timetable,
-    /// How many have been due so far.
+    /// The number of calls that have been due so far.
     due: Cell<u64>,
-    /// How many of these a lane has taken.
+    /// The number of due calls that a lane has taken.
     begun: Cell<u64>,
     /// Lanes that have nothing to do; the one that had most recently comes first.
     idle: RefCell<Vec<Waker>>,
@@ -132,7 +132,7 @@ struct Timetable {
 }
 
 impl Timetable {
-    /// How many calls are due by `now`.
+    /// The number of calls due by `now`.
     fn due_by(&self, now: Instant) -> u64 {
         let passed = now.saturating_duration_since(self.start);
         (passed.as_nanos() as f64 / self.interval_ns) as u64 + 1

@@ -1,4 +1,4 @@
-//! What one run has measured, and how the runs of a row become one.
+//! The measurements of one run, and their merge into a row.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) enum Latency {
     None,
 }
 
-/// What one core of the client has measured.
+/// The measurements of one core of the client.
 pub(super) struct CoreOutcome {
     /// Within the measured interval.
     pub(super) operations: u64,
@@ -47,7 +47,7 @@ pub(super) struct CoreOutcome {
     pub(super) errors: Errors,
     pub(super) verified: u64,
     pub(super) client: Cost,
-    /// What was wrong with the first payload that was.
+    /// The first payload mismatch.
     pub(super) complaint: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! What a core of the client is at.
+//! Phases of a run, as a core of the client sees them.
 
-/// What becomes of an operation that ends now.
+/// The treatment of an operation that ends now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Checked, and not counted.

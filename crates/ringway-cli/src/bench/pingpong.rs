@@ -62,7 +62,7 @@ fn bounds(size: usize) -> StreamLimits {
     }
 }
 
-/// What the connections of a core share.
+/// State shared by the connections of a core.
 struct Game {
     series: Series,
     size: usize,

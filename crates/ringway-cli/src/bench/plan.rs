@@ -1,4 +1,4 @@
-//! Which rows a bench has, and in what order their runs alternate.
+//! The rows of a bench, and the order in which their runs alternate.
 
 use serde_json::{Map, Value, json};
 
@@ -150,7 +150,7 @@ impl Setting {
         }
     }
 
-    /// What an operation is.
+    /// The unit of an operation.
     pub(super) fn unit(&self) -> &'static str {
         match self.workload {
             Workload::PingPong => "messages/s",
@@ -220,7 +220,7 @@ impl Setting {
         }
     }
 
-    /// What the progress bar calls a run.
+    /// The name of a run in the progress bar.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {
             Workload::PingPong => String::new(),
@@ -246,7 +246,7 @@ impl Setting {
 }
 
 impl Program {
-    /// As the `server` parameter of a row.
+    /// The name in the `server` parameter of a row.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Ringway => "ringway",
@@ -257,7 +257,7 @@ impl Program {
 }
 
 impl Client {
-    /// As the `client` parameter of a row.
+    /// The name in the `client` parameter of a row.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ringway => "ringway",

@@ -83,14 +83,14 @@ async fn round(
     })
 }
 
-/// What the connections of a core share.
+/// State shared by the connections of a core.
 struct Sender {
     size: usize,
     mode: SendMode,
     /// Bytes that a connection queues before it waits for the kernel to take them.
     turn_bytes: usize,
     ended: Cell<bool>,
-    /// How many connections may have queued bytes: together they stay in a second-level cache.
+    /// The most connections with queued bytes: together they stay in a second-level cache.
     turns: Semaphore,
     pool: Pool,
 }
@@ -194,7 +194,7 @@ fn no_tally() -> io::Error {
     )
 }
 
-/// What was sent on one connection and what the server says of it.
+/// Packets sent on one connection, and the server's count of them.
 struct Checked {
     number: u32,
     sent: u64,

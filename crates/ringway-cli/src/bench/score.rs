@@ -1,4 +1,4 @@
-//! What the operations of one core of the client add up to.
+//! Counts and latencies of the operations of one core of the client.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -74,7 +74,7 @@ impl Score {
         }
     }
 
-    /// What was begun, or due, at `begun` has ended at `now`.
+    /// Records an operation that was begun, or due, at `begun` and has ended at `now`.
     #[inline]
     pub(super) fn time(&self, begun: Instant, now: Instant) {
         // Every one of the interval, or the slowest would be missing.

@@ -19,7 +19,7 @@ pub(super) struct Server {
     counters: Map<String, Value>,
 }
 
-/// What a server had used up by some moment; each `None` where it cannot be known.
+/// Resources that a server has used by some moment; each is `None` where it cannot be known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Usage {
     cpu: Option<Duration>,
@@ -67,7 +67,7 @@ impl Server {
         Self { process: None, uri: uri.clone(), counts: false, counters: Map::new() }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
     }
@@ -77,7 +77,7 @@ impl Server {
         &self.counters
     }
 
-    /// What it has used since its start.
+    /// The resources used since the server's start.
     ///
     /// # Errors
     /// It has ended or does not answer.
@@ -108,7 +108,7 @@ impl Server {
 }
 
 impl Usage {
-    /// What each of `operations` has cost between `before` and this.
+    /// The cost of each of `operations` between `before` and this.
     pub(super) fn since(self, before: Usage, operations: u64) -> Cost {
         let count = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         let cpu = self.cpu.zip(before.cpu).map(|(after, before)| after.saturating_sub(before));
@@ -120,8 +120,8 @@ impl Usage {
         )
     }
 
-    /// What this thread, a core of a runtime, has used since its start. Allocations are counted for the whole
-    /// process, so no core can say which were its own.
+    /// The resources that this thread, a core of a runtime, has used since its start. Allocations are counted
+    /// for the whole process, so no core can say which were its own.
     pub(super) fn of_this_core() -> Self {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Self {

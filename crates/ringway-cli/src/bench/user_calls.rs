@@ -187,5 +187,5 @@ impl Work for Rc<UserCalls> {
     }
 }
 
-/// Of a reply that is wrong: enough to see how.
+/// Characters of a wrong reply that are shown: enough to see the difference.
 const SHOWN_CHARS: usize = 200;

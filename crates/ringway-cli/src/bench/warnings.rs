@@ -1,4 +1,4 @@
-//! What a run itself shows to be wrong with it.
+//! Warnings that follow from a run's own figures.
 
 use super::outcome::{Latency, Outcome};
 use super::plan::{Contender, Program, Setting, Workload};

@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! Connecting to the server.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! The services of a server, asked for by reflection.
 
 use std::error::Error;
 

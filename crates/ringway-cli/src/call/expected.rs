@@ -1,4 +1,4 @@
-//! What a reply is to be.
+//! Comparison of replies with the expected ones.
 
 use bytes::Bytes;
 use prost_reflect::DynamicMessage;

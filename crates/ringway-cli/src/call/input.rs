@@ -1,4 +1,4 @@
-//! What is sent: words of the command line, or standard input.
+//! Requests, from the command line or standard input.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::{Arc, OnceLock};
@@ -65,7 +65,7 @@ pub(crate) fn whole_message(message: &str, is_binary: bool) -> Result<Vec<u8>, S
 
 struct Lines {
     input: BufReader<Box<dyn Read + Send>>,
-    /// Of the line that was read last.
+    /// Number of the line that was read last.
     number: u64,
 }
 
@@ -100,7 +100,7 @@ fn unreadable(error: &io::Error) -> String {
     format!("the request cannot be read: {error}")
 }
 
-/// How a stream of requests is made of the input.
+/// The splitting of the input into a stream of requests.
 pub(super) enum Shape {
     /// Each line is a message, in the form in which people write it.
     Lines(Arc<Transcoder>),

@@ -10,7 +10,7 @@ use ringway_rpc::{Client, Codec, Kind, Method, Status};
 use super::catalogue::Catalogue;
 use super::transcode::Transcoder;
 
-/// What is needed to call it.
+/// A method with what is needed to call it.
 pub(crate) struct KnownMethod {
     pub(crate) method: &'static Method,
     /// Messages are bytes here, whatever the method calls them.

@@ -154,7 +154,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What is wrong with the input is why the call was cancelled.
+    /// Fails with the error of the input, if there is one: it is why the call was cancelled.
     fn unless(&self, wrong: Option<&String>) -> Result<(), Box<dyn Error>> {
         wrong.map_or(Ok(()), |why| Err(why.as_str().into()))
     }

@@ -1,4 +1,4 @@
-//! Where replies go.
+//! Output of replies.
 
 use std::io::{self, IsTerminal, Write};
 

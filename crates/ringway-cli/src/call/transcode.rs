@@ -58,7 +58,7 @@ impl Transcoder {
         &self.reply
     }
 
-    /// What is sent for `text`. No text stands for an empty message.
+    /// Encodes a request from `text`. No text stands for an empty message.
     ///
     /// # Errors
     /// Text that is no JSON, or not of the request's type.
@@ -84,7 +84,7 @@ impl Transcoder {
         }
     }
 
-    /// What is printed for a reply.
+    /// The text that is printed for a reply.
     ///
     /// # Errors
     /// A reply that is not of its type.

@@ -11,7 +11,7 @@ use super::name::MESSAGE_HEADER_BYTES;
 /// Makes messages one after another, in memory of those that nobody reads any more.
 pub(crate) struct Composer {
     pattern: Pattern,
-    /// What is left of the memory of small messages.
+    /// The unused rest of the chunk for small messages.
     chunk: BytesMut,
     /// Copies of the pattern whose messages are gone; the one used last is the next.
     spare: Vec<Sheet>,
@@ -23,7 +23,7 @@ pub(crate) struct Composer {
 /// written over what stood before its body.
 struct Sheet {
     bytes: Bytes,
-    /// Where the last header was written.
+    /// Position of the last header.
     stamped: usize,
 }
 

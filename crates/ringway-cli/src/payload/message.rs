@@ -25,11 +25,11 @@ pub(crate) struct Series {
     run: Run,
 }
 
-/// What is to arrive next.
+/// The message that is expected next.
 pub(crate) trait Due {
     fn name(&self) -> Name;
 
-    /// How many bytes it has.
+    /// Length of the message in bytes.
     fn len(&self) -> usize;
 
     /// Whether `found` is just that, every byte of it.
@@ -45,7 +45,7 @@ pub(crate) struct Message {
     name: Name,
     size: usize,
     header: [u8; MESSAGE_HEADER_BYTES],
-    /// Where its body starts in the pattern.
+    /// Offset of the body in the pattern.
     start: usize,
     body: &'static [u8],
 }
@@ -87,7 +87,7 @@ impl Series {
         self.pattern
     }
 
-    /// Whose messages they are.
+    /// The run and connection that the messages belong to.
     pub(crate) fn run(self) -> Run {
         self.run
     }
@@ -124,13 +124,13 @@ impl Message {
         &self.header[..self.size.min(MESSAGE_HEADER_BYTES)]
     }
 
-    /// What follows the header; empty if the message is no longer than that.
+    /// The bytes after the header; empty if the message is no longer than that.
     #[inline]
     pub(crate) fn body(&self) -> &'static [u8] {
         self.body
     }
 
-    /// Where its body starts in the pattern.
+    /// Offset of the body in the pattern.
     pub(super) fn start(&self) -> usize {
         self.start
     }
@@ -209,7 +209,7 @@ pub(crate) struct Verifier {
     seen: usize,
 }
 
-/// What became of a piece.
+/// The result of checking one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// Bytes of the piece that belong to the message; the rest was not looked at.

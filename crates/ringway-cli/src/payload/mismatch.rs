@@ -28,7 +28,7 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// Where two slices of equal length first differ; `None` if they do not.
+/// The index at which two slices of equal length first differ; `None` if they are equal.
 pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
     // Equality of slices is a memcmp; bytes are looked at one by one only once something is wrong.
     if expected == found {

@@ -1,4 +1,4 @@
-//! What the suites send, distinct for every run, connection and sequence number, and the checks of what
+//! Payloads of the suites, distinct for every run, connection and sequence number, and the checks of what
 //! arrives.
 
 mod composer;

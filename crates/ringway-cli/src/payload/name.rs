@@ -1,4 +1,4 @@
-//! What a message is called: its run, its connection or lane, and its place there.
+//! Names of messages: run, connection or lane, and sequence number.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// User and system time that the present threads of process `pid` have used since they started. Threads that
 /// have ended are not in it, so take differences while the threads that matter are alive.
 ///
-/// Where the kernel keeps nanoseconds the value lags by at most one scheduler tick (1–10 ms) for a thread
+/// On kernels that keep nanoseconds, the value lags by at most one scheduler tick (1–10 ms) for a thread
 /// that is on a core right now; elsewhere it is rounded to a hundredth of a second.
 ///
 /// # Errors

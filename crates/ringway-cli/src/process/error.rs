@@ -1,4 +1,4 @@
-//! What can go wrong with another process.
+//! Errors of processes that the tool has started.
 
 use std::fmt;
 use std::io;

@@ -22,7 +22,7 @@ pub(crate) struct Peers {
     binary: PathBuf,
 }
 
-/// What a peer's client does.
+/// The workload of a peer's client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PeerJob {
     /// The plain epoll client's ping-pong.
@@ -56,7 +56,7 @@ pub(crate) struct PeerClientRun<'a> {
     pub(crate) core: usize,
 }
 
-/// What a peer's client prints, one JSON object.
+/// The result that a peer's client prints as one JSON object.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct PeerResult {
     /// Messages per second.

@@ -69,7 +69,7 @@ impl ServerProcess {
         Ok(Self { name: name.to_owned(), child, uri })
     }
 
-    /// Where it listens; the first address if there are several.
+    /// The address that the server listens on; the first one if there are several.
     pub(crate) fn uri(&self) -> &Uri {
         &self.uri
     }

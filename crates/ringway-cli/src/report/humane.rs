@@ -82,7 +82,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// What stands for a value that is not known.
+/// Placeholder of an unknown value.
 pub(super) const UNKNOWN: &str = "–";
 
 #[cfg(test)]

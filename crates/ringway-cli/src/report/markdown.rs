@@ -16,7 +16,7 @@ pub(super) fn render(rows: &[Row]) -> String {
     out
 }
 
-/// What stands below the tables.
+/// The notes below the tables.
 pub(super) fn render_notes(report: &Report) -> String {
     table::notes(report).iter().map(|note| format!("- {}\n", escaped(note))).collect()
 }

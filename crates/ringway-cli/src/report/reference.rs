@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::row::Row;
 
-/// What the report says about one setting of a workload, all of them over TCP. It stands beside our own
+/// The figure that a report gives for one setting of a workload over TCP. It stands beside our own
 /// row only.
 struct Figure {
     suite: &'static str,
@@ -24,7 +24,7 @@ struct Figure {
     source: &'static Source,
 }
 
-/// Where a figure was measured.
+/// The report that a figure comes from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
     /// Short, for the head of the column.
@@ -90,7 +90,7 @@ const FIGURES: &[Figure] = &[
     Figure { window: Some(8), ..galay("stream", "echo", 128, 100, "90.3 k/s") },
 ];
 
-/// What a figure does not say otherwise.
+/// Defaults of a figure's settings.
 const BLANK: Figure = Figure {
     suite: "",
     mode: None,

@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 use crate::histogram::Percentiles;
 use crate::repeats::Spread;
 
-/// What was measured of one workload at one setting, over all its runs.
+/// The results of one workload at one setting, over all its runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     /// The suite's name as on the command line, e.g. `pingpong`.
     pub(crate) suite: &'static str,
-    /// What tells the rows of a suite apart, in the order of the columns: `server`, `connections`, …
+    /// Parameters that tell the rows of a suite apart, in the order of the columns: `server`, `connections`, …
     pub(crate) parameters: Map<String, Value>,
     /// Operations per second; the median is the row's rate.
     pub(crate) rate: Spread,
     /// Runs behind `rate`.
     pub(crate) repeat: u32,
-    /// What an operation is, e.g. `messages/s`.
+    /// The unit of the rate, e.g. `messages/s`.
     pub(crate) unit: &'static str,
     /// Only where operations begin when they are due.
     pub(crate) open_loop: Option<OpenLoop>,
@@ -35,11 +35,11 @@ pub(crate) struct Row {
     pub(crate) client: Cost,
     /// This row beside the plain epoll server's; only with peers.
     pub(crate) versus_epoll: Versus,
-    /// What a reader should know before quoting the row.
+    /// Warnings to read before the row is quoted.
     pub(crate) warnings: Vec<String>,
 }
 
-/// How an open loop kept up with what was asked for.
+/// How well an open loop has kept its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct OpenLoop {
     /// Operations per second that were asked for.
@@ -62,7 +62,7 @@ pub(crate) struct Versus {
     pub(crate) rate_both_sides: Option<f64>,
 }
 
-/// What one side spends on an operation; each `None` where it is not known.
+/// Costs of one operation at one side; each is `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Cost {
     /// User and system time, in microseconds.
@@ -83,15 +83,15 @@ pub(crate) struct Errors {
     pub(crate) mismatched: u64,
     /// Operations still in flight when the drain's time was up.
     pub(crate) unanswered: u64,
-    /// What fits no other kind.
+    /// Errors of no other kind.
     pub(crate) other: u64,
-    /// How many of them ended with which status, where that is told.
+    /// Counts by status, for calls that ended with one.
     #[serde(skip)]
     pub(crate) by_status: BTreeMap<&'static str, u64>,
 }
 
 impl Row {
-    /// What the rows of one table have in common: those of one suite that count the same.
+    /// The key of a table: rows of one suite with one unit share it.
     pub(super) fn table(&self) -> (&'static str, &'static str) {
         (self.suite, self.unit)
     }

@@ -1,10 +1,10 @@
-//! What the report for people is written on.
+//! The screen or file that the report for people is written to.
 
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 
-/// How wide it is, and whether it shows colours.
+/// Width and abilities of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Screen {
     /// Characters of a line; `None` where there is no bound.
@@ -67,7 +67,7 @@ impl Screen {
     }
 }
 
-/// As many as the terminal has, within what can be read.
+/// The terminal's width, clamped to what can be read.
 fn terminal_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col.into());
     let told = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());

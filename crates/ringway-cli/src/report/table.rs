@@ -14,7 +14,7 @@ pub(super) struct Grid {
     /// The suite, and the parameters that all its rows share.
     pub(super) title: String,
     pub(super) columns: Vec<Column>,
-    /// How many of them, the first ones, say which row it is.
+    /// The number of key columns, which come first and identify the row.
     keys: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Column {
     pub(super) cells: Vec<String>,
     /// Text is set to the left, numbers to the right.
     pub(super) is_text: bool,
-    /// The rows whose cells are no good sign.
+    /// Indices of the rows whose cells are highlighted.
     alarms: Vec<usize>,
 }
 
@@ -53,7 +53,7 @@ fn bars(rows: &[Row]) -> Column {
     Column { is_text: true, ..column("", "", rows, &bar) }
 }
 
-/// What stands below the tables.
+/// The notes below the tables.
 pub(super) fn render_notes(report: &Report, screen: &Screen) -> String {
     notes(report).iter().map(|note| screen.note(note)).collect()
 }
@@ -91,7 +91,7 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     Grid { title: title(&rows[0], &shared), columns, keys }
 }
 
-/// How much the runs of each row differ.
+/// The column of the spread between the runs of each row.
 fn spread(rows: &[Row]) -> Column {
     let cell = |row: &Row| {
         let mark = if is_unsteady(row) { " !" } else { "" };
@@ -236,7 +236,7 @@ const GAP: usize = 2;
 /// Runs that differ by more than this, as a coefficient of variation, say little by their median.
 const SPREAD_MAX: f64 = 0.1;
 
-/// What stands below the tables: errors and warnings of rows, sources of the figures, the environment.
+/// The notes below the tables: errors and warnings of rows, sources of the figures, the environment.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> =
         report.failure.iter().map(|why| format!("error: the bench ended early: {why}")).collect();

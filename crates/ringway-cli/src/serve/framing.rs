@@ -100,7 +100,7 @@ impl Framing {
     }
 }
 
-/// What the length field at the start of `bytes` says the whole packet has; `None` before its end.
+/// The length of the whole packet, from the length field at the start of `bytes`; `None` while that is incomplete.
 fn length_of(bytes: &[u8]) -> Option<usize> {
     let field = bytes.first_chunk::<LENGTH_BYTES>()?;
     Some(u32::from_le_bytes(*field) as usize + LENGTH_BYTES)

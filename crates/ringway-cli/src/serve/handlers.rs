@@ -1,4 +1,4 @@
-//! What becomes of bytes that are not sent back.
+//! Handlers of bytes that are not sent back.
 
 use std::sync::Arc;
 

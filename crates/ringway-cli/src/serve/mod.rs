@@ -70,7 +70,7 @@ fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box
     }?)
 }
 
-/// Where to listen.
+/// The addresses to listen on.
 fn uris(config: &ServeConfig) -> Vec<&str> {
     config.listen.iter().map(|uri| uri.as_str()).collect()
 }
@@ -85,7 +85,7 @@ fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
     Ok(server.start()?.net().clone())
 }
 
-/// What the flags say about every kind of server.
+/// Applies the flags that every kind of server has.
 fn set_up(config: &ServeConfig) -> Result<impl FnOnce(Server) -> Server, Box<dyn Error>> {
     let cores = cores::set(&config.cores)?;
     let tls = match &config.tls {
@@ -151,5 +151,5 @@ fn snapshot(handle: &ServerHandle, totals: &Totals, allocations: u64) -> Value {
     Value::Object(object)
 }
 
-/// How long connections may take to end after the first signal; a second signal cuts them off at once.
+/// The time that connections have to end after the first signal; a second signal cuts them off at once.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

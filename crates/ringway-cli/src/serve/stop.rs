@@ -1,4 +1,4 @@
-//! What ends a server: SIGINT, SIGTERM, or the end of the control input.
+//! The events that end a server: SIGINT, SIGTERM, or the end of the control input.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

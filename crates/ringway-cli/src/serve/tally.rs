@@ -1,11 +1,11 @@
-//! What the framing discard server answers at the end of a connection, and what it counts in all.
+//! Counts of the framing discard server: one for each connection, sent at its end, and a total.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a [`Tally`] on the wire: four little-endian `u64`.
 pub(crate) const TALLY_BYTES: usize = 32;
 
-/// What one connection brought.
+/// Packets and bytes that one connection has brought.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Packets framed and found right.
