@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::limits;
 use crate::look_up::look_up;
 
-/// Where to listen or to connect to.
+/// An address to listen on or to connect to.
 ///
 /// ```
 /// use ringway_net::Address;

@@ -27,7 +27,7 @@ use backoff::Series;
 use connector::Connector;
 use race::is_final;
 
-/// How to connect to a server, over TCP, TLS or a Unix socket. Used on a core of the runtime.
+/// Connects to a server over TCP, TLS or a Unix socket. Used on a core of the runtime.
 ///
 /// A name's addresses are tried one after another, with the two families alternating: the next one begins
 /// when the last has failed or has not answered for 250 ms, and the first that connects is kept

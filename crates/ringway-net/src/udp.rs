@@ -191,7 +191,7 @@ impl Responder {
         &self.socket
     }
 
-    /// Where answers go.
+    /// The address that answers go to.
     pub fn to(&self) -> Endpoint {
         Endpoint::Ip(self.to)
     }

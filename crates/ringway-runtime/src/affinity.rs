@@ -110,7 +110,7 @@ impl CoreSet {
         self.cores.iter().copied()
     }
 
-    /// How many cores the set has.
+    /// The number of cores in the set.
     pub fn len(&self) -> usize {
         self.cores.len()
     }

@@ -345,7 +345,7 @@ impl Error for SubmitError {
 /// Jobs had not returned when the wait of a shutdown ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillRunning {
-    /// How many.
+    /// The number of jobs that are still running.
     pub jobs: usize,
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn wake(waker: Waker) {
     contain("a waker", || waker.wake());
 }
 
-/// What a panic said. Its payload is dropped, and may panic at that.
+/// The message of a panic. Its payload is dropped, and may panic at that.
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()

@@ -29,7 +29,7 @@ where
     with_current(|core| core.spawn(future))
 }
 
-/// As [`spawn`], with a name of its own for the stall watchdog.
+/// Spawns a task like [`spawn`], with a name for the stall watchdog.
 ///
 /// # Panics
 /// Outside of a runtime's thread.

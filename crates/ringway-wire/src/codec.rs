@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::limits::FRAME_LEN_MAX_DEFAULT;
 
-/// What a decoder made of the bytes at the front of its input.
+/// The result of decoding the front of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<T> {
     /// A whole frame stands at the front of the input.

@@ -5,7 +5,7 @@ use crate::native;
 /// Bytes that [`detect`] needs at most before it is certain.
 pub const DETECT_LEN: usize = 24;
 
-/// What the first bytes of a connection say about the rest.
+/// The protocol of a connection, told by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detected {
     /// Too few bytes to be certain.

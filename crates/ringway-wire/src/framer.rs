@@ -42,7 +42,7 @@ pub struct Framer<C> {
     failed: Option<Error>,
 }
 
-/// How far a framer came with a slice; see [`Framer::push_while`].
+/// The progress of a framer with a slice; see [`Framer::push_while`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pushed {
     /// Frames handed to the closure.

@@ -7,7 +7,7 @@ use crate::limits::VARINT_LEN_MAX;
 /// Sealed: the implementors are the marker types of this crate.
 pub trait Width: sealed::Encoding + Copy {}
 
-/// What stands at the front of the bytes where the length field should be.
+/// The length field at the front of some bytes, as far as it is there.
 pub enum Field {
     /// A whole field of `len` bytes.
     Value { value: u64, len: usize },

@@ -18,7 +18,7 @@ pub struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// How full the send queue is now.
+    /// The fill level of the send queue now.
     pub fn pressure(&self) -> Pressure {
         self.pressure
     }

@@ -113,7 +113,7 @@ impl ClientTls {
         Ok(self)
     }
 
-    /// How long the whole handshake may take; 10 seconds if not set.
+    /// Limits the time of the whole handshake; 10 seconds if not set.
     #[must_use]
     pub fn handshake_timeout(mut self, limit: Duration) -> Self {
         self.handshake_timeout = limit;

@@ -118,7 +118,7 @@ impl ServerTls {
         Ok(self)
     }
 
-    /// How long a client has for the whole handshake before it is closed; 10 seconds if not set.
+    /// Limits the time that a client has for the whole handshake; 10 seconds if not set.
     #[must_use]
     pub fn handshake_timeout(mut self, limit: Duration) -> Self {
         self.handshake_timeout = limit;

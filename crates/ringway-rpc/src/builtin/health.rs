@@ -24,7 +24,7 @@ pub enum Serving {
     No,
 }
 
-/// What a server says of its health; cheap to clone, usable on any thread.
+/// A server's health, service by service; cheap to clone, usable on any thread.
 ///
 /// The server as a whole is the service without a name. It and all services, those of every server
 /// included, serve from the start; a shutdown changes all of them to [`Serving::No`], for good.
@@ -71,7 +71,7 @@ impl Health {
         });
     }
 
-    /// What is said of a service; `None` of one that nobody has heard of.
+    /// The health of a service; `None` if the service is unknown.
     pub fn of(&self, service: &str) -> Option<Serving> {
         self.lock().services.get(service).copied()
     }

@@ -28,7 +28,7 @@ pub struct DescribeRequest {
     pub service: String,
 }
 
-/// What is known of one service.
+/// The description of one service.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DescribeResponse {
     /// Its methods, in the order of their declaration.
@@ -40,7 +40,7 @@ pub struct DescribeResponse {
     pub file_descriptor_set: bytes::Bytes,
 }
 
-/// What is known of one method.
+/// The description of one method.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MethodDescription {
     /// Without the service's name.

@@ -20,7 +20,7 @@ pub(crate) const JSON: u8 = 2;
 /// From here up by agreement of both ends.
 pub(crate) const BY_AGREEMENT: u8 = 128;
 
-/// How messages of type `T` are written and read.
+/// Encoding and decoding of messages of type `T`.
 ///
 /// [`codec_of!`](crate::codec_of) picks it: [`Bytes`] travel as they are, types with
 /// `prost::Message` as protobuf, types with serde's two traits as JSON, in this order.

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How many messages go each way.
+/// The kind of a method: one message or a stream each way.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// One request, one reply.
@@ -86,7 +86,7 @@ impl Method {
         self
     }
 
-    /// How many calls of it a server runs at once.
+    /// The most calls of it that a server runs at once.
     #[must_use]
     pub const fn concurrency(mut self, calls_max: u32) -> Self {
         self.concurrency = Some(calls_max);
@@ -108,7 +108,7 @@ impl Method {
         self.name.rsplit_once('/').map_or(self.name, |(_, method)| method)
     }
 
-    /// How many messages go each way.
+    /// The kind of a method: one message or a stream each way.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
@@ -128,7 +128,7 @@ impl Method {
         self.timeout
     }
 
-    /// How many calls of it a server runs at once.
+    /// The most calls of it that a server runs at once.
     pub const fn concurrency_max(&self) -> Option<u32> {
         self.concurrency
     }

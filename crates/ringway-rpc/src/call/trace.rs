@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;
 
-/// Which trace a call belongs to, and which span of it made the call: W3C's `traceparent`.
+/// The trace that a call belongs to, and the span that made the call: W3C's `traceparent`.
 ///
 /// ```
 /// use ringway_rpc::TraceContext;

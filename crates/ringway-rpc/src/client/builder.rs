@@ -119,7 +119,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How calls are spread over several servers; by their latency and load if not set.
+    /// Sets the load balancing over several servers; by latency and load if not set.
     pub fn balance(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -132,7 +132,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one attempt to connect may take; 5 seconds if not set.
+    /// Limits the time of one attempt to connect; 5 seconds if not set.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connector.connect_timeout = limit;
         self
@@ -167,7 +167,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What calls do unless they say otherwise.
+    /// Sets the options of calls that have none of their own.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.options = options;
         self

@@ -53,9 +53,9 @@ enum Way {
 pub struct Response<T> {
     /// The message.
     pub message: T,
-    /// What the server said before the message.
+    /// The metadata that the server sent before the message.
     pub metadata: Metadata,
-    /// What it said after.
+    /// The metadata that the server sent after the message.
     pub trailers: Metadata,
 }
 
@@ -177,7 +177,7 @@ pub struct FullCall<T> {
 }
 
 impl<T> FullCall<T> {
-    /// As [`Call::wait`].
+    /// Waits for the reply like [`Call::wait`].
     ///
     /// # Errors
     /// As there.

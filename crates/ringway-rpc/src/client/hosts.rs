@@ -63,7 +63,7 @@ impl Host {
         self
     }
 
-    /// Where it is.
+    /// The address of the host.
     pub fn address(&self) -> &ServerAddress {
         &self.address
     }

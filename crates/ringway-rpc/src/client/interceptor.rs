@@ -49,7 +49,7 @@ impl OutgoingCall {
         self.method
     }
 
-    /// What the server will be told beside the request.
+    /// The metadata that will be sent with the request.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
@@ -87,13 +87,13 @@ impl OutgoingCall {
         self.deadline
     }
 
-    /// How long the caller still waits; zero if it does no more, `None` if it waits for ever.
+    /// The time until the call's deadline; zero if it has passed, `None` if there is none.
     pub fn remaining(&self) -> Option<Duration> {
         Some(self.deadline?.saturating_duration_since(runtime::now_exact()))
     }
 }
 
-/// What a server has answered, on its way in through the interceptors of a client.
+/// A server's reply, on its way in through the interceptors of a client.
 ///
 /// A clone may answer a later call of the same method early.
 #[derive(Clone, Debug)]
@@ -113,12 +113,12 @@ impl IncomingReply {
         self.message.as_ref()
     }
 
-    /// What the server said before its message, `None` if it said nothing at all.
+    /// The initial metadata; `None` if the server sent no metadata at all.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.meta.as_deref().map(|meta| &meta.initial)
     }
 
-    /// What it said after, `None` if it said nothing at all.
+    /// The trailing metadata; `None` if the server sent no metadata at all.
     pub fn trailers(&self) -> Option<&Metadata> {
         self.meta.as_deref().map(|meta| &meta.trailers)
     }

@@ -79,7 +79,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// How many there are.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -102,7 +102,7 @@ impl Latencies {
         Some(Duration::from_nanos(upper_edge(bucket)))
     }
 
-    /// How many did not exceed `bound`, to a sixteenth.
+    /// The number of values that did not exceed `bound`, to a sixteenth.
     pub fn within(&self, bound: Duration) -> u64 {
         let bound = bound.as_nanos();
         let within = |&(bucket, _): &(usize, &u64)| u128::from(upper_edge(bucket)) <= bound;

@@ -63,7 +63,7 @@ impl Metrics {
         sheet
     }
 
-    /// What was counted so far, one entry a method, by name.
+    /// The metrics so far, one entry for each method, sorted by name.
     pub fn snapshot(&self) -> Snapshot {
         let mut methods = self.lock();
         let all = methods.values_mut().map(|counted| {

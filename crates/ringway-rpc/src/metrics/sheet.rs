@@ -125,11 +125,11 @@ impl Sheet {
     }
 }
 
-/// What was counted of one method, on all cores.
+/// The metrics of one method, summed over all cores.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MethodSnapshot {
-    /// Which end counted.
+    /// The end that counted the calls.
     pub side: Side,
     /// Such as `market.v1.Market/Quote`.
     pub method: String,

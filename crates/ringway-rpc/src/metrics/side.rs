@@ -1,6 +1,6 @@
 //! The two ends of a call.
 
-/// Which end of the calls is counted.
+/// The end of the calls that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
     /// Calls made.

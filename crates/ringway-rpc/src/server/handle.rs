@@ -28,7 +28,7 @@ impl ServerHandle {
         Self { net, shared, health }
     }
 
-    /// Where the server listens, with the ports that the kernel gave.
+    /// The addresses that the server listens on, with the ports that the kernel gave.
     pub fn addresses(&self) -> &[Address] {
         self.net.addresses()
     }
@@ -117,12 +117,12 @@ impl ServerHandle {
         self.net.is_draining()
     }
 
-    /// What the server says of its health, to be changed at any time.
+    /// The server's health, which may be changed at any time.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// What the server has counted so far.
+    /// The server's counters so far.
     pub fn stats(&self) -> ServerStats {
         self.shared.stats()
     }

@@ -129,7 +129,7 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports that the kernel gave.
+    /// The addresses that the server listens on, with the ports that the kernel gave.
     pub fn addresses(&self) -> Vec<Address> {
         self.net.addresses()
     }
@@ -174,7 +174,7 @@ impl Server {
         self.net(|net| net.threads(count))
     }
 
-    /// Which interface of the kernel to use.
+    /// Sets the kernel's interface that the cores use.
     pub fn backend(self, backend: Backend) -> Self {
         self.net(|net| net.backend(backend))
     }
@@ -318,7 +318,7 @@ impl Server {
         self.net(|net| net.drain_timeout(timeout))
     }
 
-    /// What the server says of its health, to be changed at any time from any thread.
+    /// The server's health, which any thread may change at any time.
     pub fn health(&self) -> Health {
         self.health.clone()
     }

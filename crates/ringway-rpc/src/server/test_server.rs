@@ -111,7 +111,7 @@ impl TestServer {
         Ok(Self { address: bound.into(), health, serving, accepting })
     }
 
-    /// Where clients reach it.
+    /// The address that clients connect to.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -126,7 +126,7 @@ impl TestServer {
         Ok(clients.try_into().ok().expect("there are N of them"))
     }
 
-    /// What it says of its health.
+    /// The server's health.
     pub fn health(&self) -> &Health {
         &self.health
     }

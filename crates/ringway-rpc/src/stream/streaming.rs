@@ -87,7 +87,7 @@ impl<T> Streaming<T> {
         poll_fn(|cx| self.poll_metadata(cx)).await
     }
 
-    /// What the server said with its final status, after [`next`](Self::next) has returned `None`.
+    /// The metadata that the server sent with its final status, after [`next`](Self::next) has returned `None`.
     /// After a failure they are with its status.
     pub fn trailers(&self) -> Option<&Metadata> {
         self.trailers.as_ref()

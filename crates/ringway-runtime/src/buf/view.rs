@@ -91,7 +91,7 @@ impl View {
         if self.is_scarce() { View::copied(&self) } else { self }
     }
 
-    /// How many bytes these are.
+    /// The number of bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {

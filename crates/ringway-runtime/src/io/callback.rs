@@ -4,7 +4,7 @@ use std::io;
 
 use crate::buf::View;
 
-/// What a callback is told.
+/// An event of a stream, passed to its callback.
 #[derive(Debug)]
 pub enum Incoming {
     /// Bytes, in order.
@@ -17,7 +17,7 @@ pub enum Incoming {
     Failed(io::Error),
 }
 
-/// What a callback wants to happen next.
+/// The stream's next step, returned by its callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Go on.

@@ -71,7 +71,7 @@ impl DatagramSocket {
         std::future::poll_fn(|cx| self.poll_recv_from(cx)).await
     }
 
-    /// As [`recv_from`](Self::recv_from), for hand-written futures.
+    /// Polls like [`recv_from`](Self::recv_from), for hand-written futures.
     pub fn poll_recv_from(
         &self,
         cx: &mut Context<'_>,

@@ -125,7 +125,7 @@ impl Listener {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// As [`accept`](Self::accept), for hand-written futures.
+    /// Polls like [`accept`](Self::accept), for hand-written futures.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         poll_or_wait(self, cx, |state| &mut state.acceptors, |state| self.next_accepted(state))
     }

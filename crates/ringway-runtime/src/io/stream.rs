@@ -33,7 +33,7 @@ pub struct Stream {
     key: Key,
 }
 
-/// How full a stream's send queue is.
+/// The fill level of a stream's send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pressure {
     /// Below the high-water mark.
@@ -99,7 +99,7 @@ impl Stream {
         Recv { stream: self }
     }
 
-    /// As [`recv`](Self::recv), for hand-written futures.
+    /// Polls like [`recv`](Self::recv), for hand-written futures.
     #[inline]
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         poll_or_wait(self, cx, |state| &mut state.readers, |state| self.next_received(state))
@@ -186,12 +186,12 @@ impl Stream {
         Drained { stream: self, low_water: Some(0) }
     }
 
-    /// As [`flushed`](Self::flushed), for hand-written futures.
+    /// Polls like [`flushed`](Self::flushed), for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_below(Some(0), cx)
     }
 
-    /// As [`drained`](Self::drained), for hand-written futures.
+    /// Polls like [`drained`](Self::drained), for hand-written futures.
     pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_below(None, cx)
     }

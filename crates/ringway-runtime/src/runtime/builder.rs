@@ -14,7 +14,7 @@ use crate::limits;
 use crate::spawn::prepare_pool;
 use crate::watchdog::Watchdog;
 
-/// Which interface of the kernel the cores use.
+/// The kernel's interface that the cores use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
     /// io_uring; epoll, with a logged reason, where that is refused. All cores of a runtime have the
@@ -120,14 +120,14 @@ impl Builder {
         self
     }
 
-    /// Which interface of the kernel to use.
+    /// Sets the kernel's interface that the cores use.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// How long a core that has just been busy looks for the next event before it sleeps; zero
+    /// Sets the time for which a busy core looks for the next event before it sleeps; zero
     /// never spins. It is off while the process runs more cores of ours than it has CPUs (those that
     /// it may use, or fewer by its CPU quota).
     #[must_use]
@@ -154,7 +154,7 @@ impl Builder {
         self
     }
 
-    /// How many cores will be started.
+    /// The number of cores that will be started.
     pub fn core_count(&self) -> usize {
         match &self.placement {
             Placement::Pinned(cores) => cores.len(),
@@ -206,7 +206,7 @@ impl Builder {
         start::block_on(core, main)
     }
 
-    /// As [`block_on`](Self::block_on), over the simulated network and clock: the same seed gives
+    /// Runs like [`block_on`](Self::block_on) over the simulated network and clock: the same seed gives
     /// the same run.
     ///
     /// # Errors

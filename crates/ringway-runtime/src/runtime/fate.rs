@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use crate::contain::{contain, drop_waker, wake};
 use crate::park;
 
-/// How a core has ended although nobody had asked it to.
+/// The reason why a core has ended although nobody had asked it to.
 ///
 /// A panic of a task, handler, destructor or waker ends no core. What does is a fault of the kernel
 /// interface in use, or of Ringway itself. The core's tasks are dropped then, its handles are told,

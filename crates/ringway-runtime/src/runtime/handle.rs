@@ -80,7 +80,7 @@ impl CoreHandle {
         }
     }
 
-    /// What the core has counted so far.
+    /// The core's counters so far.
     pub fn counters(&self) -> CoreCounters {
         self.shared.counters.snapshot()
     }

@@ -111,7 +111,7 @@ impl<T> Sender<T> {
         self.state.borrow().capacity
     }
 
-    /// How many messages are queued.
+    /// The number of queued messages.
     pub fn len(&self) -> usize {
         self.state.borrow().queue.len()
     }
@@ -150,7 +150,7 @@ impl<T> Receiver<T> {
         self.state.borrow().closed
     }
 
-    /// How many messages are queued.
+    /// The number of queued messages.
     pub fn len(&self) -> usize {
         self.state.borrow().queue.len()
     }

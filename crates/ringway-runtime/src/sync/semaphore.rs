@@ -86,7 +86,7 @@ impl Semaphore {
         }
     }
 
-    /// How many permits are neither lent nor promised.
+    /// The number of permits that are neither lent nor promised.
     pub fn available(&self) -> u32 {
         self.state.borrow().available
     }
@@ -125,7 +125,7 @@ impl Semaphore {
 }
 
 impl Permit {
-    /// How many permits this holds.
+    /// The number of permits that this holds.
     pub fn units(&self) -> u32 {
         self.units
     }

@@ -64,7 +64,7 @@ impl Deadline {
         self.at.is_some_and(|at| at <= now)
     }
 
-    /// How long it is until then; zero when it has passed, `Duration::MAX` if it is never.
+    /// The time left at `now`: zero when the deadline has passed, `Duration::MAX` if there is none.
     pub fn remaining(self, now: Instant) -> Duration {
         self.at.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }

@@ -22,7 +22,7 @@ use crate::limits::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What this end accepts; it is announced to the peer.
+    /// The settings of this end, announced to the peer.
     pub settings: Settings,
     /// Bytes to which the window of a stream may grow whose reader takes what comes, and whose peer
     /// would otherwise wait for credit. Windows that begin with as much or more stay as they are.

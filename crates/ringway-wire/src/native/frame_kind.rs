@@ -1,6 +1,6 @@
 //! What a frame is (section 2).
 
-/// What a frame is; the number on the wire stands beside each.
+/// The kind of a frame; the number on the wire stands beside each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// `01`: what its sender accepts, or the ACK of that.

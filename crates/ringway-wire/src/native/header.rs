@@ -37,7 +37,7 @@ pub const HEADER_LEN: usize = 16;
 pub struct Header {
     /// Bytes that follow the header: request head, metadata, payload and checksum.
     pub len: u32,
-    /// What the frame is.
+    /// The kind of the frame.
     pub kind: FrameKind,
     /// The flags; which ones make sense depends on the kind.
     pub flags: Flags,

@@ -14,7 +14,7 @@ pub const VERSION_MAJOR: u8 = 1;
 /// The revision of that version; others can be talked to.
 pub const VERSION_MINOR: u8 = 0;
 
-/// What each side sends first: magic, version, and sixteen flags that are all reserved.
+/// The first bytes that each side sends: magic, version, and sixteen flags that are all reserved.
 pub const PREFACE: [u8; PREFACE_LEN] =
     [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION_MAJOR, VERSION_MINOR, 0, 0];
 

@@ -24,7 +24,7 @@ pub struct RequestHead {
     pub method: u32,
     /// Time for the call, in microseconds from its arrival; 0 for none.
     pub timeout_us: u32,
-    /// How the client's messages are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
+    /// The encoding of the client's messages: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
     pub codec: u8,
     /// Reserved. Low half: compression of these messages. High half: accepted in replies.
     pub compression: u8,

@@ -57,7 +57,7 @@ impl StreamId {
         (self.0 & !ACCEPTOR) >> GENERATION_BITS
     }
 
-    /// Which use of the slot this is: 1 to 4,095, then 1 again.
+    /// The number of this use of the slot: 1 to 4,095, then 1 again.
     #[inline]
     #[must_use]
     pub const fn generation(self) -> u16 {

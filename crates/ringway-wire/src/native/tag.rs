@@ -1,6 +1,6 @@
 //! Tags of metadata (section 4).
 
-/// What a piece of metadata is; the number on the wire stands beside each.
+/// The meaning of a piece of metadata; the number on the wire stands beside each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tag {
     /// `00`: a key and a value of the user's.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Flags, FrameKind, GoAwayCode, StreamId, Tag};
 
-/// What a peer did against the protocol. The connection ends with a GOAWAY of its
+/// A violation of the protocol by a peer. The connection ends with a GOAWAY of its
 /// [`code`](Self::code), unless it was the peer that ended it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -188,7 +188,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// What the GOAWAY says that ends the connection.
+    /// The code of the GOAWAY that ends the connection.
     #[must_use]
     pub const fn code(&self) -> GoAwayCode {
         match self {

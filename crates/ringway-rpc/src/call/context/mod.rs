@@ -117,7 +117,7 @@ impl Context {
         self.0.begun.method
     }
 
-    /// Who called.
+    /// The caller.
     pub fn peer(&self) -> &Peer {
         self.0.begun.site.peer()
     }
@@ -128,7 +128,7 @@ impl Context {
         self.0.begun.site.core
     }
 
-    /// What the caller said beside the request.
+    /// The metadata that the caller sent with the request.
     pub fn metadata(&self) -> &Metadata {
         &self.0.metadata
     }
@@ -138,7 +138,7 @@ impl Context {
         self.0.begun.deadline
     }
 
-    /// How long the caller still waits, right now; zero if it does no more, `None` if it waits for ever.
+    /// The time until the call's deadline, right now; zero if it has passed, `None` if there is none.
     pub fn remaining(&self) -> Option<Duration> {
         Some(self.deadline()?.saturating_duration_since(now()))
     }

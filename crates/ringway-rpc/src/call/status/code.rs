@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a call ended. The numbers and meanings are gRPC's, on every protocol.
+/// The outcome of a call. The numbers and meanings are gRPC's, on every protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Code {

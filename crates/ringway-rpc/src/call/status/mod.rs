@@ -46,7 +46,7 @@ struct Inner {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// Who says that a call ended so.
+/// The party that decided on a status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
     /// This side: the deadline passed here, the connection broke, the caller gave up.
@@ -57,7 +57,7 @@ pub enum Origin {
     Handler,
 }
 
-/// What a server asks of a caller that thinks of trying again.
+/// A server's request to callers that would retry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pushback {
     /// Wait so long, in place of the caller's own back-off.
@@ -82,17 +82,17 @@ impl Status {
         }))
     }
 
-    /// How the call ended.
+    /// The code of the status.
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// What happened, for people; may be empty.
+    /// The message for people; may be empty.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What happened, for programs, in a form that both sides agreed upon; may be empty.
+    /// The details for programs, in a form that both sides agreed upon; may be empty.
     pub fn details(&self) -> &Bytes {
         &self.0.details
     }
@@ -102,7 +102,7 @@ impl Status {
         &self.0.metadata
     }
 
-    /// Who said so.
+    /// The party that decided on this status.
     pub fn origin(&self) -> Origin {
         self.0.origin
     }
@@ -122,8 +122,9 @@ impl Status {
         self.is_not_executed() && (self.is_unavailable() || limited)
     }
 
-    /// What the server wants of those who would try again. As the answer above, it is not passed on
-    /// by a handler that returns the status of a call of its own.
+    /// The server's request to callers that would retry. Like
+    /// [`is_not_executed`](Self::is_not_executed), it is not passed on by a handler that returns the
+    /// status of a call of its own.
     pub fn pushback(&self) -> Option<Pushback> {
         self.0.pushback
     }

@@ -16,7 +16,7 @@ pub(crate) use ring::hash_of;
 
 use self::ring::Ring;
 
-/// How a client spreads its calls over its hosts, in proportion to their
+/// Load balancing: spreads a client's calls over its hosts, in proportion to their
 /// [weights](crate::ClientBuilder::weighted_address).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -17,7 +17,7 @@ use crate::limits;
 pub struct SimConfig {
     /// Decides every random choice; print it when a test fails.
     pub seed: u64,
-    /// What goes wrong, and how often.
+    /// Faults of the network and their frequency.
     pub faults: Faults,
     /// The shortest time from one socket to another.
     pub latency_min: Duration,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How often the simulated network misbehaves, in occurrences per 1,000 opportunities.
+/// Rates of the simulated network's faults, in occurrences per 1,000 opportunities.
 ///
 /// The first group is what any kernel does now and then; a correct program notices nothing of it
 /// but time. The second group is visible to programs: connections break, datagrams get lost.
@@ -50,7 +50,7 @@ pub struct Faults {
 
     /// The longest extra wait that any of these faults causes.
     pub delay_max: Duration,
-    /// How soon after being made a connection that is to be reset is reset.
+    /// The longest time between a connection's start and its reset.
     pub reset_within: Duration,
 }
 
