@@ -28,7 +28,7 @@ use crate::look_up::look_up;
 /// assert!("tcp://7001".parse::<Address>().is_err());
 /// # Ok::<(), ringway_net::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// `tcp://host:port`
     Tcp(Authority),
@@ -38,6 +38,13 @@ pub enum Address {
     Unix(PathBuf),
     /// `tls://host:port`: TLS over TCP.
     Tls(Authority),
+}
+
+/// As it is written.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A host and a port.

@@ -149,9 +149,10 @@ impl fmt::Display for Error {
     }
 }
 
+/// The words of the error: this is what `main` prints of one that it returns.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({:?}: {self})", self.0.kind)
+        fmt::Display::fmt(self, f)
     }
 }
 

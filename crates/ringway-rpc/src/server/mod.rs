@@ -327,16 +327,17 @@ impl Server {
     /// started [have them too](ServerHandle::metrics).
     ///
     /// ```no_run
+    /// use bytes::Bytes;
     /// use ringway_rpc::{Metrics, Server, Status, service};
     ///
     /// #[service(crate = "ringway_rpc")]
     /// trait Ops {
-    ///     async fn metrics(&self) -> Result<String, Status>;
+    ///     async fn metrics(&self) -> Result<Bytes, Status>;
     /// }
     ///
     /// impl Ops for Metrics {
-    ///     async fn metrics(&self) -> Result<String, Status> {
-    ///         Ok(self.snapshot().prometheus())
+    ///     async fn metrics(&self) -> Result<Bytes, Status> {
+    ///         Ok(self.snapshot().prometheus().into())
     ///     }
     /// }
     ///

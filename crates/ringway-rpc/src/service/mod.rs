@@ -31,6 +31,10 @@ use crate::stream::streaming::Streaming;
 pub use provider::{Instance, Provider};
 
 /// A service that a server can serve. The [`service`](crate::service) attribute writes it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a service as servers take it",
+    note = "give the server what `#[service]` has made for it: `…Server::new({Self})`, or `…Server::per_core(…)`"
+)]
 pub trait Service: Send + Sync + 'static {
     /// What is known of the service.
     fn descriptor(&self) -> &'static ServiceDescriptor;
