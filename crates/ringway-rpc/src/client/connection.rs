@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_net::View;
+use ringway_runtime::drop_each;
 use ringway_wire::native::{Open, OpenError, Outgoing, StreamId};
 
 use super::connection_state::{ConnectionState, StreamUse};
@@ -23,6 +25,7 @@ use super::task_waker::TaskWaker;
 use crate::call::method::Method;
 use crate::call::status::{Code, Status};
 use crate::connection::carrier::CarrierId;
+use crate::connection::driver::MESSAGE;
 use crate::connection::table::{Handles, StreamKey};
 use crate::slab::SlabKey;
 use crate::waiters::Borrowed;
@@ -323,6 +326,21 @@ impl ClientConnection {
         let state = &mut *self.state();
         state.calls.timers.set_time(now);
         state.fail_all(why, now, &mut self.pending.borrow_mut(), woken);
+        state.machine.discard_output();
         self.in_flight.set(0);
+    }
+
+    /// Bodies that are not sent any more.
+    #[inline]
+    pub(super) fn take_discarded(&self) -> Vec<Bytes> {
+        self.state.borrow_mut().machine.take_discarded()
+    }
+}
+
+impl Drop for ClientConnection {
+    fn drop(&mut self) {
+        let machine = &mut self.state.get_mut().machine;
+        machine.discard_output();
+        drop_each(MESSAGE, machine.take_discarded());
     }
 }

@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_net::{Connection, View};
+use ringway_runtime::drop_each;
 use ringway_wire::native::Outgoing;
 
 use super::connection::ClientConnection;
@@ -13,7 +15,7 @@ use super::greeting::{closed_in_silence, mismatch};
 use super::load_balancer::EndpointId;
 use super::machine::Violation;
 use super::server_address::ServerAddress;
-use crate::connection::driver::{Clock, Closed, Driver, Endpoint, Flow};
+use crate::connection::driver::{Clock, Closed, Driver, Endpoint, Flow, MESSAGE};
 use crate::limits;
 use crate::waiters;
 
@@ -172,8 +174,6 @@ impl Endpoint for ClientEnd {
     }
 
     fn after_round(&mut self, now: Duration) -> Flow {
-        waiters::wake_all(self.woken.drain(..));
-        self.listener.after_round(self.connection.is_open());
         if self.foreign {
             return Flow::Close;
         }
@@ -194,8 +194,14 @@ impl Endpoint for ClientEnd {
         Flow::CloseWhenSent
     }
 
-    fn end_turn(&self) {
+    fn end_turn(&mut self) {
         self.connection.task().end_turn();
+        waiters::wake_all(self.woken.drain(..));
+        self.listener.after_round(self.connection.is_open());
+    }
+
+    fn take_discarded(&mut self) -> Vec<Bytes> {
+        self.connection.take_discarded()
     }
 
     fn says_its_end(&self) -> bool {
@@ -215,6 +221,7 @@ impl Drop for ClientEnd {
         self.connection.forget_if_unused();
         self.endpoint.lost(&self.connection, usefulness, &self.why);
         waiters::wake_all(self.woken.drain(..));
+        drop_each(MESSAGE, self.connection.take_discarded());
         self.listener.changed(self.endpoint.id());
     }
 }

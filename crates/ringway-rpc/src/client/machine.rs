@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_wire::native::{self, Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 use ringway_wire::{grpc, http2};
 
@@ -26,6 +27,8 @@ macro_rules! common {
                 fn finish(&mut self, stream: StreamId);
                 fn cancel(&mut self, stream: StreamId, code: u8, reason: &str);
                 fn taken(&mut self, stream: StreamId, messages: usize);
+                fn take_discarded(&mut self) -> Vec<Bytes>;
+                fn discard_output(&mut self);
                 fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>));
             }
         }

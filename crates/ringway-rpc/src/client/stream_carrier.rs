@@ -3,15 +3,17 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use ringway_runtime::drop_contained;
 use ringway_wire::native::Body;
 
 use super::connection::ClientConnection;
-use super::connection_state::ConnectionState;
+use super::connection_state::{ConnectionState, body};
 use super::machine::ClientMachine;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{self, Carrier, Received};
+use crate::connection::driver::MESSAGE;
 use crate::connection::table::StreamKey;
 use crate::stream::pending::NOT_FINISHED;
 use crate::stream::remote::{HeldBy, StreamAt};
@@ -63,14 +65,11 @@ impl Carrier for ClientConnection {
     }
 
     #[inline]
-    fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
-        let state = &mut *self.quiet_state();
-        let Some(stream) = state.calls.streams.stream(key) else {
-            return Err(state.calls.streams.failure(key).unwrap_or_else(over));
-        };
-        let has_room = state.machine.send(stream, body, false).map_err(|_gone| over())?;
-        self.wake();
-        Ok(has_room)
+    fn send(&self, key: StreamKey, message: Body<'_>) -> Result<bool, Status> {
+        let Body::Shared(bytes) = message else { return self.put(key, message) };
+        let sent = self.put(key, body(&bytes));
+        drop_contained(MESSAGE, bytes);
+        sent
     }
 
     fn finish(&self, key: StreamKey) {
@@ -125,6 +124,17 @@ fn end_stream(state: &mut ConnectionState, key: StreamKey, code: Code, reason: &
 }
 
 impl ClientConnection {
+    #[inline]
+    fn put(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
+        let state = &mut *self.quiet_state();
+        let Some(stream) = state.calls.streams.stream(key) else {
+            return Err(state.calls.streams.failure(key).unwrap_or_else(over));
+        };
+        let has_room = state.machine.send(stream, body, false).map_err(|_gone| over())?;
+        self.wake();
+        Ok(has_room)
+    }
+
     /// Ends the registration once the connection is gone and no handle is left to find it.
     pub(super) fn forget_if_unused(&self) {
         if let Some(&carrier) = self.carrier.get()

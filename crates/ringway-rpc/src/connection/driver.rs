@@ -5,8 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use ringway_net::{Connection, Error, View};
-use ringway_runtime::{self as runtime, Deadline, Sleep};
+use ringway_runtime::io::Pressure;
+use ringway_runtime::{self as runtime, Deadline, Sleep, drop_each};
 use ringway_wire::native::Outgoing;
 
 use crate::limits;
@@ -53,8 +55,12 @@ pub(crate) trait Endpoint {
     /// Everything that was received is taken in, and what there is room for is sent.
     fn after_round(&mut self, now: Duration) -> Flow;
 
-    /// The task is no longer being polled.
-    fn end_turn(&self);
+    /// The task is no longer being polled. What is woken by it comes now, since it may be code of a user
+    /// that comes back: then that begins another turn.
+    fn end_turn(&mut self);
+
+    /// Bodies that the machine has given up.
+    fn take_discarded(&mut self) -> Vec<Bytes>;
 
     /// Whether the end is clean and to be said here: nothing is cut off by it.
     fn says_its_end(&self) -> bool {
@@ -141,7 +147,12 @@ pub(crate) struct Driver<E: Endpoint> {
     alarm: Option<Alarm>,
     /// Nothing more is taken in: what is queued leaves, then the connection ends so.
     leaving: Option<Closed<E::Violation>>,
+    /// Bodies that the socket has copied or refused.
+    spent: Vec<Bytes>,
 }
+
+/// Whose panics end where it was dropped.
+pub(crate) const MESSAGE: &str = "the memory of a message";
 
 /// Wakes the task at its next deadline, or at an earlier one that has moved since.
 struct Alarm {
@@ -163,7 +174,7 @@ enum Intake {
 
 impl<E: Endpoint> Driver<E> {
     pub(crate) fn new(connection: Connection, end: E, clock: Clock) -> Self {
-        Self { end, connection, clock, alarm: None, leaving: None }
+        Self { end, connection, clock, alarm: None, leaving: None, spent: Vec::new() }
     }
 
     pub(crate) fn end(&self) -> &E {
@@ -281,23 +292,43 @@ impl<E: Endpoint> Driver<E> {
         self.alarm = Some(Alarm { at, _sleep: sleep });
     }
 
+    /// Drops what is not sent any more, whose memory may belong to code of a user: it may come back.
+    #[inline]
+    fn drop_bodies(&mut self) {
+        let discarded = self.end.take_discarded();
+        if !(discarded.is_empty() && self.spent.is_empty()) {
+            drop_each(MESSAGE, self.spent.drain(..).chain(discarded));
+        }
+    }
+
     /// Queues the machine's output, a bounded number of bytes ahead of the kernel, so that a small
     /// message does not wait behind megabytes. False if it had room and was given nothing.
     fn flush(&mut self) -> bool {
-        let connection = &self.connection;
+        let (connection, spent) = (&self.connection, &mut self.spent);
         let queued = connection.queued_bytes();
         let room = self.end.send_mark().saturating_sub(queued);
         if room == 0 {
             return true;
         }
         self.end.poll_transmit(room, &mut |outgoing| {
-            let _queued = match outgoing {
-                Outgoing::Copy(bytes) => connection.write(bytes),
-                Outgoing::Shared(bytes) => connection.send(bytes),
-            };
+            match outgoing {
+                Outgoing::Copy(bytes) => _ = connection.write(bytes),
+                // It would be dropped there, while the machine is borrowed.
+                Outgoing::Shared(bytes) if !keeps_sent(connection) => {
+                    let _queued = connection.write(&bytes);
+                    spent.push(bytes);
+                }
+                Outgoing::Shared(bytes) => _ = connection.send(bytes),
+            }
         });
         connection.queued_bytes() != queued
     }
+}
+
+/// Whether bytes that are sent now are kept until they have left. TLS copies them, and what has ended
+/// refuses them.
+fn keeps_sent(connection: &Connection) -> bool {
+    !connection.is_tls() && connection.write(&[]).pressure() != Pressure::Closed
 }
 
 impl<E: Endpoint + Unpin> Future for Driver<E> {
@@ -307,6 +338,7 @@ impl<E: Endpoint + Unpin> Future for Driver<E> {
         self.end.begin_turn(cx.waker());
         let polled = self.turn(cx);
         self.end.end_turn();
+        self.drop_bodies();
         polled
     }
 }

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
+use ringway_runtime::drop_each;
+
 use crate::limits;
 use crate::waiters;
 
@@ -40,6 +42,9 @@ struct PipeState<T, E, C> {
     sender: Option<Waker>,
     receiver: Option<Waker>,
 }
+
+/// Whose panics end where it was dropped.
+const ITEM: &str = "what was left in a pipe";
 
 /// Makes a pipe.
 pub(crate) fn pipe<T, E, C>() -> (Sender<T, E, C>, Receiver<T, E, C>) {
@@ -106,7 +111,7 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
         state.aborted = true;
         let items = std::mem::take(&mut state.items);
         drop(state);
-        drop(items);
+        drop_each(ITEM, items);
     }
 }
 
@@ -168,13 +173,13 @@ impl<T, E, C> Receiver<T, E, C> {
 
     /// Closes the pipe, with a word for the sender.
     pub(crate) fn close(&self, close: C) {
-        drop(shut(&self.shared, Some(close)));
+        drop_each(ITEM, shut(&self.shared, Some(close)));
     }
 }
 
 impl<T, E, C> Drop for Receiver<T, E, C> {
     fn drop(&mut self) {
-        drop(shut(&self.shared, None));
+        drop_each(ITEM, shut(&self.shared, None));
     }
 }
 

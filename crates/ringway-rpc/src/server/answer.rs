@@ -11,11 +11,9 @@ use super::measures::{Answered, given_up};
 use crate::call::context::Context;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
+use crate::connection::driver::MESSAGE;
 use crate::limits;
 use crate::service::Encoded;
-
-/// Whose panics end where it was dropped.
-pub(super) const MESSAGE: &str = "the memory of a message";
 
 /// A message as the machine is given it, which may drop it. Its memory may belong to code of a user, which
 /// is not to run while the machine is borrowed: so whoever has the bytes drops them after that.

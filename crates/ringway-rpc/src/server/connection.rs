@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_net::{Connection, View};
+use ringway_runtime::drop_each;
 use ringway_wire::native::{GoAwayCode, Outgoing, Reply, StreamId};
 
 use super::admitted::Deferred;
@@ -22,6 +24,7 @@ use crate::call::context::Site;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
 use crate::connection::carrier::{self, CarrierId};
+use crate::connection::driver::MESSAGE;
 use crate::connection::table::StreamTable;
 use crate::limits;
 use crate::waiters::Borrowed;
@@ -298,6 +301,14 @@ impl<M: Machine> ServerConnection<M> {
         self.streams().finish_all(&Status::unavailable(why));
         self.leave_registry();
         self.core.connections().remove(self.place.get());
+        self.machine().discard_output();
+        drop_each(MESSAGE, self.take_discarded());
+    }
+
+    /// Bodies that are not sent any more.
+    #[inline]
+    pub(super) fn take_discarded(&self) -> Vec<Bytes> {
+        self.machine.borrow_mut().take_discarded()
     }
 
     /// Handles of streams that have ended find what is left to read, so the registry keeps the
@@ -345,6 +356,14 @@ impl<M: Machine> ServerConnection<M> {
         if scratch.capacity() <= limits::SERVER_SCRATCH_BYTES_KEPT {
             self.scratch.set(scratch);
         }
+    }
+}
+
+impl<M: Machine> Drop for ServerConnection<M> {
+    fn drop(&mut self) {
+        let machine = self.machine.get_mut();
+        machine.discard_output();
+        drop_each(MESSAGE, machine.take_discarded());
     }
 }
 

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_net::{Connection, Result, View};
 use ringway_wire::native::Outgoing;
 
@@ -106,8 +107,12 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         }
     }
 
-    fn end_turn(&self) {
+    fn end_turn(&mut self) {
         self.calls.end_turn();
+    }
+
+    fn take_discarded(&mut self) -> Vec<Bytes> {
+        self.calls.take_discarded()
     }
 }
 

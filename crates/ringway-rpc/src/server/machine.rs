@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_wire::native::{
     self, Body, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent, Side,
     StreamId,
@@ -39,6 +40,8 @@ macro_rules! common {
                 fn largest_len(&mut self, side: Side) -> usize;
                 fn end_largest(&mut self, side: Side) -> bool;
                 fn drop_spare(&mut self);
+                fn discard_output(&mut self);
+                fn take_discarded(&mut self) -> Vec<Bytes>;
                 fn set_tight(&mut self, is_tight: bool);
                 fn lease(&mut self, permits: u32);
                 fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str);

@@ -5,13 +5,14 @@ use std::task::{Context, Poll};
 use ringway_runtime::drop_contained;
 use ringway_wire::native::{Body, Side};
 
-use super::answer::{MESSAGE, lent};
+use super::answer::lent;
 use super::connection::ServerConnection;
 use super::machine::Machine;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{Carrier, Received};
+use crate::connection::driver::MESSAGE;
 use crate::connection::table::{Sending, StreamKey};
 
 impl<M: Machine> Carrier for ServerConnection<M> {

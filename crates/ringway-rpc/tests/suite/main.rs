@@ -16,6 +16,7 @@ mod distant_stream;
 mod drain_under_load;
 mod executed_once;
 mod foreign_code;
+mod foreign_memory;
 mod grpc_calls;
 mod grpc_client;
 mod grpc_tonic;

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::call_names::ResponseNames;
 use super::calls::Calls;
 use super::client_config::ClientConfig;
@@ -254,6 +256,20 @@ impl GrpcClient {
     #[inline]
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.http2.transmit(budget, out);
+    }
+
+    /// Bodies that were given up instead of being sent, to be [dropped](crate::native::Body) by the
+    /// caller. Ask after calls that end streams; nothing else remembers them.
+    #[inline]
+    #[must_use]
+    pub fn take_discarded(&mut self) -> Vec<Bytes> {
+        self.http2.take_discarded()
+    }
+
+    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
+    /// gone.
+    pub fn discard_output(&mut self) {
+        self.http2.discard_output();
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::client_input::Input;
 use super::server_calls::ServedCalls;
 use super::server_end::ServerDrain;
@@ -183,6 +185,20 @@ impl GrpcServer {
     #[inline]
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.http.transmit(budget, out);
+    }
+
+    /// Bodies that were given up instead of being sent, to be [dropped](crate::native::Body) by the
+    /// caller. Ask after calls that end streams; nothing else remembers them.
+    #[inline]
+    #[must_use]
+    pub fn take_discarded(&mut self) -> Vec<Bytes> {
+        self.http.take_discarded()
+    }
+
+    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
+    /// gone.
+    pub fn discard_output(&mut self) {
+        self.http.discard_output();
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.

@@ -289,7 +289,9 @@ impl<R: Role> Connection<R> {
             self.block = OpenBlock::default();
             match violation {
                 // Somebody who speaks something else is told nothing.
-                Violation::NotHttp2 => self.outbox.drop_written(),
+                Violation::NotHttp2 => {
+                    self.outbox.drop_written(&mut self.streams.discarded);
+                }
                 _ => {
                     let (code, reason) = (violation.code(), violation.reason());
                     let out = &mut self.outbox.written;

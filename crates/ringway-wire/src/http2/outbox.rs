@@ -104,8 +104,9 @@ impl WrittenFrames {
         }
     }
 
-    /// Lets all go: nobody is there to read it.
-    pub(super) fn drop_written(&mut self) {
+    /// Lets all go, since nobody is there to read it: payloads go to `discarded`.
+    pub(super) fn drop_written(&mut self, discarded: &mut Vec<Bytes>) {
+        discarded.extend(self.bodies.drain(..).map(|(_, body)| body));
         *self = Self { base: self.end(), ..Self::default() };
     }
 }

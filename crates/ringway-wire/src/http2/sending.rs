@@ -1,6 +1,10 @@
 //! Messages on their way to the output: at once, or when their turn and their credit come (RFC 9113,
 //! sections 5.2 and 6.9).
 
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
 use super::connection::Connection;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
 use super::put::{put_header, put_headers, put_reset, put_short_headers};
@@ -197,9 +201,8 @@ impl<R: Role> Connection<R> {
 
     /// Lets go what waits of a stream.
     pub(super) fn forget_queue(&mut self, stream: StreamHandle) {
-        let s = self.streams.at(stream.slot);
-        self.queued -= s.queued();
-        s.clear_queue();
+        self.queued -= self.streams.at(stream.slot).queued();
+        self.streams.clear_queue(stream.slot);
     }
 
     /// Hands out bytes to send, in order: about `budget`, exceeded by less than one frame. DATA is
@@ -285,6 +288,23 @@ impl<R: Role> Connection<R> {
             s.wants_writable = false;
             self.pending.push_back(Event::Writable { stream });
         }
+    }
+
+    /// Bodies that were given up instead of being sent, to be [dropped](Body) by the caller. Ask after
+    /// calls that end streams; nothing else remembers them.
+    #[inline]
+    #[must_use]
+    pub fn take_discarded(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.streams.discarded)
+    }
+
+    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
+    /// gone.
+    pub fn discard_output(&mut self) {
+        self.streams.drop_contents();
+        self.line = VecDeque::new();
+        self.queued = 0;
+        self.outbox.drop_written(&mut self.streams.discarded);
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.

@@ -20,6 +20,15 @@ pub(super) enum Chunk {
     Shared(Bytes),
 }
 
+impl Chunk {
+    fn into_shared(self) -> Option<Bytes> {
+        match self {
+            Self::Small(_) => None,
+            Self::Shared(bytes) => Some(bytes),
+        }
+    }
+}
+
 /// How a stream's own side ends behind what waits.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum QueueEnd {
@@ -88,18 +97,19 @@ impl OpenStream {
         self.credit = credit;
     }
 
-    /// Lets go what waits, and buffers that a burst has left.
+    /// Lets go what waits, as [`clear_queue`](Self::clear_queue), and buffers that a burst has left.
     #[inline]
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear(&mut self, discarded: &mut Vec<Bytes>) {
         self.id = 0;
         if self.queued > 0 || self.ending != QueueEnd::Open || !self.small.is_empty() {
-            self.clear_queue();
+            self.clear_queue(discarded);
         }
     }
 
+    /// Gives up what waits: callers' memory goes to `discarded`.
     #[cold]
-    pub(super) fn clear_queue(&mut self) {
-        self.chunks.clear();
+    pub(super) fn clear_queue(&mut self, discarded: &mut Vec<Bytes>) {
+        discarded.extend(self.chunks.drain(..).filter_map(Chunk::into_shared));
         self.chunks.shrink_to(HTTP2_CHUNKS_KEPT);
         self.small.clear();
         self.small.shrink_to(HTTP2_SMALL_KEPT);

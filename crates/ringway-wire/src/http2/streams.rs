@@ -1,5 +1,7 @@
 //! The streams of a connection: slots that are used again.
 
+use bytes::Bytes;
+
 use super::StreamHandle;
 use super::closed::Closed;
 use super::index::Index;
@@ -15,6 +17,8 @@ pub(super) struct StreamTable {
     pub(super) closed: Closed,
     /// Streams that count: those that are open, and those whose slot the caller has not let go.
     live: usize,
+    /// Callers' memory that was given up, for them to drop.
+    pub(super) discarded: Vec<Bytes>,
 }
 
 impl StreamTable {
@@ -81,9 +85,8 @@ impl StreamTable {
             false => self.closed.note_ended(stream.id),
         }
         self.index.remove(stream.id);
-        let slot = self.at(stream.slot);
-        slot.clear_queue();
-        slot.is_gone = true;
+        self.clear_queue(stream.slot);
+        self.at(stream.slot).is_gone = true;
     }
 
     /// Frees a slot that was kept.
@@ -96,7 +99,7 @@ impl StreamTable {
 
     #[inline]
     fn release(&mut self, slot: u32) {
-        self.slots[slot as usize].clear();
+        self.slots[slot as usize].clear(&mut self.discarded);
         self.free.push(slot);
         self.live -= 1;
     }
@@ -119,6 +122,11 @@ impl StreamTable {
 
     /// Lets go all that waits to be sent.
     pub(super) fn drop_contents(&mut self) {
-        self.slots.iter_mut().for_each(OpenStream::clear_queue);
+        self.slots.iter_mut().for_each(|slot| slot.clear_queue(&mut self.discarded));
+    }
+
+    /// Lets go what waits of a stream.
+    pub(super) fn clear_queue(&mut self, slot: u32) {
+        self.slots[slot as usize].clear_queue(&mut self.discarded);
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::frame::Parts;
 use super::link::{Before, Link, NONE, Pending, Stage, shortened};
 use super::slots::{Found, NO_STREAM, Phase};
@@ -364,6 +366,20 @@ impl Client {
         if self.link.outbox.backlog() == 0 {
             self.left = self.link.requests;
         }
+    }
+
+    /// Bodies that were given up instead of being sent, to be [dropped](Body) by the caller. Ask after
+    /// calls that end streams; nothing else remembers them.
+    #[inline]
+    #[must_use]
+    pub fn take_discarded(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.link.streams.discarded)
+    }
+
+    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
+    /// gone.
+    pub fn discard_output(&mut self) {
+        self.link.discard_output();
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.

@@ -144,7 +144,7 @@ impl Link {
             match violation {
                 // Somebody who speaks something else is told nothing, and who has gone, no more.
                 Violation::NotNative => {}
-                Violation::PeerLeft { .. } => self.outbox.drop_written(),
+                Violation::PeerLeft { .. } => self.drop_written(),
                 _ if self.has_greeted => {
                     self.put_go_away(violation.code(), Duration::ZERO, &violation.to_string());
                 }
@@ -153,6 +153,17 @@ impl Link {
             self.failed = Some(violation.clone());
         }
         violation
+    }
+
+    fn drop_written(&mut self) {
+        self.outbox.drop_written(&mut self.streams.discarded);
+    }
+
+    /// Gives up all that is to be sent: the connection is gone.
+    pub(super) fn discard_output(&mut self) {
+        self.outbox.drop_streams();
+        self.streams.drop_contents();
+        self.drop_written();
     }
 
     /// Has the caller told something at its next `receive`. After a failure there is nothing to be

@@ -5,6 +5,10 @@ use std::fmt;
 use bytes::Bytes;
 
 /// The bytes of a message to be sent.
+///
+/// The memory of shared ones may belong to anybody, whose destructor may do anything. A machine gives up
+/// bodies that are not sent and never drops them: take those by `take_discarded` and drop them where the
+/// machine may be called again. Of a body that is handed in, keep a clone until the call has returned.
 #[derive(Debug, Clone)]
 pub enum Body<'a> {
     /// Copied before the call returns; right for small messages.

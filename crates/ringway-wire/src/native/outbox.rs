@@ -258,12 +258,12 @@ impl Outbox {
         self.marks.clear();
     }
 
-    /// Lets go what is written as well: nobody is there to read it.
-    pub(super) fn drop_written(&mut self) {
+    /// Lets go what is written as well, since nobody is there to read it: bodies go to `discarded`.
+    pub(super) fn drop_written(&mut self, discarded: &mut Vec<Bytes>) {
         self.base = self.end();
         self.written = Vec::new();
         self.sent = 0;
-        self.bodies = VecDeque::new();
+        discarded.extend(std::mem::take(&mut self.bodies).into_iter().map(|(_, body)| body));
         self.bodies_len = 0;
     }
 

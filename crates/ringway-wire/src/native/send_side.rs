@@ -69,6 +69,15 @@ enum Item {
     },
 }
 
+impl Item {
+    fn into_body(self) -> Option<Bytes> {
+        match self {
+            Self::Frames(_) => None,
+            Self::Long { message, .. } => Some(message.body),
+        }
+    }
+}
+
 /// The frames taken from a queue in one turn.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -107,18 +116,18 @@ pub(super) struct SendSide {
 }
 
 impl SendSide {
-    /// Ready for another stream; buffers stay up to a bound.
+    /// Ready for another stream, after the last one was [cleared](Self::clear).
     pub(super) fn reset(&mut self, credit: u32) {
-        self.clear();
+        debug_assert!(self.items.is_empty(), "what has waited was given up with its stream");
         self.credit = credit;
         self.after = 0;
         self.wants_writable = false;
         self.has_ended = false;
     }
 
-    /// Drops what waits.
-    pub(super) fn clear(&mut self) {
-        self.items.clear();
+    /// Gives up what waits: bodies go to `discarded`. Buffers stay up to a bound.
+    pub(super) fn clear(&mut self, discarded: &mut Vec<Bytes>) {
+        discarded.extend(self.items.drain(..).filter_map(Item::into_body));
         self.items.shrink_to(NATIVE_ITEMS_KEPT);
         self.frames.clear();
         self.frames.shrink_to(NATIVE_STREAM_KEPT);

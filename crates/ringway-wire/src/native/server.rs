@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::frame::Parts;
 use super::link::{Before, Link, NONE, Pending, Stage};
 use super::names::Names;
@@ -359,6 +361,20 @@ impl Server {
                 link.end_answered(index);
             }
         });
+    }
+
+    /// Bodies that were given up instead of being sent, to be [dropped](Body) by the caller. Ask after
+    /// calls that end streams; nothing else remembers them.
+    #[inline]
+    #[must_use]
+    pub fn take_discarded(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.link.streams.discarded)
+    }
+
+    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
+    /// gone.
+    pub fn discard_output(&mut self) {
+        self.link.discard_output();
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::ranks::Ranks;
 use super::receive_side::{Assembled, Piecemeal, ReceiveSide, Unready};
 use super::send_side::SendSide;
@@ -109,6 +111,8 @@ pub(super) struct Streams {
     unsent: Ranks,
     /// Bytes by which windows are larger than they were at first.
     grown: usize,
+    /// Bodies that were given up, for the caller to drop.
+    pub(super) discarded: Vec<Bytes>,
 }
 
 impl Streams {
@@ -340,7 +344,7 @@ impl Streams {
     /// to them, so nothing is kept for these.
     pub(super) fn release(&mut self, index: u32) {
         let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
-        stream.send.clear();
+        stream.send.clear(&mut self.discarded);
         self.grown -= stream.receive.window.grown() as usize;
         stream.receive.reset(0);
         let (is_queued, spare) = (stream.is_queued, stream.spare());
@@ -355,10 +359,11 @@ impl Streams {
         }
     }
 
-    /// Drops what all streams keep. The connection has failed: nothing follows.
+    /// Gives up what all streams keep. The connection has ended: nothing follows.
     pub(super) fn drop_contents(&mut self) {
         self.drop_spare();
         for stream in self.places.iter_mut().flatten() {
+            stream.send.clear(&mut self.discarded);
             stream.send = SendSide::default();
             stream.receive.abandon();
             stream.kept = Kept::default();

@@ -2,6 +2,7 @@
 
 mod corpus;
 mod cut;
+mod foreign_bodies;
 mod framer;
 mod grpc_client;
 mod grpc_server;

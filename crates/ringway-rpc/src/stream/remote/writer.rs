@@ -16,6 +16,7 @@ use ringway_wire::native::Body;
 use super::{Half, HeldBy, Leaving, StreamAt, unreachable};
 use crate::call::status::Status;
 use crate::connection::carrier::{self, Carrier};
+use crate::connection::driver::MESSAGE;
 use crate::remote::mailbox;
 use crate::remote::pipe::{Receiver, Sender, pipe};
 
@@ -122,7 +123,13 @@ impl Outlet {
         while let Some(message) = messages.next()
             && carrier.send(self.at.key, Body::Shared(message)).is_ok()
         {}
-        drop_each("the memory of a message", messages);
+        drop_each(MESSAGE, messages);
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        drop_each(MESSAGE, self.batch.take());
     }
 }
 
