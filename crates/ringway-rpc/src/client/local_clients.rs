@@ -18,7 +18,7 @@ use super::registry::{self, ClientId};
 use super::scratch::Scratch;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::Clock;
-use crate::remote::mailbox::{self, Desk};
+use crate::remote::mailbox::{self, Mailbox};
 use crate::slab::{Slab, SlabKey};
 use crate::waiters;
 
@@ -28,8 +28,8 @@ type PoolEntry = Option<(ClientId, Rc<Pool>)>;
 pub(super) struct LocalClients {
     /// Its number among all cores that ever had a client, while this thread is such a core.
     core: Cell<Option<u32>>,
-    /// Keeps the core's desk open.
-    desk: RefCell<Option<Arc<Desk>>>,
+    /// Keeps the core's mailbox open.
+    mailbox: RefCell<Option<Arc<Mailbox>>>,
     /// The clock of its connections.
     clock: Cell<Option<Clock>>,
     /// By the client's index.
@@ -84,7 +84,7 @@ impl LocalClients {
     fn new() -> Self {
         Self {
             core: Cell::new(None),
-            desk: RefCell::new(None),
+            mailbox: RefCell::new(None),
             clock: Cell::new(None),
             pools: RefCell::default(),
             pending: Rc::new(RefCell::new(PendingCalls::new())),
@@ -109,9 +109,9 @@ impl LocalClients {
         if !CoreHandle::is_here() {
             return None;
         }
-        let desk = Desk::open();
-        self.core.set(Some(desk.core()));
-        self.desk.replace(Some(desk));
+        let mailbox = Mailbox::open();
+        self.core.set(Some(mailbox.core()));
+        self.mailbox.replace(Some(mailbox));
         self.clock.set(Some(Clock::of_core()));
         let open = OpenClients;
         runtime::spawn_named("rpc clients of this core", async move {
@@ -124,7 +124,7 @@ impl LocalClients {
     /// The core has ended: what is left of its clients belongs to nobody.
     fn close(&self) {
         let core = self.core.take();
-        drop(self.desk.take());
+        drop(self.mailbox.take());
         let pools = self.pools.take();
         if let Some(core) = core {
             registry::leave(pools.iter().flatten().map(|(client, _)| *client), core);

@@ -5,7 +5,7 @@
 //! is found there, and the handle goes over a [bridge](crate::stream::remote) instead.
 
 #[cfg(test)]
-pub(crate) mod double;
+pub(crate) mod fake_connection;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +20,7 @@ use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::table::StreamKey;
-use crate::remote::mailbox::Desk;
+use crate::remote::mailbox::Mailbox;
 
 /// What a handle asks of its connection, which may be a server's or a client's, of any protocol.
 ///
@@ -84,7 +84,7 @@ pub(crate) struct CarrierId {
 }
 
 impl CarrierId {
-    /// The desk that takes orders for this carrier.
+    /// The mailbox that takes jobs for this carrier.
     pub(crate) fn core(self) -> u32 {
         self.core
     }
@@ -92,7 +92,7 @@ impl CarrierId {
 
 /// The carriers of one core.
 struct Registry {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
@@ -113,7 +113,7 @@ thread_local! {
 pub(crate) fn register(carrier: Rc<dyn Carrier>) -> CarrierId {
     let (id, replaced) = REGISTRY.with_borrow_mut(|registry| {
         // A thread may have been an earlier core, of which nothing is left but this.
-        let ended = registry.take_if(|registry| registry.desk.is_closed());
+        let ended = registry.take_if(|registry| registry.mailbox.is_closed());
         (registry.get_or_insert_with(Registry::open).insert(carrier), ended)
     });
     drop(replaced);
@@ -139,14 +139,14 @@ pub(crate) fn with<R>(id: CarrierId, f: impl FnOnce(&dyn Carrier) -> R) -> Optio
 /// Whether the carrier, registered or not, belongs to the core of this thread.
 pub(crate) fn is_here(id: CarrierId) -> bool {
     let here = REGISTRY.try_with(|registry| {
-        registry.borrow().as_ref().is_some_and(|registry| registry.desk.core() == id.core)
+        registry.borrow().as_ref().is_some_and(|registry| registry.mailbox.core() == id.core)
     });
     here.unwrap_or(false)
 }
 
 impl Registry {
     fn open() -> Self {
-        Self { desk: Desk::open(), slots: Vec::new(), free: Vec::new() }
+        Self { mailbox: Mailbox::open(), slots: Vec::new(), free: Vec::new() }
     }
 
     fn insert(&mut self, carrier: Rc<dyn Carrier>) -> CarrierId {
@@ -156,7 +156,7 @@ impl Registry {
         });
         let slot = &mut self.slots[index as usize];
         slot.carrier = Some(carrier);
-        CarrierId { core: self.desk.core(), index, generation: slot.generation }
+        CarrierId { core: self.mailbox.core(), index, generation: slot.generation }
     }
 
     fn remove(&mut self, id: CarrierId) -> Option<Rc<dyn Carrier>> {
@@ -170,7 +170,7 @@ impl Registry {
     #[inline]
     fn find(&self, id: CarrierId) -> Option<Rc<dyn Carrier>> {
         let slot = self.slots.get(id.index as usize)?;
-        let current = slot.generation == id.generation && self.desk.core() == id.core;
+        let current = slot.generation == id.generation && self.mailbox.core() == id.core;
         slot.carrier.clone().filter(|_| current)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A handle that is used or dropped elsewhere must reach its core without fail: a cancellation that
 //! is lost because a mailbox was full would leave a call running. So each core that has carriers
-//! runs one task with a list of orders. The list is bounded by the handles alive: each one places
-//! an order when it is first used elsewhere and one when it is dropped.
+//! runs one task with a list of jobs. The list is bounded by the handles alive: each one places
+//! a job when it is first used elsewhere and one when it is dropped.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -14,39 +14,39 @@ use std::task::{Poll, Waker};
 use ringway_runtime::{contain, drop_each, yield_now};
 
 /// Runs on the core.
-pub(crate) type Order = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// One core's list of orders, shared with whoever places them.
-pub(crate) struct Desk {
+/// One core's list of jobs, shared with whoever places them.
+pub(crate) struct Mailbox {
     core: u32,
-    orders: Mutex<Orders>,
+    jobs: Mutex<Jobs>,
 }
 
 #[derive(Default)]
-struct Orders {
-    list: Vec<Order>,
-    clerk: Option<Waker>,
+struct Jobs {
+    list: Vec<Job>,
+    waker: Option<Waker>,
     closed: bool,
 }
 
-/// The desks of all cores that live, by number.
-static DESKS: Mutex<BTreeMap<u32, Arc<Desk>>> = Mutex::new(BTreeMap::new());
+/// The mailboxes of all cores that live, by number.
+static MAILBOXES: Mutex<BTreeMap<u32, Arc<Mailbox>>> = Mutex::new(BTreeMap::new());
 
 /// Numbers are not used again, so that a handle never reaches another core than its own.
 static NEXT_CORE: AtomicU32 = AtomicU32::new(0);
 
-impl Desk {
-    /// Opens the desk of the calling core, with a task that serves it until the core ends.
+impl Mailbox {
+    /// Opens the mailbox of the calling core, with a task that serves it until the core ends.
     ///
     /// # Panics
     /// Outside of a runtime's thread.
     pub(crate) fn open() -> Arc<Self> {
         let core = NEXT_CORE.fetch_add(1, Ordering::Relaxed);
-        let desk = Arc::new(Self { core, orders: Mutex::default() });
-        let open = OpenDesk(Arc::clone(&desk));
-        ringway_runtime::spawn_named("orders for streams", async move { open.serve().await });
-        lock(&DESKS).insert(core, Arc::clone(&desk));
-        desk
+        let mailbox = Arc::new(Self { core, jobs: Mutex::default() });
+        let open = OpenMailbox(Arc::clone(&mailbox));
+        ringway_runtime::spawn_named("jobs for streams", async move { open.serve().await });
+        lock(&MAILBOXES).insert(core, Arc::clone(&mailbox));
+        mailbox
     }
 
     /// The number by which other threads find it.
@@ -56,58 +56,58 @@ impl Desk {
 
     /// Whether its core has ended.
     pub(crate) fn is_closed(&self) -> bool {
-        lock(&self.orders).closed
+        lock(&self.jobs).closed
     }
 
-    fn place(&self, order: Order) {
-        let mut orders = lock(&self.orders);
-        if orders.closed {
+    fn place(&self, job: Job) {
+        let mut jobs = lock(&self.jobs);
+        if jobs.closed {
             return;
         }
-        orders.list.push(order);
-        let clerk = orders.clerk.take();
-        drop(orders);
-        clerk.into_iter().for_each(Waker::wake);
+        jobs.list.push(job);
+        let waker = jobs.waker.take();
+        drop(jobs);
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Has `order` run on a core. It is dropped, perhaps later, if that core has ended.
-pub(crate) fn place(core: u32, order: Order) {
-    let desk = lock(&DESKS).get(&core).cloned();
-    if let Some(desk) = desk {
-        desk.place(order);
+/// Has `job` run on a core. It is dropped, perhaps later, if that core has ended.
+pub(crate) fn place(core: u32, job: Job) {
+    let mailbox = lock(&MAILBOXES).get(&core).cloned();
+    if let Some(mailbox) = mailbox {
+        mailbox.place(job);
     }
 }
 
 /// Runs at once, on the core itself, what others want done there: all that was placed before.
 pub(crate) fn run_waiting(core: u32) {
-    let desk = lock(&DESKS).get(&core).cloned();
-    if let Some(desk) = desk {
-        let list = std::mem::take(&mut lock(&desk.orders).list);
+    let mailbox = lock(&MAILBOXES).get(&core).cloned();
+    if let Some(mailbox) = mailbox {
+        let list = std::mem::take(&mut lock(&mailbox.jobs).list);
         run(list);
     }
 }
 
-fn run(list: Vec<Order>) {
-    for order in list {
-        // Some drop what belongs to users. The desk goes on whatever comes of it.
-        contain("an order from another thread", order);
+fn run(list: Vec<Job>) {
+    for job in list {
+        // Some drop what belongs to users. The mailbox goes on whatever comes of it.
+        contain("a job from another thread", job);
     }
 }
 
-/// Closes the desk when its task ends, with the core at the latest.
-struct OpenDesk(Arc<Desk>);
+/// Closes the mailbox when its task ends, with the core at the latest.
+struct OpenMailbox(Arc<Mailbox>);
 
-impl OpenDesk {
+impl OpenMailbox {
     async fn serve(&self) {
         loop {
             let list = poll_fn(|cx| {
-                let mut orders = lock(&self.0.orders);
-                if orders.list.is_empty() {
-                    orders.clerk = Some(cx.waker().clone());
+                let mut jobs = lock(&self.0.jobs);
+                if jobs.list.is_empty() {
+                    jobs.waker = Some(cx.waker().clone());
                     return Poll::Pending;
                 }
-                Poll::Ready(std::mem::take(&mut orders.list))
+                Poll::Ready(std::mem::take(&mut jobs.list))
             });
             run(list.await);
             yield_now().await; // more may be placed all the time
@@ -115,15 +115,15 @@ impl OpenDesk {
     }
 }
 
-impl Drop for OpenDesk {
+impl Drop for OpenMailbox {
     fn drop(&mut self) {
-        lock(&DESKS).remove(&self.0.core);
-        let mut orders = lock(&self.0.orders);
-        orders.closed = true;
-        let list = std::mem::take(&mut orders.list);
-        drop(orders);
-        // Tells those who wait for an order that nobody will see to it.
-        drop_each("an order from another thread", list);
+        lock(&MAILBOXES).remove(&self.0.core);
+        let mut jobs = lock(&self.0.jobs);
+        jobs.closed = true;
+        let list = std::mem::take(&mut jobs.list);
+        drop(jobs);
+        // Tells those who wait for a job that nobody will see to it.
+        drop_each("a job from another thread", list);
     }
 }
 
@@ -156,12 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_never_end_leave_the_core_to_others_as_well() {
+    fn jobs_that_never_end_leave_the_core_to_others_as_well() {
         let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
         let core = &runtime.cores()[0];
-        let desk = core.spawn(async || Desk::open()).expect("it runs").wait().expect("no panic");
+        let mailbox =
+            core.spawn(async || Mailbox::open()).expect("it runs").wait().expect("no panic");
         let (until, busy) = mpsc::channel();
-        keep_busy(desk.core(), until);
+        keep_busy(mailbox.core(), until);
         for _ in 0..10 {
             busy.recv_timeout(Duration::from_secs(20)).expect("it is carried out");
         }
@@ -174,23 +175,24 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_panics_is_the_only_one_to_suffer() {
+    fn a_job_that_panics_is_the_only_one_to_suffer() {
         let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
-        let desk = runtime.cores()[0].spawn(async || Desk::open()).expect("it runs").wait();
-        let desk = desk.expect("no panic");
+        let mailbox = runtime.cores()[0].spawn(async || Mailbox::open()).expect("it runs").wait();
+        let mailbox = mailbox.expect("no panic");
         let (done, is_done) = mpsc::channel();
         for number in 0..3 {
             let (done, angry) = (done.clone(), Angry);
             place(
-                desk.core(),
+                mailbox.core(),
                 Box::new(move || {
                     done.send(number).expect("the test waits");
                     drop(angry);
                 }),
             );
-            let seen = is_done.recv_timeout(Duration::from_secs(20)).expect("the desk is served");
+            let seen =
+                is_done.recv_timeout(Duration::from_secs(20)).expect("the mailbox is served");
             assert_eq!(seen, number);
         }
-        assert!(!desk.is_closed());
+        assert!(!mailbox.is_closed());
     }
 }

@@ -5,7 +5,7 @@ use ringway_wire::native::Piece;
 
 use crate::call::codec::{self, Codec};
 use crate::connection::batch::Batch;
-use crate::connection::carrier::double::{digits, raw};
+use crate::connection::carrier::fake_connection::{digits, raw};
 use crate::limits;
 
 /// Takes all messages of a batch, as bytes.

@@ -3,7 +3,7 @@ use std::thread;
 
 use ringway_wire::native::StreamId;
 
-use crate::connection::carrier::double::{Did, Double};
+use crate::connection::carrier::fake_connection::{Action, FakeConnection};
 use crate::connection::carrier::{is_here, register, unregister, with};
 use crate::connection::table::Handles;
 use crate::stream::remote::{Half, Leaving};
@@ -13,14 +13,14 @@ const STREAM: StreamId = StreamId::new(0, 1);
 #[test]
 fn a_carrier_is_found_until_it_is_unregistered() {
     ringway_runtime::block_on(async {
-        let first = Double::new();
-        let second = Double::new();
-        let [a, b] = [&first, &second].map(|double| double.id.get().expect("registered"));
+        let first = FakeConnection::new();
+        let second = FakeConnection::new();
+        let [a, b] = [&first, &second].map(|fake| fake.id.get().expect("registered"));
         assert_ne!(a, b);
         assert!(with(a, |_| ()).is_some() && with(b, |_| ()).is_some());
         first.forget();
         assert!(with(a, |_| ()).is_none() && with(b, |_| ()).is_some());
-        let third = Double::new();
+        let third = FakeConnection::new();
         assert!(with(a, |_| ()).is_none(), "its place is another's now");
         assert!(with(third.id.get().expect("registered"), |_| ()).is_some());
         unregister(a); // twice is no harm
@@ -33,11 +33,11 @@ fn a_carrier_is_found_until_it_is_unregistered() {
 #[test]
 fn a_carrier_may_register_and_unregister_while_it_is_used() {
     ringway_runtime::block_on(async {
-        let double = Double::new();
-        let id = double.id.get().expect("registered");
+        let fake = FakeConnection::new();
+        let id = fake.id.get().expect("registered");
         let other = with(id, |_| {
             unregister(id);
-            register(double.clone())
+            register(fake.clone())
         });
         assert!(with(id, |_| ()).is_none());
         assert!(with(other.expect("it was there"), |_| ()).is_some());
@@ -47,10 +47,11 @@ fn a_carrier_may_register_and_unregister_while_it_is_used() {
 
 #[test]
 fn a_carrier_is_not_found_by_another_core_of_the_same_thread() {
-    let id = ringway_runtime::block_on(async { Double::new().id.get().expect("registered") });
+    let id =
+        ringway_runtime::block_on(async { FakeConnection::new().id.get().expect("registered") });
     let id = id.expect("a core");
     ringway_runtime::block_on(async move {
-        let later = Double::new();
+        let later = FakeConnection::new();
         assert!(with(id, |_| ()).is_none() && !is_here(id));
         assert!(is_here(later.id.get().expect("registered")));
     })
@@ -60,25 +61,28 @@ fn a_carrier_is_not_found_by_another_core_of_the_same_thread() {
 #[test]
 fn a_handle_parts_from_its_stream_on_any_thread() {
     ringway_runtime::block_on(async {
-        let double = Double::new();
-        let at = double.open(STREAM, Handles::Both);
+        let fake = FakeConnection::new();
+        let at = fake.open(STREAM, Handles::Both);
         let elsewhere = thread::spawn(move || {
             assert!(with(at.carrier, |_| ()).is_none() && !is_here(at.carrier));
             at.leave(Half::Writer, Leaving::Cancelled("enough".to_owned()));
             at.leave(Half::Reader, Leaving::Dropped);
         });
         elsewhere.join().expect("no panic");
-        assert_eq!(double.did(STREAM), [], "it is done by the core's own task");
-        double.happened(STREAM, Did::DroppedReader).await;
-        let cancelled = Did::Cancelled("enough".to_owned());
-        assert_eq!(double.did(STREAM), [cancelled, Did::DroppedWriter(true), Did::DroppedReader]);
+        assert_eq!(fake.did(STREAM), [], "it is done by the core's own task");
+        fake.happened(STREAM, Action::DroppedReader).await;
+        let cancelled = Action::Cancelled("enough".to_owned());
+        assert_eq!(
+            fake.did(STREAM),
+            [cancelled, Action::DroppedWriter(true), Action::DroppedReader]
+        );
     })
     .expect("a core");
 }
 
 #[test]
 fn parting_from_a_core_that_has_ended_does_nothing() {
-    let at = ringway_runtime::block_on(async { Double::new().open(STREAM, Handles::Both) });
+    let at = ringway_runtime::block_on(async { FakeConnection::new().open(STREAM, Handles::Both) });
     let at = at.expect("a core");
     at.leave(Half::Reader, Leaving::Dropped);
     thread::spawn(move || at.leave(Half::Writer, Leaving::Dropped)).join().expect("no panic");

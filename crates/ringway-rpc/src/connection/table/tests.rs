@@ -7,7 +7,7 @@ use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 use crate::connection::batch::Batch;
 use crate::connection::carrier::Received;
-use crate::connection::carrier::double::raw;
+use crate::connection::carrier::fake_connection::raw;
 use crate::connection::table::{Handles, StreamKey, StreamTable, Unread};
 use crate::waiters::HasErrands;
 use crate::waiters::tests::Count;

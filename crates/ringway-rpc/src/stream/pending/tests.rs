@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 use ringway_wire::native::StreamId;
 
 use crate::call::status::{Code, Status};
-use crate::connection::carrier::double::{Did, Double, digits};
+use crate::connection::carrier::fake_connection::{Action, FakeConnection, digits};
 use crate::connection::table::Handles;
 use crate::stream::pending::Opener;
 use crate::stream::sink::{Sink, TrySendError};
@@ -12,12 +12,12 @@ use crate::stream::streaming::Streaming;
 
 const STREAM: StreamId = StreamId::new(0, 1);
 
-fn check(test: impl AsyncFnOnce(&Double, Opener, Sink<u64>, Streaming<u64>) + 'static) {
+fn check(test: impl AsyncFnOnce(&FakeConnection, Opener, Sink<u64>, Streaming<u64>) + 'static) {
     let ran = ringway_runtime::block_on(async move {
-        let double = Double::new();
+        let fake = FakeConnection::new();
         let opener = Opener::new();
         let (sink, stream) = (opener.sink(digits()), opener.streaming(digits()));
-        test(&double, opener, sink, stream).await;
+        test(&fake, opener, sink, stream).await;
     });
     ran.expect("a core");
 }
@@ -28,7 +28,7 @@ fn abandoned(opener: &Opener) -> Poll<Option<String>> {
 
 #[test]
 fn both_handles_wait_until_the_stream_is_open() {
-    check(async |double, opener, mut sink, mut stream| {
+    check(async |fake, opener, mut sink, mut stream| {
         assert!(matches!(sink.try_send(1), Err(TrySendError::Full(1))));
         let sending = ringway_runtime::spawn(async move {
             sink.send(1).await.expect("a stream");
@@ -37,12 +37,12 @@ fn both_handles_wait_until_the_stream_is_open() {
         let reading = ringway_runtime::spawn(async move { stream.next().await });
         ringway_runtime::yield_now().await;
         assert!(abandoned(&opener).is_pending() && !sending.is_finished());
-        opener.complete(Ok(double.open(STREAM, Handles::Both)));
-        double.push(STREAM, b"2");
+        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+        fake.push(STREAM, b"2");
         assert_eq!(reading.await.expect("no panic").expect("a message"), Some(2));
         sending.await.expect("no panic");
-        let did = double.did(STREAM);
-        assert!(did.contains(&Did::Sent(b"1".to_vec())) && did.contains(&Did::Finished));
+        let did = fake.did(STREAM);
+        assert!(did.contains(&Action::Sent(b"1".to_vec())) && did.contains(&Action::Finished));
     });
 }
 
@@ -68,19 +68,22 @@ fn a_stream_that_cannot_be_opened_fails_both() {
 
 #[test]
 fn what_handles_did_meanwhile_is_done_when_it_opens() {
-    check(async |double, opener, sink, stream| {
+    check(async |fake, opener, sink, stream| {
         sink.finish();
         assert!(abandoned(&opener).is_pending(), "a finished writer may have a reader");
-        opener.complete(Ok(double.open(STREAM, Handles::Both)));
-        assert_eq!(double.did(STREAM), [Did::Finished, Did::DroppedWriter(false)]);
+        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+        assert_eq!(fake.did(STREAM), [Action::Finished, Action::DroppedWriter(false)]);
         drop(stream);
     });
-    check(async |double, opener, sink, stream| {
+    check(async |fake, opener, sink, stream| {
         drop(stream);
         sink.cancel("enough");
-        opener.complete(Ok(double.open(STREAM, Handles::Both)));
-        let cancelled = Did::Cancelled("enough".to_owned());
-        assert_eq!(double.did(STREAM), [Did::DroppedReader, cancelled, Did::DroppedWriter(true)]);
+        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+        let cancelled = Action::Cancelled("enough".to_owned());
+        assert_eq!(
+            fake.did(STREAM),
+            [Action::DroppedReader, cancelled, Action::DroppedWriter(true)]
+        );
     });
 }
 
@@ -110,10 +113,10 @@ fn an_opener_learns_that_nobody_wants_the_stream() {
 
 #[test]
 fn a_handle_that_was_never_used_parts_from_the_open_stream() {
-    check(async |double, opener, sink, stream| {
-        opener.complete(Ok(double.open(STREAM, Handles::Both)));
+    check(async |fake, opener, sink, stream| {
+        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
         drop(sink);
         drop(stream);
-        assert_eq!(double.did(STREAM), [Did::DroppedWriter(true), Did::DroppedReader]);
+        assert_eq!(fake.did(STREAM), [Action::DroppedWriter(true), Action::DroppedReader]);
     });
 }

@@ -6,7 +6,7 @@ use ringway_wire::native::StreamId;
 
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
-use crate::connection::carrier::double::{Did, Double, digits};
+use crate::connection::carrier::fake_connection::{Action, FakeConnection, digits};
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::stream::pending::Opener;
@@ -21,17 +21,17 @@ const BOUND: Duration = Duration::from_secs(20);
 
 /// Runs `core` on a core, beside `elsewhere`, which has the handles in a task of tokio.
 fn check<T: Send + 'static>(
-    core: impl AsyncFnOnce(&Double) + 'static,
+    core: impl AsyncFnOnce(&FakeConnection) + 'static,
     elsewhere: impl AsyncFnOnce(Sink<u64>, Streaming<u64>) -> T + Send + 'static,
 ) -> T {
     let ran = ringway_runtime::block_on(async move {
-        let double = Double::new();
-        let at = double.open(STREAM, Handles::Both);
+        let fake = FakeConnection::new();
+        let at = fake.open(STREAM, Handles::Both);
         let (sink, stream) = (Sink::new(at, digits()), Streaming::replies(at, digits()));
         let work = move || tokio().block_on(elsewhere(sink, stream));
         let there = ringway_runtime::spawn_blocking(work).expect("a thread");
         let both = async {
-            core(&double).await;
+            core(&fake).await;
             there.await.expect("no panic there")
         };
         ringway_runtime::timeout(BOUND, both).await.expect("both end in time")
@@ -43,28 +43,28 @@ fn tokio() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().expect("tokio without I/O")
 }
 
-fn push_numbers(double: &Double, numbers: std::ops::Range<u64>) {
+fn push_numbers(fake: &FakeConnection, numbers: std::ops::Range<u64>) {
     for number in numbers {
-        double.push(STREAM, number.to_string().as_bytes());
+        fake.push(STREAM, number.to_string().as_bytes());
     }
 }
 
 #[test]
 fn messages_cross_in_order_and_then_the_end() {
     let received = check(
-        async |double| {
+        async |fake| {
             let mut initial = Metadata::default();
             initial.insert("region", "north").expect("a good key");
-            double.table().initial(STREAM, initial);
+            fake.table().initial(STREAM, initial);
             for round in 0..100 {
-                push_numbers(double, round * 100..(round + 1) * 100);
+                push_numbers(fake, round * 100..(round + 1) * 100);
                 ringway_runtime::yield_now().await;
             }
             let mut trailers = Metadata::default();
             trailers.insert("rows", "3").expect("a good key");
-            double.table().finish(STREAM, Ok(trailers));
-            double.happened(STREAM, Did::DroppedReader).await;
-            assert_eq!(double.taken.get(), 10_000);
+            fake.table().finish(STREAM, Ok(trailers));
+            fake.happened(STREAM, Action::DroppedReader).await;
+            assert_eq!(fake.taken.get(), 10_000);
         },
         async |_sink, mut stream| {
             let initial = stream.metadata().await.expect("a stream");
@@ -85,10 +85,10 @@ fn messages_cross_in_order_and_then_the_end() {
 /// A reader with a batch in hand of which it has used some, and the rest is read elsewhere.
 fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
     let ran = ringway_runtime::block_on(async move {
-        let double = Double::new();
-        let at = double.open(STREAM, Handles::Both);
+        let fake = FakeConnection::new();
+        let at = fake.open(STREAM, Handles::Both);
         let mut stream = Streaming::replies(at, digits());
-        push_numbers(&double, 0..total / 2);
+        push_numbers(&fake, 0..total / 2);
         for number in 0..read_here {
             assert_eq!(stream.next().await.expect("a number"), Some(number));
         }
@@ -103,13 +103,13 @@ fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
                 assert_eq!(stream.next().await.expect("the end"), None);
             });
         });
-        push_numbers(&double, total / 2..total);
-        double.table().finish(STREAM, Ok(Metadata::default()));
+        push_numbers(&fake, total / 2..total);
+        fake.table().finish(STREAM, Ok(Metadata::default()));
         there.expect("a thread").await.expect("no panic there");
-        ringway_runtime::timeout(BOUND, double.happened(STREAM, Did::DroppedReader))
+        ringway_runtime::timeout(BOUND, fake.happened(STREAM, Action::DroppedReader))
             .await
             .expect("it is left in time");
-        assert_eq!(double.taken.get() as u64, total, "of {read_here} read here");
+        assert_eq!(fake.taken.get() as u64, total, "of {read_here} read here");
     });
     ran.expect("a core");
 }
@@ -129,19 +129,20 @@ fn what_a_moved_reader_has_in_hand_counts_as_taken() {
 fn sent_messages_cross_in_order_and_then_the_finish() {
     const SENT: u64 = 1000;
     check(
-        async |double| {
-            double.room.set(10);
+        async |fake| {
+            fake.room.set(10);
             for granted in 1..=SENT / 10 {
                 let last = granted * 10 - 1;
-                double.happened(STREAM, Did::Sent(last.to_string().into_bytes())).await;
-                let sent = double.did(STREAM).into_iter().filter(|did| matches!(did, Did::Sent(_)));
+                fake.happened(STREAM, Action::Sent(last.to_string().into_bytes())).await;
+                let sent =
+                    fake.did(STREAM).into_iter().filter(|did| matches!(did, Action::Sent(_)));
                 assert_eq!(sent.count() as u64, granted * 10, "no more than room");
-                double.grant(STREAM, 10);
+                fake.grant(STREAM, 10);
             }
-            double.happened(STREAM, Did::DroppedWriter(false)).await;
-            let numbers = (0..SENT).map(|number| Did::Sent(number.to_string().into_bytes()));
-            let finish = [Did::Finished, Did::DroppedWriter(false)];
-            assert_eq!(double.did(STREAM), numbers.chain(finish).collect::<Vec<_>>());
+            fake.happened(STREAM, Action::DroppedWriter(false)).await;
+            let numbers = (0..SENT).map(|number| Action::Sent(number.to_string().into_bytes()));
+            let finish = [Action::Finished, Action::DroppedWriter(false)];
+            assert_eq!(fake.did(STREAM), numbers.chain(finish).collect::<Vec<_>>());
         },
         async |mut sink, stream| {
             for number in 0..SENT {
@@ -157,19 +158,19 @@ fn sent_messages_cross_in_order_and_then_the_finish() {
 fn a_reader_elsewhere_that_stops_reading_stops_the_credit() {
     let (go_on, told) = mpsc::channel();
     check(
-        async move |double| {
-            double.table().initial(STREAM, Metadata::default());
-            double.happened(STREAM, Did::Finished).await; // by now it waits and reads nothing
+        async move |fake| {
+            fake.table().initial(STREAM, Metadata::default());
+            fake.happened(STREAM, Action::Finished).await; // by now it waits and reads nothing
             let half = "0".repeat(limits::BRIDGE_BYTES_MAX / 2 - 1) + "7";
             for _ in 0..4 {
-                double.push(STREAM, half.as_bytes());
+                fake.push(STREAM, half.as_bytes());
                 for _ in 0..10 {
-                    ringway_runtime::yield_now().await; // each lets the pump run
+                    ringway_runtime::yield_now().await; // each lets the task run
                 }
             }
-            assert_eq!(double.taken.get(), 2, "two fill the pipe, the others stay here");
+            assert_eq!(fake.taken.get(), 2, "two fill the pipe, the others stay here");
             go_on.send(()).expect("the reader waits");
-            double.happened(STREAM, Did::DroppedReader).await;
+            fake.happened(STREAM, Action::DroppedReader).await;
         },
         async move |sink, mut stream| {
             stream.metadata().await.expect("a stream");
@@ -183,10 +184,10 @@ fn a_reader_elsewhere_that_stops_reading_stops_the_credit() {
 #[test]
 fn failures_cross_both_ways() {
     check(
-        async |double| {
-            double.push(STREAM, b"1");
-            double.happened(STREAM, Did::Sent(b"1".to_vec())).await;
-            double.table().finish(STREAM, Err(Status::unavailable("lost")));
+        async |fake| {
+            fake.push(STREAM, b"1");
+            fake.happened(STREAM, Action::Sent(b"1".to_vec())).await;
+            fake.table().finish(STREAM, Err(Status::unavailable("lost")));
         },
         async |mut sink, mut stream| {
             assert_eq!(stream.next().await.expect("a message"), Some(1));
@@ -211,9 +212,9 @@ fn failures_cross_both_ways() {
 fn dropping_and_cancelling_elsewhere_reach_the_stream() {
     // Handles that were never used, used, and used up to the mark.
     check(
-        async |double| {
-            double.happened(STREAM, Did::DroppedWriter(true)).await;
-            double.happened(STREAM, Did::DroppedReader).await;
+        async |fake| {
+            fake.happened(STREAM, Action::DroppedWriter(true)).await;
+            fake.happened(STREAM, Action::DroppedReader).await;
         },
         async |sink, stream| {
             drop(sink);
@@ -221,12 +222,12 @@ fn dropping_and_cancelling_elsewhere_reach_the_stream() {
         },
     );
     check(
-        async |double| {
-            double.push(STREAM, b"1");
-            double.happened(STREAM, Did::Cancelled("by reader".to_owned())).await;
-            double.happened(STREAM, Did::DroppedReader).await;
-            double.happened(STREAM, Did::Cancelled("by writer".to_owned())).await;
-            double.happened(STREAM, Did::DroppedWriter(true)).await;
+        async |fake| {
+            fake.push(STREAM, b"1");
+            fake.happened(STREAM, Action::Cancelled("by reader".to_owned())).await;
+            fake.happened(STREAM, Action::DroppedReader).await;
+            fake.happened(STREAM, Action::Cancelled("by writer".to_owned())).await;
+            fake.happened(STREAM, Action::DroppedWriter(true)).await;
         },
         async |mut sink, mut stream| {
             stream.next().await.expect("a message");
@@ -236,11 +237,11 @@ fn dropping_and_cancelling_elsewhere_reach_the_stream() {
         },
     );
     check(
-        async |double| {
-            double.room.set(0);
-            double.happened(STREAM, Did::DroppedReader).await;
-            double.happened(STREAM, Did::Cancelled("tired of waiting".to_owned())).await;
-            assert!(!double.did(STREAM).contains(&Did::Sent(b"1".to_vec())));
+        async |fake| {
+            fake.room.set(0);
+            fake.happened(STREAM, Action::DroppedReader).await;
+            fake.happened(STREAM, Action::Cancelled("tired of waiting".to_owned())).await;
+            assert!(!fake.did(STREAM).contains(&Action::Sent(b"1".to_vec())));
         },
         async |mut sink, stream| {
             while sink.try_send(1).is_ok() {}
@@ -255,19 +256,19 @@ fn what_a_server_sent_before_it_dropped_its_writer_elsewhere_is_sent() {
     let (at_sender, at_receiver) = mpsc::channel();
     let core = thread::spawn(move || {
         ringway_runtime::block_on(async move {
-            let double = Double::new();
-            double.held_by.set(HeldBy::Server);
-            double.room.set(0);
-            at_sender.send(double.open(STREAM, Handles::Writer)).expect("the test waits");
+            let fake = FakeConnection::new();
+            fake.held_by.set(HeldBy::Server);
+            fake.room.set(0);
+            at_sender.send(fake.open(STREAM, Handles::Writer)).expect("the test waits");
             for granted in 1..=3 {
-                double.grant(STREAM, 10);
+                fake.grant(STREAM, 10);
                 let last = granted * 10 - 1;
-                double.happened(STREAM, Did::Sent(last.to_string().into_bytes())).await;
+                fake.happened(STREAM, Action::Sent(last.to_string().into_bytes())).await;
             }
-            double.happened(STREAM, Did::DroppedWriter(true)).await;
-            let numbers = (0..30).map(|number: u64| Did::Sent(number.to_string().into_bytes()));
-            let dropped = [Did::DroppedWriter(true)];
-            assert_eq!(double.did(STREAM), numbers.chain(dropped).collect::<Vec<_>>());
+            fake.happened(STREAM, Action::DroppedWriter(true)).await;
+            let numbers = (0..30).map(|number: u64| Action::Sent(number.to_string().into_bytes()));
+            let dropped = [Action::DroppedWriter(true)];
+            assert_eq!(fake.did(STREAM), numbers.chain(dropped).collect::<Vec<_>>());
         })
     });
     let mut sink = Sink::new(at_receiver.recv().expect("a stream"), digits());
@@ -284,9 +285,9 @@ fn a_core_that_ends_fails_the_handles() {
     let (started_sender, started) = mpsc::channel();
     let core = thread::spawn(move || {
         ringway_runtime::block_on(async move {
-            let double = Double::new();
-            at_sender.send(double.open(STREAM, Handles::Both)).expect("the test waits");
-            double.happened(STREAM, Did::Sent(b"1".to_vec())).await;
+            let fake = FakeConnection::new();
+            at_sender.send(fake.open(STREAM, Handles::Both)).expect("the test waits");
+            fake.happened(STREAM, Action::Sent(b"1".to_vec())).await;
             started_sender.send(()).expect("the test waits");
         })
     });
@@ -307,13 +308,13 @@ fn a_stream_promised_here_and_opened_there() {
     let (mut sink, mut stream) = (opener.sink(digits()), opener.streaming(digits()));
     let core = thread::spawn(move || {
         ringway_runtime::block_on(async move {
-            let double = Double::new();
-            opener.complete(Ok(double.open(STREAM, Handles::Both)));
-            push_numbers(&double, 0..3);
-            double.happened(STREAM, Did::Sent(b"9".to_vec())).await;
-            double.table().end(STREAM);
-            double.happened(STREAM, Did::DroppedReader).await;
-            double.happened(STREAM, Did::DroppedWriter(false)).await;
+            let fake = FakeConnection::new();
+            opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+            push_numbers(&fake, 0..3);
+            fake.happened(STREAM, Action::Sent(b"9".to_vec())).await;
+            fake.table().end(STREAM);
+            fake.happened(STREAM, Action::DroppedReader).await;
+            fake.happened(STREAM, Action::DroppedWriter(false)).await;
         })
     });
     tokio().block_on(async move {
@@ -330,9 +331,9 @@ fn a_stream_promised_here_and_opened_there() {
 #[test]
 fn handles_serve_a_task_of_another_core() {
     check(
-        async |double| {
-            push_numbers(double, 0..10);
-            double.happened(STREAM, Did::Sent(b"45".to_vec())).await;
+        async |fake| {
+            push_numbers(fake, 0..10);
+            fake.happened(STREAM, Action::Sent(b"45".to_vec())).await;
         },
         async |mut sink, mut stream| {
             let other_core = thread::spawn(move || {

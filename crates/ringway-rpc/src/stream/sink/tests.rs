@@ -6,62 +6,62 @@ use ringway_wire::native::StreamId;
 use crate::call::codec::Codec;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
-use crate::connection::carrier::double::{Did, Double, digits, raw};
+use crate::connection::carrier::fake_connection::{Action, FakeConnection, digits, raw};
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::stream::sink::{Sink, TrySendError};
 
 const STREAM: StreamId = StreamId::new(1, 1);
 
-fn check<T: 'static>(codec: Codec<T>, test: impl AsyncFnOnce(&Double, Sink<T>) + 'static) {
+fn check<T: 'static>(codec: Codec<T>, test: impl AsyncFnOnce(&FakeConnection, Sink<T>) + 'static) {
     let ran = ringway_runtime::block_on(async move {
-        let double = Double::new();
-        let at = double.open(STREAM, Handles::Writer);
-        test(&double, Sink::new(at, codec)).await;
+        let fake = FakeConnection::new();
+        let at = fake.open(STREAM, Handles::Writer);
+        test(&fake, Sink::new(at, codec)).await;
     });
     ran.expect("a core");
 }
 
-fn sent(messages: &[&str]) -> Vec<Did> {
-    messages.iter().map(|message| Did::Sent(message.as_bytes().to_vec())).collect()
+fn sent(messages: &[&str]) -> Vec<Action> {
+    messages.iter().map(|message| Action::Sent(message.as_bytes().to_vec())).collect()
 }
 
 #[test]
 fn messages_are_encoded_in_order() {
-    check(digits(), async |double, mut sink| {
+    check(digits(), async |fake, mut sink| {
         for number in [1, 22, 333] {
             sink.send(number).await.expect("room");
         }
-        assert_eq!(double.did(STREAM), sent(&["1", "22", "333"]));
+        assert_eq!(fake.did(STREAM), sent(&["1", "22", "333"]));
     });
 }
 
 #[test]
 fn bytes_and_large_messages_are_handed_over() {
-    check(raw(), async |double, mut sink| {
+    check(raw(), async |fake, mut sink| {
         let message = bytes::Bytes::from(vec![b'x'; 2 * limits::SCRATCH_BYTES_MAX]);
         sink.send(message.clone()).await.expect("room");
-        assert_eq!(double.did(STREAM), [Did::Sent(message.to_vec())]);
+        assert_eq!(fake.did(STREAM), [Action::Sent(message.to_vec())]);
     });
     let mut codec = digits();
     codec.encode = |len, scratch| {
         scratch.resize(len as usize, b'x');
         Ok(None)
     };
-    check(codec, async |double, mut sink| {
+    check(codec, async |fake, mut sink| {
         let large = 2 * limits::SCRATCH_BYTES_MAX;
         for len in [large, 3] {
             sink.send(len as u64).await.expect("room");
         }
-        let expected = [large, 3].map(|len| Did::Sent(vec![b'x'; len]));
-        assert_eq!(double.did(STREAM), expected);
+        let expected = [large, 3].map(|len| Action::Sent(vec![b'x'; len]));
+        assert_eq!(fake.did(STREAM), expected);
     });
 }
 
 #[test]
 fn above_the_mark_it_waits_and_is_woken() {
-    check(digits(), async |double, mut sink| {
-        double.room.set(1);
+    check(digits(), async |fake, mut sink| {
+        fake.room.set(1);
         sink.send(1).await.expect("room");
         assert!(matches!(sink.try_send(2), Err(TrySendError::Full(2))));
         {
@@ -75,17 +75,17 @@ fn above_the_mark_it_waits_and_is_woken() {
         });
         ringway_runtime::yield_now().await;
         assert!(!sending.is_finished());
-        double.grant(STREAM, 2);
+        fake.grant(STREAM, 2);
         let mut sink = sending.await.expect("no panic");
         sink.try_send(5).expect("room");
-        assert_eq!(double.did(STREAM), sent(&["1", "4", "5"]), "what stopped waiting is not sent");
+        assert_eq!(fake.did(STREAM), sent(&["1", "4", "5"]), "what stopped waiting is not sent");
     });
 }
 
 #[test]
 fn a_writer_that_waits_learns_that_the_call_is_over() {
-    check(digits(), async |double, mut sink| {
-        double.room.set(0);
+    check(digits(), async |fake, mut sink| {
+        fake.room.set(0);
         let sending = ringway_runtime::spawn(async move {
             let first = sink.send(1).await.expect_err("it is over");
             let again = sink.send(2).await.expect_err("still");
@@ -93,22 +93,22 @@ fn a_writer_that_waits_learns_that_the_call_is_over() {
             (first, again)
         });
         ringway_runtime::yield_now().await;
-        double.table().finish(STREAM, Err(Status::unavailable("lost")));
+        fake.table().finish(STREAM, Err(Status::unavailable("lost")));
         let (first, again) = sending.await.expect("no panic");
         assert_eq!((first.code(), first.message()), (Code::Unavailable, "lost"));
         assert_eq!(again.message(), "lost");
-        assert_eq!(double.did(STREAM), [Did::DroppedWriter(false)]);
+        assert_eq!(fake.did(STREAM), [Action::DroppedWriter(false)]);
     });
 }
 
 #[test]
 fn an_early_answer_stops_the_writer() {
-    check(digits(), async |double, mut sink| {
-        double.table().finish(STREAM, Ok(Metadata::default()));
+    check(digits(), async |fake, mut sink| {
+        fake.table().finish(STREAM, Ok(Metadata::default()));
         let stopped = sink.send(1).await.expect_err("the peer has answered");
         assert_eq!(stopped.code(), Code::Cancelled);
         drop(sink);
-        assert!(double.table().is_empty());
+        assert!(fake.table().is_empty());
     });
 }
 
@@ -119,19 +119,18 @@ fn a_message_that_cannot_be_encoded_ends_nothing() {
         0 => Err(Status::internal("zero")),
         _ => (digits().encode)(number, scratch),
     };
-    check(codec, async |double, mut sink| {
+    check(codec, async |fake, mut sink| {
         assert_eq!(sink.send(0).await.expect_err("no zero").message(), "zero");
         sink.send(1).await.expect("a number");
-        assert_eq!(double.did(STREAM), sent(&["1"]));
+        assert_eq!(fake.did(STREAM), sent(&["1"]));
     });
 }
 
 #[test]
 fn encoding_may_send_on_another_stream() {
-    check(digits(), async |double, mut sink| {
+    check(digits(), async |fake, mut sink| {
         let other = StreamId::new(9, 1);
-        let inner =
-            std::cell::RefCell::new(Sink::new(double.open(other, Handles::Writer), digits()));
+        let inner = std::cell::RefCell::new(Sink::new(fake.open(other, Handles::Writer), digits()));
         INNER.set(Some(inner.into_inner()));
         sink.codec.encode = |number, scratch| {
             scratch.extend_from_slice(b"outer");
@@ -140,8 +139,8 @@ fn encoding_may_send_on_another_stream() {
             Ok(None)
         };
         sink.send(5).await.expect("room");
-        assert_eq!(double.did(STREAM), sent(&["outer"]));
-        assert_eq!(double.did(other)[0], Did::Sent(b"5".to_vec()));
+        assert_eq!(fake.did(STREAM), sent(&["outer"]));
+        assert_eq!(fake.did(other)[0], Action::Sent(b"5".to_vec()));
     });
 }
 
@@ -151,24 +150,24 @@ thread_local! {
 
 #[test]
 fn parting_is_told_once_in_every_state() {
-    check(digits(), async |double, sink| {
+    check(digits(), async |fake, sink| {
         drop(sink);
-        assert_eq!(double.did(STREAM), [Did::DroppedWriter(true)]);
+        assert_eq!(fake.did(STREAM), [Action::DroppedWriter(true)]);
     });
-    check(digits(), async |double, sink| {
+    check(digits(), async |fake, sink| {
         sink.finish();
-        assert_eq!(double.did(STREAM), [Did::Finished, Did::DroppedWriter(false)]);
+        assert_eq!(fake.did(STREAM), [Action::Finished, Action::DroppedWriter(false)]);
     });
-    check(digits(), async |double, sink| {
+    check(digits(), async |fake, sink| {
         sink.cancel("enough");
-        let cancelled = Did::Cancelled("enough".to_owned());
-        assert_eq!(double.did(STREAM), [cancelled, Did::DroppedWriter(true)]);
+        let cancelled = Action::Cancelled("enough".to_owned());
+        assert_eq!(fake.did(STREAM), [cancelled, Action::DroppedWriter(true)]);
     });
-    check(digits(), async |double, mut sink| {
-        double.forget();
+    check(digits(), async |fake, mut sink| {
+        fake.forget();
         let failure = sink.send(1).await.expect_err("nobody there");
         assert_eq!(failure.code(), Code::Unavailable);
         drop(sink);
-        assert_eq!(double.did(STREAM), []);
+        assert_eq!(fake.did(STREAM), []);
     });
 }

@@ -7,18 +7,18 @@ use ringway_wire::native::{Piece, StreamId};
 
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
-use crate::connection::carrier::double::{Did, Double, digits};
+use crate::connection::carrier::fake_connection::{Action, FakeConnection, digits};
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::stream::streaming::Streaming;
 
 const STREAM: StreamId = StreamId::new(2, 5);
 
-fn check(test: impl AsyncFnOnce(&Double, Streaming<u64>) + 'static) {
+fn check(test: impl AsyncFnOnce(&FakeConnection, Streaming<u64>) + 'static) {
     let ran = ringway_runtime::block_on(async move {
-        let double = Double::new();
-        let at = double.open(STREAM, Handles::Reader);
-        test(&double, Streaming::new(at, digits())).await;
+        let fake = FakeConnection::new();
+        let at = fake.open(STREAM, Handles::Reader);
+        test(&fake, Streaming::new(at, digits())).await;
     });
     ran.expect("a core");
 }
@@ -31,11 +31,11 @@ fn trailers() -> Metadata {
 
 #[test]
 fn messages_come_in_order_then_the_end_with_its_trailers() {
-    check(async |double, mut stream| {
+    check(async |fake, mut stream| {
         for number in 0..100 {
-            double.push(STREAM, number.to_string().as_bytes());
+            fake.push(STREAM, number.to_string().as_bytes());
         }
-        double.table().finish(STREAM, Ok(trailers()));
+        fake.table().finish(STREAM, Ok(trailers()));
         for number in 0..100 {
             assert_eq!(stream.next().await.expect("a message"), Some(number));
         }
@@ -45,16 +45,16 @@ fn messages_come_in_order_then_the_end_with_its_trailers() {
             let rows = stream.trailers().and_then(|trailers| trailers.get("rows"));
             assert_eq!(rows, Some("3"));
         }
-        assert!(double.table().is_empty(), "the end gives the stream up");
+        assert!(fake.table().is_empty(), "the end gives the stream up");
     });
 }
 
 #[test]
 fn a_failure_comes_after_the_messages_and_again() {
-    check(async |double, mut stream| {
-        double.push(STREAM, b"1");
+    check(async |fake, mut stream| {
+        fake.push(STREAM, b"1");
         let failure = Status::unavailable("lost");
-        double.table().finish(STREAM, Err(failure));
+        fake.table().finish(STREAM, Err(failure));
         assert_eq!(stream.next().await.expect("a message"), Some(1));
         for _ in 0..3 {
             let failure = stream.next().await.expect_err("a failure");
@@ -68,9 +68,9 @@ fn a_failure_comes_after_the_messages_and_again() {
 
 #[test]
 fn as_a_stream_it_ends_after_its_failure() {
-    check(async |double, mut stream| {
-        double.push(STREAM, b"1");
-        double.table().finish(STREAM, Err(Status::unavailable("lost")));
+    check(async |fake, mut stream| {
+        fake.push(STREAM, b"1");
+        fake.table().finish(STREAM, Err(Status::unavailable("lost")));
         let mut items = Vec::new();
         while let Some(item) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await {
             items.push(item.map_err(|status| status.message().to_owned()));
@@ -81,9 +81,9 @@ fn as_a_stream_it_ends_after_its_failure() {
 
 #[test]
 fn a_message_that_cannot_be_decoded_ends_nothing() {
-    check(async |double, mut stream| {
+    check(async |fake, mut stream| {
         for text in ["1", "one", "2"] {
-            double.push(STREAM, text.as_bytes());
+            fake.push(STREAM, text.as_bytes());
         }
         assert_eq!(stream.next().await.expect("a number"), Some(1));
         assert_eq!(stream.next().await.expect_err("no number").message(), "no number");
@@ -93,11 +93,11 @@ fn a_message_that_cannot_be_decoded_ends_nothing() {
 
 #[test]
 fn a_reply_that_cannot_be_decoded_is_no_fault_of_the_caller() {
-    check(async |double, stream| {
+    check(async |fake, stream| {
         drop(stream);
         let other = StreamId::new(3, 1);
-        let at = double.open(other, Handles::Reader);
-        let pushed = double.table().push(other, Piece::Borrowed(b"one"));
+        let at = fake.open(other, Handles::Reader);
+        let pushed = fake.table().push(other, Piece::Borrowed(b"one"));
         pushed.expect("a reader with room");
         let failure = Streaming::replies(at, digits()).next().await.expect_err("no number");
         assert_eq!(failure.code(), Code::Internal);
@@ -107,56 +107,56 @@ fn a_reply_that_cannot_be_decoded_is_no_fault_of_the_caller() {
 
 #[test]
 fn a_waiting_reader_goes_on_and_one_that_stops_waiting_loses_nothing() {
-    check(async |double, mut stream| {
+    check(async |fake, mut stream| {
         {
             let mut next = pin!(stream.next());
             let mut cx = Context::from_waker(Waker::noop());
             assert!(next.as_mut().poll(&mut cx).is_pending());
         }
-        double.push(STREAM, b"1");
+        fake.push(STREAM, b"1");
         assert_eq!(stream.next().await.expect("a message"), Some(1));
         let reading = ringway_runtime::spawn(async move { stream.next().await });
         ringway_runtime::yield_now().await;
         assert!(!reading.is_finished());
-        double.push(STREAM, b"2");
+        fake.push(STREAM, b"2");
         assert_eq!(reading.await.expect("no panic").expect("a message"), Some(2));
     });
 }
 
 #[test]
 fn the_connection_is_told_what_was_taken() {
-    check(async |double, mut stream| {
+    check(async |fake, mut stream| {
         for _ in 0..10 {
-            double.push(STREAM, b"1234");
+            fake.push(STREAM, b"1234");
         }
         for taken in 1..=10 {
             stream.next().await.expect("a message");
-            assert_eq!(double.taken.get(), if taken < 10 { 0 } else { 10 }, "at a batch's end");
+            assert_eq!(fake.taken.get(), if taken < 10 { 0 } else { 10 }, "at a batch's end");
         }
         let large = format!("{:01$}", 7, limits::STREAM_TAKEN_BYTES_MAX);
         for _ in 0..3 {
-            double.push(STREAM, large.as_bytes());
+            fake.push(STREAM, large.as_bytes());
         }
         for taken in 11..=13 {
             assert_eq!(stream.next().await.expect("a message"), Some(7));
-            assert_eq!(double.taken.get(), taken, "each large one");
+            assert_eq!(fake.taken.get(), taken, "each large one");
         }
     });
 }
 
 #[test]
 fn initial_metadata_is_waited_for_and_given_once() {
-    check(async |double, requests| {
+    check(async |fake, requests| {
         drop(requests);
         let replies = StreamId::new(3, 1);
-        let mut stream = Streaming::replies(double.open(replies, Handles::Reader), digits());
+        let mut stream = Streaming::replies(fake.open(replies, Handles::Reader), digits());
         let mut initial = Metadata::default();
         initial.insert("region", "north").expect("a good key");
         {
             let mut cx = Context::from_waker(Waker::noop());
             assert!(pin!(stream.metadata()).as_mut().poll(&mut cx).is_pending());
         }
-        double.table().initial(replies, initial);
+        fake.table().initial(replies, initial);
         let initial = stream.metadata().await.expect("it came");
         assert_eq!(initial.get("region"), Some("north"));
         {
@@ -164,7 +164,7 @@ fn initial_metadata_is_waited_for_and_given_once() {
             let again = again.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(again, Poll::Ready(Ok(nothing)) if nothing.is_empty()), "at once");
         }
-        let pushed = double.table().push(replies, Piece::Borrowed(b"1"));
+        let pushed = fake.table().push(replies, Piece::Borrowed(b"1"));
         pushed.expect("a reader with room");
         assert_eq!(stream.next().await.expect("a message"), Some(1));
     });
@@ -172,39 +172,39 @@ fn initial_metadata_is_waited_for_and_given_once() {
 
 #[test]
 fn parting_is_told_once_in_every_state() {
-    check(async |double, stream| {
+    check(async |fake, stream| {
         drop(stream);
-        assert_eq!(double.did(STREAM), [Did::DroppedReader]);
+        assert_eq!(fake.did(STREAM), [Action::DroppedReader]);
     });
-    check(async |double, stream| {
-        double.push(STREAM, b"1");
+    check(async |fake, stream| {
+        fake.push(STREAM, b"1");
         stream.cancel("enough");
-        let cancelled = Did::Cancelled("enough".to_owned());
-        assert_eq!(double.did(STREAM), [cancelled, Did::DroppedReader]);
+        let cancelled = Action::Cancelled("enough".to_owned());
+        assert_eq!(fake.did(STREAM), [cancelled, Action::DroppedReader]);
     });
-    check(async |double, mut stream| {
-        double.table().finish(STREAM, Ok(Metadata::default()));
+    check(async |fake, mut stream| {
+        fake.table().finish(STREAM, Ok(Metadata::default()));
         assert_eq!(stream.next().await.expect("the end"), None);
         stream.cancel("too late");
-        assert_eq!(double.did(STREAM), [Did::DroppedReader]);
+        assert_eq!(fake.did(STREAM), [Action::DroppedReader]);
     });
-    check(async |double, mut stream| {
-        double.push(STREAM, b"1");
+    check(async |fake, mut stream| {
+        fake.push(STREAM, b"1");
         assert_eq!(stream.next().await.expect("a message"), Some(1));
-        double.forget();
+        fake.forget();
         let failure = stream.next().await.expect_err("nobody there");
         assert_eq!(failure.code(), Code::Unavailable);
         drop(stream);
-        assert_eq!(double.did(STREAM), []);
+        assert_eq!(fake.did(STREAM), []);
     });
 }
 
 #[test]
 fn polled_without_end_it_reports_pending() {
-    check(async |double, mut stream| {
+    check(async |fake, mut stream| {
         let mut cx = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut stream).poll_next(&mut cx).is_pending());
-        double.push(STREAM, b"4");
+        fake.push(STREAM, b"4");
         let polled = Pin::new(&mut stream).poll_next(&mut cx);
         assert!(matches!(polled, Poll::Ready(Some(Ok(4)))));
     });

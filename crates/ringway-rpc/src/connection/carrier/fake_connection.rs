@@ -20,7 +20,7 @@ use crate::waiters::Borrowed;
 
 /// What handles have done to a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Did {
+pub(crate) enum Action {
     Sent(Vec<u8>),
     Finished,
     Cancelled(String),
@@ -30,9 +30,9 @@ pub(crate) enum Did {
 }
 
 /// A connection with streams numbered by slot, which counts credit as the machine would.
-pub(crate) struct Double {
+pub(crate) struct FakeConnection {
     table: RefCell<StreamTable>,
-    pub(crate) did: RefCell<Vec<(StreamId, Did)>>,
+    pub(crate) did: RefCell<Vec<(StreamId, Action)>>,
     /// Messages reported as taken.
     pub(crate) taken: Cell<usize>,
     /// How many more messages may be sent before the writer is above its mark.
@@ -46,10 +46,10 @@ pub(crate) struct Double {
     watcher: Cell<Option<Waker>>,
 }
 
-impl Double {
+impl FakeConnection {
     /// Makes and registers one.
     pub(crate) fn new() -> Rc<Self> {
-        let double = Rc::new(Self {
+        let fake = Rc::new(Self {
             table: RefCell::default(),
             did: RefCell::default(),
             taken: Cell::new(0),
@@ -59,8 +59,8 @@ impl Double {
             held_by: Cell::new(HeldBy::Client),
             watcher: Cell::new(None),
         });
-        double.id.set(Some(register(double.clone())));
-        double
+        fake.id.set(Some(register(fake.clone())));
+        fake
     }
 
     /// When it is given back, handles are woken.
@@ -87,7 +87,7 @@ impl Double {
     }
 
     /// What was done to one stream.
-    pub(crate) fn did(&self, stream: StreamId) -> Vec<Did> {
+    pub(crate) fn did(&self, stream: StreamId) -> Vec<Action> {
         let did = self.did.borrow();
         did.iter().filter(|(of, _)| *of == stream).map(|(_, did)| did.clone()).collect()
     }
@@ -97,7 +97,7 @@ impl Double {
     }
 
     /// Waits until something was done to a stream.
-    pub(crate) async fn happened(&self, stream: StreamId, what: Did) {
+    pub(crate) async fn happened(&self, stream: StreamId, what: Action) {
         let seen = poll_fn(|cx| {
             self.watcher.set(Some(cx.waker().clone()));
             if self.did(stream).contains(&what) { Poll::Ready(()) } else { Poll::Pending }
@@ -106,7 +106,7 @@ impl Double {
         in_time.unwrap_or_else(|_| panic!("{what:?} did not happen to {stream}"));
     }
 
-    fn note(&self, key: StreamKey, did: Did) {
+    fn note(&self, key: StreamKey, did: Action) {
         let of = self.streams.borrow().iter().find(|(of, _)| *of == key).expect("opened here").1;
         self.did.borrow_mut().push((of, did));
         if let Some(watcher) = self.watcher.take() {
@@ -115,7 +115,7 @@ impl Double {
     }
 }
 
-impl Carrier for Double {
+impl Carrier for FakeConnection {
     fn poll_messages(
         &self,
         key: StreamKey,
@@ -151,29 +151,29 @@ impl Carrier for Double {
             Body::Copy(bytes) => bytes.to_vec(),
             Body::Shared(bytes) => bytes.to_vec(),
         };
-        self.note(key, Did::Sent(bytes));
+        self.note(key, Action::Sent(bytes));
         Ok(self.room.get() > 0)
     }
 
     fn finish(&self, key: StreamKey) {
         if self.table().finish_writer(key) {
-            self.note(key, Did::Finished);
+            self.note(key, Action::Finished);
         }
     }
 
     fn cancel(&self, key: StreamKey, code: Code, reason: &str) {
         assert_eq!(code, Code::Cancelled);
-        self.note(key, Did::Cancelled(reason.to_owned()));
+        self.note(key, Action::Cancelled(reason.to_owned()));
     }
 
     fn drop_reader(&self, key: StreamKey) {
-        self.note(key, Did::DroppedReader);
+        self.note(key, Action::DroppedReader);
         self.table().drop_reader(key);
     }
 
     fn drop_writer(&self, key: StreamKey) {
         let unfinished = self.table().drop_writer(key);
-        self.note(key, Did::DroppedWriter(unfinished));
+        self.note(key, Action::DroppedWriter(unfinished));
     }
 }
 
