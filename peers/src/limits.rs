@@ -52,5 +52,11 @@ pub(crate) const HTTP2_FRAME_BYTES: u32 = 128 * 1024;
 /// `DEPTH_MAX`.
 pub(crate) const CALLS_PER_CONNECTION_MAX: usize = 64 * 1024;
 
+/// Largest frame that the floor of HTTP/2 takes: what a client may send that was told nothing else.
+pub(crate) const FLOOR_FRAME_BYTES: u32 = 16 * 1024;
+
+/// Window of a connection to the floor of HTTP/2, given back by halves: large enough never to be waited for.
+pub(crate) const FLOOR_WINDOW_BYTES: u32 = 1 << 30;
+
 /// Largest message of an RPC server and client, with room for what frames it.
 pub(crate) const RPC_MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + 4096;

@@ -11,6 +11,8 @@ mod args;
 mod client;
 mod discard;
 mod epoll;
+mod http2_floor;
+mod http2_frames;
 mod limits;
 mod listener;
 mod message;
@@ -62,6 +64,7 @@ fn run_server(options: Serve) -> Result<ExitCode, Box<dyn Error>> {
         Kind::Tokio => tokio_echo::serve,
         Kind::Monoio => monoio_echo::serve,
         Kind::Tonic => tonic_echo::serve,
+        Kind::Http2Floor => http2_floor::serve,
         Kind::Tarpc => tarpc_echo::serve,
     };
     let outcome = serve(listener, stop);

@@ -47,6 +47,17 @@ fn tonic_keeps_more_calls_in_flight_than_http2_offers_by_default() {
 }
 
 #[test]
+fn the_floor_of_http2_answers_as_a_server_does() {
+    let server = Server::start("http2-floor", "tcp://127.0.0.1:0");
+    for options in [["-c", "1", "-l", "1", "-s", "47"], ["-c", "3", "-l", "100", "-s", "5000"]] {
+        measured(&format!("floor {options:?}"), "messages", |seconds| {
+            run_for(seconds, "rpc", "tonic", &server.address, &options)
+        });
+    }
+    server.stop();
+}
+
+#[test]
 fn tonic_streams_frames_within_a_window() {
     let server = Server::start("tonic", "tcp://127.0.0.1:0");
     // Windows smaller than a stream, as large, and larger.

@@ -36,6 +36,7 @@ pub(crate) enum Kind {
     Monoio,
     Tonic,
     Tarpc,
+    Http2Floor,
 }
 
 pub(crate) const HELP: &str = "\
@@ -56,6 +57,7 @@ Kinds of server, each one thread:
   epoll-discard  level-triggered epoll that reads and throws away
   tonic          gRPC by tonic, all four kinds of call
   tarpc          tarpc with bincode, unary calls
+  http2-floor    level-triggered epoll that answers unary calls of gRPC and decodes nothing
 
 A server prints `listening on ADDRESS` when it is ready and ends with status 0 on SIGTERM or
 SIGINT. A client compares every reply, prints one JSON object and ends with status 1 if there was
@@ -133,6 +135,7 @@ fn parse_kind(word: &OsString) -> Result<Kind, Box<dyn Error>> {
         Some("monoio") => Kind::Monoio,
         Some("tonic") => Kind::Tonic,
         Some("tarpc") => Kind::Tarpc,
+        Some("http2-floor") => Kind::Http2Floor,
         _ => return Err(format!("unknown kind of server {word:?}").into()),
     })
 }
