@@ -72,7 +72,7 @@ fn path(name: &'static str) -> PathAndQuery {
     PathAndQuery::from_static(name)
 }
 
-async fn say(
+pub(crate) async fn say(
     grpc: &mut Grpc<Channel>,
     name: &'static str,
     message: &[u8],

@@ -19,6 +19,7 @@ mod foreign_code;
 mod foreign_memory;
 mod grpc_calls;
 mod grpc_client;
+mod grpc_drain;
 mod grpc_tonic;
 mod handed_sinks;
 mod large_messages;
