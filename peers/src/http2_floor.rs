@@ -46,12 +46,12 @@ struct Floor {
     epoll: OwnedFd,
     listener: Listener,
     /// Indexed by descriptor.
-    callers: Vec<Option<Caller>>,
+    callers: Vec<Option<FloorCaller>>,
     input: Vec<u8>,
     output: Vec<u8>,
 }
 
-struct Caller {
+struct FloorCaller {
     socket: OwnedFd,
     frames: Frames,
     /// What the socket did not take. While it is not empty nothing is read, so it never holds more
@@ -90,7 +90,8 @@ impl Floor {
         if self.callers.len() <= slot {
             self.callers.resize_with(slot + 1, || None);
         }
-        self.callers[slot] = Some(Caller { socket, frames: Frames::default(), unsent: Vec::new() });
+        self.callers[slot] =
+            Some(FloorCaller { socket, frames: Frames::default(), unsent: Vec::new() });
         Ok(())
     }
 
@@ -106,7 +107,7 @@ impl Floor {
     }
 }
 
-impl Caller {
+impl FloorCaller {
     fn serve(
         &mut self,
         epoll: &OwnedFd,
