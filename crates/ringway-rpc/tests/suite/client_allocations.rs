@@ -37,33 +37,41 @@ impl Service for Echo {
 
 #[test]
 fn a_call_with_small_payloads_allocates_nothing() {
-    alone(|| {
-        let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
-        let server = server.service(Echo).start().expect("a server");
-        let url = server.addresses()[0].to_string();
-        let measured = ringway_runtime::block_on(timeout(Duration::from_secs(60), async move {
-            let client = Client::connect(&*url).expect("an address");
-            for in_flight in [1, 100] {
-                run(&client, in_flight, WARM_UP).await?;
-                // When more calls than ever happen to meet in one turn, a list grows once more.
-                let mut best = usize::MAX;
-                for _ in 0..5 {
-                    let before = allocations();
-                    run(&client, in_flight, COUNTED).await?;
-                    best = best.min(allocations() - before);
-                }
-                let per_call = best as f64 / COUNTED as f64;
-                println!("{in_flight} in flight: {per_call:.3} allocations a call");
-                // The tasks of the test are not the calls' own.
-                let tasks = 8 * in_flight + 16;
-                // Small payloads share memory, of which there is more now and then.
-                let shared = COUNTED / 20;
-                assert!(best <= shared + tasks, "{in_flight} in flight: {per_call} a call");
+    alone(|| count("tcp"));
+}
+
+#[test]
+fn nor_does_one_over_grpc() {
+    alone(|| count("grpc"));
+}
+
+/// Counts what calls cost over the protocol of a scheme.
+fn count(scheme: &str) {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
+    let server = server.service(Echo).start().expect("a server");
+    let url = server.addresses()[0].to_string().replace("tcp", scheme);
+    let measured = ringway_runtime::block_on(timeout(Duration::from_secs(60), async move {
+        let client = Client::connect(&*url).expect("an address");
+        for in_flight in [1, 100] {
+            run(&client, in_flight, WARM_UP).await?;
+            // When more calls than ever happen to meet in one turn, a list grows once more.
+            let mut best = usize::MAX;
+            for _ in 0..5 {
+                let before = allocations();
+                run(&client, in_flight, COUNTED).await?;
+                best = best.min(allocations() - before);
             }
-            Ok::<_, Status>(())
-        }));
-        measured.expect("a core").expect("no hang").expect("calls succeed");
-    });
+            let per_call = best as f64 / COUNTED as f64;
+            println!("{in_flight} in flight: {per_call:.3} allocations a call");
+            // The tasks of the test are not the calls' own.
+            let tasks = 8 * in_flight + 16;
+            // Small payloads share memory, of which there is more now and then.
+            let shared = COUNTED / 20;
+            assert!(best <= shared + tasks, "{in_flight} in flight: {per_call} a call");
+        }
+        Ok::<_, Status>(())
+    }));
+    measured.expect("a core").expect("no hang").expect("calls succeed");
 }
 
 /// Makes so many calls from `in_flight` tasks.
