@@ -7,6 +7,7 @@ use ringway_runtime::Runtime;
 
 use super::local_clients;
 use crate::call::status::Status;
+use crate::remote::mailbox;
 
 struct Background {
     core: u32,
@@ -18,24 +19,33 @@ struct Background {
 static BACKGROUND: Mutex<Option<Background>> = Mutex::new(None);
 
 /// The number of the background core, which is started at first use and lives as long as the
-/// process.
+/// process. Should it fail, the next use starts another one.
 ///
 /// # Errors
 /// When it cannot be started: out of threads, descriptors or memory. The next use tries again.
 pub(super) fn core() -> Result<u32, Status> {
     let mut background = lock();
-    let process = std::process::id();
-    if let Some(background) = background.as_ref().filter(|known| known.process == process) {
+    if let Some(background) = background.as_ref().filter(|known| known.is_usable()) {
         return Ok(background.core);
     }
-    // To end it would be to wait for a thread that is not here.
+    // To end it would be to wait for a thread that is not here, or for the destructors of a core that ends.
     std::mem::forget(background.take());
-    let runtime = Runtime::builder().threads(1).start().map_err(|error| failed(&error))?;
-    let opened = runtime.cores()[0].spawn(async || local_clients::with(|local| local.core()));
-    let core = opened.map_err(|error| failed(&error))?.wait().map_err(|error| failed(&error))?;
-    let core = core.ok_or_else(|| failed(&"it has ended"))?;
-    *background = Some(Background { core, process, _runtime: runtime });
-    Ok(core)
+    Ok(background.insert(Background::start()?).core)
+}
+
+impl Background {
+    fn start() -> Result<Self, Status> {
+        let runtime = Runtime::builder().threads(1).start().map_err(|error| failed(&error))?;
+        let opened = runtime.cores()[0].spawn(async || local_clients::with(|local| local.core()));
+        let core = opened.map_err(|error| failed(&error))?.wait();
+        let core = core.map_err(|error| failed(&error))?.ok_or_else(|| failed(&"it has ended"))?;
+        Ok(Self { core, process: std::process::id(), _runtime: runtime })
+    }
+
+    /// Whether the core is one of this process, and takes orders.
+    fn is_usable(&self) -> bool {
+        self.process == std::process::id() && mailbox::takes_orders(self.core)
+    }
 }
 
 fn failed(why: &dyn Display) -> Status {
@@ -51,6 +61,16 @@ fn lock() -> MutexGuard<'static, Option<Background>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_core_that_has_ended_is_not_used() {
+        let background = Background::start().expect("a core");
+        assert!(background.is_usable());
+        let Background { core, process, _runtime: runtime } = background;
+        runtime.shutdown().expect("an end in order");
+        let other = Runtime::builder().threads(1).start().expect("a core");
+        assert!(!Background { core, process, _runtime: other }.is_usable());
+    }
 
     #[test]
     fn a_fork_has_a_core_of_its_own() {

@@ -79,6 +79,11 @@ pub(crate) fn place(core: u32, job: Job) {
     }
 }
 
+/// Whether a core takes orders: it has a desk, and has not ended.
+pub(crate) fn takes_orders(core: u32) -> bool {
+    lock(&DESKS).contains_key(&core)
+}
+
 /// Runs at once, on the core itself, what others want done there: all that was placed before.
 pub(crate) fn run_waiting(core: u32) {
     let mailbox = lock(&MAILBOXES).get(&core).cloned();
