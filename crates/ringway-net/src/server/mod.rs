@@ -276,7 +276,9 @@ impl Server {
     }
 
     /// Handles the datagrams of the `udp://` addresses, on each core one after another: spawn a
-    /// task for what takes long.
+    /// task for what takes long. Name each address of a machine that has several: what comes to a wildcard
+    /// is answered from an address of the kernel's choice, and a client that has connected its socket
+    /// to another one does not get it.
     pub fn on_datagram<F>(mut self, handler: F) -> Self
     where
         F: AsyncFn(Datagram, Responder) -> Result + Clone + Send + 'static,
