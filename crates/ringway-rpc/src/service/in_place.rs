@@ -11,7 +11,8 @@ use crate::call::status::Status;
 /// A method whose calls run on the core.
 ///
 /// The future of a call lives in a place on the heap, since it has to be pinned. A call that is
-/// done at once leaves the place to the next one; a call that waits takes it along.
+/// done at once leaves the place to the next one; a call that waits takes it along. What starts a call
+/// puts its future into the place itself: it is the largest thing that is copied of a call.
 pub(super) struct InPlace<S, Fut> {
     start: S,
     place: Cell<Option<Pin<Box<Option<Fut>>>>>,
@@ -19,7 +20,7 @@ pub(super) struct InPlace<S, Fut> {
 
 impl<S, Fut> InPlace<S, Fut>
 where
-    S: Fn(Begin<'_>) -> Result<Fut, Status> + 'static,
+    S: Fn(Begin<'_>, Pin<&mut Option<Fut>>) -> Result<(), Status> + 'static,
     Fut: Future<Output: Finish> + 'static,
 {
     pub(super) fn boxed(start: S) -> Box<dyn Handler> {
@@ -29,16 +30,15 @@ where
 
 impl<S, Fut> Handler for InPlace<S, Fut>
 where
-    S: Fn(Begin<'_>) -> Result<Fut, Status>,
+    S: Fn(Begin<'_>, Pin<&mut Option<Fut>>) -> Result<(), Status>,
     Fut: Future<Output: Finish> + 'static,
 {
     fn start(&self, begin: Begin<'_>, out: &mut Vec<u8>) -> Started {
-        let future = match (self.start)(begin) {
-            Ok(future) => future,
-            Err(status) => return Started::Done(Err(status)),
-        };
         let mut place = self.place.take().unwrap_or_else(|| Box::pin(None));
-        place.set(Some(future));
+        if let Err(status) = (self.start)(begin, place.as_mut()) {
+            self.place.set(Some(place));
+            return Started::Done(Err(status));
+        }
         match place.as_mut().poll(&mut Context::from_waker(Waker::noop()), out) {
             Poll::Ready(outcome) => {
                 self.place.set(Some(place));
@@ -78,11 +78,9 @@ impl<T> Finish for Replied<T> {
 }
 
 /// The end of a method that answers with a stream.
-pub(super) struct StreamEnd(pub(super) Result<(), Status>);
-
-impl Finish for StreamEnd {
+impl Finish for Result<(), Status> {
     fn finish(self, _: &mut Vec<u8>) -> Outcome {
-        self.0.map(|()| Encoded::Nothing)
+        self.map(|()| Encoded::Nothing)
     }
 }
 

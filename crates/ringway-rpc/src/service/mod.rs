@@ -13,12 +13,13 @@ mod tests;
 use std::any::Any;
 use std::fmt;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task;
 
 use bytes::Bytes;
 use ringway_wire::native::Piece;
 
-use self::in_place::{InPlace, Replied, StreamEnd};
+use self::in_place::{InPlace, Replied};
 use self::offload::Offloaded;
 use crate::call::codec::Codec;
 use crate::call::context::Context;
@@ -142,10 +143,11 @@ impl Methods {
         F: Fn(Context, Req) -> Fut + 'static,
         Fut: Future<Output = Result<Rep, Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>| {
+        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<_>>| {
             let request = decode_request(&codec_in, begin.message)?;
             let reply = handler(begin.context, request);
-            Ok(async move { Replied { reply: reply.await, codec: codec_out } })
+            place.set(Some(async move { Replied { reply: reply.await, codec: codec_out } }));
+            Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
@@ -180,10 +182,15 @@ impl Methods {
         F: Fn(Context, Streaming<Req>) -> Fut + 'static,
         Fut: Future<Output = Result<Rep, Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>| {
+        let handler = Rc::new(handler);
+        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<_>>| {
             let requests = Streaming::new(stream_of(begin.stream), codec_in);
-            let reply = handler(begin.context, requests);
-            Ok(async move { Replied { reply: reply.await, codec: codec_out } })
+            let (handler, context) = (Rc::clone(&handler), begin.context);
+            place.set(Some(async move {
+                // Made here, the handler's future is in its place at once, and not a second time besides.
+                Replied { reply: handler(context, requests).await, codec: codec_out }
+            }));
+            Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
@@ -201,11 +208,11 @@ impl Methods {
         F: Fn(Context, Req, Sink<Rep>) -> Fut + 'static,
         Fut: Future<Output = Result<(), Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>| {
+        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<Fut>>| {
             let replies = Sink::new(stream_of(begin.stream), codec_out);
             let request = decode_request(&codec_in, begin.message)?;
-            let end = handler(begin.context, request, replies);
-            Ok(async move { StreamEnd(end.await) })
+            place.set(Some(handler(begin.context, request, replies)));
+            Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
@@ -223,11 +230,11 @@ impl Methods {
         F: Fn(Context, Streaming<Req>, Sink<Rep>) -> Fut + 'static,
         Fut: Future<Output = Result<(), Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>| {
+        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<Fut>>| {
             let at = stream_of(begin.stream);
             let (requests, replies) = (Streaming::new(at, codec_in), Sink::new(at, codec_out));
-            let end = handler(begin.context, requests, replies);
-            Ok(async move { StreamEnd(end.await) })
+            place.set(Some(handler(begin.context, requests, replies)));
+            Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
