@@ -21,6 +21,7 @@ use crate::task::JoinHandle;
 ///
 /// # Panics
 /// Outside of a runtime's thread.
+#[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -33,6 +34,7 @@ where
 ///
 /// # Panics
 /// Outside of a runtime's thread.
+#[track_caller]
 pub fn spawn_named<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,

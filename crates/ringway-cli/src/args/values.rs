@@ -252,8 +252,9 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
 /// # Errors
 /// Not a number, negative, or more than [`limits::MEASURED_MAX`].
 pub(crate) fn parse_seconds_or_zero(text: &str) -> Result<Duration, ValueError> {
+    let number = text.strip_suffix('s').unwrap_or(text);
     let seconds: f64 =
-        text.parse().map_err(|_| ValueError::new("write seconds as a number, e.g. 5 or 0.5"))?;
+        number.parse().map_err(|_| ValueError::new("write seconds as a number, e.g. 5 or 0.5"))?;
     let seconds = Duration::try_from_secs_f64(seconds)
         .map_err(|_| ValueError::new("must not be negative"))?;
     if seconds > limits::MEASURED_MAX {
@@ -329,8 +330,9 @@ mod tests {
             parse_spin(text).expect_err(text);
         }
         assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_seconds("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(parse_seconds_or_zero("0"), Ok(Duration::ZERO));
-        for text in ["0", "-1", "NaN", "inf", "1e9", "soon"] {
+        for text in ["0", "2ms", "-1", "NaN", "inf", "1e9", "soon"] {
             parse_seconds(text).expect_err(text);
         }
     }

@@ -18,7 +18,9 @@ use crate::limits::POLL_WRITE_BYTES_MAX;
 /// Bytes are copied once in each direction, into the caller's buffer and into the send queue.
 /// Writing accepts bytes until the send queue is at its high-water mark and then waits for it to
 /// fall below the low one; flushing waits until the kernel has accepted everything; shutting down
-/// finishes sending and leaves receiving open. It works only on the core that it was made on.
+/// finishes sending and leaves receiving open. It works only on the core that it was made on, so it is not
+/// `Send`: libraries that ask for a `Send` stream run on a tokio runtime beside the cores instead
+/// (`ringway::tokio`).
 ///
 /// # Examples
 ///

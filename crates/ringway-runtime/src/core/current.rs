@@ -16,6 +16,7 @@ thread_local! {
 ///
 /// # Panics
 /// Outside of a runtime's thread: tasks, timers and sockets belong to a core.
+#[track_caller]
 pub(crate) fn with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> T {
     try_with_current(f).expect(NO_CORE)
 }
@@ -40,7 +41,7 @@ pub(crate) fn look_at_current<T>(f: impl FnOnce(&Core) -> T) -> T {
 
 /// Why there is nothing to be had of the thread's core.
 const NO_CORE: &str =
-    "this needs a Ringway core: call it inside `ringway_runtime::block_on` or a runtime's task";
+    "this needs a Ringway core: call it inside `runtime::block_on` or a runtime's task";
 
 /// Whether the calling thread can become a core.
 ///

@@ -29,6 +29,7 @@ impl CoreHandle {
     ///
     /// # Panics
     /// Outside of a runtime's thread.
+    #[track_caller]
     pub fn current() -> Self {
         with_current(|core| Self::new(core.shared.clone(), core.driver.borrow().describe()))
     }

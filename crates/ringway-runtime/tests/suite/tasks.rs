@@ -272,3 +272,24 @@ async fn a_hundred_thousand_tasks_at_once(_: Driver) {
     }
     assert_eq!(sum, TASKS * (TASKS - 1) / 2);
 }
+
+#[test]
+fn who_needs_a_core_and_has_none_is_told_where() {
+    support::alone(|| {
+        let places = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let noted = std::sync::Arc::clone(&places);
+        std::panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(|it| it.file().to_owned());
+            noted.lock().expect("no panic").push(place.unwrap_or_default());
+        }));
+        let attempts: [fn(); 2] = [|| drop(spawn(async {})), || drop(CoreHandle::current())];
+        for attempt in attempts {
+            std::panic::catch_unwind(attempt).expect_err("there is no core");
+        }
+        let places = places.lock().expect("no panic");
+        assert!(
+            places.len() == 2 && places.iter().all(|place| place.ends_with("tasks.rs")),
+            "{places:?}"
+        );
+    });
+}
