@@ -79,9 +79,9 @@ pub(crate) fn place(core: u32, job: Job) {
     }
 }
 
-/// Whether a core takes orders: it has a desk, and has not ended.
+/// Whether a core takes jobs: it has a mailbox, and has not ended.
 pub(crate) fn takes_orders(core: u32) -> bool {
-    lock(&DESKS).contains_key(&core)
+    lock(&MAILBOXES).contains_key(&core)
 }
 
 /// Runs at once, on the core itself, what others want done there: all that was placed before.
