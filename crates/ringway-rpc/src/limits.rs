@@ -269,6 +269,9 @@ pub(crate) const REPLAY_BYTES_MAX: usize = 256 * 1024;
 
 // Servers.
 
+/// Bytes of the shortest message that is compressed unless told otherwise: what is less fits a packet anyway.
+pub(crate) const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
 /// The part of a connection's age by which it may be younger or older at its end: a tenth, as gRPC has it,
 /// so that clients which connected to a new server together do not come back together.
 pub(crate) const CONNECTION_AGE_JITTER: f64 = 0.1;

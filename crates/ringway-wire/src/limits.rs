@@ -382,6 +382,19 @@ pub(crate) const GRPC_SPARE_COSTS: usize = 64;
 /// Bytes reserved at least for a message of gRPC that comes in pieces.
 pub(crate) const GRPC_MESSAGE_LEAST: usize = NATIVE_MESSAGE_LEAST;
 
+/// Bytes of a gzip message that are decompressed at a time: two pages, on the stack.
+#[cfg(feature = "compression")]
+pub(crate) const GRPC_INFLATE_CHUNK: usize = 8 << 10;
+
+/// Bytes of messages that a connection keeps and above which none is decompressed for it any more: some
+/// bytes may become a thousand times as many, for which their sender needs no credit. 64 MiB, as for
+/// messages that are not whole.
+pub(crate) const GRPC_INFLATED_MAX: usize = NATIVE_ASSEMBLY_MAX;
+
+/// The level of zstd: its fastest but for those that hardly compress, since calls wait for it.
+#[cfg(feature = "compression")]
+pub(crate) const GRPC_ZSTD_LEVEL: i32 = 1;
+
 /// A client that drains has so long to answer that it knows; one that does not is taken to know then. It
 /// is several round trips of the slowest networks, and what others wait.
 pub(crate) const GRPC_DRAIN_KNOWN: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use ringway_net::Connection;
 use ringway_runtime::{
     Deadline, Sleep, contain, now_exact, origin, panic_message, sleep_until, spawn_named, uptime,
 };
-use ringway_wire::grpc::{self, RequestNames};
+use ringway_wire::grpc::{self, RequestNames, ServerCompression};
 use ringway_wire::http2::Vocabulary;
 use ringway_wire::native;
 use tracing::Span;
@@ -48,6 +48,8 @@ pub(crate) struct ServerCore {
     places: HashMap<&'static str, usize>,
     /// What they are called in gRPC, once somebody speaks it.
     grpc_names: OnceCell<Arc<Vocabulary>>,
+    /// Which of these may be compressed, if any.
+    grpc_compression: OnceCell<Arc<ServerCompression>>,
     interceptors: Vec<Intercept>,
     connections: Connections,
     budget: Budget,
@@ -138,6 +140,7 @@ impl ServerCore {
             entries,
             places,
             grpc_names: OnceCell::new(),
+            grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
             budget: Budget::new(shared.settings.unread_bytes_max),
@@ -188,7 +191,14 @@ impl ServerCore {
             let paths = paths.iter().map(|(path, number)| (&path[..], *number));
             Arc::new(Vocabulary::new(RequestNames::new(paths)))
         });
-        grpc::GrpcServer::new(self.shared.settings.grpc(), Arc::clone(names), self.now())
+        let settings = &self.shared.settings;
+        let mut machine = grpc::GrpcServer::new(settings.grpc(), Arc::clone(names), self.now());
+        if let Some(compression) = &settings.compression {
+            let of_methods = || compression.of_methods(&self.places);
+            let compression = self.grpc_compression.get_or_init(of_methods);
+            machine.set_compression(Arc::clone(compression));
+        }
+        machine
     }
 
     #[inline]

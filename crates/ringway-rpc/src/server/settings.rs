@@ -6,6 +6,7 @@ use ringway_wire::grpc::ServerConfig;
 use ringway_wire::http2::Http2Config;
 use ringway_wire::native::{Config, StreamId};
 
+use super::compression::Compression;
 use crate::limits;
 
 /// Everything that the cores need to know; fixed when the server starts.
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) adaptive: bool,
     /// How long calls may take to end when the server stops.
     pub(crate) drain_timeout: Duration,
+    /// Which messages of gRPC may be compressed.
+    pub(crate) compression: Option<Compression>,
     /// How old a connection becomes before it takes no new calls.
     pub(crate) connection_age_max: Option<Duration>,
     /// How long calls may take then.
@@ -80,6 +83,7 @@ impl Default for Settings {
             queue_room: limits::QUEUE_ROOM,
             adaptive: false,
             drain_timeout: limits::DRAIN_TIMEOUT,
+            compression: None,
             connection_age_max: None,
             connection_age_grace: Duration::MAX,
         }

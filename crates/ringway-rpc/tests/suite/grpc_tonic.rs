@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BufMut, Bytes};
-use ringway_rpc::ServerHandle;
+use ringway_rpc::{Compression, Server, ServerHandle};
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream;
 use tonic::transport::{Channel, Endpoint};
@@ -54,7 +54,15 @@ impl Decoder for Raw {
 
 /// Runs a test against a server, with a channel to it.
 fn run(echo: &Echo, test: impl AsyncFnOnce(Grpc<Channel>, &ServerHandle)) {
-    let handle = serve(echo, |server| server);
+    run_with(echo, |server| server, test);
+}
+
+fn run_with(
+    echo: &Echo,
+    set: impl FnOnce(Server) -> Server,
+    test: impl AsyncFnOnce(Grpc<Channel>, &ServerHandle),
+) {
+    let handle = serve(echo, set);
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let uri = format!("http://{}", socket_addr(&handle));
     let test = async {
@@ -114,6 +122,50 @@ fn calls_of_all_kinds_are_answered() {
         let chat = all(chat.expect("a stream").into_inner()).await.expect("all");
         assert_eq!(chat, ["a", "", "c"]);
     });
+}
+
+#[test]
+fn messages_are_compressed_both_ways_where_both_want_it() {
+    let services = [Compression::of_all_services(), Compression::of_services(["echo.Echo"])];
+    for compression in services {
+        let on = |server: Server| server.compression(compression);
+        run_with(&Echo::default(), on, async |grpc, _| {
+            for (by, name) in
+                [(CompressionEncoding::Gzip, "gzip"), (CompressionEncoding::Zstd, "zstd")]
+            {
+                let mut grpc = grpc.clone().send_compressed(by).accept_compressed(by);
+                for len in [0, 1_000, 20_000, 4 << 20] {
+                    let message = vec![7; len];
+                    grpc.ready().await.expect("the server is there");
+                    let request = Request::new(Bytes::from(message.clone()));
+                    let reply = grpc.unary(request, path("/echo.Echo/Say"), Raw).await;
+                    let reply = reply.expect("it is served");
+                    assert_eq!(reply.metadata().get("grpc-encoding").expect("it is said"), name);
+                    assert_eq!(reply.into_inner(), message);
+                }
+                let parts = [vec![1; 30_000], vec![], vec![2; 70_000]].map(Bytes::from);
+                grpc.ready().await.expect("the server is there");
+                let request = Request::new(tonic::codegen::tokio_stream::iter(parts.clone()));
+                let chat = grpc.streaming(request, path("/echo.Echo/Chat"), Raw).await;
+                let chat = all(chat.expect("a stream").into_inner()).await.expect("all");
+                assert_eq!(chat, parts);
+            }
+        });
+    }
+}
+
+#[test]
+fn compressed_messages_are_refused_where_nobody_wants_them() {
+    run(&Echo::default(), async |grpc, _| {
+        let mut grpc = grpc.send_compressed(CompressionEncoding::Gzip);
+        let refused = say(&mut grpc, "/echo.Echo/Say", &[7; 5_000]).await.expect_err("refused");
+        assert_eq!(refused.code(), Code::Unimplemented);
+        assert_eq!(refused.metadata().get("grpc-accept-encoding").expect("it is said"), "identity");
+    });
+    let wrong = Server::bind("tcp://127.0.0.1:0").expect("a free port");
+    let wrong = wrong.compression(Compression::of_services(["echo.Echo"])).start();
+    let wrong = wrong.expect_err("there is no such service").to_string();
+    assert!(wrong.contains("echo.Echo"), "{wrong}");
 }
 
 #[test]

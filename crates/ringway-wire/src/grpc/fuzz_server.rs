@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{GrpcServer, RequestNames, ServerConfig};
+use super::{GrpcServer, RequestNames, ServerCompression, ServerConfig};
 use crate::http2::fuzz_machines::check_frames;
 use crate::http2::{Http2Config, Vocabulary};
 use crate::native::{Body, Outgoing, Reply, ServerEvent, StreamId};
 
 /// Bytes for a server; of the first byte, a bit says that the preface and SETTINGS are among them, and another
-/// that the server takes little. The second byte says how they are cut.
+/// that the server takes little, and a third that nothing is compressed. The second byte says how they are cut.
 pub fn fuzz(data: &[u8]) {
     let [form, cut, input @ ..] = data else { return };
     let mut wire = if form & 1 == 0 { GREETING.to_vec() } else { Vec::new() };
@@ -65,6 +65,10 @@ impl Session {
             error: None,
             has_reset: false,
         };
+        if form & 4 == 0 {
+            let all = ServerCompression::new(None, 10);
+            session.server.set_compression(Arc::new(all));
+        }
         session.feed(wire, step);
         session.finish();
         session

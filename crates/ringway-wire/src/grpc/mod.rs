@@ -11,9 +11,16 @@ mod calls;
 mod client;
 mod client_config;
 mod client_input;
+#[cfg(feature = "compression")]
+mod compress;
+#[cfg(not(feature = "compression"))]
+#[path = "compress_none.rs"]
+mod compress;
+mod compression;
 pub(crate) mod fuzz;
 pub(crate) mod fuzz_client;
 pub(crate) mod fuzz_server;
+mod inflate_error;
 pub mod lines;
 mod message;
 mod meta_fields;
@@ -31,6 +38,9 @@ mod timeout;
 pub use call_names::{CallHead, NoCall, ReplyHead, RequestNames, ResponseNames};
 pub use client::GrpcClient;
 pub use client_config::ClientConfig;
+pub use compress::{compress, decompress};
+pub use compression::{ServerCompression, accepted_names};
+pub use inflate_error::InflateError;
 pub use message::{Message, MessageError, Messages, PREFIX_LEN, prefix};
 pub use metadata::{
     binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved, parse_base64,

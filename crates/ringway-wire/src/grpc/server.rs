@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::client_input::Input;
+use super::compression::ServerCompression;
 use super::server_calls::ServedCalls;
 use super::server_end::ServerDrain;
 use crate::deadlines::Deadlines;
@@ -58,6 +59,8 @@ pub struct ServerConfig {
 pub struct GrpcServer {
     pub(super) http: Http2Server,
     pub(super) calls: ServedCalls,
+    /// `None`: nothing is.
+    pub(super) compression: Option<Arc<ServerCompression>>,
     pub(super) stall_timeout: Duration,
     /// What the caller is told at its next `receive`, whatever arrives.
     pub(super) pending: VecDeque<ServerEvent<'static>>,
@@ -78,6 +81,7 @@ impl GrpcServer {
             stall_timeout: config.http2.stall_timeout,
             http: Http2Server::new(config.http2, vocabulary, now),
             calls: ServedCalls::new(config.max_message),
+            compression: None,
             pending: VecDeque::new(),
             waits: Deadlines::default(),
             drain: None,
@@ -85,6 +89,12 @@ impl GrpcServer {
             refused: 0,
             overdue: 0,
         }
+    }
+
+    /// Has compressed messages taken, and replies compressed, from the next call on. A message counts with
+    /// the length that it has when it is decompressed.
+    pub fn set_compression(&mut self, compression: Arc<ServerCompression>) {
+        self.compression = Some(compression);
     }
 
     /// Requests that need no closer look: there are none.

@@ -1,8 +1,12 @@
 //! Replies: what handlers say, and what the machine says itself.
 
+use super::compress::compress;
+use super::compression::CallCompression;
 use super::lines::{self, HTTP_OK, OK};
-use super::message::prefix;
+use super::message::{PREFIX_LEN, prefix};
+use super::names::Compression;
 use super::server::{GrpcServer, code};
+use super::server_calls::ServedCall;
 use super::server_meta::{FIELD_OVERHEAD, ReplyFields};
 use crate::http2::{ErrorCode, Line, StreamHandle};
 use crate::native::{Body, Gone, Reply, ServerEvent, StreamId};
@@ -21,6 +25,7 @@ impl GrpcServer {
             && reply.status == 0
             && reply.meta.is_empty()
             && !call.has_head
+            && call.compression.replies == Compression::Identity
             && let Ok(len) = u32::try_from(body.len())
         {
             let head = [HTTP_OK, lines::content_type(call.content_type)];
@@ -89,10 +94,11 @@ impl GrpcServer {
             None if !has_head => self.http.head(stream, &trailers(&head), true),
             None => self.http.finish(stream, &trailers(&[])),
             Some(body) => {
-                let prefix = prefix(body.len() as u32, false);
+                let (head, len) = head_of(call);
+                let (prefix, body) = packed(call, body);
                 let trailers = trailers(&[]);
                 match has_head {
-                    false => self.http.respond(stream, &head, &prefix, body, &trailers),
+                    false => self.http.respond(stream, &head[..len], &prefix, body, &trailers),
                     true => self
                         .http
                         .send(stream, &prefix, body, false)
@@ -148,7 +154,7 @@ impl GrpcServer {
             fields = fields.shortened(self.trailers_room());
         }
         if status == code::UNIMPLEMENTED {
-            fields.push_accepted();
+            fields.push_accepted(self.compression.is_some());
         }
         let _gone_or_answered = self.end_with(stream, status, &fields, None);
     }
@@ -166,10 +172,11 @@ impl GrpcServer {
     pub fn send(&mut self, id: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
         let stream = self.calls.find(id).ok_or(Gone)?;
         self.send_head(stream, meta)?;
-        let Ok(len) = u32::try_from(message.len()) else {
+        if u32::try_from(message.len()).is_err() {
             return Err(self.refuse_to_send(stream, "a message is longer than one may be"));
-        };
-        self.http.send(stream, &prefix(len, false), message, false)
+        }
+        let (prefix, message) = packed(self.calls.of(stream).ok_or(Gone)?, message);
+        self.http.send(stream, &prefix, message, false)
     }
 
     /// Sends initial metadata without waiting for a first message.
@@ -188,10 +195,10 @@ impl GrpcServer {
         if call.has_head {
             return Ok(());
         }
-        let head = [HTTP_OK, lines::content_type(call.content_type)];
+        let (head, len) = head_of(call);
         if meta.is_empty() {
             call.has_head = true;
-            return self.http.head(stream, &head, false);
+            return self.http.head(stream, &head[..len], false);
         }
         let fields = ReplyFields::read(meta);
         if fields.size() > self.trailers_room() {
@@ -201,7 +208,7 @@ impl GrpcServer {
         if let Some(call) = self.calls.of(stream) {
             call.has_head = true;
         }
-        let lines: Vec<Line<'_>> = head.into_iter().chain(fields.lines()).collect();
+        let lines: Vec<Line<'_>> = head.into_iter().take(len).chain(fields.lines()).collect();
         self.http.head(stream, &lines, false)
     }
 
@@ -211,5 +218,34 @@ impl GrpcServer {
         let failed = self.fail_known(stream, code::RESOURCE_EXHAUSTED, text);
         self.pending.push_back(failed);
         Gone
+    }
+}
+
+/// The head of a reply that has messages, and how many lines that are.
+#[inline]
+fn head_of(call: &ServedCall) -> ([Line<'static>; 3], usize) {
+    let compression = call.compression.replies;
+    let content_type = lines::content_type(call.content_type);
+    let len = if compression == Compression::Identity { 2 } else { 3 };
+    ([HTTP_OK, content_type, lines::encoding(compression.name())], len)
+}
+
+/// A message as it is sent: compressed, where its client takes that and it becomes shorter.
+#[inline]
+fn packed<'a>(call: &ServedCall, message: Body<'a>) -> ([u8; PREFIX_LEN], Body<'a>) {
+    let CallCompression { replies, reply_min, .. } = call.compression;
+    if replies != Compression::Identity
+        && message.len() >= reply_min
+        && let Some(shorter) = compress(replies, bytes_of(&message))
+    {
+        return (prefix(shorter.len() as u32, true), Body::Shared(shorter.into()));
+    }
+    (prefix(message.len() as u32, false), message)
+}
+
+fn bytes_of<'b>(message: &'b Body<'_>) -> &'b [u8] {
+    match message {
+        Body::Copy(bytes) => bytes,
+        Body::Shared(bytes) => bytes,
     }
 }

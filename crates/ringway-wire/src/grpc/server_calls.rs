@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::compression::CallCompression;
 use super::message::{Messages, PREFIX_LEN};
-use super::names::{Compression, ContentType};
+use super::names::ContentType;
 use crate::http2::StreamHandle;
 use crate::limits::{GRPC_COST_MIN, GRPC_SPARE_COSTS, NATIVE_COSTS_KEPT};
 use crate::native::{RequestHead, StreamId};
@@ -28,7 +29,7 @@ pub(super) struct ServedCall {
     /// Its stream; `None` when it is answered or over.
     http: Option<StreamHandle>,
     pub(super) content_type: ContentType,
-    pub(super) compression: Compression,
+    pub(super) compression: CallCompression,
     /// The head of its reply was sent.
     pub(super) has_head: bool,
     /// Nobody reads its messages any more.
@@ -85,7 +86,7 @@ impl ServedCall {
             id: StreamId::new(slot, 0xfff),
             http: None,
             content_type: ContentType::Plain,
-            compression: Compression::Identity,
+            compression: CallCompression::NO_CALL,
             has_head: false,
             is_ignored: false,
             messages: Messages::new(message_max),
@@ -136,7 +137,7 @@ impl ServedCall {
         self.came - std::mem::replace(&mut self.credited, self.came)
     }
 
-    /// A message is whole; what the client is to get back when it is taken.
+    /// A message of so many bytes on the wire is whole; what the client is to get back when it is taken.
     fn note_message(&mut self, len: usize) -> usize {
         self.came = 0;
         let credited = std::mem::take(&mut self.credited);
@@ -157,6 +158,11 @@ impl ServedCalls {
     /// For messages of up to so many bytes.
     pub(super) fn new(message_max: u32) -> Self {
         Self { slots: Vec::new(), message_max, kept: 0 }
+    }
+
+    /// Bytes of the longest message.
+    pub(super) fn message_max(&self) -> usize {
+        self.message_max as usize
     }
 
     /// Bytes kept of all calls.
@@ -242,11 +248,12 @@ impl ServedCalls {
         self.of(stream).map_or(0, |call| call.note_part(len))
     }
 
-    /// A message of a stream is whole and goes to a reader, who takes it later.
+    /// A message of a stream is whole and goes to a reader, who takes it later; and how long it was on the
+    /// wire.
     #[inline]
-    pub(super) fn note_message(&mut self, stream: StreamHandle, len: usize) {
+    pub(super) fn note_message(&mut self, stream: StreamHandle, len: usize, wire_len: usize) {
         let Some(call) = self.slots.get_mut(stream.slot()) else { return };
-        let credit = call.note_message(len);
+        let credit = call.note_message(wire_len);
         if !call.is_ignored {
             let untaken = Untaken::new(len, credit);
             call.untaken.push_back(untaken);
@@ -255,10 +262,10 @@ impl ServedCalls {
         }
     }
 
-    /// A message is whole that no reader takes.
-    pub(super) fn forget_message(&mut self, stream: StreamHandle, len: usize) {
+    /// A message of so many bytes on the wire is whole that no reader takes.
+    pub(super) fn forget_message(&mut self, stream: StreamHandle, wire_len: usize) {
         if let Some(call) = self.of(stream) {
-            let _never_given_back = call.note_message(len);
+            let _never_given_back = call.note_message(wire_len);
         }
     }
 

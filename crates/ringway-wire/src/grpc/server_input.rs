@@ -6,12 +6,16 @@ use bytes::Bytes;
 
 use super::call_names::{CallHead, NoCall};
 use super::client_input::Input;
+use super::compress::decompress;
+use super::compression::CallCompression;
+use super::inflate_error::InflateError;
 use super::message::{Message, MessageError};
 use super::names::{Compression, ContentType};
 use super::server::{GrpcServer, code};
 use super::server_calls::HeldRequest;
 use super::server_meta::RequestMeta;
 use crate::http2::{ErrorCode, StreamHandle};
+use crate::limits::GRPC_INFLATED_MAX;
 use crate::native::{Piece, RequestHead, ServerEvent, StreamId};
 
 impl GrpcServer {
@@ -60,8 +64,12 @@ impl GrpcServer {
 
     #[inline]
     fn begin(&mut self, stream: StreamHandle, head: &CallHead) -> StreamId {
+        let compression = match &self.compression {
+            Some(compression) => compression.of(head),
+            None => CallCompression::none(head),
+        };
         let call = self.calls.begin(stream);
-        (call.content_type, call.compression) = (head.content_type, head.compression);
+        (call.content_type, call.compression) = (head.content_type, compression);
         call.until = match head.timeout {
             Some(timeout) => self.now.saturating_add(timeout),
             None => Duration::MAX,
@@ -79,17 +87,17 @@ impl GrpcServer {
         end: bool,
         input: Input<'_, 'i>,
     ) -> Result<(Option<Piece<'i>>, bool), Unfit> {
-        let Some(message) = self.next_message(stream, &mut data, end)? else {
+        let Some(Whole { message, wire_len }) = self.next_message(stream, &mut data, end)? else {
             return Ok((None, end));
         };
         if !data.is_empty() {
-            self.calls.note_message(stream, message.len());
+            self.calls.note_message(stream, message.len(), wire_len);
             self.http.put_back(stream, data.len(), end, input.before, input.rest);
             return Ok((Some(message), false));
         }
         let end = end || self.http.take_end(stream, input.rest);
         if !end {
-            self.calls.note_message(stream, message.len());
+            self.calls.note_message(stream, message.len(), wire_len);
         }
         Ok((Some(message), end))
     }
@@ -101,7 +109,7 @@ impl GrpcServer {
         stream: StreamHandle,
         data: &mut Piece<'i>,
         end: bool,
-    ) -> Result<Option<Piece<'i>>, Unfit> {
+    ) -> Result<Option<Whole<'i>>, Unfit> {
         let before = data.len();
         let (next, compression) = self
             .calls
@@ -113,14 +121,34 @@ impl GrpcServer {
             })
             .ok_or(Unfit { status: code::CANCELLED, text: String::new() })?;
         match next? {
-            Some(Message { is_compressed: false, bytes }) => Ok(Some(bytes)),
-            Some(Message { is_compressed: true, .. }) => Err(Unfit::compressed(compression)),
+            Some(Message { is_compressed: false, bytes }) => {
+                let wire_len = bytes.len();
+                Ok(Some(Whole { message: bytes, wire_len }))
+            }
+            Some(Message { is_compressed: true, bytes }) => {
+                let wire_len = bytes.len();
+                let message = Piece::Owned(self.inflate(&bytes, compression)?);
+                Ok(Some(Whole { message, wire_len }))
+            }
             None => {
                 let credit = self.calls.note_part(stream, before - data.len());
                 self.http.taken(stream, credit);
                 Ok(None)
             }
         }
+    }
+
+    #[cold]
+    fn inflate(&self, bytes: &[u8], compression: CallCompression) -> Result<Bytes, Unfit> {
+        if !compression.takes {
+            return Err(Unfit::compressed(compression.requests));
+        }
+        // Few bytes may become many, which their client has no credit for.
+        if self.calls.kept() > GRPC_INFLATED_MAX {
+            let text = "too many bytes of decompressed messages are unread";
+            return Err(Unfit { status: code::RESOURCE_EXHAUSTED, text: text.into() });
+        }
+        Ok(decompress(compression.requests, bytes, self.calls.message_max())?)
     }
 
     /// Content of a stream that has begun before.
@@ -151,18 +179,18 @@ impl GrpcServer {
                 }
                 return self.on_rest(stream, message, is_last);
             }
-            let Some(message) = message else {
+            let Some(Whole { message, wire_len }) = message else {
                 return is_last.then_some(ServerEvent::End { stream: id });
             };
             if is_ignored {
-                self.calls.forget_message(stream, message.len());
+                self.calls.forget_message(stream, wire_len);
                 match (data.is_empty(), is_last) {
                     (true, true) => return Some(ServerEvent::End { stream: id }),
                     (true, false) => return None,
                     (false, _) => continue,
                 }
             }
-            self.calls.note_message(stream, message.len());
+            self.calls.note_message(stream, message.len(), wire_len);
             self.http.put_back(stream, data.len(), end, input.before, input.rest);
             return Some(ServerEvent::Message { stream: id, message, end: is_last });
         }
@@ -172,12 +200,13 @@ impl GrpcServer {
     fn on_rest<'i>(
         &mut self,
         stream: StreamHandle,
-        message: Option<Piece<'i>>,
+        whole: Option<Whole<'i>>,
         end: bool,
     ) -> Option<ServerEvent<'i>> {
-        if let Some(message) = &message {
-            self.calls.forget_message(stream, message.len());
+        if let Some(Whole { wire_len, .. }) = whole {
+            self.calls.forget_message(stream, wire_len);
         }
+        let message = whole.map(|whole| whole.message);
         let (now, call) = (self.now, self.calls.of(stream)?);
         let has_two = message.is_some() && call.request.as_ref()?.message.is_some();
         if has_two {
@@ -269,6 +298,12 @@ impl GrpcServer {
     }
 }
 
+/// A whole message, and its bytes on the wire.
+struct Whole<'i> {
+    message: Piece<'i>,
+    wire_len: usize,
+}
+
 /// Why a call has to end for what its client sent.
 struct Unfit {
     status: u8,
@@ -285,9 +320,21 @@ impl Unfit {
             },
             _ => Self {
                 status: code::UNIMPLEMENTED,
-                text: "a message is compressed in a way that is not known here".into(),
+                text: "a message is compressed in a way that is not taken here".into(),
             },
         }
+    }
+}
+
+impl From<InflateError> for Unfit {
+    #[cold]
+    fn from(error: InflateError) -> Self {
+        let status = match error {
+            InflateError::TooLong => code::RESOURCE_EXHAUSTED,
+            InflateError::Broken => code::INTERNAL,
+            InflateError::Unknown => code::UNIMPLEMENTED,
+        };
+        Self { status, text: error.to_string() }
     }
 }
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::call_names::CallHead;
+use super::compression::accepted_names;
 use super::metadata::{binary_values, is_binary, is_reserved, parse_base64, put_base64};
-use super::names::Compression;
 use super::status::put_status_message;
 use crate::http2::{Fields, Line};
 use crate::native::{MetaReader, MetaWriter, Tag};
@@ -143,8 +143,8 @@ impl ReplyFields {
     }
 
     /// Says which compressions are known.
-    pub(super) fn push_accepted(&mut self) {
-        self.push(b"grpc-accept-encoding", Compression::Identity.name().to_vec());
+    pub(super) fn push_accepted(&mut self, is_on: bool) {
+        self.push(b"grpc-accept-encoding", accepted_names(is_on));
     }
 
     fn push(&mut self, name: &[u8], value: Vec<u8>) {

@@ -5,6 +5,7 @@ mod cut;
 mod foreign_bodies;
 mod framer;
 mod grpc_client;
+mod grpc_compression;
 mod grpc_server;
 mod http2_bad_input;
 mod http2_calls;

@@ -34,6 +34,7 @@ use crate::call::context::Context;
 use crate::call::method::{Kind, Method};
 use crate::call::status::Status;
 use crate::client::Client;
+use crate::server::compression::Compression;
 use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
 use crate::stream::sink::Sink;
@@ -220,6 +221,7 @@ fn settings() -> Settings {
         unread_bytes_max: [1 << 20, 256 << 20][fastrand::usize(..2)],
         queue_room: [0, 2, 256][fastrand::usize(..3)],
         adaptive: fastrand::bool(),
+        compression: fastrand::bool().then(Compression::of_all_services),
         ..Settings::default()
     }
 }
