@@ -104,7 +104,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "interop",
-        summary: "Clients of grpc-go, which is fetched and built, call our servers",
+        summary: "grpc-go, which is fetched and built, calls our servers and is called by our client",
         work: Work::Cargo(&[Cargo {
             needs_tests: true,
             ..cargo(&["test", "-p", "ringway-interop", "--test", "grpc_go"])

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Packages, each of which becomes the program named by its last part.
-const PACKAGES: [&str; 2] = ["google.golang.org/grpc/interop/client", "./drain"];
+const PACKAGES: [&str; 3] =
+    ["google.golang.org/grpc/interop/client", "google.golang.org/grpc/interop/server", "./drain"];
 
 /// A program that nobody ends is ended after that many seconds: the slowest takes a few.
 const SECONDS_MAX: &str = "120";
