@@ -174,9 +174,10 @@ impl ClientConnection {
         deadline: Duration,
         waker: &Waker,
     ) -> Result<SentCall, OpenError> {
+        let waker = waker.clone(); // code of a user, perhaps
         let mut state = self.state.borrow_mut();
         let (stream, lease_cuts) = state.machine.open(open)?;
-        let pending = self.pending.borrow_mut().insert(Rc::clone(self), stream, waker.clone());
+        let pending = self.pending.borrow_mut().insert(Rc::clone(self), stream, waker);
         state.calls.enter(stream, StreamUse::Unary(pending), deadline);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);

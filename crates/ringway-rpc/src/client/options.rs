@@ -284,7 +284,16 @@ impl CallOptions {
     /// Begins the time of a unary call here, though a core makes it that may come to it
     /// later. When it is to be over.
     pub(super) fn begin_elsewhere(&mut self, method: &Method) -> Option<Instant> {
-        let after = self.time_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)));
+        self.begin_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)))
+    }
+
+    /// The same for a call with streams.
+    pub(super) fn begin_stream_elsewhere(&mut self, method: &Method) {
+        self.begin_or(method.timeout());
+    }
+
+    fn begin_or(&mut self, unsaid: Option<Duration>) -> Option<Instant> {
+        let after = self.time_or(unsaid);
         let own = after.and_then(|after| Instant::now().checked_add(after));
         self.limit = own.into_iter().chain(self.limit).min();
         self.limit

@@ -68,11 +68,14 @@ pub(super) fn open_both<Q, P>(
 
 /// Opens the stream at once if a connection of this core has room, else promises it.
 fn open<H>(
-    call: StreamCall,
+    mut call: StreamCall,
     handles_of: impl FnOnce(StreamAt) -> H,
     promise: impl FnOnce(&Opener) -> H,
 ) -> H {
     if call.registration.is_intercepted {
+        if !local_clients::is_here() {
+            call.options.begin_stream_elsewhere(call.method);
+        }
         let opener = Opener::new();
         let handles = promise(&opener);
         on_a_core(opener, |opener| intercept(opener, call));
@@ -91,7 +94,12 @@ fn open<H>(
     let handles = promise(&opener);
     match polled {
         Some(Poll::Ready(outcome)) => opener.complete(outcome),
-        _ => on_a_core(opener, |opener| fulfil(opener, opening)),
+        Some(Poll::Pending) => on_a_core(opener, |opener| fulfil(opener, opening)),
+        None => {
+            let call = &mut opening.call;
+            call.options.begin_stream_elsewhere(call.method);
+            on_a_core(opener, |opener| fulfil(opener, opening));
+        }
     }
     handles
 }

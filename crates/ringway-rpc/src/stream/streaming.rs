@@ -100,9 +100,7 @@ impl<T> Streaming<T> {
 
     /// Tells the connection at the end of a batch, and before that once for many small messages.
     #[inline]
-    fn took(&mut self, len: usize) {
-        self.taken.messages += 1;
-        self.taken.bytes += len;
+    fn tell_taken(&mut self) {
         if self.batch.is_empty() || self.taken.bytes >= limits::STREAM_TAKEN_BYTES_MAX {
             let messages = self.taken.messages;
             let is_told = match self.place {
@@ -218,9 +216,15 @@ impl<T: 'static> Streaming<T> {
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
         loop {
             if let Some(len) = self.batch.next_len() {
+                // It counts before it is decoded: that is code of a user, which may panic.
+                self.taken.messages += 1;
+                self.taken.bytes += len;
                 let decoded = self.batch.decode_next(len, &self.codec);
-                self.took(len);
+                self.tell_taken();
                 return Poll::Ready(decoded.map(Some).map_err(self.undecodable));
+            }
+            if self.taken.messages > 0 {
+                self.tell_taken(); // of a batch that a panic has ended
             }
             match ready!(self.poll_batch(cx)) {
                 Received::Messages => {}

@@ -3,14 +3,17 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_rpc::{Call, Client, Codec, Kind, Method, Server, Sink, Status, service};
-use ringway_runtime::Runtime;
+use ringway_rpc::{
+    Call, CallOptions, Client, Codec, Kind, Method, NextCall, OutgoingCall, Server, Sink, Status,
+    service,
+};
+use ringway_runtime::{Runtime, sleep, timeout};
 
 use crate::support::hand_server::HandServer;
 
@@ -267,6 +270,72 @@ fn with_server(test: impl FnOnce(&str, mpsc::Receiver<()>) -> Result<(), Status>
 async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     let mut future = Some(future);
     poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
+}
+
+static ECHOES: Method = Method::new("test.Test/Echo", Kind::ServerStream);
+
+#[test]
+fn a_stream_of_a_thread_has_its_time_from_its_beginning() {
+    with_server(|url, _| {
+        // The core in the background comes to the stream only when it may.
+        let gate = Arc::new(Barrier::new(2));
+        let blocks = {
+            let gate = Arc::clone(&gate);
+            async move |call: OutgoingCall, next: NextCall| {
+                gate.wait();
+                gate.wait();
+                next.run(call).await
+            }
+        };
+        let blocking = Client::builder().address(url).intercept(blocks).build()?;
+        let call = thread::spawn(move || echo(&blocking, "it goes on").wait());
+        gate.wait();
+        let limit = Duration::from_millis(300);
+        let timed = Client::connect(url)?.with(CallOptions::new().timeout(limit));
+        let begun = Instant::now();
+        let raw = Codec::<Bytes>::raw;
+        let mut replies = timed.server_stream(&ECHOES, raw(), raw(), Bytes::from_static(b"late"));
+        let (_silent, nothing) = mpsc::channel::<()>();
+        while begun.elapsed() <= limit {
+            let _time_passes = nothing.recv_timeout(limit);
+        }
+        gate.wait();
+        let outcome = replies.next().wait();
+        assert!(outcome.is_err_and(|status| status.is_deadline_exceeded()), "its time was over");
+        assert_eq!(call.join().expect("no panic")?, "it goes on");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_client_that_gets_the_place_of_another_closes_what_is_left_of_it() {
+    with_server(|url, _| {
+        let runtime = Runtime::builder().threads(1).start().expect("a core");
+        let (url, token) = (url.to_owned(), Arc::new(()));
+        let (left, kept) = (Arc::clone(&token), Arc::clone(&token));
+        let used = runtime.cores()[0].spawn(async move || {
+            let left = async move |call: OutgoingCall, next: NextCall| {
+                let _held_by_the_pool = &left;
+                next.run(call).await
+            };
+            let first = Client::builder().address(&*url).intercept(left).build()?;
+            assert_eq!(echo(&first, "first").await?, "first");
+            // This core comes to close its pool only after the next client has got the place.
+            thread::spawn(move || drop(first)).join().expect("no panic");
+            let second = Client::connect(&*url)?;
+            assert_eq!(echo(&second, "second").await?, "second");
+            let closed = async {
+                while Arc::strong_count(&kept) > 2 {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            };
+            assert!(timeout(PATIENCE, closed).await.is_ok(), "the pool is not closed");
+            Ok::<_, Status>(())
+        });
+        used.expect("it runs").wait().expect("no panic")?;
+        assert_eq!(Arc::strong_count(&token), 1);
+        Ok(())
+    });
 }
 
 /// Makes a call and opens a stream when its task is dropped, and hands the call on.

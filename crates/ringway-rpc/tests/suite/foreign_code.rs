@@ -1,19 +1,21 @@
 //! Code of users that panics or comes back where it is least expected: it harms its own call, and no other.
 
 use std::cell::{Cell, RefCell};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_rpc::testing::{TestServer, simulate};
 use ringway_rpc::{
-    Call, Client, Context, IncomingReply, NextCall, OutgoingCall, Server, ServerHandle, Sink,
-    Status, Streaming, service,
+    Call, Client, Codec, Context, IncomingReply, Kind, Method, NextCall, OutgoingCall, Server,
+    ServerHandle, Sink, Status, Streaming, service,
 };
-use ringway_runtime::{block_on, spawn, timeout, yield_now};
+use ringway_runtime::{block_on, sleep, spawn, timeout, yield_now};
 
 use crate::support::alone::alone;
 
@@ -304,6 +306,76 @@ fn executors_that_come_back_at_once_find_nothing_borrowed() {
         assert_eq!(server.net().stats().accepted, 1);
         Ok(())
     });
+}
+
+static CHAT: Method = Method::new("odd.v1.Odd/Chat", Kind::Bidi);
+
+#[test]
+fn messages_whose_decoding_panics_return_their_credit() {
+    let outcome = simulate(3, async {
+        let server = TestServer::start(OddServer::per_core(|| Rc::new(OddOnes::default())))?;
+        let client = Client::connect(server.address())?;
+        let unreadable: Codec<u8> =
+            Codec { id: 0, encode: |_, _| Ok(None), decode: |_| panic!("no such number") };
+        let (mut sink, mut numbers) = client.bidi(&CHAT, Codec::<Bytes>::raw(), unreadable);
+        // Together more than a stream has credit for.
+        for _ in 0..40 {
+            sink.send(Bytes::from(vec![7; 100_000])).await?;
+            let next = std::future::poll_fn(|cx| {
+                let polled = || Pin::new(&mut numbers.next()).poll(cx).is_ready();
+                match std::panic::catch_unwind(AssertUnwindSafe(polled)) {
+                    Ok(is_ready) => {
+                        if is_ready {
+                            Poll::Ready(false)
+                        } else {
+                            Poll::Pending
+                        }
+                    }
+                    Err(_panic) => Poll::Ready(true),
+                }
+            });
+            let has_panicked = timeout(Duration::from_secs(1), next).await;
+            assert_eq!(has_panicked.ok(), Some(true), "each message comes");
+        }
+        Ok(())
+    });
+    outcome.expect("success");
+}
+
+/// Polls another call as soon as its own can go on.
+struct Relay(Arc<Mutex<Option<Call<String>>>>);
+
+impl Wake for Relay {
+    fn wake(self: Arc<Self>) {
+        let mut next = self.0.lock().expect("no panic under it");
+        let next = Pin::new(next.as_mut().expect("it waits"));
+        assert!(next.poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    }
+}
+
+#[test]
+fn a_call_that_a_waker_makes_is_sent_at_once() {
+    let outcome = simulate(3, async {
+        let server = TestServer::start(OddServer::per_core(|| Rc::new(OddOnes::default())))?;
+        let client = Client::builder().address(server.address().clone()).connections_max(1);
+        let client = OddClient::new(client.build()?);
+        client.say("connect".into()).await?;
+        let second = Arc::new(Mutex::new(Some(client.say("second".into()))));
+        let mut first = client.say("first".into());
+        let relay = Waker::from(Arc::new(Relay(Arc::clone(&second))));
+        let mut cx = TaskContext::from_waker(&relay);
+        assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
+        // The clock moves when nobody has anything to do, so what is sent is answered long before.
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(first.await?, "first");
+        let mut second = second.lock().expect("no panic under it").take().expect("it was polled");
+        assert_eq!(
+            poll_once(Pin::new(&mut second)).await.map(Result::ok),
+            Poll::Ready(Some("second".into()))
+        );
+        Ok(())
+    });
+    outcome.expect("success");
 }
 
 async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
