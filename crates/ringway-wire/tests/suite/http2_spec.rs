@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -59,13 +59,18 @@ fn serve(mut stream: TcpStream) {
             match server.receive(&mut input, began.elapsed()) {
                 Ok(Some(event)) => answer(&mut server, event, &mut lens),
                 Ok(None) => break,
-                Err(_) => {
-                    // GOAWAY is the last that the peer hears.
-                    let _ = stream.write_all(&output(&mut server, usize::MAX));
-                    return;
-                }
+                Err(_) => return leave(stream, &output(&mut server, usize::MAX)),
             }
         }
+    }
+}
+
+/// GOAWAY is the last that the peer hears. What it still sends is read: a close before that would be a reset,
+/// which may overtake the GOAWAY.
+fn leave(mut stream: TcpStream, go_away: &[u8]) {
+    let sent = stream.write_all(go_away).and_then(|()| stream.shutdown(Shutdown::Write));
+    if sent.is_ok() {
+        let _ended_either_way = std::io::copy(&mut stream, &mut std::io::sink());
     }
 }
 
