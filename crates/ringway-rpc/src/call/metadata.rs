@@ -12,8 +12,9 @@ use crate::limits;
 ///
 /// The rules are gRPC's, so that every protocol can carry them: keys are `a-z 0-9 - _ .`
 /// (capitals are folded), values are printable ASCII, and those of keys that end in `-bin` are any
-/// bytes. Keys that begin with `grpc-` or `ringway-` are reserved. It is at most 16 KiB large, and
-/// free while empty.
+/// bytes. Keys that begin with `grpc-` or `ringway-` are reserved. Over gRPC, blanks at the ends of a value
+/// and keys that HTTP uses itself (`connection`, `te`, `host`) are left out. It is at most 16 KiB large,
+/// and free while empty.
 ///
 /// ```
 /// use ringway_rpc::Metadata;

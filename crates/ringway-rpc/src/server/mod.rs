@@ -295,7 +295,8 @@ impl Server {
 
     /// Sets how old a connection becomes, give or take a tenth, before it takes no new calls: those that run
     /// go on, and its client makes another connection, which may lead to a server that was started since.
-    /// No call fails for it. Without it, connections grow as old as their clients like.
+    /// No call of one message each way fails for it; over the native protocol a stream that crosses the
+    /// announcement is refused as not executed. Without it, connections grow as old as their clients like.
     ///
     /// ```
     /// use std::time::Duration;

@@ -167,7 +167,11 @@ impl Stream {
         if state.outbox.is_ready() || state.is_broken() {
             self.core.mark_stream(self.key, state);
         }
-        if is_high { Pressure::High } else { Pressure::Low }
+        match is_high {
+            _ if state.is_broken() => Pressure::Closed,
+            true => Pressure::High,
+            false => Pressure::Low,
+        }
     }
 
     /// Waits until the send queue is below its low-water mark.

@@ -1,7 +1,8 @@
 //! Metadata as the native protocol writes it, to and from the fields of gRPC.
 
 use super::metadata::{
-    binary_values, is_ascii_value, is_binary, is_metadata_name, parse_base64, put_base64,
+    binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved, parse_base64,
+    put_base64,
 };
 use super::status::parse_status_message;
 use crate::http2::{Fields, Line};
@@ -77,12 +78,14 @@ impl FieldTexts {
             match tag {
                 Tag::Entry => self.push_entry(value),
                 Tag::Authorization => {
+                    let value = value.trim_ascii();
                     self.push(b"authorization", |out| out.extend_from_slice(value), true);
                 }
                 Tag::TraceParent => {
                     self.push(b"traceparent", |out| put_traceparent(value, out), false);
                 }
                 Tag::TraceState => {
+                    let value = value.trim_ascii();
                     self.push(b"tracestate", |out| out.extend_from_slice(value), false);
                 }
                 _ => {}
@@ -90,11 +93,14 @@ impl FieldTexts {
         }
     }
 
+    /// Names of the protocol's own and blanks at the ends of a value make a request malformed, of which a
+    /// peer may count so many before it closes the connection (RFC 9113, sections 8.2.1 and 8.2.2).
     fn push_entry(&mut self, entry: &[u8]) {
         let Ok((name, value)) = MetaReader::entry(entry) else { return };
         match is_binary(name) {
+            _ if is_reserved(name) => {}
             true => self.push(name, |out| put_base64(value, out), false),
-            false => self.push(name, |out| out.extend_from_slice(value), false),
+            false => self.push(name, |out| out.extend_from_slice(value.trim_ascii()), false),
         }
     }
 
@@ -133,6 +139,32 @@ fn put_traceparent(parent: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_that_make_a_request_malformed_are_not_sent() {
+        let mut meta = Vec::new();
+        let mut writer = MetaWriter::new(&mut meta);
+        let own = ["connection", "te", "content-length", "transfer-encoding", "upgrade", "host"];
+        for name in own.into_iter().chain(["content-type", "keep-alive", "grpc-status"]) {
+            writer.entry(name, b"close");
+        }
+        writer.entry("one", b" 1").entry("two", b"2\t").entry("blank", b" ");
+        writer.authorization(b" Bearer x ").tracestate(b" a=b");
+        let mut texts = FieldTexts::default();
+        texts.push_meta(&meta);
+        let lines: Vec<_> = texts.lines().collect();
+        let once = |name: &'static str, value| Line::Once { name: name.as_bytes(), value };
+        assert_eq!(
+            lines,
+            [
+                once("one", b"1"),
+                once("two", b"2"),
+                once("blank", b""),
+                Line::Secret { name: b"authorization", value: b"Bearer x" },
+                once("tracestate", b"a=b"),
+            ]
+        );
+    }
 
     #[test]
     fn metadata_becomes_fields() {
