@@ -1,6 +1,6 @@
 //! A connection: what a program receives from and sends to.
 
-mod link;
+mod inner;
 mod opening;
 mod sending;
 mod server_hooks;
@@ -18,7 +18,7 @@ use ringway_runtime::{Segment, View};
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 
-pub(crate) use self::link::{Link, Pushed, WeakLink};
+pub(crate) use self::inner::{ConnectionInner, Pushed, WeakConnection};
 pub use self::sending::{Drained, Sending};
 pub(crate) use self::server_hooks::ServerHooks;
 use crate::address::Endpoint;
@@ -53,14 +53,20 @@ pub struct Connection {
 /// A connection without the right to receive: what a [`Handler`](crate::Handler) is given, and
 /// what a [`Connection`] is beyond receiving.
 pub struct Peer {
-    link: Rc<Link>,
+    inner: Rc<ConnectionInner>,
 }
 
 impl Connection {
     /// A connection of the program's own, outside of any server.
     pub(crate) fn of_client(transport: Transport, limits: Rc<StreamLimits>) -> Self {
         let id = ConnectionId::next_client();
-        Self::of_link(Rc::new(Link::new(transport, id, limits, None, SlowReader::Pause)))
+        Self::of_inner(Rc::new(ConnectionInner::new(
+            transport,
+            id,
+            limits,
+            None,
+            SlowReader::Pause,
+        )))
     }
 
     /// A connection over a stream that the program has opened or accepted by itself, with the stream's
@@ -80,8 +86,8 @@ impl Connection {
         Self::of_client(Transport::Plain(stream), limits)
     }
 
-    pub(crate) fn of_link(link: Rc<Link>) -> Self {
-        Self { peer: Peer { link } }
+    pub(crate) fn of_inner(inner: Rc<ConnectionInner>) -> Self {
+        Self { peer: Peer { inner } }
     }
 
     pub(crate) fn into_peer(self) -> Peer {
@@ -105,7 +111,7 @@ impl Connection {
     /// Polls for what [`recv`](Self::recv) waits for, for hand-written futures.
     #[inline]
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        self.peer.link.poll_recv(cx)
+        self.peer.inner.poll_recv(cx)
     }
 }
 
@@ -118,27 +124,27 @@ impl Deref for Connection {
 }
 
 impl Peer {
-    pub(crate) fn of_link(link: Rc<Link>) -> Self {
-        Self { link }
+    pub(crate) fn of_inner(inner: Rc<ConnectionInner>) -> Self {
+        Self { inner }
     }
 
-    pub(crate) fn link(&self) -> &Rc<Link> {
-        &self.link
+    pub(crate) fn inner(&self) -> &Rc<ConnectionInner> {
+        &self.inner
     }
 
     /// Queues bytes without copying them; they leave at the end of the turn. Await the answer to
     /// wait for room, or ignore it.
     #[inline]
     pub fn send(&self, segment: impl Into<Segment>) -> Sending<'_> {
-        let pressure = self.link.transport.send(segment.into());
-        Sending { link: &self.link, pressure }
+        let pressure = self.inner.transport.send(segment.into());
+        Sending { inner: &self.inner, pressure }
     }
 
     /// Queues a copy of `bytes`; small pieces of one turn are gathered.
     #[inline]
     pub fn write(&self, bytes: &[u8]) -> Sending<'_> {
-        let pressure = self.link.transport.write(bytes);
-        Sending { link: &self.link, pressure }
+        let pressure = self.inner.transport.write(bytes);
+        Sending { inner: &self.inner, pressure }
     }
 
     /// Waits until the kernel has accepted everything that is queued.
@@ -151,17 +157,17 @@ impl Peer {
 
     /// Polls for what [`flushed`](Self::flushed) waits for, for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<Result> {
-        self.link.transport.poll_flushed(cx).map_err(Error::from)
+        self.inner.transport.poll_flushed(cx).map_err(Error::from)
     }
 
     /// Waits, for hand-written futures, until the send queue is below its low-water mark.
     pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<Result> {
-        self.link.transport.poll_drained(cx).map_err(Error::from)
+        self.inner.transport.poll_drained(cx).map_err(Error::from)
     }
 
     /// Bytes queued that the kernel has not accepted yet.
     pub fn queued_bytes(&self) -> usize {
-        self.link.transport.queued_bytes()
+        self.inner.transport.queued_bytes()
     }
 
     /// Finishes sending after what is queued (half-close): it tells the peer that this is all.
@@ -173,14 +179,14 @@ impl Peer {
     /// for both. A server says it for its handlers: when the one in a task returns `Ok`, and when a
     /// [`Handler`](crate::Handler) is done.
     pub fn shutdown(&self) {
-        self.link.transport.shutdown();
+        self.inner.transport.shutdown();
     }
 
     /// Ends receiving as though the peer had finished: what has arrived is still received, then the
     /// end. A [`Handler`](crate::Handler) that asks for this itself is done at once. What is queued,
     /// or still sent, leaves before the connection is closed, when its owner drops it.
     pub fn close(&self) {
-        self.link.close();
+        self.inner.close();
     }
 
     /// Whether receiving waits while the send queue is above its high-water mark, until it is below
@@ -193,24 +199,24 @@ impl Peer {
     /// [`IoStream`](crate::IoStream), and a handler that sends what was not asked for, such as a
     /// proxy, turns it off.
     pub fn set_paced(&self, paced: bool) {
-        self.link.set_paced(paced);
+        self.inner.set_paced(paced);
     }
 
     /// Resets the connection: what is queued is dropped, its owner gets an error, and so does the
     /// peer. Unix sockets have no reset: there a peer of which all bytes were received sees an end, so
     /// what it is sent should tell a half from the whole.
     pub fn abort(&self) {
-        self.link.abort();
+        self.inner.abort();
     }
 
     /// Names the connection in this process.
     pub fn id(&self) -> ConnectionId {
-        self.link.session.id()
+        self.inner.session.id()
     }
 
     /// The connection's id and the program's items.
     pub fn session(&self) -> &Session {
-        &self.link.session
+        &self.inner.session
     }
 
     /// The address of the other end.
@@ -218,13 +224,13 @@ impl Peer {
     /// # Errors
     /// When the connection is gone.
     pub fn peer_addr(&self) -> Result<Endpoint> {
-        Ok(self.link.transport.stream().peer_addr()?.into())
+        Ok(self.inner.transport.stream().peer_addr()?.into())
     }
 
     /// The number of the server's core that this connection lives on, its place in
     /// [`ServerHandle::cores`](crate::ServerHandle::cores); `None` on a connection of no server.
     pub fn core(&self) -> Option<usize> {
-        self.link.hooks().map(|hooks| hooks.core)
+        self.inner.hooks().map(|hooks| hooks.core)
     }
 
     /// The address of our end.
@@ -232,29 +238,29 @@ impl Peer {
     /// # Errors
     /// When the connection is gone.
     pub fn local_addr(&self) -> Result<Endpoint> {
-        Ok(self.link.transport.stream().local_addr()?.into())
+        Ok(self.inner.transport.stream().local_addr()?.into())
     }
 
     /// Whether the bytes are encrypted on their way.
     pub fn is_tls(&self) -> bool {
-        self.link.transport.tls().is_some()
+        self.inner.transport.tls().is_some()
     }
 
     /// The protocol that the TLS handshake agreed on (ALPN), if it did.
     pub fn alpn_protocol(&self) -> Option<&[u8]> {
-        self.link.transport.tls()?.alpn_protocol()
+        self.inner.transport.tls()?.alpn_protocol()
     }
 
     /// The certificates that the peer has shown, its own first; empty without TLS. They were verified,
     /// unless a client was told to accept any
     /// ([`dangerous_accept_any_certificate`](crate::ClientTls::dangerous_accept_any_certificate)).
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
-        self.link.transport.tls().map_or(&[], TlsStream::peer_certificates)
+        self.inner.transport.tls().map_or(&[], TlsStream::peer_certificates)
     }
 
     /// The process at the other end of a Unix socket; `None` for all others, and when the connection is gone.
     pub fn peer_credentials(&self) -> Option<Credentials> {
-        let stream = self.link.transport.stream();
+        let stream = self.inner.transport.stream();
         if !stream.local_addr().ok()?.is_unix() {
             return None; // the kernel has an answer for them too, of nobody
         }
@@ -268,7 +274,7 @@ impl Peer {
 
     /// The name by which a TLS client has called this server (SNI).
     pub fn server_name(&self) -> Option<&str> {
-        self.link.transport.tls()?.server_name()
+        self.inner.transport.tls()?.server_name()
     }
 
     /// Sets options of the socket.
@@ -276,23 +282,23 @@ impl Peer {
     /// # Errors
     /// What `f` returns.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> std::io::Result<()>) -> Result {
-        Ok(self.link.transport.stream().with_socket(f)?)
+        Ok(self.inner.transport.stream().with_socket(f)?)
     }
 
     /// Closes the connection after this time without a byte in either direction.
     pub fn set_idle_timeout(&self, timeout: Option<Duration>) {
-        self.link.change_limits(|limits| limits.idle_timeout = timeout);
+        self.inner.change_limits(|limits| limits.idle_timeout = timeout);
     }
 
     /// Closes the connection when it reaches this age, whatever it does.
     pub fn set_lifetime(&self, lifetime: Option<Duration>) {
-        self.link.change_limits(|limits| limits.lifetime = lifetime);
+        self.inner.change_limits(|limits| limits.lifetime = lifetime);
     }
 
     /// Queued bytes at which [`Pressure::High`](crate::Pressure::High) begins, at least 1 KiB, and below which it ends. The
     /// bound above which the connection is closed is raised to the former where it is lower.
     pub fn set_send_marks(&self, high_water: usize, low_water: usize) {
-        self.link.change_limits(|limits| {
+        self.inner.change_limits(|limits| {
             limits.send_high_water = high_water;
             limits.send_low_water = low_water;
             marks::put_in_order(limits);
@@ -301,17 +307,17 @@ impl Peer {
 
     /// The bounds and timeouts in force.
     pub fn limits(&self) -> Rc<StreamLimits> {
-        Rc::clone(&self.link.limits.borrow())
+        Rc::clone(&self.inner.limits.borrow())
     }
 
     /// Whether the server has been asked to stop.
     pub fn is_draining(&self) -> bool {
-        self.link.hooks().is_some_and(|hooks| hooks.draining.is_cancelled())
+        self.inner.hooks().is_some_and(|hooks| hooks.draining.is_cancelled())
     }
 
     /// Waits until the server is asked to stop; for ever on a connection of no server.
     pub async fn draining(&self) {
-        match self.link.hooks() {
+        match self.inner.hooks() {
             Some(hooks) => hooks.draining.cancelled().await,
             None => std::future::pending().await,
         }
@@ -320,14 +326,14 @@ impl Peer {
     /// The token that is cancelled when the server is asked to stop, to be kept apart from the connection;
     /// `None` on a connection of no server.
     pub fn drain_token(&self) -> Option<CancellationToken> {
-        self.link.hooks().map(|hooks| hooks.draining.clone())
+        self.inner.hooks().map(|hooks| hooks.draining.clone())
     }
 
     /// Lets [`recv`](Connection::recv) go on while the server drains, until the peer or the drain's
     /// deadline ends it. Otherwise what has arrived is delivered and then the end is told, so that
     /// handlers finish by themselves.
     pub fn receive_while_draining(&self, receives: bool) {
-        self.link.receives_while_draining.set(receives);
+        self.inner.receives_while_draining.set(receives);
     }
 }
 

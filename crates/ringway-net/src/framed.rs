@@ -211,7 +211,7 @@ impl<C: Codec> Frames<C> {
 
     /// Received bytes, for [`take`](Self::take); `None` at the end between two frames.
     pub(crate) fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        let stream = self.connection.link().stream();
+        let stream = self.connection.inner().stream();
         if self.is_lost
             && let Some(error) = stream.failure()
         {
@@ -302,7 +302,7 @@ impl<C: Codec> Outgoing<'_, C> {
     #[inline]
     fn has_to_stop(&mut self) -> bool {
         std::mem::take(&mut self.has_sent)
-            && (self.is_lost || self.connection.link().stream().waits_for_room())
+            && (self.is_lost || self.connection.inner().stream().waits_for_room())
     }
 
     fn flush(&mut self) {
@@ -319,7 +319,7 @@ impl<C: Codec> Outgoing<'_, C> {
 /// Whether an answer was refused because the connection has failed, and not since sending was
 /// finished.
 fn was_lost(sending: &Sending<'_>, connection: &Connection) -> bool {
-    sending.pressure() == Pressure::Closed && connection.link().failure().is_some()
+    sending.pressure() == Pressure::Closed && connection.inner().failure().is_some()
 }
 
 impl<C> fmt::Debug for Outgoing<'_, C> {

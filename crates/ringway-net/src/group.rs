@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use ringway_runtime::{CoreHandle, JoinError, RemoteHandle, SpawnError};
 
-use crate::connection::{Link, Peer, Pushed, WeakLink};
+use crate::connection::{ConnectionInner, Peer, Pushed, WeakConnection};
 
 /// Connections, on any cores, that get the same messages. Cheap to clone, usable on any thread.
 ///
@@ -95,7 +95,7 @@ struct Shard {
 
 #[derive(Default)]
 struct Places {
-    members: Vec<Option<WeakLink>>,
+    members: Vec<Option<WeakConnection>>,
     free: Vec<usize>,
 }
 
@@ -126,7 +126,7 @@ impl Group {
     /// Makes a connection a member.
     pub fn join(&self, peer: &Peer) -> Membership {
         let shard = self.shard();
-        let place = shard.places.borrow_mut().take(Rc::downgrade(peer.link()));
+        let place = shard.places.borrow_mut().take(Rc::downgrade(peer.inner()));
         shard.of.members.fetch_add(1, Ordering::Relaxed);
         self.shared.members.fetch_add(1, Ordering::Relaxed);
         Membership { shared: Arc::clone(&self.shared), shard, place }
@@ -187,13 +187,13 @@ fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Del
     // Members are taken out one by one: `wanted` may join and leave.
     for place in 0..shard.len() {
         let Some(member) = shard.member(place) else { continue };
-        let Some(link) = member.upgrade() else {
+        let Some(inner) = member.upgrade() else {
             delivery.closed += 1;
             continue;
         };
-        let peer = Peer::of_link(link);
+        let peer = Peer::of_inner(inner);
         if wanted(&peer) {
-            delivery.count(Link::push(peer.link(), message.clone()));
+            delivery.count(ConnectionInner::push(peer.inner(), message.clone()));
         }
     }
     delivery
@@ -292,20 +292,20 @@ impl Shard {
     }
 
     /// The member at a place, whether or not its connection is still there.
-    fn member(&self, place: usize) -> Option<WeakLink> {
+    fn member(&self, place: usize) -> Option<WeakConnection> {
         self.places.borrow().members.get(place)?.clone()
     }
 }
 
 impl Places {
-    fn take(&mut self, link: WeakLink) -> usize {
+    fn take(&mut self, inner: WeakConnection) -> usize {
         match self.free.pop() {
             Some(place) => {
-                self.members[place] = Some(link);
+                self.members[place] = Some(inner);
                 place
             }
             None => {
-                self.members.push(Some(link));
+                self.members.push(Some(inner));
                 self.members.len() - 1
             }
         }

@@ -78,9 +78,9 @@ pub(crate) const FIRST_BYTES_WAIT: Duration = Duration::from_millis(500);
 /// How long a TLS handshake that has begun may take when the server drains: some round trips.
 pub(crate) const HANDSHAKE_DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the drain waits for the program's own farewell to end before it: time for a change of
+/// How long the drain waits for the program's own shutdown hooks before it starts: time for a change of
 /// state or one request to somebody near.
-pub(crate) const FAREWELL_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const SHUTDOWN_HOOKS_WAIT: Duration = Duration::from_secs(1);
 
 /// How long clients whose handshake with the kernel is half done have to finish it when a listener is about
 /// to close: a round trip within a data centre.

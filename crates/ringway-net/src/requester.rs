@@ -66,7 +66,7 @@ struct RequesterShared<C> {
 
 struct RequesterState {
     /// The connection, or why there is none any more.
-    link: std::result::Result<Peer, Failure>,
+    peer: std::result::Result<Peer, Failure>,
     waiting: Waiting,
     /// Deadlines count from here.
     origin: Instant,
@@ -169,7 +169,7 @@ where
 
     /// Whether the connection has ended: every further request fails.
     pub fn is_closed(&self) -> bool {
-        self.shared.state.borrow().link.is_err()
+        self.shared.state.borrow().peer.is_err()
     }
 
     fn start(
@@ -182,7 +182,7 @@ where
         // Replies are taken in whatever becomes of the requests: the peer may wait for just that.
         frames.connection().set_paced(false);
         let state = RequesterState {
-            link: Ok(Peer::of_link(Rc::clone(frames.connection().link()))),
+            peer: Ok(Peer::of_inner(Rc::clone(frames.connection().inner()))),
             waiting,
             origin: runtime::now(),
             armed: None,
@@ -209,7 +209,7 @@ impl<C> fmt::Debug for Requester<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.state.borrow();
         f.debug_struct("Requester")
-            .field("link", &state.link)
+            .field("peer", &state.peer)
             .field("waiting", &state.waiting)
             .finish_non_exhaustive()
     }
@@ -229,7 +229,7 @@ impl<C> RequesterShared<C> {
     /// Notes who waits for the reply to a request that is about to be sent.
     fn note(&self, begun: Instant, timeout: Duration, reply_to: ReplyTo) -> Result<Noted<'_, C>> {
         let mut state = self.state.borrow_mut();
-        if let Err(failure) = &state.link {
+        if let Err(failure) = &state.peer {
             return Err(failure.to_error());
         }
         let now = begun.saturating_duration_since(state.origin);
@@ -239,8 +239,8 @@ impl<C> RequesterShared<C> {
 
     /// Queues a request that was noted.
     fn send(&self, encoded: Scratch) {
-        let peer = match &self.state.borrow().link {
-            Ok(peer) => Peer::of_link(Rc::clone(peer.link())),
+        let peer = match &self.state.borrow().peer {
+            Ok(peer) => Peer::of_inner(Rc::clone(peer.inner())),
             // It has failed meanwhile, and all requests with it.
             Err(_) => return,
         };
@@ -260,10 +260,10 @@ impl<C> RequesterShared<C> {
     /// Ends all requests and lets the connection go. It fails once.
     fn fail(&self, failure: &Failure) {
         let mut state = self.state.borrow_mut();
-        if state.link.is_err() {
+        if state.peer.is_err() {
             return;
         }
-        let link = std::mem::replace(&mut state.link, Err(failure.clone()));
+        let peer = std::mem::replace(&mut state.peer, Err(failure.clone()));
         let waiting = state.waiting.fail_all();
         state.is_congested = false;
         drop(state);
@@ -271,7 +271,7 @@ impl<C> RequesterShared<C> {
             answer(reply_to, Err(Unanswered::Failed(failure.clone())));
         }
         self.changed.notify_waiters();
-        drop(link);
+        drop(peer);
     }
 }
 
@@ -306,7 +306,7 @@ impl<C> Drop for RequesterShared<C> {
     /// Nobody can ask any more: this was all. The driver holds no strong reference; it has to be told.
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        if let Ok(peer) = &state.link {
+        if let Ok(peer) = &state.peer {
             peer.shutdown();
         }
         if let Some(driver) = state.driver.take() {

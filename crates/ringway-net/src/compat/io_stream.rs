@@ -51,7 +51,7 @@ impl IoStream {
     /// A byte stream over `connection`.
     pub(crate) fn new(connection: Connection) -> Self {
         // Its halves may be used by two tasks, of which neither waits for the other.
-        connection.link().stream().set_paced(false);
+        connection.inner().stream().set_paced(false);
         Self { connection, unread: None, is_congested: false, is_shut_down: false }
     }
 

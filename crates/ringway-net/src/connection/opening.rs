@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringway_runtime::{now, sleep, spawn_named};
 
-use super::link::Link;
+use super::inner::ConnectionInner;
 use crate::limits;
 
 /// How far a new connection has come.
@@ -29,7 +29,7 @@ impl Opening {
     }
 }
 
-impl Link {
+impl ConnectionInner {
     /// Bytes have come.
     #[inline]
     pub(crate) fn note_bytes(&self) {
@@ -50,10 +50,10 @@ impl Link {
     pub(crate) fn begin_drain(self: &Rc<Self>) {
         let Some(left) = self.opening.get().grace_left() else { return self.end_for_drain() };
         self.opening.set(Opening::LastChance);
-        let link = Rc::downgrade(self);
+        let inner = Rc::downgrade(self);
         spawn_named("first bytes", async move {
             sleep(left).await;
-            link.upgrade().inspect(|link| link.note_bytes());
+            inner.upgrade().inspect(|inner| inner.note_bytes());
         });
     }
 

@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 
 use ringway_runtime::io::Pressure;
 
-use super::link::Link;
+use super::inner::ConnectionInner;
 use crate::error::{Error, Kind, Result};
 
 /// The answer of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write): the bytes
 /// are queued already. Awaiting it waits until the send queue is below its marks.
 pub struct Sending<'a> {
-    pub(super) link: &'a Link,
+    pub(super) inner: &'a ConnectionInner,
     pub(super) pressure: Pressure,
 }
 
@@ -29,14 +29,14 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Drained<'a>;
 
     fn into_future(self) -> Drained<'a> {
-        Drained { link: self.link, pressure: self.pressure }
+        Drained { inner: self.inner, pressure: self.pressure }
     }
 }
 
 /// Future of an awaited [`Sending`].
 #[must_use = "futures do nothing unless awaited"]
 pub struct Drained<'a> {
-    link: &'a Link,
+    inner: &'a ConnectionInner,
     pressure: Pressure,
 }
 
@@ -47,7 +47,7 @@ impl Future for Drained<'_> {
         if self.pressure == Pressure::Low {
             return Poll::Ready(Ok(()));
         }
-        match self.link.transport.poll_drained(cx) {
+        match self.inner.transport.poll_drained(cx) {
             Poll::Ready(Ok(())) if self.pressure == Pressure::Closed => {
                 let what = "sending was finished by shutdown(): send before it";
                 Poll::Ready(Err(Error::new(Kind::Closed, what)))

@@ -141,8 +141,8 @@ impl<C> RequesterShared<C> {
 
     /// Tells when the send queue, having been full, has room again; ready when it never will.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let peer = match &self.state.borrow().link {
-            Ok(peer) if self.is_congested() => Peer::of_link(Rc::clone(peer.link())),
+        let peer = match &self.state.borrow().peer {
+            Ok(peer) if self.is_congested() => Peer::of_inner(Rc::clone(peer.inner())),
             _ => return Poll::Pending,
         };
         let drained = ready!(peer.poll_drained(cx));

@@ -24,7 +24,7 @@ fn serve<H: Handler>(connection: Connection, make: impl FnOnce() -> H) {
     let span = spans::of_connection(&connection);
     let peer = connection.into_peer();
     let Some(handler) = contain(peer.id(), || span.in_scope(make)) else { return peer.abort() };
-    let link = Rc::clone(peer.link());
+    let inner = Rc::clone(peer.inner());
     let mut serving = Some(Served { handler, peer, last: None });
     let mut step = move |step: Step| {
         let Some(served) = &mut serving else { return Next::Close };
@@ -40,7 +40,7 @@ fn serve<H: Handler>(connection: Connection, make: impl FnOnce() -> H) {
         Next::Close
     };
     if step(Step::Open) == Next::Continue {
-        link.stream().set_callback(move |incoming| step(Step::Incoming(incoming)));
+        inner.stream().set_callback(move |incoming| step(Step::Incoming(incoming)));
     }
 }
 
@@ -68,7 +68,7 @@ impl<H: Handler> Served<H> {
     }
 
     fn open(&mut self) -> Next {
-        let closes = self.peer.link().closes();
+        let closes = self.peer.inner().closes();
         self.handler.on_open(&self.peer);
         match self.goes_on(closes) {
             // What came with the end of the handshake.
@@ -80,10 +80,10 @@ impl<H: Handler> Served<H> {
     /// Calls the handler. The last call is followed by the word that this was all, unless the
     /// connection has failed.
     fn deliver(&mut self, incoming: Incoming) -> Next {
-        let closes = self.peer.link().closes();
+        let closes = self.peer.inner().closes();
         match incoming {
             Incoming::Data(view) => {
-                self.peer.link().note_bytes();
+                self.peer.inner().note_bytes();
                 self.handler.on_message(&self.peer, view);
             }
             Incoming::Drained => self.handler.on_drained(&self.peer),
@@ -96,7 +96,7 @@ impl<H: Handler> Served<H> {
     /// Ends at once when the handler has asked for it. When others have, or the server drains, the
     /// stream tells the end behind what has arrived.
     fn goes_on(&mut self, closes: u32) -> Next {
-        match self.peer.link().closes() == closes {
+        match self.peer.inner().closes() == closes {
             true => Next::Continue,
             false => self.close(None),
         }
@@ -108,15 +108,15 @@ impl<H: Handler> Served<H> {
         }
         self.handler.on_close(&self.peer, error);
         if error.is_none() {
-            self.peer.link().finish();
+            self.peer.inner().finish();
         }
         Next::Close
     }
 
     /// The same with ciphertext.
     fn decrypt(&mut self, incoming: Incoming) -> Next {
-        let link = Rc::clone(self.peer.link());
-        let Some(tls) = link.tls() else { return Next::Close };
+        let inner = Rc::clone(self.peer.inner());
+        let Some(tls) = inner.tls() else { return Next::Close };
         match incoming {
             Incoming::Data(ciphertext) => tls.give(ciphertext),
             Incoming::Eof => self.last = Some(Ok(())),
@@ -132,9 +132,9 @@ impl<H: Handler> Served<H> {
 
     /// Delivers plaintext until none is left, or the connection is to be read no further for now.
     fn deliver_decrypted(&mut self) -> Next {
-        let link = Rc::clone(self.peer.link());
-        let Some(tls) = link.tls() else { return Next::Close };
-        while !link.stream().waits_for_room() {
+        let inner = Rc::clone(self.peer.inner());
+        let Some(tls) = inner.tls() else { return Next::Close };
+        while !inner.stream().waits_for_room() {
             let Some(plain) = tls.next_plain() else {
                 return self.tell_end(tls);
             };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use super::core_number::CoreNumber;
-use crate::connection::{Link, WeakLink};
+use crate::connection::{ConnectionInner, WeakConnection};
 use crate::limits;
 use crate::session::ConnectionId;
 
@@ -23,7 +23,7 @@ struct Slots {
 
 struct Slot {
     reuse: u32,
-    link: WeakLink,
+    inner: WeakConnection,
 }
 
 impl Connections {
@@ -37,25 +37,25 @@ impl Connections {
         self.slots.borrow_mut().reserve()
     }
 
-    pub(crate) fn enter(&self, link: &Rc<Link>) {
-        self.slots.borrow_mut().list[link.id().slot()].link = Rc::downgrade(link);
+    pub(crate) fn enter(&self, inner: &Rc<ConnectionInner>) {
+        self.slots.borrow_mut().list[inner.id().slot()].inner = Rc::downgrade(inner);
     }
 
     /// The connection, if it is still open.
-    pub(crate) fn find(&self, id: ConnectionId) -> Option<Rc<Link>> {
+    pub(crate) fn find(&self, id: ConnectionId) -> Option<Rc<ConnectionInner>> {
         let slots = self.slots.borrow();
-        let link = slots.list.get(id.slot())?.link.upgrade()?;
-        (link.id() == id).then_some(link)
+        let inner = slots.list.get(id.slot())?.inner.upgrade()?;
+        (inner.id() == id).then_some(inner)
     }
 
     /// The connections that somebody owns now.
-    pub(crate) fn owned(&self) -> Vec<Rc<Link>> {
-        self.slots.borrow().list.iter().filter_map(|slot| slot.link.upgrade()).collect()
+    pub(crate) fn owned(&self) -> Vec<Rc<ConnectionInner>> {
+        self.slots.borrow().list.iter().filter_map(|slot| slot.inner.upgrade()).collect()
     }
 
     /// Whether no connection has an owner.
     pub(crate) fn is_deserted(&self) -> bool {
-        self.slots.borrow().list.iter().all(|slot| slot.link.strong_count() == 0)
+        self.slots.borrow().list.iter().all(|slot| slot.inner.strong_count() == 0)
     }
 
     /// A connection has lost its owner.
@@ -75,22 +75,22 @@ impl Slots {
             Some(slot) => slot,
             None if self.list.len() >= limits::SLOTS_MAX => return None,
             None => {
-                self.list.push(Slot { reuse: self.core.reuse(), link: Weak::new() });
+                self.list.push(Slot { reuse: self.core.reuse(), inner: Weak::new() });
                 self.list.len() as u32 - 1
             }
         };
         Some(ConnectionId::new(self.core.get(), slot, self.list[slot as usize].reuse))
     }
 
-    /// The link's memory, to be freed outside of the borrow. A slot whose ids are used up is not
+    /// The connection's memory, to be freed outside of the borrow. A slot whose ids are used up is not
     /// used again.
-    fn free(&mut self, id: ConnectionId) -> WeakLink {
+    fn free(&mut self, id: ConnectionId) -> WeakConnection {
         let slot = &mut self.list[id.slot()];
         if let Some(next) = slot.reuse.checked_add(1) {
             slot.reuse = next;
             self.free.push_back(id.slot() as u32);
         }
-        std::mem::take(&mut slot.link)
+        std::mem::take(&mut slot.inner)
     }
 }
 

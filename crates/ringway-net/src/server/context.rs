@@ -13,7 +13,7 @@ use super::core_number::CoreNumber;
 use super::running::Running;
 use super::seldom::Seldom;
 use super::shared::{CoreShare, ServerShared};
-use crate::connection::{Connection, Link, ServerHooks};
+use crate::connection::{Connection, ConnectionInner, ServerHooks};
 use crate::limits;
 use crate::tls::Handshakes;
 use crate::transport::Transport;
@@ -124,11 +124,11 @@ impl CoreContext {
         transport.stream().set_paced(true);
         let (limits, hooks) = (Rc::clone(&self.limits), Rc::clone(&self.hooks));
         let policy = self.shared.settings.slow_reader;
-        let link = Rc::new(Link::new(transport, id, limits, Some(hooks), policy));
-        self.connections.enter(&link);
+        let inner = Rc::new(ConnectionInner::new(transport, id, limits, Some(hooks), policy));
+        self.connections.enter(&inner);
         if self.draining.is_cancelled() {
-            link.begin_drain();
+            inner.begin_drain();
         }
-        (self.serve)(Connection::of_link(link));
+        (self.serve)(Connection::of_inner(inner));
     }
 }

@@ -38,7 +38,7 @@ struct ControlState {
     /// How far each core has come.
     cores: Vec<CoreProgress>,
     /// The program is still to be told, or is being told, that the server was asked to stop.
-    farewell_pending: bool,
+    hooks_pending: bool,
     /// Why the server ended on its own; the first who waits gets it.
     failure: Option<Error>,
     /// Tasks that wait for the end, each by a number of its own.
@@ -56,11 +56,11 @@ struct CoreProgress {
 }
 
 impl Control {
-    pub(crate) fn new(cores: usize, farewell_pending: bool) -> Self {
+    pub(crate) fn new(cores: usize, hooks_pending: bool) -> Self {
         let state = ControlState {
             phase: Phase::Running,
             cores: (0..cores).map(|_| CoreProgress::default()).collect(),
-            farewell_pending,
+            hooks_pending,
             failure: None,
             waiting: Vec::new(),
             next_waiter: 0,
@@ -82,8 +82,8 @@ impl Control {
     }
 
     /// The program was told of the shutdown, or is not to be told any more.
-    pub(crate) fn farewell_said(&self) {
-        self.change(|state| state.farewell_pending = false);
+    pub(crate) fn hooks_done(&self) {
+        self.change(|state| state.hooks_pending = false);
     }
 
     pub(crate) fn end(&self, outcome: Result) {
@@ -166,17 +166,17 @@ impl Control {
         self.wait_while(until, |state| state.phase <= phase)
     }
 
-    /// Blocks until the program has said farewell, the phase is later than [`Phase::Asked`], or
+    /// Blocks until the program has run its shutdown hooks, the phase is later than [`Phase::Asked`], or
     /// `until`.
-    pub(crate) fn wait_for_farewell(&self, until: Deadline) {
-        self.wait_while(until, |state| state.phase <= Phase::Asked && state.farewell_pending);
+    pub(crate) fn wait_for_hooks(&self, until: Deadline) {
+        self.wait_while(until, |state| state.phase <= Phase::Asked && state.hooks_pending);
     }
 
-    /// Blocks until every core is done with draining, the program has said farewell and `is_empty`
+    /// Blocks until every core is done with draining, the program has run its shutdown hooks and `is_empty`
     /// says so; false if the phase was a later one, or the time `until`, before that.
     pub(crate) fn wait_drained(&self, until: Deadline, is_empty: impl Fn() -> bool) -> bool {
         let is_busy = |state: &ControlState| {
-            state.farewell_pending || !state.all_done(Phase::Draining) || !is_empty()
+            state.hooks_pending || !state.all_done(Phase::Draining) || !is_empty()
         };
         self.wait_while(until, |state| state.phase <= Phase::Draining && is_busy(state));
         !is_busy(&self.lock())
@@ -258,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_waits_for_the_cores_the_farewell_and_the_connections() {
+    fn a_drain_waits_for_the_cores_the_hooks_and_the_connections() {
         let control = Control::new(2, true);
         let has_drained = |is_empty| control.wait_drained(after(Duration::ZERO), || is_empty);
         control.advance(Phase::Draining);
         control.core_done(0, Phase::Draining);
-        control.farewell_said();
+        control.hooks_done();
         assert!(!has_drained(true), "a core has not");
         control.core_done(1, Phase::Ended);
         assert!(!has_drained(false), "a connection is left");
@@ -277,7 +277,10 @@ mod tests {
     fn a_later_phase_ends_the_wait_for_what_has_not_happened() {
         let control = Control::new(1, true);
         control.advance(Phase::Aborting);
-        control.wait_for_farewell(after(Duration::MAX));
-        assert!(!control.wait_drained(after(Duration::MAX), || true), "nobody said farewell");
+        control.wait_for_hooks(after(Duration::MAX));
+        assert!(
+            !control.wait_drained(after(Duration::MAX), || true),
+            "nobody run its shutdown hooks"
+        );
     }
 }

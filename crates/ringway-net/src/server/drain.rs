@@ -36,8 +36,8 @@ async fn drain(context: &CoreContext) {
     context.stopping.cancel();
     until(context.lacks_descriptors.cancelled(), context.listeners.ended()).await;
     context.draining.cancel();
-    for link in context.connections.owned() {
-        link.begin_drain();
+    for inner in context.connections.owned() {
+        inner.begin_drain();
     }
     context.listeners.ended().await;
     context.datagrams.ended().await;
@@ -49,8 +49,8 @@ async fn abort(context: &CoreContext) {
     context.stopping.cancel();
     context.draining.cancel();
     context.aborting.cancel();
-    for link in context.connections.owned() {
-        link.abort();
+    for inner in context.connections.owned() {
+        inner.abort();
     }
     abort_dropped_streams();
     for _ in 0..limits::ABORTED_TURNS {

@@ -23,7 +23,7 @@ use super::log::log;
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::unix_path::UnixPath;
-use super::{Farewell, Ready, Server, drain};
+use super::{Ready, Server, ShutdownHook, drain};
 use crate::address::Address;
 use crate::error::{self, Error, Result};
 use crate::keepalive;
@@ -51,12 +51,12 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<Launched>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings, datagrams, ready, farewells } = server;
+    let Server { bindings, runtime, settings, datagrams, ready, shutdown_hooks } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
     check(&addresses, &settings, datagrams.is_some())?;
     let called = CoreNumber::take(count)?;
-    let shared = ServerShared::new(settings, addresses, &called, !farewells.is_empty());
+    let shared = ServerShared::new(settings, addresses, &called, !shutdown_hooks.is_empty());
     let shared = Arc::new(shared);
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
@@ -67,9 +67,9 @@ where
     }
     let paths = listen(runtime.cores(), bindings.into_list(), &datagrams)?;
     let handle = ServerHandle::new(Arc::clone(&shared));
-    if !farewells.is_empty() {
+    if !shutdown_hooks.is_empty() {
         let shared = Arc::clone(&shared);
-        spawn_thread("ringway-farewell", move || say_when_asked(farewells, &shared))?;
+        spawn_thread("ringway-on-shutdown", move || run_hooks_when_asked(shutdown_hooks, &shared))?;
     }
     spawn_thread("ringway-server", move || supervise(runtime, &shared, &paths))?;
     Ok(Launched { handle, ready })
@@ -233,7 +233,7 @@ fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath
     }
     if control.wait_for(Phase::Asked) == Phase::Asked {
         let delay = after(shared.settings.drain_delay);
-        control.wait_for_farewell(after(limits::FAREWELL_WAIT));
+        control.wait_for_hooks(after(limits::SHUTDOWN_HOOKS_WAIT));
         control.wait_past(Phase::Asked, delay);
         control.advance(Phase::Draining);
     }
@@ -284,13 +284,13 @@ fn end(runtime: Runtime) -> Result {
 }
 
 /// Tells the program, on a thread of its own, that the server was asked to stop.
-fn say_when_asked(farewells: Vec<Farewell>, shared: &ServerShared) {
+fn run_hooks_when_asked(shutdown_hooks: Vec<ShutdownHook>, shared: &ServerShared) {
     let control = &shared.control;
-    for farewell in farewells {
+    for hook in shutdown_hooks {
         match control.wait_for(Phase::Asked) < Phase::Aborting {
-            true => drop(contain("what tells others of the shutdown", farewell)),
-            false => drop_contained("what was to tell others of the shutdown", farewell),
+            true => drop(contain("what tells others of the shutdown", hook)),
+            false => drop_contained("what was to tell others of the shutdown", hook),
         }
     }
-    control.farewell_said();
+    control.hooks_done();
 }

@@ -76,14 +76,14 @@ pub struct Server {
     settings: Settings,
     datagrams: Option<MakeServeDatagrams>,
     ready: Option<Ready>,
-    farewells: Vec<Farewell>,
+    shutdown_hooks: Vec<ShutdownHook>,
 }
 
 /// Is called once the server listens.
 type Ready = Box<dyn FnOnce(&[Address])>;
 
 /// Is called when the server is asked to stop.
-type Farewell = Box<dyn FnOnce() + Send>;
+type ShutdownHook = Box<dyn FnOnce() + Send>;
 
 impl Server {
     /// Takes one address or [several](ToAddresses), so that their ports are known and nobody else's;
@@ -114,7 +114,7 @@ impl Server {
             settings: Settings::default(),
             datagrams: None,
             ready: None,
-            farewells: Vec::new(),
+            shutdown_hooks: Vec::new(),
         })
     }
 
@@ -247,12 +247,12 @@ impl Server {
         self
     }
 
-    /// Calls `farewell` once when a shutdown is asked for, on a thread of its own: the moment to tell
+    /// Calls `hook` once when a shutdown is asked for, on a thread of its own: the moment to tell
     /// others. The drain begins when it has returned, or after a second at most; the server's end
     /// waits for it no longer than for connections, and an abort not at all. Not called when the
     /// server is aborted before. Several are called one after another, in the order of declaration.
-    pub fn on_shutdown(mut self, farewell: impl FnOnce() + Send + 'static) -> Self {
-        self.farewells.push(Box::new(farewell));
+    pub fn on_shutdown(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
+        self.shutdown_hooks.push(Box::new(hook));
         self
     }
 

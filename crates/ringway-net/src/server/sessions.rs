@@ -42,7 +42,7 @@ impl Sessions {
     /// As [`with`](Self::with).
     pub fn send(&self, id: ConnectionId, message: impl Into<Bytes>) -> Result {
         let message = message.into();
-        self.with(id, move |peer| peer.link().push(message)).map(drop)
+        self.with(id, move |peer| peer.inner().push(message)).map(drop)
     }
 
     /// Ends a connection as [`Peer::close`] does.
@@ -76,8 +76,8 @@ impl Sessions {
             Error::new(Kind::Misuse, format!("connection {id} belongs to another server"))
         })?;
         let there = async move || {
-            let link = CoreContext::current()?.connections.find(id)?;
-            Some(f(&Peer::of_link(link)))
+            let inner = CoreContext::current()?.connections.find(id)?;
+            Some(f(&Peer::of_inner(inner)))
         };
         Ok(core.spawn(there)?)
     }
@@ -86,7 +86,7 @@ impl Sessions {
 impl Peer {
     /// The other connections of the server; `None` on a connection of no server.
     pub fn sessions(&self) -> Option<Sessions> {
-        let server = Arc::clone(&self.link().hooks()?.server);
+        let server = Arc::clone(&self.inner().hooks()?.server);
         server.downcast().ok().map(Sessions::new)
     }
 }

@@ -76,13 +76,13 @@ impl ServerShared {
         settings: Settings,
         addresses: Vec<Address>,
         called: &[CoreNumber],
-        farewell_pending: bool,
+        hooks_pending: bool,
     ) -> Self {
         let cores = called.len();
         Self {
             settings,
             addresses,
-            control: Control::new(cores, farewell_pending),
+            control: Control::new(cores, hooks_pending),
             called: called.iter().map(CoreNumber::get).collect(),
             handles: OnceLock::new(),
             cores: (0..cores).map(|_| CoreShare::default()).collect(),

@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::context::Serve;
 use super::failures::{report_error, report_panic};
-use crate::connection::{Connection, Link, WeakLink};
+use crate::connection::{Connection, ConnectionInner, WeakConnection};
 use crate::error::Result;
 use crate::spans;
 
@@ -30,11 +30,11 @@ where
 
 async fn serve(handler: Rc<impl AsyncFn(Connection) -> Result>, connection: Connection) {
     let id = connection.id();
-    let link = Rc::downgrade(connection.link());
+    let inner = Rc::downgrade(connection.inner());
     // Within a future of its own, so that a handler that panics before it has made one is contained
     // as well.
     let served = pin!(async { handler(connection).await });
-    match (Ending { link: &link, served }).await {
+    match (Ending { inner: &inner, served }).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => report_error(id, &error),
         Err(panic) => report_panic(id, panic),
@@ -44,7 +44,7 @@ async fn serve(handler: Rc<impl AsyncFn(Connection) -> Result>, connection: Conn
 /// A handler whose panic is an outcome, so that only its own connection ends, and whose outcome
 /// decides how the connection ends that it was given: in order, plainly, or by a reset.
 struct Ending<'a, F> {
-    link: &'a WeakLink,
+    inner: &'a WeakConnection,
     served: Pin<&'a mut F>,
 }
 
@@ -55,18 +55,18 @@ impl<F: Future<Output = Result>> Future for Ending<'_, F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // The handler drops its connection when it ends. It is kept for that long, since what is to
         // be said at its end is known only then.
-        let link = self.link.upgrade();
+        let inner = self.inner.upgrade();
         let polled = catch_unwind(AssertUnwindSafe(|| self.served.as_mut().poll(cx)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(outcome)) => {
                 if outcome.is_ok() {
-                    only_left(link).inspect(|link| link.finish());
+                    only_left(inner).inspect(|inner| inner.finish());
                 }
                 Poll::Ready(Ok(outcome))
             }
             Err(panic) => {
-                only_left(link).inspect(|link| link.abort());
+                only_left(inner).inspect(|inner| inner.abort());
                 Poll::Ready(Err(panic))
             }
         }
@@ -74,6 +74,6 @@ impl<F: Future<Output = Result>> Future for Ending<'_, F> {
 }
 
 /// The connection, if its handler has ended with it and has not given it to somebody else.
-fn only_left(link: Option<Rc<Link>>) -> Option<Rc<Link>> {
-    link.filter(|link| Rc::strong_count(link) == 1)
+fn only_left(inner: Option<Rc<ConnectionInner>>) -> Option<Rc<ConnectionInner>> {
+    inner.filter(|inner| Rc::strong_count(inner) == 1)
 }

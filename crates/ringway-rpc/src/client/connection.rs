@@ -316,8 +316,8 @@ impl ClientConnection {
     }
 
     /// Why the peer leaves, if it has said so, to be put behind what it has done.
-    pub(super) fn farewell(&self) -> String {
-        self.state.borrow().calls.farewell()
+    pub(super) fn go_away_reason(&self) -> String {
+        self.state.borrow().calls.go_away_reason()
     }
 
     /// The connection is gone: every call under way fails.

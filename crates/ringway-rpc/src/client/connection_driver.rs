@@ -106,7 +106,7 @@ impl ClientEnd {
             Closed::Wanted => return,
             Closed::ByPeer if !self.heard => closed_in_silence(address),
             Closed::ByPeer => {
-                format!("{address} has closed the connection{}", self.connection.farewell())
+                format!("{address} has closed the connection{}", self.connection.go_away_reason())
             }
             Closed::Lost(error) if !self.heard => {
                 format!("{}: {error}", closed_in_silence(address))

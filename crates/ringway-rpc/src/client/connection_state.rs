@@ -46,7 +46,7 @@ pub(super) struct OpenCalls {
     /// How many calls the peer has accepted, as its GOAWAY says.
     accepted: Option<u32>,
     /// Why the peer leaves, in its words, if it has said so.
-    farewell: String,
+    go_away_reason: String,
 }
 
 /// The call of a slot.
@@ -89,7 +89,7 @@ impl ConnectionState {
             given_out: 0,
             next_deadline: NEVER,
             accepted: None,
-            farewell: String::new(),
+            go_away_reason: String::new(),
         };
         Self { machine, calls }
     }
@@ -292,10 +292,10 @@ impl OpenCalls {
         self.accepted.is_some()
     }
 
-    pub(super) fn farewell(&self) -> String {
-        match self.farewell.is_empty() {
+    pub(super) fn go_away_reason(&self) -> String {
+        match self.go_away_reason.is_empty() {
             true => String::new(),
-            false => format!(": {}", self.farewell),
+            false => format!(": {}", self.go_away_reason),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::call::status::Status;
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::metrics::Snapshot;
-use crate::stream::pending::Opener;
+use crate::stream::pending::PendingStream;
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 
@@ -143,9 +143,9 @@ impl Client {
                 open_reader(self.stream_call(method, codec_in.id, Some(request)), codec_out)
             }
             Err(status) => {
-                let opener = Opener::new();
-                let replies = opener.streaming(codec_out);
-                opener.complete(Err(status));
+                let pending = PendingStream::new();
+                let replies = pending.streaming(codec_out);
+                pending.complete(Err(status));
                 replies
             }
         }

@@ -15,7 +15,7 @@ use super::interceptor::{
 };
 use crate::call::method::Method;
 use crate::call::status::Status;
-use crate::stream::pending::Opener;
+use crate::stream::pending::PendingStream;
 
 /// Dropping it is foreign code.
 pub(super) struct Interception {
@@ -39,26 +39,26 @@ impl Interception {
     }
 
     /// Sees a stream opened, and waits for its end.
-    pub(super) async fn see_stream(mut self, opener: Opener) {
-        self.scope.opener.replace(Some(opener));
+    pub(super) async fn see_stream(mut self, pending: PendingStream) {
+        self.scope.pending.replace(Some(pending));
         let outcome = poll_fn(|cx| match self.poll_abandoned(cx) {
             Poll::Ready(cancelled) => Poll::Ready(Err(cancelled)),
             Poll::Pending => self.poll(cx),
         })
         .await;
-        if let Some(opener) = self.scope.opener.take() {
+        if let Some(pending) = self.scope.pending.take() {
             let why = "an interceptor of the client answered a call with streams early";
-            opener.complete(Err(outcome.err().unwrap_or_else(|| Status::internal(why))));
+            pending.complete(Err(outcome.err().unwrap_or_else(|| Status::internal(why))));
         }
     }
 
     /// Ready when nobody wants the stream any more that is not open.
     fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Status> {
-        let opener = self.scope.opener.borrow();
-        let Some(opener) = &*opener else {
+        let pending = self.scope.pending.borrow();
+        let Some(pending) = &*pending else {
             return Poll::Pending;
         };
-        let reason = ready!(opener.poll_abandoned(cx)).unwrap_or_default();
+        let reason = ready!(pending.poll_abandoned(cx)).unwrap_or_default();
         Poll::Ready(Status::cancelled(reason).of_call(self.method))
     }
 

@@ -32,7 +32,7 @@ use crate::call::metadata::Metadata;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
-use crate::stream::pending::Opener;
+use crate::stream::pending::PendingStream;
 
 /// A call on its way out through the interceptors of a client.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ pub(super) struct Scope {
     /// The call was made, and was not refused by all that it was offered to.
     pub(super) maybe_executed: Cell<bool>,
     /// Promises the stream to its handles until it is open.
-    pub(super) opener: RefCell<Option<Opener>>,
+    pub(super) pending: RefCell<Option<PendingStream>>,
 }
 
 pub(super) type InterceptedReply = Pin<Box<dyn Future<Output = Result<IncomingReply, Status>>>>;

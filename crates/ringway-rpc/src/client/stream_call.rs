@@ -31,7 +31,7 @@ use crate::call::trace::TraceContext;
 use crate::connection::table::Handles;
 use crate::limits;
 use crate::remote::mailbox;
-use crate::stream::pending::Opener;
+use crate::stream::pending::PendingStream;
 use crate::stream::remote::{self, OpenedStream, StreamAt};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
@@ -50,7 +50,7 @@ pub(super) struct StreamCall {
 
 /// Opens a stream of replies.
 pub(super) fn open_reader<T>(call: StreamCall, codec: Codec<T>) -> Streaming<T> {
-    open(call, |at| Streaming::replies(at, codec), |opener| opener.streaming(codec))
+    open(call, |at| Streaming::replies(at, codec), |pending| pending.streaming(codec))
 }
 
 /// Opens a stream of requests and one of replies.
@@ -62,7 +62,7 @@ pub(super) fn open_both<Q, P>(
     open(
         call,
         |at| (Sink::new(at, out), Streaming::replies(at, back)),
-        |opener| (opener.sink(out), opener.streaming(back)),
+        |pending| (pending.sink(out), pending.streaming(back)),
     )
 }
 
@@ -70,18 +70,18 @@ pub(super) fn open_both<Q, P>(
 fn open<H>(
     mut call: StreamCall,
     handles_of: impl FnOnce(StreamAt) -> H,
-    promise: impl FnOnce(&Opener) -> H,
+    promise: impl FnOnce(&PendingStream) -> H,
 ) -> H {
     if call.registration.is_intercepted {
         if !local_clients::is_here() {
             call.options.begin_stream_elsewhere(call.method);
         }
-        let opener = Opener::new();
-        let handles = promise(&opener);
-        on_a_core(opener, |opener| intercept(opener, call));
+        let pending = PendingStream::new();
+        let handles = promise(&pending);
+        on_a_core(pending, |pending| intercept(pending, call));
         return handles;
     }
-    let mut opening = StreamOpening::new(call);
+    let mut opening = StreamOpen::new(call);
     let polled = local_clients::try_with(|local| {
         local.core()?;
         Some(opening.poll(local, &mut Context::from_waker(Waker::noop()), &mut None))
@@ -90,37 +90,37 @@ fn open<H>(
     if let Some(Poll::Ready(Ok(at))) = polled {
         return handles_of(at);
     }
-    let opener = Opener::new();
-    let handles = promise(&opener);
+    let pending = PendingStream::new();
+    let handles = promise(&pending);
     match polled {
-        Some(Poll::Ready(outcome)) => opener.complete(outcome),
-        Some(Poll::Pending) => on_a_core(opener, |opener| fulfil(opener, opening)),
+        Some(Poll::Ready(outcome)) => pending.complete(outcome),
+        Some(Poll::Pending) => on_a_core(pending, |pending| fulfil(pending, opening)),
         None => {
             let call = &mut opening.call;
             call.options.begin_stream_elsewhere(call.method);
-            on_a_core(opener, |opener| fulfil(opener, opening));
+            on_a_core(pending, |pending| fulfil(pending, opening));
         }
     }
     handles
 }
 
 /// Has a promise fulfilled by a task of this core, or of the background core if this thread is none.
-fn on_a_core<F>(opener: Opener, fulfil: impl FnOnce(Opener) -> F + Send + 'static)
+fn on_a_core<F>(pending: PendingStream, fulfil: impl FnOnce(PendingStream) -> F + Send + 'static)
 where
     F: Future<Output = ()> + 'static,
 {
-    let start = |opener| drop(runtime::spawn_named("rpc stream to be opened", fulfil(opener)));
+    let start = |pending| drop(runtime::spawn_named("rpc stream to be opened", fulfil(pending)));
     if local_clients::is_here() {
-        return start(opener);
+        return start(pending);
     }
     match background::core() {
-        Ok(core) => mailbox::place(core, Box::new(move || start(opener))),
-        Err(status) => opener.complete(Err(status)),
+        Ok(core) => mailbox::place(core, Box::new(move || start(pending))),
+        Err(status) => pending.complete(Err(status)),
     }
 }
 
 /// Opens a stream from inside of the client's interceptors.
-async fn intercept(opener: Opener, call: StreamCall) {
+async fn intercept(pending: PendingStream, call: StreamCall) {
     // It lives until the stream is over, as its interceptors do.
     let registration = Arc::clone(&call.registration);
     match local_clients::with(|local| local.pool(registration.id)) {
@@ -129,16 +129,16 @@ async fn intercept(opener: Opener, call: StreamCall) {
             let inner = Box::new(InterceptedStream::new(call));
             let interception = Interception::start(pool.interceptors(), inner, deadline);
             drop(pool);
-            interception.see_stream(opener).await;
+            interception.see_stream(pending).await;
         }
-        Err(status) => opener.complete(Err(status)),
+        Err(status) => pending.complete(Err(status)),
     }
     drop(registration);
 }
 
 /// Tells the handles where their stream is, or why there is none; gives up when they are gone.
-async fn fulfil(opener: Opener, mut opening: StreamOpening) {
-    let outcome = poll_fn(|cx| match opener.poll_abandoned(cx) {
+async fn fulfil(pending: PendingStream, mut opening: StreamOpen) {
+    let outcome = poll_fn(|cx| match pending.poll_abandoned(cx) {
         Poll::Ready(reason) => {
             let cancelled = Status::cancelled(reason.unwrap_or_default());
             Poll::Ready(Err(cancelled.of_call(opening.call.method)))
@@ -146,11 +146,11 @@ async fn fulfil(opener: Opener, mut opening: StreamOpening) {
         Poll::Pending => local_clients::with(|local| opening.poll(local, cx, &mut None)),
     })
     .await;
-    opener.complete(outcome);
+    pending.complete(outcome);
 }
 
 /// A stream on its way to a connection with room.
-struct StreamOpening {
+struct StreamOpen {
     call: StreamCall,
     waiter: Option<WaiterKey>,
     /// From its first poll on.
@@ -167,7 +167,7 @@ struct Span {
     is_counted: bool,
 }
 
-impl StreamOpening {
+impl StreamOpen {
     fn new(call: StreamCall) -> Self {
         Self { call, span: None, waiter: None, core: 0 }
     }
@@ -253,7 +253,7 @@ fn count_unopened(pool: &Pool, method: &'static Method, code: Code, waited: Dura
         .call_ended(method, FinishedCall { code, bytes: 0, waited, service: None });
 }
 
-impl Drop for StreamOpening {
+impl Drop for StreamOpen {
     fn drop(&mut self) {
         let Some(span) = self.span.filter(|span| span.is_counted) else {
             return;
@@ -272,7 +272,7 @@ impl Drop for StreamOpening {
 
 /// A call with streams inside of its interceptors: its stream is opened, and then waited for.
 struct InterceptedStream {
-    opening: StreamOpening,
+    opening: StreamOpen,
     is_open: bool,
     /// Told how the stream ends, once it is open.
     watcher: Option<Watcher>,
@@ -282,7 +282,7 @@ struct InterceptedStream {
 impl InterceptedStream {
     fn new(call: StreamCall) -> Self {
         let (watcher, end) = oneshot::channel();
-        Self { opening: StreamOpening::new(call), is_open: false, watcher: Some(watcher), end }
+        Self { opening: StreamOpen::new(call), is_open: false, watcher: Some(watcher), end }
     }
 
     fn open(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
@@ -290,8 +290,8 @@ impl InterceptedStream {
         let at = ready!(local_clients::with(|local| opening.poll(local, cx, watcher)))?;
         self.is_open = true;
         let opened = OpenedStream::new(at);
-        match scope.opener.take() {
-            Some(opener) => opener.complete(Ok(opened.take())),
+        match scope.pending.take() {
+            Some(pending) => pending.complete(Ok(opened.take())),
             // Another interceptor has answered meanwhile, so nobody has its handles.
             None => drop(opened),
         }

@@ -12,8 +12,8 @@ use ringway_wire::native::{RequestHead, StreamId};
 
 use super::connection::ServerConnection;
 use super::dispatch::{Arrival, takes_one_message};
-use super::entry::Entry;
 use super::machine::Machine;
+use super::method_entry::MethodEntry;
 use crate::call::codec;
 use crate::call::status::Status;
 
@@ -49,7 +49,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     #[cold]
-    fn refuse_codec(&self, entry: &Entry, stream: StreamId, head: &RequestHead) {
+    fn refuse_codec(&self, entry: &MethodEntry, stream: StreamId, head: &RequestHead) {
         let message = match head.compression & 0xF {
             0 => {
                 let (takes, comes) = (codec::name(entry.codec_in()), codec::name(head.codec));

@@ -2,8 +2,8 @@
 
 use ringway_wire::native::StreamId;
 
+use super::call_times::CallTimes;
 use super::core::InFlight;
-use super::measures::Measures;
 use crate::service::Begin;
 
 /// A call that has been admitted, but for what its handler sees of it.
@@ -12,7 +12,7 @@ pub(super) struct Admitted {
     /// Of its method.
     pub(super) place: usize,
     pub(super) stream: StreamId,
-    pub(super) measures: Measures,
+    pub(super) times: CallTimes,
 }
 
 /// A call whose handler starts when all that was received is taken in.

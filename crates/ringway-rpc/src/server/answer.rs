@@ -5,9 +5,9 @@ use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
 use bytes::Bytes;
 use ringway_runtime::drop_contained;
 
+use super::call_times::{Answered, given_up};
 use super::connection::ServerConnection;
 use super::machine::Machine;
-use super::measures::{Answered, given_up};
 use crate::call::context::Context;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};

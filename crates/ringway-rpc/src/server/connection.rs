@@ -19,7 +19,7 @@ use super::calls::Calls;
 use super::connections::CoreConnection;
 use super::core::ServerCore;
 use super::machine::Machine;
-use super::numbers::Numbers;
+use super::method_ids::MethodIds;
 use crate::call::context::Site;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
@@ -41,7 +41,7 @@ pub(crate) struct ServerConnection<M: Machine> {
     pub(super) calls: RefCell<Calls>,
     /// Calls whose handlers start when all that was received is taken in.
     pub(super) deferred: RefCell<VecDeque<Deferred>>,
-    pub(super) numbers: RefCell<Numbers>,
+    pub(super) method_ids: RefCell<MethodIds>,
     /// Where the handles of its streams find it; registered with the first of them.
     pub(super) carrier: Cell<Option<CarrierId>>,
     /// Memory in which replies are encoded.
@@ -74,7 +74,7 @@ impl<M: Machine> ServerConnection<M> {
             streams: RefCell::default(),
             calls: RefCell::default(),
             deferred: RefCell::default(),
-            numbers: RefCell::new(Numbers::new(core.settings().native.settings.max_methods)),
+            method_ids: RefCell::new(MethodIds::new(core.settings().native.settings.max_methods)),
             carrier: Cell::new(None),
             scratch: Cell::default(),
             task: RefCell::default(),

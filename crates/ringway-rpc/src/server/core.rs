@@ -20,9 +20,9 @@ use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
-use super::entry::Entry;
 use super::interceptor::{Handlers, Intercept};
 use super::log::LISTENER;
+use super::method_entry::MethodEntry;
 use super::row::{Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
@@ -44,7 +44,7 @@ thread_local! {
 pub(crate) struct ServerCore {
     shared: Arc<ServerShared>,
     share: Arc<CoreShare>,
-    entries: Vec<Entry>,
+    entries: Vec<MethodEntry>,
     places: HashMap<&'static str, usize>,
     /// What they are called in gRPC, once somebody speaks it.
     grpc_names: OnceCell<Arc<Vocabulary>>,
@@ -202,7 +202,7 @@ impl ServerCore {
     }
 
     #[inline]
-    pub(super) fn entry(&self, place: usize) -> &Entry {
+    pub(super) fn entry(&self, place: usize) -> &MethodEntry {
         &self.entries[place]
     }
 
@@ -330,7 +330,7 @@ impl ServerCore {
     #[cold]
     pub(super) fn on_panic(
         &self,
-        entry: &Entry,
+        entry: &MethodEntry,
         span: &Span,
         panic: Box<dyn Any + Send>,
     ) -> Status {

@@ -11,7 +11,7 @@ use super::calls::ServedCall;
 use super::connection::ServerConnection;
 use super::log::log;
 use super::machine::Machine;
-use super::numbers::Meaning;
+use super::method_ids::Lookup;
 use super::request_meta;
 
 use crate::call::method::Kind;
@@ -96,13 +96,13 @@ impl<M: Machine> ServerConnection<M> {
     fn on_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
         let number = arrival.head.method;
         let meaning = match M::NUMBERS_ARE_PLACES {
-            true => Meaning::of_place(number),
-            false => self.numbers.borrow().meaning(number),
+            true => Lookup::of_place(number),
+            false => self.method_ids.borrow().meaning(number),
         };
         match meaning {
-            Meaning::Method(place) => self.admit(place, arrival),
-            Meaning::Unsaid => self.on_named_request(arrival),
-            Meaning::Unknown => self.refuse_method(arrival.stream, None),
+            Lookup::Method(place) => self.admit(place, arrival),
+            Lookup::Unsaid => self.on_named_request(arrival),
+            Lookup::Unknown => self.refuse_method(arrival.stream, None),
         }
     }
 
@@ -114,7 +114,7 @@ impl<M: Machine> ServerConnection<M> {
             return self.fail(arrival.stream, &status);
         };
         let place = self.core().place_of(name);
-        self.numbers.borrow_mut().learn(arrival.head.method, place);
+        self.method_ids.borrow_mut().learn(arrival.head.method, place);
         match place {
             Some(place) => self.admit(place, arrival),
             None => self.refuse_method(arrival.stream, Some(name)),
@@ -126,7 +126,7 @@ impl<M: Machine> ServerConnection<M> {
     fn learn(&self, method: u32, meta: &[u8]) {
         if let Some(name) = request_meta::method_name(meta) {
             let place = self.core().place_of(name);
-            self.numbers.borrow_mut().learn(method, place);
+            self.method_ids.borrow_mut().learn(method, place);
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) async fn serve<M: Machine>(
     connection.receive_while_draining(true);
     let calls = ServerConnection::open(Rc::clone(&core), &connection, machine);
     let id = connection.id();
-    let end = ServerEnd { calls, farewell: None };
+    let end = ServerEnd { calls, linger_until: None };
     let mut driver = Driver::new(connection, end, core.clock());
     driver.take_in(Some(first), core.now());
     match driver.await {
@@ -45,7 +45,7 @@ pub(crate) async fn serve<M: Machine>(
 struct ServerEnd<M: Machine> {
     calls: Rc<ServerConnection<M>>,
     /// When the connection ends that has drained, if the client has not ended it by then.
-    farewell: Option<Duration>,
+    linger_until: Option<Duration>,
 }
 
 impl<M: Machine> Endpoint for ServerEnd<M> {
@@ -95,15 +95,15 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         if self.calls.is_ended() {
             return Flow::Close;
         }
-        if self.farewell.is_none() && self.calls.is_drained() {
-            self.farewell = Some(now + limits::DRAIN_LINGER);
+        if self.linger_until.is_none() && self.calls.is_drained() {
+            self.linger_until = Some(now + limits::DRAIN_LINGER);
         }
-        if self.farewell.is_some_and(|until| until <= now) {
+        if self.linger_until.is_some_and(|until| until <= now) {
             return Flow::CloseWhenSent;
         }
         match self.calls.has_deferred() {
             true => Flow::Again,
-            false => Flow::Wait(self.farewell),
+            false => Flow::Wait(self.linger_until),
         }
     }
 

@@ -13,10 +13,10 @@ use ringway_runtime::{contain, drop_contained};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
+use super::call_times::{Answered, CallTimes};
 use super::core::ServerCore;
-use super::entry::Entry;
 use super::log::LISTENER;
-use super::measures::{Answered, Measures};
+use super::method_entry::MethodEntry;
 use crate::call::context::Context;
 use crate::call::status::Code;
 use crate::metrics::CallEnd;
@@ -53,16 +53,16 @@ pub(super) fn close_span(span: Span, code: Code) {
 
 impl ServerCore {
     /// Counts a call that has ended, and gives back its place unless its work goes on.
-    pub(super) fn end(&self, entry: &Entry, measures: Measures, answered: Answered) {
-        self.end_at(self.look_at_clock(), entry, measures, answered);
+    pub(super) fn end(&self, entry: &MethodEntry, times: CallTimes, answered: Answered) {
+        self.end_at(self.look_at_clock(), entry, times, answered);
     }
 
-    fn end_at(&self, now: Duration, entry: &Entry, measures: Measures, answered: Answered) {
-        let service = now.saturating_sub(measures.began);
+    fn end_at(&self, now: Duration, entry: &MethodEntry, times: CallTimes, answered: Answered) {
+        let service = now.saturating_sub(times.began);
         entry.sheet().ended(CallEnd {
             code: answered.code,
             bytes_out: answered.bytes,
-            queue: measures.waited,
+            queue: times.waited,
             service,
         });
         let has_news = entry.learn(answered.code, service, now);
@@ -74,17 +74,17 @@ impl ServerCore {
 
     /// Does the same for a call that was done at once.
     #[inline]
-    pub(super) fn end_in_place(&self, place: usize, measures: Measures, answered: Answered) {
+    pub(super) fn end_in_place(&self, place: usize, times: CallTimes, answered: Answered) {
         let (entry, row) = (self.entry(place), self.row());
-        if !row.open.get() || entry.is_adaptive() || !measures.waited.is_zero() {
-            return self.end_at(self.spend_since(measures.began), entry, measures, answered);
+        if !row.open.get() || entry.is_adaptive() || !times.waited.is_zero() {
+            return self.end_at(self.spend_since(times.began), entry, times, answered);
         }
         entry.sheet().answered(answered.code, answered.bytes);
         entry.call_ended();
         let calls = row.calls.get();
         if calls == 0 {
             row.place.set(place);
-            row.began.set(measures.began);
+            row.began.set(times.began);
         }
         row.calls.set(calls + 1);
         if calls + 1 >= row.room.get() {
@@ -104,13 +104,13 @@ impl ServerCore {
     /// What is known of a call whose handler begins only now, when those before it have had their time.
     /// It has waited if that was in another turn.
     #[inline]
-    pub(super) fn put_off(&self, place: usize, measures: Measures) -> Measures {
-        let (turn, Measures { began, waited }) = (self.now(), measures);
+    pub(super) fn put_off(&self, place: usize, times: CallTimes) -> CallTimes {
+        let (turn, CallTimes { began, waited }) = (self.now(), times);
         match began < turn {
             true => {
-                Measures { began: self.begins_at(place, turn), waited: waited + (turn - began) }
+                CallTimes { began: self.begins_at(place, turn), waited: waited + (turn - began) }
             }
-            false => Measures { began: self.begins_at(place, began), waited },
+            false => CallTimes { began: self.begins_at(place, began), waited },
         }
     }
 
@@ -124,9 +124,9 @@ impl ServerCore {
         self.row().open.set(false);
     }
 
-    /// The last call to begin, which has these measures, waits. How long the calls of the row before
+    /// The last call to begin, which has these times, waits. How long the calls of the row before
     /// it took is not known then and taken to be the usual.
-    pub(super) fn interrupt_row(&self, last: Measures) {
+    pub(super) fn interrupt_row(&self, last: CallTimes) {
         let row = self.row();
         let calls = row.calls.take();
         self.entry(row.place.get()).sheet().timed(row.usual.get(), calls);

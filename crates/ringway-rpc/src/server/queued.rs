@@ -1,7 +1,7 @@
 //! Requests that wait for room to run.
 //!
 //! A request belongs to its connection, where a cancellation finds it and its bytes are counted. The
-//! queue of its method has a ticket for it, which is good for nothing once the request is gone.
+//! queue of its method holds a key, which resolves to nothing once the request is gone.
 
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::calls::{Queued, ServedCall};
 use super::connection::ServerConnection;
 use super::core::Waits;
 use super::dispatch::{Arrival, kept};
-use super::entry::Entry;
 use super::machine::Machine;
+use super::method_entry::MethodEntry;
 use super::queue::Urgency;
-use super::ticket::{HasQueued, Ticket};
+use super::queued_key::{HasQueued, QueuedKey};
 
 const METHOD_FULL: &str = "the method runs as many calls as it may (its concurrency), and too many wait or \
                            for too long";
@@ -41,14 +41,14 @@ impl<M: Machine> ServerConnection<M> {
         });
         let number = self.calls.borrow_mut().enqueue(stream, queued);
         let connection = Rc::downgrade(self) as Weak<dyn HasQueued>;
-        let ticket = Ticket::new(connection, stream, number);
+        let waiter = QueuedKey::new(connection, stream, number);
         let timeout = Duration::from_micros(head.timeout_us.into());
         let deadline = (!timeout.is_zero()).then(|| at + timeout);
         let urgency = Urgency { priority: head.priority, deadline };
-        if let Some(shed) = entry.push(ticket, urgency, at) {
+        if let Some(shed) = entry.push(waiter, urgency, at) {
             shed.shed();
         }
-        core.keep_queue(place);
+        core.work_off_queue(place);
     }
 
     /// Answers the largest request that waits without having run it; false if none is as large.
@@ -83,7 +83,7 @@ impl<M: Machine> ServerConnection<M> {
         Some(queued)
     }
 
-    fn shed(&self, entry: &Entry, stream: StreamId, why: &'static str) {
+    fn shed(&self, entry: &MethodEntry, stream: StreamId, why: &'static str) {
         entry.sheet().shed();
         self.core().share().count_shed();
         self.refuse_limited(stream, why);

@@ -7,14 +7,14 @@ use std::time::Duration;
 use ringway_wire::native::{Piece, StreamId};
 
 use super::admitted::{Admitted, DRAINED, Deferred};
+use super::call_times::{Answered, CallTimes, given_up};
 use super::calls::ServedCall;
 use super::connection::ServerConnection;
 use super::core::attempt;
 use super::dispatch::{Arrival, takes_one_message};
-use super::entry::Entry;
 use super::interceptor::{self, Handlers};
 use super::machine::Machine;
-use super::measures::{Answered, Measures, given_up};
+use super::method_entry::MethodEntry;
 use super::observe::{close_span, span_of};
 use super::request_meta::RequestMeta;
 use super::waiting::{Running, drop_waiting, spawn_waiting};
@@ -36,7 +36,7 @@ impl<M: Machine> ServerConnection<M> {
         let method = entry.method();
         let Arrival { stream, head, meta, message, end, at, opened } = arrival;
         let began = core.begins_at(place, at + waited);
-        let measures = Measures { began, waited };
+        let times = CallTimes { began, waited };
         let said = match meta.is_empty() {
             true => None,
             false => match RequestMeta::read(meta) {
@@ -72,7 +72,7 @@ impl<M: Machine> ServerConnection<M> {
             }
         };
         entry.sheet().started(message.as_ref().map_or(0, |message| message.len()));
-        let admitted = Admitted { place, stream, measures };
+        let admitted = Admitted { place, stream, times };
         if takes_one_message(method.kind) {
             let held = entry.is_held().then(|| core.hold(place));
             self.begin(admitted, Begin { context, message, stream: carried, held });
@@ -111,7 +111,7 @@ impl<M: Machine> ServerConnection<M> {
 
     fn begin_in_time(self: &Rc<Self>) {
         while let Some(Deferred { mut admitted, begin, in_flight }) = self.next_deferred() {
-            admitted.measures = self.core().put_off(admitted.place, admitted.measures);
+            admitted.times = self.core().put_off(admitted.place, admitted.times);
             drop(in_flight); // a handler that does not wait is not among them
             // It is gone if the client has cancelled it meanwhile. Nothing but the handler is to hold
             // the context, or its memory is not used again.
@@ -141,7 +141,7 @@ impl<M: Machine> ServerConnection<M> {
         let core = self.core();
         let entry = core.entry(admitted.place);
         self.expire(entry, admitted.stream);
-        core.end(entry, admitted.measures, Answered::none(Code::DeadlineExceeded));
+        core.end(entry, admitted.times, Answered::none(Code::DeadlineExceeded));
     }
 
     /// The connection has ended before their turn came.
@@ -159,7 +159,7 @@ impl<M: Machine> ServerConnection<M> {
                 Some(()) => {
                     self.refuse_ending(admitted.stream, DRAINED);
                     let (core, answered) = (self.core(), Answered::none(Code::Unavailable));
-                    core.end(core.entry(admitted.place), admitted.measures, answered);
+                    core.end(core.entry(admitted.place), admitted.times, answered);
                 }
                 None => self.end_deferred(&admitted, &begin.context),
             }
@@ -168,7 +168,7 @@ impl<M: Machine> ServerConnection<M> {
 
     fn end_deferred(&self, admitted: &Admitted, context: &Context) {
         let core = self.core();
-        core.end(core.entry(admitted.place), admitted.measures, given_up(context));
+        core.end(core.entry(admitted.place), admitted.times, given_up(context));
     }
 
     #[inline]
@@ -187,19 +187,19 @@ impl<M: Machine> ServerConnection<M> {
         match started.unwrap_or_else(failed) {
             Started::Done(outcome) => {
                 let answered = self.finish(&admitted, &context, outcome, &mut scratch);
-                self.core().end_in_place(admitted.place, admitted.measures, answered);
+                self.core().end_in_place(admitted.place, admitted.times, answered);
                 close_span(span, answered.code);
                 context.recycle();
             }
             Started::Refused(why) => {
                 let code = Code::ResourceExhausted;
                 self.refuse_limited(admitted.stream, why);
-                self.core().end_in_place(admitted.place, admitted.measures, Answered::none(code));
+                self.core().end_in_place(admitted.place, admitted.times, Answered::none(code));
                 close_span(span, code);
                 context.recycle();
             }
             Started::Waiting(handler) => {
-                self.core().interrupt_row(admitted.measures);
+                self.core().interrupt_row(admitted.times);
                 let running = Running { context, handler, span };
                 match self.is_over(&admitted) {
                     true => drop_waiting(self, &admitted, running),
@@ -269,14 +269,14 @@ impl<M: Machine> ServerConnection<M> {
         self.known_streams().stream(key).is_some()
     }
 
-    fn end_unrun(&self, entry: &Entry, stream: StreamId, status: &Status) {
+    fn end_unrun(&self, entry: &MethodEntry, stream: StreamId, status: &Status) {
         entry.leave();
         self.fail(stream, status);
     }
 
     /// Answers a call whose deadline has passed before it could run.
     #[cold]
-    pub(super) fn expire(&self, entry: &Entry, stream: StreamId) {
+    pub(super) fn expire(&self, entry: &MethodEntry, stream: StreamId) {
         self.core().share().count_expired();
         entry.sheet().expired();
         let message = "the deadline passed before the handler could run";
@@ -284,7 +284,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     /// Takes in the stream of a call, for the handles that its method has.
-    fn open_stream(self: &Rc<Self>, entry: &Entry, stream: StreamId) -> OpenedStream {
+    fn open_stream(self: &Rc<Self>, entry: &MethodEntry, stream: StreamId) -> OpenedStream {
         let handles = match entry.method().kind {
             Kind::ClientStream => Handles::Reader,
             Kind::Unary | Kind::ServerStream => Handles::Writer,
@@ -302,7 +302,7 @@ impl<M: Machine> ServerConnection<M> {
     /// The same for a stream of requests, with what came of it with the call.
     pub(super) fn open_requests(
         self: &Rc<Self>,
-        entry: &Entry,
+        entry: &MethodEntry,
         stream: StreamId,
         message: Option<Piece<'_>>,
         end: bool,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::entry::{Entry, Limit};
-use super::gate::Gate;
+use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
+use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
 use super::stats::{CoreShare, ServerStats};
 use crate::builtin::reflection::ReflectionService;
@@ -25,7 +25,7 @@ pub(crate) struct ServerShared {
     pub(crate) metrics: Metrics,
     /// Calls on all cores that wait, be it to begin.
     pub(super) in_flight: AtomicUsize,
-    gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
+    limits: Mutex<HashMap<&'static str, Arc<ConcurrencyLimit>>>,
     shares: Mutex<Vec<Arc<CoreShare>>>,
 }
 
@@ -45,13 +45,13 @@ impl ServerShared {
             reflection,
             metrics: Metrics::new(),
             in_flight: AtomicUsize::new(0),
-            gates: Mutex::default(),
+            limits: Mutex::default(),
             shares: Mutex::default(),
         }
     }
 
     /// The methods of all services, for one core: by place, and the places by name.
-    pub(super) fn build_entries(&self) -> (Vec<Entry>, HashMap<&'static str, usize>) {
+    pub(super) fn build_entries(&self) -> (Vec<MethodEntry>, HashMap<&'static str, usize>) {
         let mut methods = Methods::default();
         for service in &self.services {
             service.register(&mut methods);
@@ -65,7 +65,7 @@ impl ServerShared {
             places.insert(method.name(), place);
             let sheet = self.metrics.sheet(Side::Server, method.name());
             let room = self.settings.queue_room;
-            Entry::new(registered, self.limit_of(method), room, sheet)
+            MethodEntry::new(registered, self.limit_of(method), room, sheet)
         });
         let entries = entries.collect();
         (entries, places)
@@ -74,9 +74,11 @@ impl ServerShared {
     fn limit_of(&self, method: &'static Method) -> Limit {
         match method.concurrency {
             Some(limit) => {
-                let mut gates = lock(&self.gates);
-                let gate = gates.entry(method.name).or_insert_with(|| Arc::new(Gate::new(limit)));
-                Limit::Fixed(Arc::clone(gate))
+                let mut limits = lock(&self.limits);
+                let limit = limits
+                    .entry(method.name)
+                    .or_insert_with(|| Arc::new(ConcurrencyLimit::new(limit)));
+                Limit::Fixed(Arc::clone(limit))
             }
             // How long a stream lasts says nothing of how the server copes.
             None if self.settings.adaptive && method.kind == Kind::Unary => Limit::adaptive(),

@@ -118,7 +118,7 @@ impl<M: Machine> WaitingCall<M> {
             None => connection.given_up(self.admitted.stream, &context),
         };
         close_span(span, answered.code);
-        core.end(entry, self.admitted.measures, answered);
+        core.end(entry, self.admitted.times, answered);
         // Destructors of the handler are code of a user, and may use streams of this connection.
         contain(entry.method().name, || context.enter(|| drop(handler)));
         context.recycle();
@@ -139,7 +139,7 @@ pub(super) fn drop_waiting<M: Machine>(
     context.cancel(Code::Cancelled, "the handler was dropped");
     let answered = connection.given_up(admitted.stream, &context);
     close_span(span, answered.code);
-    core.end(entry, admitted.measures, answered);
+    core.end(entry, admitted.times, answered);
     contain(entry.method().name, || context.enter(|| drop(handler)));
     context.recycle();
 }

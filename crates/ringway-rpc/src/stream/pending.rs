@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::call::codec::Codec;
 use crate::call::status::Status;
-use crate::stream::remote::{Half, Leaving, StreamAt};
+use crate::stream::remote::{HandleEnd, HandleSide, StreamAt};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 use crate::waiters;
@@ -19,19 +19,19 @@ pub(crate) const NOT_FINISHED: &str = "the sink was dropped without `finish()`";
 
 /// The client's side: opens the stream and tells its handles where it is, from any thread.
 /// Dropping it instead fails them.
-pub(crate) struct Opener {
+pub(crate) struct PendingStream {
     shared: Arc<Mutex<PendingState>>,
 }
 
 /// A handle's side.
-pub(crate) struct Opening {
+pub(crate) struct PendingHandle {
     shared: Arc<Mutex<PendingState>>,
-    half: Half,
+    half: HandleSide,
 }
 
 struct PendingState {
     outcome: Option<Result<StreamAt, Status>>,
-    opener: Option<Waker>,
+    pending: Option<Waker>,
     reader: SideState,
     writer: SideState,
 }
@@ -40,15 +40,15 @@ struct PendingState {
 #[derive(Default)]
 struct SideState {
     waker: Option<Waker>,
-    left: Option<Leaving>,
+    left: Option<HandleEnd>,
 }
 
-impl Opener {
+impl PendingStream {
     /// Promises a stream.
     pub(crate) fn new() -> Self {
         let state = PendingState {
             outcome: None,
-            opener: None,
+            pending: None,
             reader: SideState::default(),
             writer: SideState::default(),
         };
@@ -58,13 +58,13 @@ impl Opener {
     /// The promised stream's reader.
     pub(crate) fn streaming<T>(&self, codec: Codec<T>) -> Streaming<T> {
         let shared = Arc::clone(&self.shared);
-        Streaming::opening(Opening { shared, half: Half::Reader }, codec)
+        Streaming::opening(PendingHandle { shared, half: HandleSide::Reader }, codec)
     }
 
     /// The promised stream's writer.
     pub(crate) fn sink<T>(&self, codec: Codec<T>) -> Sink<T> {
         let shared = Arc::clone(&self.shared);
-        Sink::opening(Opening { shared, half: Half::Writer }, codec)
+        Sink::opening(PendingHandle { shared, half: HandleSide::Writer }, codec)
     }
 
     /// Ready when a handle was dropped or has cancelled, so that there is nothing to open any
@@ -73,12 +73,12 @@ impl Opener {
         let mut state = lock(&self.shared);
         for (left, why) in [(&state.reader.left, None), (&state.writer.left, Some(NOT_FINISHED))] {
             match left {
-                Some(Leaving::Dropped) => return Poll::Ready(why.map(str::to_owned)),
-                Some(Leaving::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
-                Some(Leaving::Finished) | None => {}
+                Some(HandleEnd::Dropped) => return Poll::Ready(why.map(str::to_owned)),
+                Some(HandleEnd::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
+                Some(HandleEnd::Finished) | None => {}
             }
         }
-        let former = waiters::renew(&mut state.opener, cx.waker());
+        let former = waiters::renew(&mut state.pending, cx.waker());
         drop(state);
         waiters::discard(former);
         Poll::Pending
@@ -96,8 +96,10 @@ impl Opener {
             return;
         }
         state.outcome = Some(outcome.clone());
-        let left =
-            [(Half::Reader, state.reader.left.take()), (Half::Writer, state.writer.left.take())];
+        let left = [
+            (HandleSide::Reader, state.reader.left.take()),
+            (HandleSide::Writer, state.writer.left.take()),
+        ];
         let wakers = [state.reader.waker.take(), state.writer.waker.take()];
         drop(state);
         waiters::wake_all(wakers.into_iter().flatten());
@@ -111,13 +113,13 @@ impl Opener {
     }
 }
 
-impl Drop for Opener {
+impl Drop for PendingStream {
     fn drop(&mut self) {
         self.settle(Err(Status::unavailable("the client has been closed")));
     }
 }
 
-impl Opening {
+impl PendingHandle {
     /// Where the stream is, once it is open.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
         let mut state = lock(&self.shared);
@@ -131,14 +133,14 @@ impl Opening {
     }
 
     /// Parts from the stream, which may come to be open later.
-    pub(crate) fn leave(self, how: Leaving) {
+    pub(crate) fn leave(self, how: HandleEnd) {
         let mut state = lock(&self.shared);
         match &state.outcome {
             None => {
                 state.waiting(self.half).left = Some(how);
-                let opener = state.opener.take();
+                let pending = state.pending.take();
                 drop(state);
-                opener.into_iter().for_each(waiters::wake);
+                pending.into_iter().for_each(waiters::wake);
             }
             Some(Ok(at)) => {
                 let at = *at;
@@ -151,10 +153,10 @@ impl Opening {
 }
 
 impl PendingState {
-    fn waiting(&mut self, half: Half) -> &mut SideState {
+    fn waiting(&mut self, half: HandleSide) -> &mut SideState {
         match half {
-            Half::Reader => &mut self.reader,
-            Half::Writer => &mut self.writer,
+            HandleSide::Reader => &mut self.reader,
+            HandleSide::Writer => &mut self.writer,
         }
     }
 }

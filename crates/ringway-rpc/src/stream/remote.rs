@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!   user's thread                         core
-//!   Streaming ── FarReader ◄── pipe ◄── ReaderPump ── carrier ── stream
-//!   Sink ─────── FarWriter ──► pipe ──► WriterPump ──► carrier ──► stream
+//!   Streaming ── RemoteReader ◄── pipe ◄── ReaderTask ── carrier ── stream
+//!   Sink ─────── RemoteWriter ──► pipe ──► WriterTask ──► carrier ──► stream
 //! ```
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ use crate::connection::table::StreamKey;
 use crate::remote::mailbox;
 use crate::remote::pipe::{Receiver, Sender, Weigh, pipe};
 
-pub(crate) use writer::{FarWriter, pass_on};
+pub(crate) use writer::{RemoteWriter, pass_on};
 
 /// Where a stream is: its connection, and its place there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,14 +49,14 @@ pub(crate) enum HeldBy {
 
 /// The two ends of a stream that a user may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Half {
+pub(crate) enum HandleSide {
     Reader,
     Writer,
 }
 
 /// How a handle parts from its stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Leaving {
+pub(crate) enum HandleEnd {
     Finished,
     Dropped,
     Cancelled(String),
@@ -64,7 +64,7 @@ pub(crate) enum Leaving {
 
 impl StreamAt {
     /// Gives up one half, from any thread. Nothing happens if its connection is gone.
-    pub(crate) fn leave(self, half: Half, how: Leaving) {
+    pub(crate) fn leave(self, half: HandleSide, how: HandleEnd) {
         let part = move || {
             carrier::with(self.carrier, |carrier| part(carrier, self.key, half, &how));
         };
@@ -77,8 +77,8 @@ impl StreamAt {
 
     /// Ends the call from another thread, if that is how a handle parts from it. Its pump does the same
     /// in its own time, which may be after the handler's return has ended the call as another.
-    fn cancel_if(self, how: &Leaving) {
-        if let Leaving::Cancelled(reason) = how {
+    fn cancel_if(self, how: &HandleEnd) {
+        if let HandleEnd::Cancelled(reason) = how {
             let reason = reason.clone();
             let cancel = move || {
                 let cancel = |carrier: &dyn Carrier| {
@@ -111,20 +111,20 @@ impl OpenedStream {
 
 impl Drop for OpenedStream {
     fn drop(&mut self) {
-        self.0.leave(Half::Reader, Leaving::Dropped);
-        self.0.leave(Half::Writer, Leaving::Dropped);
+        self.0.leave(HandleSide::Reader, HandleEnd::Dropped);
+        self.0.leave(HandleSide::Writer, HandleEnd::Dropped);
     }
 }
 
-fn part(carrier: &dyn Carrier, key: StreamKey, half: Half, how: &Leaving) {
+fn part(carrier: &dyn Carrier, key: StreamKey, half: HandleSide, how: &HandleEnd) {
     match how {
-        Leaving::Finished => carrier.finish(key),
-        Leaving::Cancelled(reason) => carrier.cancel(key, Code::Cancelled, reason),
-        Leaving::Dropped => {}
+        HandleEnd::Finished => carrier.finish(key),
+        HandleEnd::Cancelled(reason) => carrier.cancel(key, Code::Cancelled, reason),
+        HandleEnd::Dropped => {}
     }
     match half {
-        Half::Reader => carrier.drop_reader(key),
-        Half::Writer => carrier.drop_writer(key),
+        HandleSide::Reader => carrier.drop_reader(key),
+        HandleSide::Writer => carrier.drop_writer(key),
     }
 }
 
@@ -157,18 +157,18 @@ impl Weigh for Bytes {
 type End = Result<Metadata, Status>;
 
 /// A reader on another thread than its core's.
-pub(crate) struct FarReader {
+pub(crate) struct RemoteReader {
     at: StreamAt,
-    pipe: Receiver<Inbound, End, Leaving>,
+    pipe: Receiver<Inbound, End, HandleEnd>,
     taken: VecDeque<Inbound>,
 }
 
-impl FarReader {
+impl RemoteReader {
     /// Has a pump started for the stream, of which the reader has got `in_hand` messages that its
     /// connection does not know to be taken.
     pub(crate) fn start(at: StreamAt, in_hand: usize) -> Self {
         let (sender, receiver) = pipe();
-        let pump = ReaderPump { at, pipe: Some(sender), initial: false, in_hand };
+        let pump = ReaderTask { at, pipe: Some(sender), initial: false, in_hand };
         let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
         mailbox::place(at.carrier.core(), Box::new(start));
         Self { at, pipe: receiver, taken: VecDeque::new() }
@@ -213,24 +213,24 @@ impl FarReader {
         }
     }
 
-    pub(crate) fn leave(self, how: Leaving) {
+    pub(crate) fn leave(self, how: HandleEnd) {
         self.at.cancel_if(&how);
         self.pipe.close(how);
     }
 }
 
 /// Moves what arrives for a reader to its pipe.
-struct ReaderPump {
+struct ReaderTask {
     at: StreamAt,
     /// `None` once it has ended the pipe.
-    pipe: Option<Sender<Inbound, End, Leaving>>,
+    pipe: Option<Sender<Inbound, End, HandleEnd>>,
     /// Whether what comes before the first message has been passed on.
     initial: bool,
     /// Messages that were taken before, and are to be counted first of all.
     in_hand: usize,
 }
 
-impl Future for ReaderPump {
+impl Future for ReaderTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -238,22 +238,22 @@ impl Future for ReaderPump {
         let pumped = carrier::with(at.carrier, |carrier| self.pump(carrier, cx));
         match pumped {
             Some(Poll::Pending) => return Poll::Pending,
-            Some(Poll::Ready(how)) => at.leave(Half::Reader, how),
+            Some(Poll::Ready(how)) => at.leave(HandleSide::Reader, how),
             None => self.end(Err(unreachable())),
         }
         Poll::Ready(())
     }
 }
 
-impl ReaderPump {
-    fn pump(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Leaving> {
+impl ReaderTask {
+    fn pump(&mut self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<HandleEnd> {
         if self.in_hand > 0 {
             carrier.taken(self.at.key, std::mem::take(&mut self.in_hand));
         }
         while let Some(pipe) = &self.pipe {
             if let Err(how) = ready!(pipe.poll_room(cx)) {
                 self.pipe = None;
-                return Poll::Ready(how.unwrap_or(Leaving::Dropped));
+                return Poll::Ready(how.unwrap_or(HandleEnd::Dropped));
             }
             // Where the reader has gone meanwhile, the next round tells.
             if !self.initial {
@@ -271,7 +271,7 @@ impl ReaderPump {
                 Received::Failed(status) => self.end(Err(status)),
             }
         }
-        Poll::Ready(Leaving::Dropped)
+        Poll::Ready(HandleEnd::Dropped)
     }
 
     fn end(&mut self, end: End) {

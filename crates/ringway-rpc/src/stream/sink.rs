@@ -16,8 +16,8 @@ use crate::call::status::Status;
 use crate::connection::carrier;
 use crate::limits;
 use crate::remote::blocking;
-use crate::stream::pending::Opening;
-use crate::stream::remote::{FarWriter, Half, Leaving, StreamAt, unreachable};
+use crate::stream::pending::PendingHandle;
+use crate::stream::remote::{HandleEnd, HandleSide, RemoteWriter, StreamAt, unreachable};
 
 /// Sends messages on one stream, in order.
 ///
@@ -34,9 +34,9 @@ pub struct Sink<T> {
 }
 
 enum SinkState {
-    Opening(Opening),
+    PendingHandle(PendingHandle),
     At(StreamAt),
-    Far(FarWriter),
+    Far(RemoteWriter),
     /// Left, or failed in a way that is given again.
     Over(Option<Status>),
 }
@@ -47,8 +47,8 @@ impl<T> Sink<T> {
         Self { place: SinkState::At(at), codec, has_room: false }
     }
 
-    pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self { place: SinkState::Opening(opening), codec, has_room: false }
+    pub(crate) fn opening(opening: PendingHandle, codec: Codec<T>) -> Self {
+        Self { place: SinkState::PendingHandle(opening), codec, has_room: false }
     }
 
     /// Sends a message. Waits while more of this stream is queued than its mark allows, because
@@ -82,12 +82,12 @@ impl<T> Sink<T> {
 
     /// Tells the peer that this was all. What has been sent before still arrives.
     pub fn finish(mut self) {
-        self.leave(Leaving::Finished);
+        self.leave(HandleEnd::Finished);
     }
 
     /// Ends the call in both directions, with a reason that the peer can read.
     pub fn cancel(mut self, reason: impl Into<String>) {
-        self.leave(Leaving::Cancelled(reason.into()));
+        self.leave(HandleEnd::Cancelled(reason.into()));
     }
 
     #[inline]
@@ -112,7 +112,7 @@ impl<T> Sink<T> {
                     }
                     self.place = SinkState::elsewhere(*at);
                 }
-                SinkState::Opening(opening) => {
+                SinkState::PendingHandle(opening) => {
                     let outcome = ready!(opening.poll(cx));
                     self.place = outcome.map_or_else(|e| SinkState::Over(Some(e)), SinkState::At);
                 }
@@ -133,10 +133,10 @@ impl<T> Sink<T> {
         }
     }
 
-    fn leave(&mut self, how: Leaving) {
+    fn leave(&mut self, how: HandleEnd) {
         match std::mem::replace(&mut self.place, SinkState::Over(None)) {
-            SinkState::At(at) => at.leave(Half::Writer, how),
-            SinkState::Opening(opening) => opening.leave(how),
+            SinkState::At(at) => at.leave(HandleSide::Writer, how),
+            SinkState::PendingHandle(opening) => opening.leave(how),
             SinkState::Far(far) => far.leave(how),
             SinkState::Over(_) => {}
         }
@@ -234,14 +234,14 @@ impl SinkState {
         if carrier::is_here(at.carrier) {
             Self::Over(Some(unreachable()))
         } else {
-            Self::Far(FarWriter::start(at))
+            Self::Far(RemoteWriter::start(at))
         }
     }
 }
 
 impl<T> Drop for Sink<T> {
     fn drop(&mut self) {
-        self.leave(Leaving::Dropped);
+        self.leave(HandleEnd::Dropped);
     }
 }
 

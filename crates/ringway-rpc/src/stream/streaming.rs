@@ -16,8 +16,8 @@ use crate::connection::batch::Batch;
 use crate::connection::carrier::{self, Received};
 use crate::limits;
 use crate::remote::blocking;
-use crate::stream::pending::Opening;
-use crate::stream::remote::{FarReader, Half, Leaving, StreamAt, unreachable};
+use crate::stream::pending::PendingHandle;
+use crate::stream::remote::{HandleEnd, HandleSide, RemoteReader, StreamAt, unreachable};
 
 /// The messages that a peer sends on one stream, in order.
 ///
@@ -48,9 +48,9 @@ struct Taken {
 }
 
 enum StreamingState {
-    Opening(Opening),
+    PendingHandle(PendingHandle),
     At(StreamAt),
-    Far(FarReader),
+    Far(RemoteReader),
     /// The failure is given again to whoever asks again.
     Over(Result<(), Status>),
 }
@@ -69,8 +69,8 @@ impl<T> Streaming<T> {
     }
 
     /// The reader of the replies of a stream that a client is about to open.
-    pub(crate) fn opening(opening: Opening, codec: Codec<T>) -> Self {
-        Self::at(StreamingState::Opening(opening), codec, codec::unreadable_reply)
+    pub(crate) fn opening(opening: PendingHandle, codec: Codec<T>) -> Self {
+        Self::at(StreamingState::PendingHandle(opening), codec, codec::unreadable_reply)
     }
 
     fn at(place: StreamingState, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
@@ -95,7 +95,7 @@ impl<T> Streaming<T> {
 
     /// Ends the call in both directions, with a reason that the peer can read.
     pub fn cancel(mut self, reason: impl Into<String>) {
-        self.leave(Leaving::Cancelled(reason.into()));
+        self.leave(HandleEnd::Cancelled(reason.into()));
     }
 
     /// Tells the connection at the end of a batch, and before that once for many small messages.
@@ -122,7 +122,7 @@ impl<T> Streaming<T> {
         let in_hand = std::mem::take(&mut self.taken).messages + self.batch.len();
         self.place = match carrier::is_here(at.carrier) {
             true => StreamingState::Over(Err(unreachable())),
-            false => StreamingState::Far(FarReader::start(at, in_hand)),
+            false => StreamingState::Far(RemoteReader::start(at, in_hand)),
         };
     }
 
@@ -138,7 +138,7 @@ impl<T> Streaming<T> {
                     }
                     self.go_elsewhere(at);
                 }
-                StreamingState::Opening(opening) => {
+                StreamingState::PendingHandle(opening) => {
                     let outcome = ready!(opening.poll(cx));
                     self.place =
                         outcome.map_or_else(|e| StreamingState::Over(Err(e)), StreamingState::At);
@@ -174,7 +174,7 @@ impl<T> Streaming<T> {
                     }
                     self.go_elsewhere(at);
                 }
-                StreamingState::Opening(opening) => {
+                StreamingState::PendingHandle(opening) => {
                     let outcome = ready!(opening.poll(cx));
                     self.place =
                         outcome.map_or_else(|e| StreamingState::Over(Err(e)), StreamingState::At);
@@ -187,10 +187,10 @@ impl<T> Streaming<T> {
         }
     }
 
-    fn leave(&mut self, how: Leaving) {
+    fn leave(&mut self, how: HandleEnd) {
         match std::mem::replace(&mut self.place, StreamingState::Over(Ok(()))) {
-            StreamingState::At(at) => at.leave(Half::Reader, how),
-            StreamingState::Opening(opening) => opening.leave(how),
+            StreamingState::At(at) => at.leave(HandleSide::Reader, how),
+            StreamingState::PendingHandle(opening) => opening.leave(how),
             StreamingState::Far(far) => far.leave(how),
             StreamingState::Over(outcome) => self.place = StreamingState::Over(outcome),
         }
@@ -229,12 +229,12 @@ impl<T: 'static> Streaming<T> {
             match ready!(self.poll_batch(cx)) {
                 Received::Messages => {}
                 Received::End(trailers) => {
-                    self.leave(Leaving::Dropped);
+                    self.leave(HandleEnd::Dropped);
                     self.trailers.get_or_insert(trailers);
                     return Poll::Ready(Ok(None));
                 }
                 Received::Failed(status) => {
-                    self.leave(Leaving::Dropped);
+                    self.leave(HandleEnd::Dropped);
                     self.place = StreamingState::Over(Err(status.clone()));
                     return Poll::Ready(Err(status));
                 }
@@ -283,7 +283,7 @@ impl<T: 'static> Future for NextMessage<'_, T> {
 impl<T> Drop for Streaming<T> {
     fn drop(&mut self) {
         std::mem::take(&mut self.batch).recycle();
-        self.leave(Leaving::Dropped);
+        self.leave(HandleEnd::Dropped);
     }
 }
 

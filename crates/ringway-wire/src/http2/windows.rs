@@ -15,7 +15,7 @@ impl<R: Role> Connection<R> {
     #[inline]
     pub fn taken(&mut self, stream: StreamHandle, bytes: usize) {
         if let Some(s) = self.streams.get(stream) {
-            s.window.owe(bytes as u32);
+            s.window.add_pending(bytes as u32);
             if s.window.is_due() && !s.remote_ended {
                 self.give_back(stream);
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::frame::Parts;
-use super::link::{Before, Link, NONE, Pending, Stage, shortened};
+use super::frame::OutgoingFrame;
+use super::native_connection::{Before, NONE, NativeConnection, Pending, Stage, shortened};
 use super::slots::{Found, NO_STREAM, Phase};
 use super::transmit::Served;
 use super::{
@@ -27,7 +27,7 @@ const CANCELLED: u8 = 1;
 /// to fail: [`was_accepted`](Self::was_accepted) tells which of them may have been executed.
 #[derive(Debug)]
 pub struct Client {
-    pub(super) link: Link,
+    pub(super) connection: NativeConnection,
     /// Calls that may be in flight by the server's lease.
     pub(super) permits: usize,
     /// How often that has become less.
@@ -103,11 +103,11 @@ impl Client {
         // No calls come this way, so nothing is announced about them.
         config.settings.max_streams = Settings::default().max_streams;
         config.settings.callbacks = false;
-        let mut link = Link::new(config, now);
-        link.greet();
-        let plain_len_max = link.plain_len_max();
+        let mut connection = NativeConnection::new(config, now);
+        connection.greet();
+        let plain_len_max = connection.plain_len_max();
         Self {
-            link,
+            connection,
             permits: usize::MAX,
             lease_cuts: 0,
             is_draining: false,
@@ -134,8 +134,8 @@ impl Client {
         input: &mut &'i [u8],
         now: Duration,
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
-        self.link.hear(input, now);
-        if self.link.is_plain()
+        self.connection.hear(input, now);
+        if self.connection.is_plain()
             && let Some(event) = self.plain_event(input)
         {
             return Ok(Some(event));
@@ -148,7 +148,7 @@ impl Client {
         input: &mut &'i [u8],
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
         loop {
-            if !self.link.is_plain() {
+            if !self.connection.is_plain() {
                 match self.before_frames(input) {
                     Ok(Before::Frames) => {}
                     Ok(Before::Nothing) => return Ok(None),
@@ -157,7 +157,7 @@ impl Client {
                 }
             }
             let before = *input;
-            let event = match self.link.splitter.next(input) {
+            let event = match self.connection.frame_decoder.next(input) {
                 Ok(None) => return Ok(None),
                 Ok(Some(frame)) => self.on_frame(frame, before, input),
                 Err(violation) => Err(violation),
@@ -165,7 +165,7 @@ impl Client {
             match event {
                 Ok(None) => {}
                 Ok(event) => return Ok(event),
-                Err(violation) => return Err(self.link.fail(violation)),
+                Err(violation) => return Err(self.connection.fail(violation)),
             }
         }
     }
@@ -175,21 +175,21 @@ impl Client {
         &mut self,
         input: &mut &'i [u8],
     ) -> Result<Before<ClientEvent<'i>>, Violation> {
-        if let Some(violation) = &self.link.failed {
+        if let Some(violation) = &self.connection.failed {
             return Err(violation.clone());
         }
-        match self.link.pending.pop_front() {
+        match self.connection.pending.pop_front() {
             Some(Pending::Writable(stream)) => {
                 return Ok(Before::Event(ClientEvent::Writable { stream }));
             }
             Some(Pending::Capacity) => return Ok(Before::Event(ClientEvent::Capacity)),
             Some(Pending::Failed(..)) | None => {}
         }
-        if self.link.stage == Stage::Preface {
-            match self.link.take_preface(input) {
+        if self.connection.stage == Stage::Preface {
+            match self.connection.take_preface(input) {
                 Ok(None) => return Ok(Before::Nothing),
                 Ok(Some(())) => {}
-                Err(violation) => return Err(self.link.fail(violation)),
+                Err(violation) => return Err(self.connection.fail(violation)),
             }
         }
         Ok(Before::Frames)
@@ -204,13 +204,14 @@ impl Client {
     #[inline]
     pub fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<bool, Gone> {
         let place = self.sending_place(stream).ok_or(Gone)?;
-        let link = &mut self.link;
-        link.streams.at(place).send.has_ended = end;
+        let connection = &mut self.connection;
+        connection.streams.at(place).send.has_ended = end;
         let flags = if end { Flags::END } else { NONE };
         let kind = FrameKind::Data;
-        let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
-        link.send(place, frame, message);
-        Ok(!link.streams.get(place).send.wants_writable)
+        let frame =
+            OutgoingFrame { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
+        connection.send(place, frame, message);
+        Ok(!connection.streams.get(place).send.wants_writable)
     }
 
     /// Says that no more messages follow on an open call, if that was not said before.
@@ -218,19 +219,20 @@ impl Client {
         let Some(place) = self.sending_place(stream) else {
             return;
         };
-        self.link.streams.at(place).send.has_ended = true;
+        self.connection.streams.at(place).send.has_ended = true;
         let (kind, flags) = (FrameKind::Data, Flags::END | Flags::NOMSG);
-        let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
-        self.link.send_empty(place, &frame);
+        let frame =
+            OutgoingFrame { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
+        self.connection.send_empty(place, &frame);
     }
 
     #[inline]
     fn sending_place(&mut self, stream: StreamId) -> Option<u32> {
-        let index = self.link.slots.find_open(stream)?;
-        let place = self.link.slots.at(index).stream;
+        let index = self.connection.slots.find_open(stream)?;
+        let place = self.connection.slots.at(index).stream;
         let can_send = place != NO_STREAM
-            && self.link.failed.is_none()
-            && !self.link.streams.at(place).send.has_ended;
+            && self.connection.failed.is_none()
+            && !self.connection.streams.at(place).send.has_ended;
         can_send.then_some(place)
     }
 
@@ -240,25 +242,25 @@ impl Client {
     /// Where very many calls are given up before they have been handed out, the server is told of some
     /// a little later, and without their reasons.
     pub fn cancel(&mut self, stream: StreamId, code: u8, reason: &str) {
-        let link = &mut self.link;
-        let Some(index) = link.slots.find_open(stream) else {
+        let connection = &mut self.connection;
+        let Some(index) = connection.slots.find_open(stream) else {
             return;
         };
-        link.drop_stream(index);
-        if !link.slots.at(index).is_sent {
-            link.slots.release_unsent(index);
+        connection.drop_stream(index);
+        if !connection.slots.at(index).is_sent {
+            connection.slots.release_unsent(index);
             self.note_room();
             return;
         }
-        let parity = link.keepalive.reset();
-        let slot = link.slots.at(index);
+        let parity = connection.keepalive.reset();
+        let slot = connection.slots.at(index);
         (slot.phase, slot.reset_parity) = (Phase::Closing, parity);
-        if link.failed.is_some() {
+        if connection.failed.is_some() {
             return;
         }
         // A server bears only so many RSTs that come with their REQUESTs.
         let is_sudden = slot.number >= self.left;
-        if is_sudden && !self.sudden.take(link.now, link.requests) {
+        if is_sudden && !self.sudden.take(connection.now, connection.requests) {
             self.held_resets.push_back(stream);
             return;
         }
@@ -268,15 +270,17 @@ impl Client {
     fn put_reset(&mut self, stream: StreamId, code: u8, reason: &str) {
         let payload = shortened(reason).as_bytes();
         let (kind, aux) = (FrameKind::Rst, u32::from(code));
-        self.link.outbox.put(&Parts { stream, ..Parts::control(kind, NONE, aux, payload) });
+        self.connection
+            .outbox
+            .put(&OutgoingFrame { stream, ..OutgoingFrame::control(kind, NONE, aux, payload) });
     }
 
     /// Sends the RSTs that were held back, as far as their calls have not ended meanwhile.
     fn release_resets(&mut self) {
         while let Some(&stream) = self.held_resets.front() {
-            if let Found::Live(index) = self.link.slots.find(stream) {
-                let is_sudden = self.link.slots.get(index).number >= self.left;
-                if is_sudden && !self.sudden.take(self.link.now, self.link.requests) {
+            if let Found::Live(index) = self.connection.slots.find(stream) {
+                let is_sudden = self.connection.slots.get(index).number >= self.left;
+                if is_sudden && !self.sudden.take(self.connection.now, self.connection.requests) {
                     return;
                 }
                 self.put_reset(stream, CANCELLED, "");
@@ -289,7 +293,7 @@ impl Client {
     /// their credit (section 6). Each [`ClientEvent::Message`] is to be told once.
     #[inline]
     pub fn taken(&mut self, stream: StreamId, messages: usize) {
-        self.link.taken(stream, messages);
+        self.connection.taken(stream, messages);
     }
 
     /// Whether a writer may send at once. If not, because more of its stream than
@@ -298,23 +302,23 @@ impl Client {
     #[inline]
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
-        self.link.has_room(stream)
+        self.connection.has_room(stream)
     }
 
     /// Bytes of a stream that wait for credit or for their turn.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
-        self.link.unsent(stream)
+        self.connection.unsent(stream)
     }
 
     /// Calls that may be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        if self.is_draining || self.link.failed.is_some() {
+        if self.is_draining || self.connection.failed.is_some() {
             return 0;
         }
-        let most = self.permits.min(self.link.peer.max_streams as usize);
-        most.saturating_sub(self.link.slots.live())
+        let most = self.permits.min(self.connection.peer.max_streams as usize);
+        most.saturating_sub(self.connection.slots.live())
     }
 
     /// How often the server's lease has become smaller, going round. A call that was opened before
@@ -327,7 +331,7 @@ impl Client {
     /// Calls that have begun and whose RESPONSE has not come, cancelled ones among them.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.link.slots.live()
+        self.connection.slots.live()
     }
 
     /// Whether an open call may have been executed by a server that has gone after it had taken
@@ -335,22 +339,22 @@ impl Client {
     /// been executed.
     #[must_use]
     pub fn was_accepted(&self, stream: StreamId, accepted: u32) -> bool {
-        let Found::Live(index) = self.link.slots.find(stream) else {
+        let Found::Live(index) = self.connection.slots.find(stream) else {
             return false;
         };
-        let slot = self.link.slots.get(index);
+        let slot = self.connection.slots.get(index);
         // The wire has the low half of what both ends count. A server that has taken more than was
         // sent is not to be believed, so all may have been executed.
-        let untaken = (self.link.requests as u32).wrapping_sub(accepted);
-        let taken = self.link.requests.checked_sub(u64::from(untaken));
+        let untaken = (self.connection.requests as u32).wrapping_sub(accepted);
+        let taken = self.connection.requests.checked_sub(u64::from(untaken));
         slot.is_sent && taken.is_none_or(|taken| slot.number < taken)
     }
 
     /// Announces that no more calls are opened, as before closing.
     pub fn go_away(&mut self, code: GoAwayCode, reason: &str) {
-        if self.link.failed.is_none() && !self.is_draining {
+        if self.connection.failed.is_none() && !self.is_draining {
             self.is_draining = true;
-            self.link.put_go_away(code, Duration::ZERO, reason);
+            self.connection.put_go_away(code, Duration::ZERO, reason);
         }
     }
 
@@ -358,13 +362,13 @@ impl Client {
     /// Messages are cut to fragments here, so what is not asked for can still be overtaken.
     #[inline]
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
-        self.link.transmit(budget, out, |link, stream, served| {
+        self.connection.transmit(budget, out, |connection, stream, served| {
             if served == Served::Opened {
-                Self::note_sent(link, stream);
+                Self::note_sent(connection, stream);
             }
         });
-        if self.link.outbox.backlog() == 0 {
-            self.left = self.link.requests;
+        if self.connection.outbox.backlog() == 0 {
+            self.left = self.connection.requests;
         }
     }
 
@@ -373,50 +377,50 @@ impl Client {
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.link.streams.discarded)
+        std::mem::take(&mut self.connection.streams.discarded)
     }
 
     /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
     /// gone.
     pub fn discard_output(&mut self) {
-        self.link.discard_output();
+        self.connection.discard_output();
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.link.outbox.is_empty()
+        !self.connection.outbox.is_empty()
     }
 
     /// Bytes written and not yet handed out, without those that wait in queues of streams.
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
-        self.link.outbox.backlog()
+        self.connection.outbox.backlog()
     }
 
     /// Bytes kept of a frame and of messages that are not whole, as at the
     /// [server](super::Server::incomplete_len).
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
-        self.link.incomplete()
+        self.connection.incomplete()
     }
 
     /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
-        !self.link.pending.is_empty()
+        !self.connection.pending.is_empty()
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        if self.link.failed.is_some() {
+        if self.connection.failed.is_some() {
             return None;
         }
-        let keepalive = self.link.keepalive.deadline(self.link.now);
+        let keepalive = self.connection.keepalive.deadline(self.connection.now);
         let held = (!self.held_resets.is_empty()).then(|| self.sudden.next());
         Some(held.map_or(keepalive, |held| held.min(keepalive)))
     }
@@ -428,7 +432,7 @@ impl Client {
     ///
     /// When the server is gone, as in [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
-        self.link.handle_timeout(now)?;
+        self.connection.handle_timeout(now)?;
         self.release_resets();
         Ok(())
     }
@@ -438,7 +442,7 @@ impl Client {
     pub(super) fn note_room(&mut self) {
         if self.is_starved && self.capacity() > 0 {
             self.is_starved = false;
-            self.link.tell(Pending::Capacity);
+            self.connection.tell(Pending::Capacity);
         }
     }
 }
@@ -457,7 +461,7 @@ mod tests {
         for others in [0, 1 << 31, (1 << 32) - 3, 1 << 32, 3 << 33] {
             let mut client = Client::new(Config::default(), Duration::ZERO);
             let oldest = open(&mut client);
-            client.link.requests += others; // which have ended
+            client.connection.requests += others; // which have ended
             let calls = [open(&mut client), open(&mut client)];
             let taken = |accepted: u64| {
                 let accepted = accepted as u32; // as it goes on the wire

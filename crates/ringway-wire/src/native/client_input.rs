@@ -2,10 +2,10 @@
 
 use super::client::{Client, ClientEvent};
 use super::frame::Frame;
-use super::link::Stage;
+use super::frame_decoder::{Form, Peeked};
+use super::native_connection::Stage;
 use super::receive_side::Assembled;
 use super::slots::{Found, NO_STREAM, Phase};
-use super::splitter::{Form, Peeked};
 use super::{Flags, FrameKind, Header, MetaReader, MetaWriter, Piece, StreamId, Tag, Violation};
 
 const UNKNOWN: u8 = 2;
@@ -24,10 +24,10 @@ impl Client {
     /// closer look, and nothing was done with it.
     #[inline]
     pub(super) fn plain_event<'i>(&mut self, input: &mut &'i [u8]) -> Option<ClientEvent<'i>> {
-        if let Some(frame) = self.link.splitter.peek(REPLY, input) {
+        if let Some(frame) = self.connection.frame_decoder.peek(REPLY, input) {
             let (stream, message) = (frame.stream, Piece::Borrowed(frame.body));
-            let index = self.link.slots.find_open(stream)?;
-            let slot = self.link.slots.get(index);
+            let index = self.connection.slots.find_open(stream)?;
+            let slot = self.connection.slots.get(index);
             let is_plain = (slot.stream == NO_STREAM)
                 & slot.is_sent
                 & (frame.body.len() <= self.plain_len_max)
@@ -35,7 +35,7 @@ impl Client {
             if !is_plain {
                 return None;
             }
-            self.link.slots.release(index);
+            self.connection.slots.release(index);
             self.note_room();
             *input = frame.rest;
             let (status, meta) = (status(frame.aux), Piece::EMPTY);
@@ -48,8 +48,9 @@ impl Client {
 
     #[inline(always)]
     fn plain_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
-        let Peeked { stream, body, rest, .. } = self.link.splitter.peek(MESSAGE, input)?;
-        if body.len() > self.plain_len_max || !self.link.plain_message(stream, body.len()) {
+        let Peeked { stream, body, rest, .. } =
+            self.connection.frame_decoder.peek(MESSAGE, input)?;
+        if body.len() > self.plain_len_max || !self.connection.plain_message(stream, body.len()) {
             return None;
         }
         *input = rest;
@@ -61,7 +62,7 @@ impl Client {
     /// `None` says nothing of what comes next.
     #[inline]
     pub fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
-        if self.link.is_plain() { self.plain_message(input) } else { None }
+        if self.connection.is_plain() { self.plain_message(input) } else { None }
     }
 
     pub(super) fn on_frame<'i>(
@@ -70,7 +71,7 @@ impl Client {
         before: &'i [u8],
         input: &mut &'i [u8],
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
-        if frame.header.kind == FrameKind::Response && self.link.stage == Stage::Open {
+        if frame.header.kind == FrameKind::Response && self.connection.stage == Stage::Open {
             return self.on_response(frame);
         }
         self.on_other(frame, before, input)
@@ -80,21 +81,21 @@ impl Client {
         let Frame { header, mut body } = frame;
         let (stream, flags) = (header.stream, header.flags);
         let meta = body.split_to(usize::from(header.meta_len));
-        let link = &mut self.link;
-        let Some(index) = find_sent(link, &header)? else {
+        let connection = &mut self.connection;
+        let Some(index) = find_sent(connection, &header)? else {
             return Ok(None);
         };
-        let slot = link.slots.at(index);
+        let slot = connection.slots.at(index);
         let is_plain = (slot.phase == Phase::Open)
             & (slot.stream == NO_STREAM)
             & WHOLE.contains(flags)
-            & (meta.len() <= link.config.settings.max_meta as usize)
+            & (meta.len() <= connection.config.settings.max_meta as usize)
             & (body.len() <= self.plain_len_max)
             & (body.len() <= slot.reply_credit as usize);
         if !is_plain {
             return self.end_call(index, &header, meta, body);
         }
-        link.slots.release(index);
+        connection.slots.release(index);
         self.note_room();
         let message = (!flags.contains(Flags::NOMSG)).then_some(body);
         Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
@@ -109,10 +110,10 @@ impl Client {
         payload: Piece<'i>,
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
         let stream = header.stream;
-        let slot = self.link.slots.at(index);
+        let slot = self.connection.slots.at(index);
         if slot.phase == Phase::Closing {
             let parity = slot.reset_parity;
-            self.link.keepalive.answered(parity);
+            self.connection.keepalive.answered(parity);
             self.release(index);
             return Ok(None);
         }
@@ -120,7 +121,7 @@ impl Client {
         if header.flags.contains(Flags::NOMSG) {
             if slot.stream != NO_STREAM && {
                 let place = slot.stream;
-                self.link.streams.at(place).receive.is_assembling()
+                self.connection.streams.at(place).receive.is_assembling()
             } {
                 // A handler may fail in the middle of a message; what came of it is void.
                 self.release(index);
@@ -129,10 +130,10 @@ impl Client {
             }
         } else {
             let place = self.receiving_place(index);
-            if self.link.streams.get(place).receive.has_ended {
+            if self.connection.streams.get(place).receive.has_ended {
                 return Err(Violation::AfterEnd { kind: header.kind, stream });
             }
-            match self.link.fragment(place, header, payload)? {
+            match self.connection.fragment(place, header, payload)? {
                 Assembled::Message(whole) => message = Some(whole),
                 Assembled::Partial | Assembled::Ignored => {
                     return Err(Violation::OutOfOrder { kind: header.kind, stream });
@@ -144,25 +145,25 @@ impl Client {
             }
         }
         self.release(index);
-        if meta.len() > self.link.config.settings.max_meta as usize {
+        if meta.len() > self.connection.config.settings.max_meta as usize {
             return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE)));
         }
         Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
     }
 
     fn release(&mut self, index: usize) {
-        self.link.drop_stream(index);
-        self.link.slots.release(index);
+        self.connection.drop_stream(index);
+        self.connection.slots.release(index);
         self.note_room();
     }
 
     /// The stream of a call that receives more than one frame.
     fn receiving_place(&mut self, index: usize) -> u32 {
-        let slot = self.link.slots.at(index);
+        let slot = self.connection.slots.at(index);
         let (had_none, window) = (slot.stream == NO_STREAM, slot.reply_credit);
-        let place = self.link.stream_at(index, 0, window);
+        let place = self.connection.stream_at(index, 0, window);
         // A call that was sent without a stream was sent whole.
-        self.link.streams.at(place).send.has_ended |= had_none;
+        self.connection.streams.at(place).send.has_ended |= had_none;
         place
     }
 
@@ -174,28 +175,28 @@ impl Client {
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
         let kind = frame.header.kind;
         match kind {
-            _ if self.link.stage != Stage::Open => self.on_control(frame),
+            _ if self.connection.stage != Stage::Open => self.on_control(frame),
             FrameKind::Data => {
-                let Some(index) = find_sent(&mut self.link, &frame.header)? else {
+                let Some(index) = find_sent(&mut self.connection, &frame.header)? else {
                     return Ok(None);
                 };
-                if self.link.slots.at(index).phase == Phase::Closing {
+                if self.connection.slots.at(index).phase == Phase::Closing {
                     return Ok(None);
                 }
                 self.on_data(index, frame, before, input)
             }
             FrameKind::Credit => {
-                let Some(index) = find_sent(&mut self.link, &frame.header)? else {
+                let Some(index) = find_sent(&mut self.connection, &frame.header)? else {
                     return Ok(None);
                 };
                 // Nothing is left to be sent on a call that has no stream.
-                match self.link.slots.at(index).stream {
-                    NO_STREAM => self.link.bear(kind).map(|()| None),
-                    place => self.link.credit(place, frame.header.aux).map(|()| None),
+                match self.connection.slots.at(index).stream {
+                    NO_STREAM => self.connection.bear(kind).map(|()| None),
+                    place => self.connection.credit(place, frame.header.aux).map(|()| None),
                 }
             }
             FrameKind::Lease => {
-                self.link.bear(kind)?;
+                self.connection.bear(kind)?;
                 let permits = frame.header.aux as usize;
                 let is_less = permits < self.permits;
                 self.lease_cuts = self.lease_cuts.wrapping_add(u32::from(is_less));
@@ -209,19 +210,19 @@ impl Client {
 
     fn on_control<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ClientEvent<'i>>, Violation> {
         let is_settings = frame.header.kind == FrameKind::Settings;
-        let Some(farewell) = self.link.on_control(frame)? else {
+        let Some(go_away) = self.connection.on_control(frame)? else {
             if is_settings {
-                self.link.slots.reconsider();
+                self.connection.slots.reconsider();
                 self.note_room();
             }
             return Ok(None);
         };
         self.is_draining = true;
         Ok(Some(ClientEvent::Leaving {
-            code: farewell.code,
-            drain_ms: farewell.drain_ms,
-            accepted: farewell.accepted,
-            reason: farewell.reason,
+            code: go_away.code,
+            drain_ms: go_away.drain_ms,
+            accepted: go_away.accepted,
+            reason: go_away.reason,
         }))
     }
 
@@ -234,14 +235,14 @@ impl Client {
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
         let (header, kind, stream) = (frame.header, frame.header.kind, frame.header.stream);
         let place = self.receiving_place(index);
-        let receive = &mut self.link.streams.at(place).receive;
+        let receive = &mut self.connection.streams.at(place).receive;
         if receive.has_ended {
             return Err(Violation::AfterEnd { kind, stream });
         }
         let is_first = receive.is_untouched();
         receive.has_begun = true;
         let meta_len = usize::from(header.meta_len);
-        if meta_len > self.link.config.settings.max_meta as usize {
+        if meta_len > self.connection.config.settings.max_meta as usize {
             return Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE)));
         }
         if meta_len > 0 && is_first {
@@ -250,7 +251,7 @@ impl Client {
                 return Ok(Some(self.give_up(stream, UNIMPLEMENTED, META_UNKNOWN)));
             }
             // The message in the same frame is the next event.
-            self.link.splitter.put_back(frame, before, input);
+            self.connection.frame_decoder.put_back(frame, before, input);
             return Ok(Some(ClientEvent::Initial { stream, meta }));
         }
         let has_ended = header.flags.contains(Flags::END);
@@ -259,11 +260,11 @@ impl Client {
                 return Err(Violation::OutOfOrder { kind, stream });
             }
             receive.has_ended = has_ended;
-            return self.link.bear(kind).map(|()| None);
+            return self.connection.bear(kind).map(|()| None);
         }
         drop(frame.body.split_to(meta_len));
-        let assembled = self.link.fragment(place, &header, frame.body)?;
-        self.link.streams.at(place).receive.has_ended = has_ended;
+        let assembled = self.connection.fragment(place, &header, frame.body)?;
+        self.connection.streams.at(place).receive.has_ended = has_ended;
         match assembled {
             Assembled::Partial | Assembled::Ignored => Ok(None),
             Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
@@ -282,10 +283,13 @@ impl Client {
 
 /// The slot of a call whose REQUEST was sent; `None`: that call is over.
 #[inline]
-fn find_sent(link: &mut super::link::Link, header: &Header) -> Result<Option<usize>, Violation> {
-    match link.slots.find(header.stream) {
-        Found::Live(index) if link.slots.get(index).is_sent => Ok(Some(index)),
-        Found::Ended => link.bear_late(header.kind).map(|()| None),
+fn find_sent(
+    connection: &mut super::native_connection::NativeConnection,
+    header: &Header,
+) -> Result<Option<usize>, Violation> {
+    match connection.slots.find(header.stream) {
+        Found::Live(index) if connection.slots.get(index).is_sent => Ok(Some(index)),
+        Found::Ended => connection.bear_late(header.kind).map(|()| None),
         Found::Live(_) | Found::Never => {
             Err(Violation::NeverOpened { kind: header.kind, stream: header.stream })
         }

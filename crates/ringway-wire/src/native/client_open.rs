@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::client::Client;
-use super::frame::Parts;
-use super::link::{Link, NONE};
+use super::frame::OutgoingFrame;
+use super::native_connection::{NONE, NativeConnection};
 use super::sending::Sent;
 use super::{Body, Flags, FrameKind, MetaWriter, RequestHead, StreamId};
 use crate::limits::{NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN};
@@ -77,10 +77,10 @@ impl Client {
     /// When this connection cannot take it now; nothing was sent.
     #[inline]
     pub fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
-        if self.is_draining || self.link.failed.is_some() {
+        if self.is_draining || self.connection.failed.is_some() {
             return Err(if self.is_draining { OpenError::Draining } else { OpenError::Closed });
         }
-        if self.link.slots.live() >= self.permits {
+        if self.connection.slots.live() >= self.permits {
             self.is_starved = true;
             return Err(OpenError::Leased);
         }
@@ -103,7 +103,7 @@ impl Client {
         mut call: Open<'_>,
         timeout_us: u64,
     ) -> Result<StreamId, OpenError> {
-        if call.method > self.link.peer.max_methods {
+        if call.method > self.connection.peer.max_methods {
             call.method = 0;
         }
         let is_named = !self.is_announced(call.method);
@@ -117,7 +117,7 @@ impl Client {
             writer.timeout_us(timeout_us);
         }
         meta.extend_from_slice(call.meta);
-        let opened = if meta.len() > self.link.peer.max_meta as usize {
+        let opened = if meta.len() > self.connection.peer.max_meta as usize {
             Err(OpenError::TooLarge)
         } else {
             let flags = if is_named { Flags::NAMED } else { NONE };
@@ -136,7 +136,7 @@ impl Client {
         let Ok(stream) = opened else {
             return;
         };
-        if method == 0 || !self.link.slots.get(stream.slot() as usize).is_sent {
+        if method == 0 || !self.connection.slots.get(stream.slot() as usize).is_sent {
             return;
         }
         let word = (method / 64) as usize;
@@ -156,8 +156,9 @@ impl Client {
     ) -> Result<StreamId, OpenError> {
         let initial_credit =
             call.initial_credit.clamp(NATIVE_INITIAL_CREDIT_MIN, NATIVE_CREDIT_MAX);
-        let link = &mut self.link;
-        let Some(stream) = link.slots.acquire(link.peer.max_streams, initial_credit) else {
+        let connection = &mut self.connection;
+        let Some(stream) = connection.slots.acquire(connection.peer.max_streams, initial_credit)
+        else {
             self.is_starved = true;
             return Err(OpenError::Full);
         };
@@ -175,45 +176,47 @@ impl Client {
         let kind = FrameKind::Request;
         if let Some(body) = &call.message
             && call.end
-            && link.is_direct(body)
+            && connection.is_direct(body)
         {
-            let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
-            link.outbox.put_body(&frame, body);
-            Self::note_sent(link, stream);
+            let frame =
+                OutgoingFrame { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
+            connection.outbox.put_body(&frame, body);
+            Self::note_sent(connection, stream);
             return Ok(stream);
         }
-        let frame = Parts { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
+        let frame = OutgoingFrame { kind, flags, stream, aux: 0, head: &head, meta, payload: &[] };
         self.open_stream(frame, call.message);
         Ok(stream)
     }
 
     /// A REQUEST without a message, with more to follow, or too long to be written at once.
-    fn open_stream(&mut self, frame: Parts<'_>, message: Option<Body<'_>>) {
-        let link = &mut self.link;
+    fn open_stream(&mut self, frame: OutgoingFrame<'_>, message: Option<Body<'_>>) {
+        let connection = &mut self.connection;
         let stream = frame.stream;
         let index = stream.slot() as usize;
         let end = frame.flags.contains(Flags::END);
         if !end || message.is_some() {
-            let (credit, window) = (link.peer.initial_credit, link.slots.at(index).reply_credit);
-            let place = link.stream_at(index, credit, window);
-            link.streams.at(place).send.has_ended = end;
+            let (credit, window) =
+                (connection.peer.initial_credit, connection.slots.at(index).reply_credit);
+            let place = connection.stream_at(index, credit, window);
+            connection.streams.at(place).send.has_ended = end;
             if let Some(body) = message {
-                if link.send(place, frame, body) == Sent::Written {
-                    Self::note_sent(link, stream);
+                if connection.send(place, frame, body) == Sent::Written {
+                    Self::note_sent(connection, stream);
                 }
                 return;
             }
         }
-        link.outbox.put(&Parts { flags: frame.flags | Flags::NOMSG, ..frame });
-        Self::note_sent(link, stream);
+        connection.outbox.put(&OutgoingFrame { flags: frame.flags | Flags::NOMSG, ..frame });
+        Self::note_sent(connection, stream);
     }
 
     #[inline]
-    pub(super) fn note_sent(link: &mut Link, stream: StreamId) {
-        let slot = link.slots.at(stream.slot() as usize);
+    pub(super) fn note_sent(connection: &mut NativeConnection, stream: StreamId) {
+        let slot = connection.slots.at(stream.slot() as usize);
         slot.is_sent = true;
-        slot.number = link.requests;
-        link.requests += 1;
+        slot.number = connection.requests;
+        connection.requests += 1;
     }
 }
 

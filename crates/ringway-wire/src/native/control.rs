@@ -1,7 +1,7 @@
 //! Frames of the connection itself: preface, SETTINGS, PING, GOAWAY (sections 1, 8 and 9).
 
-use super::frame::{Frame, Parts};
-use super::link::{Link, NONE, Stage};
+use super::frame::{Frame, OutgoingFrame};
+use super::native_connection::{NONE, NativeConnection, Stage};
 use super::{
     Flags, FrameKind, GoAway, GoAwayCode, Header, PREFACE, PREFACE_LEN, Piece, Settings, Violation,
     check_preface,
@@ -27,14 +27,14 @@ impl ArrivingPreface {
 
 /// A peer that says it will leave.
 #[derive(Debug)]
-pub(super) struct Farewell<'i> {
+pub(super) struct GoAwayFrame<'i> {
     pub(super) code: u32,
     pub(super) drain_ms: u32,
     pub(super) accepted: u32,
     pub(super) reason: Piece<'i>,
 }
 
-impl Farewell<'_> {
+impl GoAwayFrame<'_> {
     /// Whether calls that are open may go on to their ends (section 8).
     fn is_orderly(&self) -> bool {
         let code = GoAwayCode::from_code(self.code);
@@ -48,7 +48,7 @@ impl Farewell<'_> {
     }
 }
 
-impl Link {
+impl NativeConnection {
     /// Sends the preface and the settings, before anything else and once.
     pub(super) fn greet(&mut self) {
         self.has_greeted = true;
@@ -60,7 +60,7 @@ impl Link {
     pub(super) fn put_settings(&mut self) {
         let mut body = Vec::new();
         self.config.settings.encode(&mut body);
-        self.outbox.put(&Parts::control(FrameKind::Settings, NONE, 0, &body));
+        self.outbox.put(&OutgoingFrame::control(FrameKind::Settings, NONE, 0, &body));
         self.unacknowledged.push_back((self.config.settings.initial_credit, self.now));
     }
 
@@ -86,7 +86,7 @@ impl Link {
     pub(super) fn on_control<'i>(
         &mut self,
         frame: Frame<'i>,
-    ) -> Result<Option<Farewell<'i>>, Violation> {
+    ) -> Result<Option<GoAwayFrame<'i>>, Violation> {
         let Frame { header, body } = frame;
         match header.kind {
             FrameKind::Settings => self.on_settings(&header, &body).map(|()| None),
@@ -94,11 +94,11 @@ impl Link {
             FrameKind::Ping => self.on_ping(&header).map(|()| None),
             FrameKind::GoAway => {
                 self.bear(header.kind)?;
-                let farewell = farewell(&header, body)?;
-                if !farewell.is_orderly() {
-                    self.fail(farewell.violation()); // behind the event that tells it
+                let go_away = go_away(&header, body)?;
+                if !go_away.is_orderly() {
+                    self.fail(go_away.violation()); // behind the event that tells it
                 }
-                Ok(Some(farewell))
+                Ok(Some(go_away))
             }
             FrameKind::Unknown(_) => self.bear(header.kind).map(|()| None),
             kind => Err(Violation::WrongDirection { kind }),
@@ -112,7 +112,7 @@ impl Link {
                 return Err(Violation::UnexpectedAck { kind });
             };
             self.set_window(window);
-            self.growth.note_trip(self.now.saturating_sub(sent));
+            self.auto_tune.note_trip(self.now.saturating_sub(sent));
             self.announce_credit();
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl Link {
     /// by a fragment may go before.
     fn acknowledge(&mut self) -> Result<(), Violation> {
         self.outbox.bar_fragments();
-        self.answer(&Parts::control(FrameKind::Settings, Flags::ACK, 0, &[]))
+        self.answer(&OutgoingFrame::control(FrameKind::Settings, Flags::ACK, 0, &[]))
     }
 
     fn on_ping(&mut self, header: &Header) -> Result<(), Violation> {
@@ -146,13 +146,13 @@ impl Link {
         if !self.pings.take(self.now) {
             return Err(Violation::Flood { kind });
         }
-        self.answer(&Parts::control(kind, Flags::ACK, header.aux, &[]))
+        self.answer(&OutgoingFrame::control(kind, Flags::ACK, header.aux, &[]))
     }
 }
 
-fn farewell<'i>(header: &Header, mut body: Piece<'i>) -> Result<Farewell<'i>, Violation> {
+fn go_away<'i>(header: &Header, mut body: Piece<'i>) -> Result<GoAwayFrame<'i>, Violation> {
     let GoAway { code, drain_ms, reason } = GoAway::decode(&body)?;
     let fixed_len = body.len() - reason.len();
     drop(body.split_to(fixed_len));
-    Ok(Farewell { code, drain_ms, accepted: header.aux, reason: body })
+    Ok(GoAwayFrame { code, drain_ms, accepted: header.aux, reason: body })
 }

@@ -14,7 +14,7 @@ pub(super) struct Frame<'i> {
 
 /// A frame to be written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts<'a> {
+pub(super) struct OutgoingFrame<'a> {
     pub(super) kind: FrameKind,
     pub(super) flags: Flags,
     pub(super) stream: StreamId,
@@ -25,10 +25,18 @@ pub(super) struct Parts<'a> {
     pub(super) payload: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> OutgoingFrame<'a> {
     /// A frame of the connection itself.
     pub(super) fn control(kind: FrameKind, flags: Flags, aux: u32, payload: &'a [u8]) -> Self {
-        Parts { kind, flags, stream: StreamId::CONNECTION, aux, head: &[], meta: &[], payload }
+        OutgoingFrame {
+            kind,
+            flags,
+            stream: StreamId::CONNECTION,
+            aux,
+            head: &[],
+            meta: &[],
+            payload,
+        }
     }
 
     /// Appends the frame to `target`. Compiled into its callers: each writes one kind of frame, and

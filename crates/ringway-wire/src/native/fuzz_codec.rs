@@ -46,9 +46,9 @@ fn settings(bytes: &[u8]) {
 }
 
 fn go_away(bytes: &[u8]) {
-    if let Ok(farewell) = GoAway::decode(bytes) {
+    if let Ok(go_away) = GoAway::decode(bytes) {
         let mut body = Vec::new();
-        farewell.encode(&mut body);
+        go_away.encode(&mut body);
         assert_eq!(body, bytes);
     }
 }

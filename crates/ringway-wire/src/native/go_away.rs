@@ -9,10 +9,10 @@ use super::Violation;
 /// ```
 /// use ringway_wire::native::{GoAway, GoAwayCode};
 ///
-/// let farewell = GoAway { code: GoAwayCode::MaxAge.code(), drain_ms: 5_000, reason: b"restart" };
+/// let go_away = GoAway { code: GoAwayCode::MaxAge.code(), drain_ms: 5_000, reason: b"restart" };
 /// let mut body = Vec::new();
-/// farewell.encode(&mut body);
-/// assert_eq!(GoAway::decode(&body)?, farewell);
+/// go_away.encode(&mut body);
+/// assert_eq!(GoAway::decode(&body)?, go_away);
 /// # Ok::<(), ringway_wire::native::Violation>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! `docs/protocol.md` is its specification; the files here name the sections that they follow.
 //! All integers on the wire are little-endian, all sizes are bytes.
 
+mod auto_tune;
 mod checksum;
 mod client;
 mod client_input;
@@ -11,21 +12,21 @@ mod config;
 mod control;
 mod flags;
 mod frame;
+mod frame_decoder;
 mod frame_kind;
 pub(crate) mod fuzz_codec;
 pub(crate) mod fuzz_machines;
 pub(crate) mod fuzz_pair;
 mod go_away;
 mod go_away_code;
-mod growth;
 mod header;
 mod keepalive;
-mod link;
 mod load_report;
 mod messages;
 mod meta_reader;
 mod meta_writer;
 mod names;
+mod native_connection;
 mod outbox;
 mod piece;
 mod preface;
@@ -44,7 +45,6 @@ mod server_waits;
 mod settings;
 mod slots;
 mod spare;
-mod splitter;
 mod stream_id;
 mod streams;
 mod tag;

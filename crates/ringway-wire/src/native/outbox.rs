@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::Body;
-use super::frame::Parts;
+use super::frame::OutgoingFrame;
 use super::send_side::Lane;
 use super::streams::Streams;
 use crate::limits::{NATIVE_OUTPUT_KEPT, NATIVE_SMALL_MAX, NATIVE_SMALL_TURN};
@@ -65,13 +65,13 @@ impl Outbox {
     }
 
     /// Appends a frame behind those that are written.
-    pub(super) fn put(&mut self, frame: &Parts<'_>) {
+    pub(super) fn put(&mut self, frame: &OutgoingFrame<'_>) {
         self.put_inline(frame);
     }
 
     /// The same for the frames that calls are made of.
     #[inline(always)]
-    pub(super) fn put_inline(&mut self, frame: &Parts<'_>) {
+    pub(super) fn put_inline(&mut self, frame: &OutgoingFrame<'_>) {
         frame.append(self.with_crc, &mut self.written);
         if !self.large.is_empty() {
             self.pass_fragments();
@@ -80,15 +80,15 @@ impl Outbox {
 
     /// Appends `frame` with `body` as its payload, which is copied only where it is small.
     #[inline(always)]
-    pub(super) fn put_body(&mut self, frame: &Parts<'_>, body: &Body<'_>) {
+    pub(super) fn put_body(&mut self, frame: &OutgoingFrame<'_>, body: &Body<'_>) {
         match body {
             Body::Shared(bytes) if bytes.len() > NATIVE_SMALL_MAX => self.put_shared(frame, bytes),
-            _ => self.put_inline(&Parts { payload: body.as_ref(), ..*frame }),
+            _ => self.put_inline(&OutgoingFrame { payload: body.as_ref(), ..*frame }),
         }
     }
 
     #[inline(never)]
-    fn put_shared(&mut self, frame: &Parts<'_>, body: &Bytes) {
+    fn put_shared(&mut self, frame: &OutgoingFrame<'_>, body: &Bytes) {
         let crc = frame.append_head(body.len(), self.with_crc, &mut self.written);
         self.bodies.push_back((self.end(), body.clone()));
         self.bodies_len += body.len();
@@ -102,7 +102,7 @@ impl Outbox {
     }
 
     /// Appends a frame that the peer has caused, and returns how many of them have not left.
-    pub(super) fn put_answer(&mut self, frame: &Parts<'_>) -> usize {
+    pub(super) fn put_answer(&mut self, frame: &OutgoingFrame<'_>) -> usize {
         self.put(frame);
         self.answers[1] += 1;
         self.answers[0] + self.answers[1]

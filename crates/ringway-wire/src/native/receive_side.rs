@@ -34,7 +34,7 @@ pub(super) enum Assembled<'i> {
 
 /// A fragment, as its header describes it.
 #[derive(Debug)]
-pub(super) struct Piecemeal<'i> {
+pub(super) struct IncomingFragment<'i> {
     pub(super) stream: StreamId,
     pub(super) payload: Piece<'i>,
     /// The message continues in another frame.
@@ -142,7 +142,7 @@ impl ReceiveSide {
     }
 
     /// By how much that grows with such a fragment, if the message goes on behind it.
-    pub(super) fn growth(&self, fragment: &Piecemeal<'_>) -> usize {
+    pub(super) fn auto_tune(&self, fragment: &IncomingFragment<'_>) -> usize {
         let more = fragment.payload.len();
         match &self.assembly {
             None => capacity(more, fragment.announced()),
@@ -170,7 +170,7 @@ impl ReceiveSide {
     /// When it exceeds the credit, or contradicts the announced length.
     pub(super) fn fragment<'i>(
         &mut self,
-        fragment: Piecemeal<'i>,
+        fragment: IncomingFragment<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let cost = cost(fragment.payload.len());
         if !self.window.spend(cost) {
@@ -181,7 +181,7 @@ impl ReceiveSide {
             return Ok(Assembled::Ignored);
         }
         if self.untaken == 0 {
-            self.window.owe(cost);
+            self.window.add_pending(cost);
         }
         if self.assembly.is_none() && !fragment.has_more {
             if fragment.payload.len() > fragment.message_max as usize {
@@ -202,7 +202,7 @@ impl ReceiveSide {
             return false;
         }
         if self.untaken == 0 {
-            self.window.owe(cost);
+            self.window.add_pending(cost);
         }
         self.deliver(cost);
         true
@@ -210,7 +210,7 @@ impl ReceiveSide {
 
     fn assemble<'i>(
         &mut self,
-        fragment: Piecemeal<'i>,
+        fragment: IncomingFragment<'i>,
         cost: u32,
     ) -> Result<Assembled<'i>, Violation> {
         let announced = fragment.announced();
@@ -267,11 +267,11 @@ impl ReceiveSide {
             _ => self.pop_costs(messages),
         };
         let gone = std::mem::replace(&mut self.front, front) + returned - front;
-        self.window.owe(returned);
+        self.window.add_pending(returned);
         if self.untaken == 0
             && let Some(assembly) = &mut self.assembly
         {
-            self.window.owe(std::mem::take(&mut assembly.unreturned));
+            self.window.add_pending(std::mem::take(&mut assembly.unreturned));
         }
         gone
     }
@@ -286,7 +286,7 @@ impl ReceiveSide {
 
 /// A message is as long as its first fragment said.
 fn check_length(
-    fragment: &Piecemeal<'_>,
+    fragment: &IncomingFragment<'_>,
     len: usize,
     announced: Option<u32>,
 ) -> Result<(), Violation> {
@@ -303,7 +303,7 @@ fn check_length(
     Ok(())
 }
 
-impl Piecemeal<'_> {
+impl IncomingFragment<'_> {
     fn announced(&self) -> Option<u32> {
         (self.announced != 0).then_some(self.announced)
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::frame::{Parts, cost};
+use super::frame::{OutgoingFrame, cost};
 use super::{CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, REQUEST_HEAD_LEN, StreamId};
 use crate::limits::{
     NATIVE_FRAGMENT_MIN, NATIVE_ITEMS_KEPT, NATIVE_SMALL_TURN, NATIVE_STREAM_KEPT,
@@ -44,7 +44,7 @@ pub(super) struct LongMessage {
 impl LongMessage {
     /// The message that `frame` announces: its last frame will be of the same kind, unless that
     /// is a REQUEST, which is the first.
-    pub(super) fn new(frame: &Parts<'_>, body: Bytes) -> Self {
+    pub(super) fn new(frame: &OutgoingFrame<'_>, body: Bytes) -> Self {
         let meta = frame.meta.to_vec();
         let flags = frame.flags.without(Flags::END);
         if frame.kind == FrameKind::Response {
@@ -157,7 +157,7 @@ impl SendSide {
     }
 
     /// Queues a small message.
-    pub(super) fn push_frame(&mut self, frame: &Parts<'_>, with_crc: bool) {
+    pub(super) fn push_frame(&mut self, frame: &OutgoingFrame<'_>, with_crc: bool) {
         if self.head > NATIVE_STREAM_KEPT && self.head * 2 > self.frames.len() {
             self.frames.drain(..self.head);
             self.head = 0;
@@ -289,8 +289,8 @@ impl SendSide {
         id: StreamId,
         len: u32,
         is_first: bool,
-    ) -> Parts<'m> {
-        let mut frame = Parts {
+    ) -> OutgoingFrame<'m> {
+        let mut frame = OutgoingFrame {
             kind: FrameKind::Data,
             flags: Flags::NONE,
             stream: id,

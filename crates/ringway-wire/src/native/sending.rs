@@ -1,8 +1,8 @@
 //! Messages of streams on their way to the output: at once, or when their turn and their credit come
 //! (sections 5 and 6).
 
-use super::frame::{Parts, cost};
-use super::link::Link;
+use super::frame::{OutgoingFrame, cost};
+use super::native_connection::NativeConnection;
 use super::send_side::LongMessage;
 use super::slots::{Found, NO_STREAM};
 use super::{Body, FrameKind, StreamId, Violation};
@@ -18,7 +18,7 @@ pub(super) enum Sent {
     Queued,
 }
 
-impl Link {
+impl NativeConnection {
     /// Whether a body of a stream with an empty queue is written at once, unless much waits already:
     /// what is not too long to go before others, whole.
     #[inline]
@@ -30,7 +30,7 @@ impl Link {
 
     /// Sends a message of a stream, now or when its turn and its credit come.
     #[inline]
-    pub(super) fn send(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {
+    pub(super) fn send(&mut self, index: u32, frame: OutgoingFrame<'_>, body: Body<'_>) -> Sent {
         let is_direct = self.is_direct(&body) && frame.meta.len() <= NATIVE_SMALL_MAX;
         // Messages of streams are many to a call, so they may not pile up where nothing holds
         // them back.
@@ -54,18 +54,18 @@ impl Link {
         let stream = self.streams.at(index);
         if !stream.send.wants_writable {
             stream.send.wants_writable = true;
-            self.crowded.push(stream.id);
+            self.backpressured.push(stream.id);
         }
     }
 
-    fn queue(&mut self, index: u32, frame: Parts<'_>, body: Body<'_>) -> Sent {
+    fn queue(&mut self, index: u32, frame: OutgoingFrame<'_>, body: Body<'_>) -> Sent {
         let stream = self.streams.at(index);
         if stream.send.is_empty() {
             stream.send.after = self.outbox.end();
         }
         let is_small = body.len() <= NATIVE_SMALL_MAX && frame.meta.len() <= NATIVE_SMALL_MAX;
         if is_small && frame.kind != FrameKind::Request {
-            let frame = Parts { payload: body.as_ref(), ..frame };
+            let frame = OutgoingFrame { payload: body.as_ref(), ..frame };
             stream.send.push_frame(&frame, self.outbox.with_crc);
         } else {
             stream.send.push_long(LongMessage::new(&frame, body.into_shared()));
@@ -75,7 +75,7 @@ impl Link {
     }
 
     /// Sends a frame without a message behind what waits of its stream.
-    pub(super) fn send_empty(&mut self, index: u32, frame: &Parts<'_>) -> Sent {
+    pub(super) fn send_empty(&mut self, index: u32, frame: &OutgoingFrame<'_>) -> Sent {
         let stream = self.streams.at(index);
         if stream.send.is_empty() {
             self.outbox.put(frame);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::frame::Parts;
-use super::link::{Before, Link, NONE, Pending, Stage};
+use super::frame::OutgoingFrame;
 use super::names::Names;
+use super::native_connection::{Before, NONE, NativeConnection, Pending, Stage};
 use super::server_answer::INITIAL_TOO_LONG;
 use super::server_event::{PlainRequest, ServerEvent};
 use super::server_resets::Resets;
@@ -76,7 +76,7 @@ use crate::deadlines::Deadlines;
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    pub(super) link: Link,
+    pub(super) connection: NativeConnection,
     pub(super) resets: Resets,
     /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining or
     /// while too many are given up.
@@ -111,7 +111,7 @@ impl Server {
     pub fn new(config: Config, now: Duration) -> Self {
         let streams_max = config.settings.max_streams;
         let mut server = Self {
-            link: Link::new(config, now),
+            connection: NativeConnection::new(config, now),
             resets: Resets::new(now),
             permits: streams_max as usize,
             slots_max: streams_max.max(Settings::default().max_streams),
@@ -135,8 +135,8 @@ impl Server {
         input: &mut &'i [u8],
         now: Duration,
     ) -> Option<PlainRequest<'i>> {
-        self.link.hear(input, now);
-        if !self.link.is_plain() {
+        self.connection.hear(input, now);
+        if !self.connection.is_plain() {
             return None;
         }
         self.plain_request(input)
@@ -158,8 +158,8 @@ impl Server {
         input: &mut &'i [u8],
         now: Duration,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        self.link.hear(input, now);
-        if self.link.is_plain()
+        self.connection.hear(input, now);
+        if self.connection.is_plain()
             && let Some(event) = self.plain_event(input)
         {
             return Ok(Some(event));
@@ -172,7 +172,7 @@ impl Server {
         input: &mut &'i [u8],
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         loop {
-            if !self.link.is_plain() {
+            if !self.connection.is_plain() {
                 match self.before_frames(input) {
                     Ok(Before::Frames) => {}
                     Ok(Before::Nothing) => return Ok(None),
@@ -180,7 +180,7 @@ impl Server {
                     Err(violation) => return Err(violation),
                 }
             }
-            let event = match self.link.splitter.next(input) {
+            let event = match self.connection.frame_decoder.next(input) {
                 Ok(None) => return Ok(None),
                 Ok(Some(frame)) => self.on_frame(frame),
                 Err(violation) => Err(violation),
@@ -188,7 +188,7 @@ impl Server {
             match event {
                 Ok(None) => {}
                 Ok(event) => return Ok(event),
-                Err(violation) => return Err(self.link.fail(violation)),
+                Err(violation) => return Err(self.connection.fail(violation)),
             }
         }
     }
@@ -198,11 +198,11 @@ impl Server {
         &mut self,
         input: &mut &'i [u8],
     ) -> Result<Before<ServerEvent<'i>>, Violation> {
-        if let Some(violation) = &self.link.failed {
-            self.link.is_failure_untold = false;
+        if let Some(violation) = &self.connection.failed {
+            self.connection.is_failure_untold = false;
             return Err(violation.clone());
         }
-        match self.link.pending.pop_front() {
+        match self.connection.pending.pop_front() {
             Some(Pending::Writable(stream)) => {
                 return Ok(Before::Event(ServerEvent::Writable { stream }));
             }
@@ -211,15 +211,15 @@ impl Server {
             }
             Some(Pending::Capacity) | None => {}
         }
-        if self.link.stage == Stage::Preface {
-            match self.link.take_preface(input) {
+        if self.connection.stage == Stage::Preface {
+            match self.connection.take_preface(input) {
                 Ok(None) => return Ok(Before::Nothing),
                 Ok(Some(())) => self.greet(),
                 Err(violation) => {
                     if matches!(violation, Violation::WrongVersion { .. }) {
-                        self.link.greet();
+                        self.connection.greet();
                     }
-                    return Err(self.link.fail(violation));
+                    return Err(self.connection.fail(violation));
                 }
             }
         }
@@ -236,16 +236,16 @@ impl Server {
     /// So is a success with such metadata; a failure keeps its status, and of its metadata what fits.
     #[inline]
     pub fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> Option<u8> {
-        let link = &mut self.link;
-        let index = link.slots.find_open(stream)?;
-        let is_plain = link.slots.at(index).stream == NO_STREAM && reply.meta.is_empty();
+        let connection = &mut self.connection;
+        let index = connection.slots.find_open(stream)?;
+        let is_plain = connection.slots.at(index).stream == NO_STREAM && reply.meta.is_empty();
         if let Some(body) = &reply.message
             && is_plain
-            && body.len() <= link.peer.max_message as usize
-            && link.is_direct(body)
-            && link.failed.is_none()
+            && body.len() <= connection.peer.max_message as usize
+            && connection.is_direct(body)
+            && connection.failed.is_none()
         {
-            let frame = Parts {
+            let frame = OutgoingFrame {
                 kind: FrameKind::Response,
                 flags: Flags::END,
                 stream,
@@ -254,8 +254,8 @@ impl Server {
                 meta: &[],
                 payload: &[],
             };
-            link.outbox.put_body(&frame, body);
-            link.slots.end(index);
+            connection.outbox.put_body(&frame, body);
+            connection.slots.end(index);
             return Some(reply.status);
         }
         self.respond_at(index, stream, reply)
@@ -272,20 +272,21 @@ impl Server {
     /// the client takes: then with [`ServerEvent::Failed`].
     #[inline]
     pub fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
-        let link = &mut self.link;
-        let index = link.slots.find_open(stream).ok_or(Gone)?;
-        if link.failed.is_some() {
+        let connection = &mut self.connection;
+        let index = connection.slots.find_open(stream).ok_or(Gone)?;
+        if connection.failed.is_some() {
             return Err(Gone);
         }
-        if message.len() > link.peer.max_message as usize {
-            let too_large = TooLarge::Message { len: message.len(), max: link.peer.max_message };
+        if message.len() > connection.peer.max_message as usize {
+            let too_large =
+                TooLarge::Message { len: message.len(), max: connection.peer.max_message };
             return Err(self.refuse_to_send(index, &too_large.text("client")));
         }
-        if meta.len() > link.peer.max_meta as usize {
+        if meta.len() > connection.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let place = link.reply_stream(index);
-        let frame = Parts {
+        let place = connection.reply_stream(index);
+        let frame = OutgoingFrame {
             kind: FrameKind::Data,
             flags: NONE,
             stream,
@@ -294,8 +295,8 @@ impl Server {
             meta,
             payload: &[],
         };
-        link.send(place, frame, message);
-        Ok(!link.streams.get(place).send.wants_writable)
+        connection.send(place, frame, message);
+        Ok(!connection.streams.get(place).send.wants_writable)
     }
 
     /// Sends initial metadata without waiting for a first message.
@@ -305,18 +306,18 @@ impl Server {
     /// [`Gone`] when the call has ended, as it does when the metadata is longer than the client
     /// takes: then with [`ServerEvent::Failed`].
     pub fn send_initial(&mut self, stream: StreamId, meta: &[u8]) -> Result<(), Gone> {
-        let link = &mut self.link;
-        let index = link.slots.find_open(stream).ok_or(Gone)?;
-        if link.failed.is_some() {
+        let connection = &mut self.connection;
+        let index = connection.slots.find_open(stream).ok_or(Gone)?;
+        if connection.failed.is_some() {
             return Err(Gone);
         }
-        if meta.len() > link.peer.max_meta as usize {
+        if meta.len() > connection.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let place = link.reply_stream(index);
+        let place = connection.reply_stream(index);
         let (kind, flags) = (FrameKind::Data, Flags::NOMSG);
-        let frame = Parts { kind, flags, stream, aux: 0, head: &[], meta, payload: &[] };
-        link.send_empty(place, &frame);
+        let frame = OutgoingFrame { kind, flags, stream, aux: 0, head: &[], meta, payload: &[] };
+        connection.send_empty(place, &frame);
         Ok(())
     }
 
@@ -325,7 +326,7 @@ impl Server {
     /// be told once; for other streams nothing happens.
     #[inline]
     pub fn taken(&mut self, stream: StreamId, messages: usize) {
-        self.link.taken(stream, messages);
+        self.connection.taken(stream, messages);
     }
 
     /// Whether a writer may send at once. If not, because more of its stream than
@@ -334,31 +335,31 @@ impl Server {
     #[inline]
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
-        self.link.has_room(stream)
+        self.connection.has_room(stream)
     }
 
     /// Bytes of a stream that wait for credit or for their turn.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
-        self.link.unsent(stream)
+        self.connection.unsent(stream)
     }
 
     /// Calls that have begun and whose RESPONSE is not written yet.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.link.slots.live()
+        self.connection.slots.live()
     }
 
     /// Hands out bytes to send, in order: about `budget`, exceeded by less than one small message.
     /// Messages are cut to fragments here, so what is not asked for can still be overtaken.
     #[inline]
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
-        self.link.transmit(budget, out, |link, stream, served| {
+        self.connection.transmit(budget, out, |connection, stream, served| {
             if served == Served::Final
-                && let Found::Live(index) = link.slots.find(stream)
+                && let Found::Live(index) = connection.slots.find(stream)
             {
-                link.end_answered(index);
+                connection.end_answered(index);
             }
         });
     }
@@ -368,20 +369,20 @@ impl Server {
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.link.streams.discarded)
+        std::mem::take(&mut self.connection.streams.discarded)
     }
 
     /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
     /// gone.
     pub fn discard_output(&mut self) {
-        self.link.discard_output();
+        self.connection.discard_output();
     }
 
     /// Whether [`transmit`](Self::transmit) has something to give.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.link.outbox.is_empty()
+        !self.connection.outbox.is_empty()
     }
 
     /// Bytes written and not yet handed out, without those that wait in queues of streams. They
@@ -389,7 +390,7 @@ impl Server {
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
-        self.link.outbox.backlog()
+        self.connection.outbox.backlog()
     }
 
     /// Bytes of memory for what is not whole: a frame, messages, and requests of which something is
@@ -397,7 +398,7 @@ impl Server {
     /// of the requests, and about half a KiB for each stream concerned.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
-        self.link.incomplete()
+        self.connection.incomplete()
     }
 
     /// Bytes kept for readers: [those](Self::incomplete_len) of what is not whole, and messages that
@@ -407,7 +408,7 @@ impl Server {
     #[inline]
     #[must_use]
     pub fn buffered_len(&self) -> usize {
-        self.link.buffered()
+        self.connection.buffered()
     }
 
     /// Bytes kept of one side: [those](Self::buffered_len) for readers; or those to be sent, which are
@@ -420,8 +421,8 @@ impl Server {
     #[must_use]
     pub fn kept_len(&self, side: Side) -> usize {
         match side {
-            Side::Unread => self.link.buffered(),
-            Side::Unsent => self.link.unsent_len(),
+            Side::Unread => self.connection.buffered(),
+            Side::Unsent => self.connection.unsent_len(),
         }
     }
 
@@ -430,12 +431,12 @@ impl Server {
     #[inline]
     #[must_use]
     pub fn spare_len(&self) -> usize {
-        self.link.streams.spare()
+        self.connection.streams.spare()
     }
 
     /// Gives [that memory](Self::spare_len) back.
     pub fn drop_spare(&mut self) {
-        self.link.streams.drop_spare();
+        self.connection.streams.drop_spare();
     }
 
     /// Requests that this machine has answered as not executed: beyond `max_streams` or a lease, while
@@ -459,21 +460,21 @@ impl Server {
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
-        !self.link.pending.is_empty() || self.link.is_failure_untold
+        !self.connection.pending.is_empty() || self.connection.is_failure_untold
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        if self.link.failed.is_some() {
+        if self.connection.failed.is_some() {
             return None;
         }
-        let keepalive = self.link.keepalive.deadline(self.link.now);
-        let drain = self.drain.map(|drain| drain.until.unwrap_or(self.link.now));
+        let keepalive = self.connection.keepalive.deadline(self.connection.now);
+        let drain = self.drain.map(|drain| drain.until.unwrap_or(self.connection.now));
         Some([drain, self.waits.next()].into_iter().flatten().fold(keepalive, Duration::min))
     }
 
     pub(super) fn note_window(&mut self) {
-        self.plain_len_max = self.link.plain_len_max().min(self.link.window as usize);
+        self.plain_len_max = self.connection.plain_len_max().min(self.connection.window as usize);
     }
 }

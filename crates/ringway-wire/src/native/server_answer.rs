@@ -1,8 +1,8 @@
 //! RESPONSEs: what handlers say, what the machine says itself, and how much of it a client takes
 //! (sections 7 and 9).
 
-use super::frame::Parts;
-use super::link::Pending;
+use super::frame::OutgoingFrame;
+use super::native_connection::Pending;
 use super::sending::Sent;
 use super::server::Server;
 use super::slots::{NO_STREAM, Phase};
@@ -26,10 +26,10 @@ impl Server {
         stream: StreamId,
         reply: Reply<'_>,
     ) -> Option<u8> {
-        if self.link.failed.is_some() {
+        if self.connection.failed.is_some() {
             return None;
         }
-        let Some((status, meta)) = substitute(&self.link.peer, &reply) else {
+        let Some((status, meta)) = substitute(&self.connection.peer, &reply) else {
             let status = reply.status;
             self.put_reply(index, stream, reply);
             return Some(status);
@@ -40,7 +40,7 @@ impl Server {
 
     fn put_reply(&mut self, index: usize, stream: StreamId, reply: Reply<'_>) {
         let is_empty = reply.message.is_none();
-        let frame = Parts {
+        let frame = OutgoingFrame {
             kind: FrameKind::Response,
             flags: if is_empty { EMPTY } else { Flags::END },
             stream,
@@ -49,22 +49,22 @@ impl Server {
             meta: reply.meta,
             payload: &[],
         };
-        let link = &mut self.link;
-        if is_empty && link.slots.at(index).stream == NO_STREAM {
-            link.outbox.put(&frame);
-            link.slots.end(index);
+        let connection = &mut self.connection;
+        if is_empty && connection.slots.at(index).stream == NO_STREAM {
+            connection.outbox.put(&frame);
+            connection.slots.end(index);
             return;
         }
-        let place = link.reply_stream(index);
+        let place = connection.reply_stream(index);
         let sent = match reply.message {
-            None => link.send_empty(place, &frame),
-            Some(body) => link.send(place, frame, body),
+            None => connection.send_empty(place, &frame),
+            Some(body) => connection.send(place, frame, body),
         };
         match sent {
-            Sent::Written => link.end_answered(index),
+            Sent::Written => connection.end_answered(index),
             Sent::Queued => {
-                link.slots.at(index).phase = Phase::Closing;
-                link.streams.abandon(place);
+                connection.slots.at(index).phase = Phase::Closing;
+                connection.streams.abandon(place);
                 self.watch(index);
             }
         }
@@ -73,8 +73,8 @@ impl Server {
     /// Ends a call whose handler sends more at once than the client takes.
     #[cold]
     pub(super) fn refuse_to_send(&mut self, index: usize, text: &str) -> Gone {
-        let stream = self.link.slots.id(index);
-        self.link.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
+        let stream = self.connection.slots.id(index);
+        self.connection.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
         let meta = self.own_meta(|meta| meta.status_message(text));
         self.end_at_once(index, RESOURCE_EXHAUSTED, &meta);
         Gone
@@ -95,8 +95,8 @@ impl Server {
         is_known: bool,
     ) -> Result<(), Violation> {
         if is_known {
-            let stream = self.link.slots.id(index);
-            self.link.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
+            let stream = self.connection.slots.id(index);
+            self.connection.tell(Pending::Failed(stream, RESOURCE_EXHAUSTED));
         }
         self.end_unknown(index, RESOURCE_EXHAUSTED, text)
     }
@@ -123,16 +123,16 @@ impl Server {
         status: u8,
         meta: &[u8],
     ) -> Result<(), Violation> {
-        let frame = ending(self.link.slots.id(index), status, meta);
-        self.link.end_answered(index);
-        self.link.answer(&frame)
+        let frame = ending(self.connection.slots.id(index), status, meta);
+        self.connection.end_answered(index);
+        self.connection.answer(&frame)
     }
 
     /// The same for what the client has not done.
     pub(super) fn end_at_once(&mut self, index: usize, status: u8, meta: &[u8]) {
-        let frame = ending(self.link.slots.id(index), status, meta);
-        self.link.end_answered(index);
-        self.link.outbox.put(&frame);
+        let frame = ending(self.connection.slots.id(index), status, meta);
+        self.connection.end_answered(index);
+        self.connection.outbox.put(&frame);
     }
 
     /// Metadata of an answer of the machine's own, or none if the client does not take so much: that
@@ -141,14 +141,14 @@ impl Server {
         &self,
         write: impl for<'w, 'm> FnOnce(&'w mut MetaWriter<'m>) -> &'w mut MetaWriter<'m>,
     ) -> Vec<u8> {
-        own_meta(&self.link.peer, write)
+        own_meta(&self.connection.peer, write)
     }
 }
 
 /// A RESPONSE without a message.
-fn ending(stream: StreamId, status: u8, meta: &[u8]) -> Parts<'_> {
+fn ending(stream: StreamId, status: u8, meta: &[u8]) -> OutgoingFrame<'_> {
     let (kind, aux) = (FrameKind::Response, u32::from(status));
-    Parts { kind, flags: EMPTY, stream, aux, head: &[], meta, payload: &[] }
+    OutgoingFrame { kind, flags: EMPTY, stream, aux, head: &[], meta, payload: &[] }
 }
 
 fn own_meta(

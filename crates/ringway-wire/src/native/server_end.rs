@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::frame::Parts;
-use super::link::Pending;
+use super::frame::OutgoingFrame;
+use super::native_connection::Pending;
 use super::server::{Drain, Server};
 use super::server_answer::UNAVAILABLE;
 use super::slots::{NO_STREAM, Phase};
@@ -13,19 +13,19 @@ impl Server {
     /// Tells the client how many requests it may have in flight from now on. What it sends beyond
     /// is refused, as safe to repeat elsewhere.
     pub fn lease(&mut self, permits: u32) {
-        if self.drain.is_some() || self.link.failed.is_some() {
+        if self.drain.is_some() || self.connection.failed.is_some() {
             return;
         }
         self.lease = Some(permits);
         self.note_permits();
-        if self.link.has_greeted {
+        if self.connection.has_greeted {
             self.put_lease(permits);
         }
     }
 
     /// Notes how many requests may be in flight from now on.
     pub(super) fn note_permits(&mut self) {
-        let most = self.link.config.settings.max_streams;
+        let most = self.connection.config.settings.max_streams;
         self.permits = match self.drain.is_some() || self.resets.is_exhausted() {
             true => 0,
             false => self.lease.map_or(most, |lease| lease.min(most)) as usize,
@@ -34,17 +34,17 @@ impl Server {
 
     fn put_lease(&mut self, permits: u32) {
         let (kind, flags) = (FrameKind::Lease, Flags::NONE);
-        self.link.outbox.put(&Parts::control(kind, flags, permits, &[]));
+        self.connection.outbox.put(&OutgoingFrame::control(kind, flags, permits, &[]));
     }
 
     /// Answers the client's preface, and says what was to be said before that.
     pub(super) fn greet(&mut self) {
-        self.link.greet();
+        self.connection.greet();
         if let Some(permits) = self.lease {
             self.put_lease(permits);
         }
         if let Some(drain) = self.drain {
-            self.link.put_go_away(GoAwayCode::NoError, drain.length, "");
+            self.connection.put_go_away(GoAwayCode::NoError, drain.length, "");
         }
     }
 
@@ -54,9 +54,9 @@ impl Server {
     /// executed. Close when
     /// [`is_finished`](Self::is_finished).
     pub fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
-        if self.link.failed.is_none() {
-            if self.link.has_greeted {
-                self.link.put_go_away(code, drain, reason);
+        if self.connection.failed.is_none() {
+            if self.connection.has_greeted {
+                self.connection.put_go_away(code, drain, reason);
             }
             self.drain = Some(Drain { length: drain, until: None });
             self.note_permits();
@@ -66,7 +66,8 @@ impl Server {
     /// Whether the connection is to be closed: it drained, or failed, and all of it is sent.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let is_done = self.link.failed.is_some() || self.drain.is_some() && self.in_flight() == 0;
+        let is_done =
+            self.connection.failed.is_some() || self.drain.is_some() && self.in_flight() == 0;
         is_done && !self.has_output()
     }
 
@@ -77,7 +78,7 @@ impl Server {
     ///
     /// When the client is gone, as in [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
-        self.link.handle_timeout(now)?;
+        self.connection.handle_timeout(now)?;
         self.end_overdue(now);
         if let Some(drain) = &mut self.drain {
             let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
@@ -93,7 +94,7 @@ impl Server {
         let text = "the server ends this connection";
         let meta = self.own_meta(|meta| meta.status_message(text));
         let unheard = self.own_meta(|meta| meta.refused().status_message(text));
-        for stream in self.link.slots.live_ids() {
+        for stream in self.connection.slots.live_ids() {
             let index = stream.slot() as usize;
             if !self.is_known(index) {
                 self.refused += 1;
@@ -101,7 +102,7 @@ impl Server {
                 continue;
             }
             if self.is_running(index) {
-                self.link.tell(Pending::Failed(stream, UNAVAILABLE));
+                self.connection.tell(Pending::Failed(stream, UNAVAILABLE));
             }
             self.end_at_once(index, UNAVAILABLE, &meta);
         }
@@ -117,17 +118,17 @@ impl Server {
     /// A change is told to the client in SETTINGS. It may be taken back at any time, but since it
     /// takes a round trip, not with every message.
     pub fn set_tight(&mut self, is_tight: bool) {
-        self.link.set_tight(is_tight);
+        self.connection.set_tight(is_tight);
     }
 
     /// Tells that nobody reads the messages of a call any more, though it goes on. Those that come
     /// are dropped here, and their client gets no credit for more.
     pub fn ignore(&mut self, stream: StreamId) {
-        if let Some(index) = self.link.slots.find_open(stream)
-            && let place = self.link.slots.get(index).stream
+        if let Some(index) = self.connection.slots.find_open(stream)
+            && let place = self.connection.slots.get(index).stream
             && place != NO_STREAM
         {
-            self.link.streams.ignore(place);
+            self.connection.streams.ignore(place);
         }
     }
 
@@ -139,7 +140,7 @@ impl Server {
     }
 
     fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
-        if self.link.failed.is_some() { None } else { self.link.streams.largest(side) }
+        if self.connection.failed.is_some() { None } else { self.connection.streams.largest(side) }
     }
 
     /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
@@ -154,8 +155,8 @@ impl Server {
         let is_known = self.is_running(index);
         let text = "the server has no memory for what this call keeps there";
         if let Err(violation) = self.end_by_limit(index, text, is_known) {
-            self.link.fail(violation);
-            self.link.is_failure_untold = true;
+            self.connection.fail(violation);
+            self.connection.is_failure_untold = true;
         }
         true
     }
@@ -165,7 +166,7 @@ impl Server {
     #[cold]
     #[must_use]
     pub fn failure(&self, stream: StreamId) -> Option<u8> {
-        self.link.pending.iter().find_map(|pending| match *pending {
+        self.connection.pending.iter().find_map(|pending| match *pending {
             Pending::Failed(of, code) if of == stream => Some(code),
             _ => None,
         })
@@ -173,14 +174,14 @@ impl Server {
 
     /// Whether the call in slot `index` has a handler that is not done.
     pub(super) fn is_running(&mut self, index: usize) -> bool {
-        self.link.slots.at(index).phase == Phase::Open && self.is_known(index)
+        self.connection.slots.at(index).phase == Phase::Open && self.is_known(index)
     }
 
     /// Whether the call in slot `index` was told to the caller.
     pub(super) fn is_known(&mut self, index: usize) -> bool {
-        match self.link.slots.at(index).stream {
+        match self.connection.slots.at(index).stream {
             NO_STREAM => true,
-            place => self.link.streams.at(place).receive.request.is_none(),
+            place => self.connection.streams.at(place).receive.request.is_none(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a server's machine tells.
 
-use super::control::Farewell;
+use super::control::GoAwayFrame;
 use super::{Piece, RequestHead, StreamId};
 
 /// What has arrived from a client, or happened to a stream.
@@ -83,7 +83,7 @@ pub struct PlainRequest<'i> {
 }
 
 impl<'i> ServerEvent<'i> {
-    pub(super) fn leaving(farewell: Farewell<'i>) -> Self {
-        ServerEvent::PeerLeaving { code: farewell.code, reason: farewell.reason }
+    pub(super) fn leaving(go_away: GoAwayFrame<'i>) -> Self {
+        ServerEvent::PeerLeaving { code: go_away.code, reason: go_away.reason }
     }
 }

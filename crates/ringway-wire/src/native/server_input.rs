@@ -3,13 +3,13 @@
 use bytes::Bytes;
 
 use super::frame::Frame;
-use super::link::Stage;
+use super::frame_decoder::{Form, Peeked};
+use super::native_connection::Stage;
 use super::receive_side::{Assembled, Unready};
 use super::sending::added_credit;
 use super::server::Server;
 use super::server_event::{PlainRequest, ServerEvent};
 use super::slots::{Found, NO_STREAM, Phase};
-use super::splitter::{Form, Peeked};
 use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, StreamId, Violation};
 use crate::limits::NATIVE_METHODS_DEFAULT;
 use crate::rates::moment;
@@ -24,22 +24,22 @@ impl Server {
     /// The request at the front of `input`, if it is one that needs no closer look.
     #[inline(always)]
     pub(super) fn plain_request<'i>(&mut self, input: &mut &'i [u8]) -> Option<PlainRequest<'i>> {
-        let frame = self.link.splitter.peek(UNARY, input)?;
+        let frame = self.connection.frame_decoder.peek(UNARY, input)?;
         let (head, message) = frame.body.split_first_chunk()?;
         let head = RequestHead::decode(head).ok()?;
         let stream = frame.stream;
         let is_plain = (message.len() <= self.plain_len_max)
             & (stream.slot() < self.slots_max)
-            & (self.link.slots.live() < self.permits);
+            & (self.connection.slots.live() < self.permits);
         if !is_plain {
             return None;
         }
-        let index = self.link.slots.accept(stream, head.initial_credit)?;
-        let slot = self.link.slots.at(index);
+        let index = self.connection.slots.accept(stream, head.initial_credit)?;
+        let slot = self.connection.slots.at(index);
         slot.remote_ended = true;
         slot.timeout_us = head.timeout_us;
-        slot.came = moment(self.link.now);
-        self.link.requests += 1;
+        slot.came = moment(self.connection.now);
+        self.connection.requests += 1;
         *input = frame.rest;
         Some(PlainRequest { stream, head, message })
     }
@@ -59,8 +59,9 @@ impl Server {
 
     #[inline(always)]
     fn plain_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
-        let Peeked { stream, body, rest, .. } = self.link.splitter.peek(MESSAGE, input)?;
-        if body.len() > self.plain_len_max || !self.link.plain_message(stream, body.len()) {
+        let Peeked { stream, body, rest, .. } =
+            self.connection.frame_decoder.peek(MESSAGE, input)?;
+        if body.len() > self.plain_len_max || !self.connection.plain_message(stream, body.len()) {
             return None;
         }
         *input = rest;
@@ -72,14 +73,14 @@ impl Server {
     /// `None` says nothing of what comes next.
     #[inline]
     pub fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
-        if self.link.is_plain() { self.plain_message(input) } else { None }
+        if self.connection.is_plain() { self.plain_message(input) } else { None }
     }
 
     pub(super) fn on_frame<'i>(
         &mut self,
         frame: Frame<'i>,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        if frame.header.kind == FrameKind::Request && self.link.stage == Stage::Open {
+        if frame.header.kind == FrameKind::Request && self.connection.stage == Stage::Open {
             return self.on_request(frame);
         }
         self.on_other(frame)
@@ -91,29 +92,29 @@ impl Server {
         let raw = body.split_to(REQUEST_HEAD_LEN);
         let head = RequestHead::decode(raw.first_chunk().unwrap_or(&[0; REQUEST_HEAD_LEN]))?;
         let meta = body.split_to(usize::from(header.meta_len));
-        let link = &mut self.link;
+        let connection = &mut self.connection;
         if stream.slot() >= self.slots_max {
             return Err(Violation::SlotOutOfRange { slot: stream.slot(), max: self.slots_max });
         }
-        let Some(index) = link.slots.accept(stream, head.initial_credit) else {
+        let Some(index) = connection.slots.accept(stream, head.initial_credit) else {
             return Err(Violation::StreamInUse { stream });
         };
-        let slot = link.slots.at(index);
+        let slot = connection.slots.at(index);
         slot.timeout_us = head.timeout_us;
-        slot.came = moment(link.now);
-        link.requests += 1;
+        slot.came = moment(connection.now);
+        connection.requests += 1;
         if flags.contains(Flags::NAMED) {
-            let numbers_max = link.config.settings.max_methods.max(NATIVE_METHODS_DEFAULT);
+            let numbers_max = connection.config.settings.max_methods.max(NATIVE_METHODS_DEFAULT);
             self.names.note(head.method, &meta, numbers_max)?;
         }
-        let link = &mut self.link;
+        let connection = &mut self.connection;
         let is_plain = flags.contains(Flags::END)
             & WHOLE.contains(flags)
-            & (meta.len() <= link.config.settings.max_meta as usize)
+            & (meta.len() <= connection.config.settings.max_meta as usize)
             & (body.len() <= self.plain_len_max)
-            & (link.slots.live() <= self.permits);
+            & (connection.slots.live() <= self.permits);
         if is_plain {
-            link.slots.at(index).remote_ended = true;
+            connection.slots.at(index).remote_ended = true;
             let message = (!flags.contains(Flags::NOMSG)).then_some(body);
             return Ok(Some(ServerEvent::Request { stream, head, meta, message, end: true }));
         }
@@ -133,22 +134,22 @@ impl Server {
         // Whatever becomes of the call, its client will not say the name again.
         let named = (flags.contains(Flags::NAMED) && head.method != 0)
             .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
-        if self.is_paying()? || self.link.slots.live() > self.permits {
+        if self.is_paying()? || self.connection.slots.live() > self.permits {
             return self.refuse(index).map(|()| named);
         }
-        if meta.len() > self.link.config.settings.max_meta as usize {
+        if meta.len() > self.connection.config.settings.max_meta as usize {
             let text = "metadata is longer than the server takes";
             return self.end_by_limit(index, text, false).map(|()| named);
         }
-        let window = self.link.window;
-        let place = self.link.stream_at(index, head.initial_credit, window);
-        self.link.note_time(place, head.timeout_us);
+        let window = self.connection.window;
+        let place = self.connection.stream_at(index, head.initial_credit, window);
+        self.connection.note_time(place, head.timeout_us);
         let end = flags.contains(Flags::END);
         if flags.contains(Flags::NOMSG) {
             self.note_end(index, place, end);
             return Ok(Some(ServerEvent::Request { stream, head, meta, message: None, end }));
         }
-        match self.link.fragment(place, &header, payload)? {
+        match self.connection.fragment(place, &header, payload)? {
             Assembled::TooLarge(what) => {
                 self.end_by_limit(index, &what.text("server"), false).map(|()| named)
             }
@@ -171,29 +172,29 @@ impl Server {
 
     fn note_end(&mut self, index: usize, place: u32, end: bool) {
         if end {
-            self.link.slots.at(index).remote_ended = true;
-            self.link.streams.at(place).receive.has_ended = true;
+            self.connection.slots.at(index).remote_ended = true;
+            self.connection.streams.at(place).receive.has_ended = true;
         }
     }
 
     /// Messages of a call that its request has ended are not told to be taken.
     fn note_handed_over(&mut self, place: u32, end: bool) {
         if end {
-            self.link.streams.hand_over(place);
+            self.connection.streams.hand_over(place);
         }
     }
 
     fn on_other<'i>(&mut self, frame: Frame<'i>) -> Result<Option<ServerEvent<'i>>, Violation> {
         let kind = frame.header.kind;
         let is_call = matches!(kind, FrameKind::Data | FrameKind::Credit | FrameKind::Rst);
-        if !is_call || self.link.stage != Stage::Open {
-            let farewell = self.link.on_control(frame)?;
+        if !is_call || self.connection.stage != Stage::Open {
+            let go_away = self.connection.on_control(frame)?;
             self.note_window();
-            return Ok(farewell.map(ServerEvent::leaving));
+            return Ok(go_away.map(ServerEvent::leaving));
         }
-        let index = match self.link.slots.find(frame.header.stream) {
+        let index = match self.connection.slots.find(frame.header.stream) {
             Found::Live(index) => index,
-            Found::Ended => return self.link.bear_late(kind).map(|()| None),
+            Found::Ended => return self.connection.bear_late(kind).map(|()| None),
             Found::Never => {
                 return Err(Violation::NeverOpened { kind, stream: frame.header.stream });
             }
@@ -212,7 +213,7 @@ impl Server {
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         let Frame { header, mut body } = frame;
         let (stream, kind) = (header.stream, header.kind);
-        let slot = self.link.slots.at(index);
+        let slot = self.connection.slots.at(index);
         if slot.remote_ended {
             return Err(Violation::AfterEnd { kind, stream });
         }
@@ -224,21 +225,21 @@ impl Server {
         drop(body.split_to(usize::from(header.meta_len)));
         let end = header.flags.contains(Flags::END);
         if header.flags.contains(Flags::NOMSG) {
-            if self.link.streams.at(place).receive.is_assembling() {
+            if self.connection.streams.at(place).receive.is_assembling() {
                 return Err(Violation::OutOfOrder { kind, stream });
             }
             self.note_end(index, place, end);
             return match self.take_request(place) {
                 Some(request) if end => self.on_rest(index, request, None, end),
                 Some(request) => {
-                    self.link.streams.await_rest(place, request);
-                    self.link.bear(kind).map(|()| None)
+                    self.connection.streams.await_rest(place, request);
+                    self.connection.bear(kind).map(|()| None)
                 }
                 None if end => Ok(Some(ServerEvent::End { stream })),
-                None => self.link.bear(kind).map(|()| None),
+                None => self.connection.bear(kind).map(|()| None),
             };
         }
-        let assembled = self.link.fragment(place, &header, body)?;
+        let assembled = self.connection.fragment(place, &header, body)?;
         let message = match assembled {
             Assembled::Partial => return Ok(None),
             Assembled::Ignored => {
@@ -260,18 +261,18 @@ impl Server {
 
     #[inline]
     fn take_request(&mut self, place: u32) -> Option<Unready> {
-        let request = self.link.streams.at(place).receive.request.take()?;
-        self.link.streams.count(place);
+        let request = self.connection.streams.at(place).receive.request.take()?;
+        self.connection.streams.count(place);
         Some(request)
     }
 
     fn on_credit(&mut self, index: usize, header: &Header) -> Result<(), Violation> {
-        let slot = self.link.slots.at(index);
+        let slot = self.connection.slots.at(index);
         if slot.stream == NO_STREAM {
             slot.reply_credit = added_credit(slot.reply_credit, header.aux)?;
-            return self.link.bear_credit(header.aux);
+            return self.connection.bear_credit(header.aux);
         }
         let place = slot.stream;
-        self.link.credit(place, header.aux)
+        self.connection.credit(place, header.aux)
     }
 }

@@ -46,8 +46,8 @@ impl Server {
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         let Frame { header, body: reason } = frame;
         let stream = header.stream;
-        let (now, requests) = (self.link.now, self.link.requests);
-        let is_sudden = self.link.slots.get(index).came == moment(now);
+        let (now, requests) = (self.connection.now, self.connection.requests);
+        let is_sudden = self.connection.slots.get(index).came == moment(now);
         if is_sudden && !self.resets.sudden.take(now, requests) {
             self.resets.is_exhausted = true;
             self.note_permits();
@@ -70,8 +70,8 @@ impl Server {
         if !self.resets.is_exhausted {
             return Ok(false);
         }
-        let now = self.link.now;
-        if self.resets.sudden.has_recovered(now, self.link.requests) {
+        let now = self.connection.now;
+        if self.resets.sudden.has_recovered(now, self.connection.requests) {
             self.resets.is_exhausted = false;
             self.note_permits();
             return Ok(false);

@@ -26,24 +26,24 @@ impl Server {
         meta: &[u8],
         message: Option<&[u8]>,
     ) {
-        let Some(index) = self.link.slots.find_open(stream) else {
+        let Some(index) = self.connection.slots.find_open(stream) else {
             return;
         };
-        let slot = self.link.slots.get(index);
+        let slot = self.connection.slots.get(index);
         if slot.stream == NO_STREAM || slot.remote_ended {
             return;
         }
         let meta = Bytes::copy_from_slice(meta);
         let message = message.map(Bytes::copy_from_slice);
         // It is counted by what it takes up from now on.
-        self.link.streams.hand_over(slot.stream);
+        self.connection.streams.hand_over(slot.stream);
         let request = Unready { head, meta, message, is_single: true };
         self.keep_request(index, slot.stream, request);
     }
 
     /// Keeps a request until nothing of it is missing.
     pub(super) fn keep_request(&mut self, index: usize, place: u32, request: Unready) {
-        self.link.streams.await_rest(place, request);
+        self.connection.streams.await_rest(place, request);
         self.watch(index);
     }
 
@@ -56,26 +56,27 @@ impl Server {
         message: Option<Piece<'i>>,
         end: bool,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        let (stream, place) = (self.link.slots.id(index), self.link.slots.get(index).stream);
+        let (stream, place) =
+            (self.connection.slots.id(index), self.connection.slots.get(index).stream);
         if message.is_some() && request.message.is_some() {
             let text = "the method takes one message, and more were sent";
             return self.end_unknown(index, UNIMPLEMENTED, text).map(|()| None);
         }
         if request.is_single && !end {
             request.message = message.map(|message| Bytes::copy_from_slice(&message));
-            self.link.streams.hand_over(place);
-            self.link.streams.await_rest(place, request);
+            self.connection.streams.hand_over(place);
+            self.connection.streams.await_rest(place, request);
             return Ok(None);
         }
         if end {
             // Messages of a call that its request has ended are not told to be taken.
-            self.link.streams.hand_over(place);
+            self.connection.streams.hand_over(place);
         }
         let message = message.or_else(|| request.message.map(Piece::Owned));
         let (mut head, meta) = (request.head, Piece::Owned(request.meta));
-        let until = self.link.streams.get(place).until;
+        let until = self.connection.streams.get(place).until;
         if until != Duration::MAX {
-            let left = until.saturating_sub(self.link.now).as_micros();
+            let left = until.saturating_sub(self.connection.now).as_micros();
             head.timeout_us = u32::try_from(left).unwrap_or(u32::MAX).max(1);
         }
         Ok(Some(ServerEvent::Request { stream, head, meta, message, end }))
@@ -86,34 +87,36 @@ impl Server {
         let Some(limit) = self.limit(index) else {
             return;
         };
-        let link = &self.link;
-        self.waits.arm(limit, link.slots.id(index));
-        self.waits.settle(link.slots.live(), |id| matches!(link.slots.find(id), Found::Live(_)));
+        let connection = &self.connection;
+        self.waits.arm(limit, connection.slots.id(index));
+        self.waits.settle(connection.slots.live(), |id| {
+            matches!(connection.slots.find(id), Found::Live(_))
+        });
     }
 
     /// When a call is ended of which something is missing; `None` where nothing is.
     fn limit(&self, index: usize) -> Option<Duration> {
-        let slot = self.link.slots.get(index);
+        let slot = self.connection.slots.get(index);
         if slot.stream == NO_STREAM {
             return None;
         }
-        let stream = self.link.streams.get(slot.stream);
+        let stream = self.connection.streams.get(slot.stream);
         let is_waiting = slot.phase == Phase::Closing || stream.receive.request.is_some();
-        let stalled = stream.touched.saturating_add(self.link.config.stall_timeout);
+        let stalled = stream.touched.saturating_add(self.connection.config.stall_timeout);
         is_waiting.then(|| stream.until.min(stalled))
     }
 
     /// Ends the calls whose time is over.
     pub(super) fn end_overdue(&mut self, now: Duration) {
         while let Some(id) = self.waits.pop_due(now) {
-            let Found::Live(index) = self.link.slots.find(id) else {
+            let Found::Live(index) = self.connection.slots.find(id) else {
                 continue;
             };
             match self.limit(index) {
                 None => {}
                 Some(limit) if limit > now => self.waits.arm(limit, id),
                 Some(_) => {
-                    let text = match self.link.slots.get(index).phase {
+                    let text = match self.connection.slots.get(index).phase {
                         Phase::Closing => "the reply was not taken in time",
                         _ => {
                             self.overdue += 1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ranks::Ranks;
-use super::receive_side::{Assembled, Piecemeal, ReceiveSide, Unready};
+use super::receive_side::{Assembled, IncomingFragment, ReceiveSide, Unready};
 use super::send_side::SendSide;
 use super::window::Window;
 use super::{StreamId, Violation};
@@ -196,7 +196,7 @@ impl Streams {
     pub(super) fn fragment<'i>(
         &mut self,
         index: u32,
-        fragment: Piecemeal<'i>,
+        fragment: IncomingFragment<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let outcome = self.at(index).receive.fragment(fragment);
         self.count(index);

@@ -1,7 +1,7 @@
 //! Bytes for the socket, cut when it asks for them (section 5).
 
 use super::StreamId;
-use super::link::{Link, Pending};
+use super::native_connection::{NativeConnection, Pending};
 use super::outbox::{Outgoing, Turn};
 use super::send_side::Lane;
 use super::slots::NO_STREAM;
@@ -22,7 +22,7 @@ pub(super) enum Served {
     Final,
 }
 
-impl Link {
+impl NativeConnection {
     /// Hands out about `budget` bytes: exceeded by less than one small message.
     #[inline]
     pub(super) fn transmit(
@@ -50,8 +50,8 @@ impl Link {
             left = left.saturating_sub(used);
         }
         self.outbox.compact();
-        if !self.crowded.is_empty() && self.outbox.backlog() <= NATIVE_WRITTEN_MARK / 2 {
-            self.note_uncrowded();
+        if !self.backpressured.is_empty() && self.outbox.backlog() <= NATIVE_WRITTEN_MARK / 2 {
+            self.end_backpressure();
         }
     }
 
@@ -146,9 +146,9 @@ impl Link {
 
     /// What was written has left: writers that waited for that go on.
     #[cold]
-    fn note_uncrowded(&mut self) {
-        let mut crowded = std::mem::take(&mut self.crowded);
-        for id in crowded.drain(..) {
+    fn end_backpressure(&mut self) {
+        let mut backpressured = std::mem::take(&mut self.backpressured);
+        for id in backpressured.drain(..) {
             if let Some(index) = self.slots.find_open(id)
                 && let place = self.slots.get(index).stream
                 && place != NO_STREAM
@@ -156,6 +156,6 @@ impl Link {
                 self.note_writable(place);
             }
         }
-        self.crowded = crowded;
+        self.backpressured = backpressured;
     }
 }

@@ -54,7 +54,7 @@ impl Window {
 
     /// Bytes have gone to the reader, or are those that it waits for.
     #[inline]
-    pub(crate) fn owe(&mut self, cost: u32) {
+    pub(crate) fn add_pending(&mut self, cost: u32) {
         self.owed += cost;
     }
 
@@ -170,9 +170,9 @@ mod tests {
         for (size, step) in [(65_536, 32_768), (1 << 20, 1 << 19), (16 << 20, 1 << 19)] {
             let mut window = Window::new(size);
             assert!(window.spend(step));
-            window.owe(step - 1);
+            window.add_pending(step - 1);
             assert!(!window.is_due());
-            window.owe(1);
+            window.add_pending(1);
             assert!(window.is_due());
             assert_eq!(window.give_back(NOW), step);
             assert_eq!((window.granted(), window.delivered()), (size, step));
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(window.waiting(), 2 << 20);
         let mut granted = 0;
         for _ in 0..32 {
-            window.owe(65_536);
+            window.add_pending(65_536);
             granted += window.give_back(NOW);
         }
         assert_eq!((granted, window.granted(), window.waiting()), (65_536, 65_536, 0));
@@ -203,7 +203,7 @@ mod tests {
         let at = Duration::from_millis;
         for (now, pace) in [(5, (10, at(5))), (7, (10, at(2))), (7, (20, at(2))), (8, (10, at(1)))]
         {
-            window.owe(10);
+            window.add_pending(10);
             window.give_back(at(now));
             assert_eq!(window.pace(), pace);
         }
@@ -213,13 +213,13 @@ mod tests {
     fn a_window_may_fall_below_nothing_and_comes_back() {
         let mut window = Window::new(1 << 20);
         assert!(window.spend(1_000_000));
-        window.owe(400_000);
+        window.add_pending(400_000);
         window.lower((1 << 20) - 65_535);
         assert!(!window.spend(1) && window.is_due());
         assert_eq!((window.size(), window.grown(), window.waiting()), (65_535, 0, 600_000));
         assert_eq!(window.give_back(NOW), 400_000, "all of it is said to the peer");
         assert_eq!(window.granted(), 0, "which may still send nothing");
-        window.owe(600_000);
+        window.add_pending(600_000);
         assert_eq!(window.give_back(NOW), 600_000);
         assert_eq!((window.granted(), window.waiting()), (65_535, 0));
         window.raise(1_000);

@@ -66,7 +66,8 @@ impl OpenCalls {
             ClientEvent::Leaving { accepted, reason, .. } => {
                 self.accepted = Some(accepted);
                 let printable = |char: char| if char.is_control() { ' ' } else { char };
-                self.farewell = String::from_utf8_lossy(&reason).chars().map(printable).collect();
+                self.go_away_reason =
+                    String::from_utf8_lossy(&reason).chars().map(printable).collect();
             }
             ClientEvent::Capacity => {}
         }

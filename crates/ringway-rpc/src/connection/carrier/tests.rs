@@ -6,7 +6,7 @@ use ringway_wire::native::StreamId;
 use crate::connection::carrier::fake_connection::{Action, FakeConnection};
 use crate::connection::carrier::{is_here, register, unregister, with};
 use crate::connection::table::Handles;
-use crate::stream::remote::{Half, Leaving};
+use crate::stream::remote::{HandleEnd, HandleSide};
 
 const STREAM: StreamId = StreamId::new(0, 1);
 
@@ -65,8 +65,8 @@ fn a_handle_parts_from_its_stream_on_any_thread() {
         let at = fake.open(STREAM, Handles::Both);
         let elsewhere = thread::spawn(move || {
             assert!(with(at.carrier, |_| ()).is_none() && !is_here(at.carrier));
-            at.leave(Half::Writer, Leaving::Cancelled("enough".to_owned()));
-            at.leave(Half::Reader, Leaving::Dropped);
+            at.leave(HandleSide::Writer, HandleEnd::Cancelled("enough".to_owned()));
+            at.leave(HandleSide::Reader, HandleEnd::Dropped);
         });
         elsewhere.join().expect("no panic");
         assert_eq!(fake.did(STREAM), [], "it is done by the core's own task");
@@ -84,6 +84,8 @@ fn a_handle_parts_from_its_stream_on_any_thread() {
 fn parting_from_a_core_that_has_ended_does_nothing() {
     let at = ringway_runtime::block_on(async { FakeConnection::new().open(STREAM, Handles::Both) });
     let at = at.expect("a core");
-    at.leave(Half::Reader, Leaving::Dropped);
-    thread::spawn(move || at.leave(Half::Writer, Leaving::Dropped)).join().expect("no panic");
+    at.leave(HandleSide::Reader, HandleEnd::Dropped);
+    thread::spawn(move || at.leave(HandleSide::Writer, HandleEnd::Dropped))
+        .join()
+        .expect("no panic");
 }

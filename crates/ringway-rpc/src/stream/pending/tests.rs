@@ -6,29 +6,31 @@ use ringway_wire::native::StreamId;
 use crate::call::status::{Code, Status};
 use crate::connection::carrier::fake_connection::{Action, FakeConnection, digits};
 use crate::connection::table::Handles;
-use crate::stream::pending::Opener;
+use crate::stream::pending::PendingStream;
 use crate::stream::sink::{Sink, TrySendError};
 use crate::stream::streaming::Streaming;
 
 const STREAM: StreamId = StreamId::new(0, 1);
 
-fn check(test: impl AsyncFnOnce(&FakeConnection, Opener, Sink<u64>, Streaming<u64>) + 'static) {
+fn check(
+    test: impl AsyncFnOnce(&FakeConnection, PendingStream, Sink<u64>, Streaming<u64>) + 'static,
+) {
     let ran = ringway_runtime::block_on(async move {
         let fake = FakeConnection::new();
-        let opener = Opener::new();
-        let (sink, stream) = (opener.sink(digits()), opener.streaming(digits()));
-        test(&fake, opener, sink, stream).await;
+        let pending = PendingStream::new();
+        let (sink, stream) = (pending.sink(digits()), pending.streaming(digits()));
+        test(&fake, pending, sink, stream).await;
     });
     ran.expect("a core");
 }
 
-fn abandoned(opener: &Opener) -> Poll<Option<String>> {
-    opener.poll_abandoned(&mut Context::from_waker(Waker::noop()))
+fn abandoned(pending: &PendingStream) -> Poll<Option<String>> {
+    pending.poll_abandoned(&mut Context::from_waker(Waker::noop()))
 }
 
 #[test]
 fn both_handles_wait_until_the_stream_is_open() {
-    check(async |fake, opener, mut sink, mut stream| {
+    check(async |fake, pending, mut sink, mut stream| {
         assert!(matches!(sink.try_send(1), Err(TrySendError::Full(1))));
         let sending = ringway_runtime::spawn(async move {
             sink.send(1).await.expect("a stream");
@@ -36,8 +38,8 @@ fn both_handles_wait_until_the_stream_is_open() {
         });
         let reading = ringway_runtime::spawn(async move { stream.next().await });
         ringway_runtime::yield_now().await;
-        assert!(abandoned(&opener).is_pending() && !sending.is_finished());
-        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+        assert!(abandoned(&pending).is_pending() && !sending.is_finished());
+        pending.complete(Ok(fake.open(STREAM, Handles::Both)));
         fake.push(STREAM, b"2");
         assert_eq!(reading.await.expect("no panic").expect("a message"), Some(2));
         sending.await.expect("no panic");
@@ -48,18 +50,18 @@ fn both_handles_wait_until_the_stream_is_open() {
 
 #[test]
 fn a_stream_that_cannot_be_opened_fails_both() {
-    check(async |_, opener, mut sink, mut stream| {
-        opener.complete(Err(Status::unavailable("nobody listens")));
+    check(async |_, pending, mut sink, mut stream| {
+        pending.complete(Err(Status::unavailable("nobody listens")));
         for _ in 0..2 {
             let failure = sink.send(1).await.expect_err("no stream");
             assert_eq!((failure.code(), failure.message()), (Code::Unavailable, "nobody listens"));
             assert_eq!(stream.next().await.expect_err("no stream").message(), "nobody listens");
         }
     });
-    check(async |_, opener, mut sink, mut stream| {
+    check(async |_, pending, mut sink, mut stream| {
         let reading = ringway_runtime::spawn(async move { stream.metadata().await });
         ringway_runtime::yield_now().await;
-        drop(opener);
+        drop(pending);
         let failure = reading.await.expect("no panic").expect_err("no stream");
         assert_eq!(failure.code(), Code::Unavailable);
         assert_eq!(sink.send(1).await.expect_err("no stream").code(), Code::Unavailable);
@@ -68,17 +70,17 @@ fn a_stream_that_cannot_be_opened_fails_both() {
 
 #[test]
 fn what_handles_did_meanwhile_is_done_when_it_opens() {
-    check(async |fake, opener, sink, stream| {
+    check(async |fake, pending, sink, stream| {
         sink.finish();
-        assert!(abandoned(&opener).is_pending(), "a finished writer may have a reader");
-        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+        assert!(abandoned(&pending).is_pending(), "a finished writer may have a reader");
+        pending.complete(Ok(fake.open(STREAM, Handles::Both)));
         assert_eq!(fake.did(STREAM), [Action::Finished, Action::DroppedWriter(false)]);
         drop(stream);
     });
-    check(async |fake, opener, sink, stream| {
+    check(async |fake, pending, sink, stream| {
         drop(stream);
         sink.cancel("enough");
-        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+        pending.complete(Ok(fake.open(STREAM, Handles::Both)));
         let cancelled = Action::Cancelled("enough".to_owned());
         assert_eq!(
             fake.did(STREAM),
@@ -89,14 +91,14 @@ fn what_handles_did_meanwhile_is_done_when_it_opens() {
 
 #[test]
 fn an_opener_learns_that_nobody_wants_the_stream() {
-    check(async |_, opener, sink, stream| {
+    check(async |_, pending, sink, stream| {
         {
-            let mut waiting = pin!(std::future::poll_fn(|cx| opener.poll_abandoned(cx)));
+            let mut waiting = pin!(std::future::poll_fn(|cx| pending.poll_abandoned(cx)));
             let mut cx = Context::from_waker(Waker::noop());
             assert!(waiting.as_mut().poll(&mut cx).is_pending());
         }
         let waiting = ringway_runtime::spawn(async move {
-            std::future::poll_fn(|cx| opener.poll_abandoned(cx)).await
+            std::future::poll_fn(|cx| pending.poll_abandoned(cx)).await
         });
         ringway_runtime::yield_now().await;
         sink.cancel("changed my mind");
@@ -104,17 +106,17 @@ fn an_opener_learns_that_nobody_wants_the_stream() {
         assert_eq!(reason.as_deref(), Some("changed my mind"));
         drop(stream);
     });
-    check(async |_, opener, sink, stream| {
+    check(async |_, pending, sink, stream| {
         drop(stream);
-        assert_eq!(abandoned(&opener), Poll::Ready(None));
+        assert_eq!(abandoned(&pending), Poll::Ready(None));
         drop(sink);
     });
 }
 
 #[test]
 fn a_handle_that_was_never_used_parts_from_the_open_stream() {
-    check(async |fake, opener, sink, stream| {
-        opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+    check(async |fake, pending, sink, stream| {
+        pending.complete(Ok(fake.open(STREAM, Handles::Both)));
         drop(sink);
         drop(stream);
         assert_eq!(fake.did(STREAM), [Action::DroppedWriter(true), Action::DroppedReader]);

@@ -9,7 +9,7 @@ use crate::call::status::{Code, Status};
 use crate::connection::carrier::fake_connection::{Action, FakeConnection, digits};
 use crate::connection::table::Handles;
 use crate::limits;
-use crate::stream::pending::Opener;
+use crate::stream::pending::PendingStream;
 use crate::stream::remote::HeldBy;
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
@@ -304,12 +304,12 @@ fn a_core_that_ends_fails_the_handles() {
 
 #[test]
 fn a_stream_promised_here_and_opened_there() {
-    let opener = Opener::new();
-    let (mut sink, mut stream) = (opener.sink(digits()), opener.streaming(digits()));
+    let pending = PendingStream::new();
+    let (mut sink, mut stream) = (pending.sink(digits()), pending.streaming(digits()));
     let core = thread::spawn(move || {
         ringway_runtime::block_on(async move {
             let fake = FakeConnection::new();
-            opener.complete(Ok(fake.open(STREAM, Handles::Both)));
+            pending.complete(Ok(fake.open(STREAM, Handles::Both)));
             push_numbers(&fake, 0..3);
             fake.happened(STREAM, Action::Sent(b"9".to_vec())).await;
             fake.table().end(STREAM);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use ringway_runtime::drop_each;
 use ringway_wire::native::Body;
 
-use super::{Half, HeldBy, Leaving, StreamAt, unreachable};
+use super::{HandleEnd, HandleSide, HeldBy, StreamAt, unreachable};
 use crate::call::status::Status;
 use crate::connection::carrier::{self, Carrier};
 use crate::connection::driver::MESSAGE;
@@ -21,18 +21,18 @@ use crate::remote::mailbox;
 use crate::remote::pipe::{Receiver, Sender, pipe};
 
 /// A writer on another thread than its core's.
-pub(crate) struct FarWriter {
+pub(crate) struct RemoteWriter {
     at: StreamAt,
-    pipe: Sender<Bytes, Leaving, Status>,
+    pipe: Sender<Bytes, HandleEnd, Status>,
 }
 
-impl FarWriter {
+impl RemoteWriter {
     /// Has a pump started for the stream.
     pub(crate) fn start(at: StreamAt) -> Self {
         let (sender, receiver) = pipe();
         let start = move || {
             let outlet = Outlet { at, pipe: receiver, batch: RefCell::default() };
-            let pump = WriterPump::new(outlet);
+            let pump = WriterTask::new(outlet);
             drop(ringway_runtime::spawn_named("writer from elsewhere", pump));
         };
         mailbox::place(at.carrier.core(), Box::new(start));
@@ -54,11 +54,11 @@ impl FarWriter {
 
     /// What has been sent goes first, unless the call is cancelled, as a client that drops its writer
     /// does.
-    pub(crate) fn leave(self, how: Leaving) {
+    pub(crate) fn leave(self, how: HandleEnd) {
         self.at.cancel_if(&how);
         match (&how, self.at.held_by) {
-            (Leaving::Finished, _) | (Leaving::Dropped, HeldBy::Server) => self.pipe.end(how),
-            (Leaving::Dropped | Leaving::Cancelled(_), _) => self.pipe.abort(how),
+            (HandleEnd::Finished, _) | (HandleEnd::Dropped, HeldBy::Server) => self.pipe.end(how),
+            (HandleEnd::Dropped | HandleEnd::Cancelled(_), _) => self.pipe.abort(how),
         }
     }
 }
@@ -81,22 +81,22 @@ pub(crate) fn pass_on(at: StreamAt) {
 /// The core's end of a writer elsewhere.
 struct Outlet {
     at: StreamAt,
-    pipe: Receiver<Bytes, Leaving, Status>,
+    pipe: Receiver<Bytes, HandleEnd, Status>,
     /// Taken out of the pipe and not sent yet.
     batch: RefCell<VecDeque<Bytes>>,
 }
 
 impl Outlet {
-    fn pump(&self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Result<Leaving, Status>> {
+    fn pump(&self, carrier: &dyn Carrier, cx: &mut Context<'_>) -> Poll<Result<HandleEnd, Status>> {
         loop {
             if self.batch.borrow().is_empty()
                 && let Err(how) = ready!(self.poll_take(cx))
             {
-                return Poll::Ready(Ok(how.unwrap_or(Leaving::Dropped)));
+                return Poll::Ready(Ok(how.unwrap_or(HandleEnd::Dropped)));
             }
             let Poll::Ready(ready) = carrier.poll_ready(self.at.key, cx) else {
                 let aborted = self.pipe.poll_aborted(cx);
-                return aborted.map(|how| Ok(how.unwrap_or(Leaving::Dropped)));
+                return aborted.map(|how| Ok(how.unwrap_or(HandleEnd::Dropped)));
             };
             ready?;
             let message = self.batch.borrow_mut().pop_front();
@@ -107,7 +107,7 @@ impl Outlet {
     }
 
     /// Takes a batch, with nothing borrowed: the pipe wakes the writer.
-    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<Leaving>>> {
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<HandleEnd>>> {
         let mut batch = self.batch.take();
         let taken = self.pipe.poll_take(cx, &mut batch);
         self.batch.replace(batch);
@@ -134,9 +134,9 @@ impl Drop for Outlet {
 }
 
 /// Moves what a writer has put into its pipe to the stream.
-struct WriterPump(Rc<Outlet>);
+struct WriterTask(Rc<Outlet>);
 
-impl WriterPump {
+impl WriterTask {
     fn new(outlet: Outlet) -> Self {
         let outlet = Rc::new(outlet);
         let former =
@@ -146,17 +146,17 @@ impl WriterPump {
     }
 }
 
-impl Future for WriterPump {
+impl Future for WriterTask {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Outlet { at, pipe, .. } = &*self.0;
         match carrier::with(at.carrier, |carrier| self.0.pump(carrier, cx)) {
             Some(Poll::Pending) => return Poll::Pending,
-            Some(Poll::Ready(Ok(how))) => at.leave(Half::Writer, how),
+            Some(Poll::Ready(Ok(how))) => at.leave(HandleSide::Writer, how),
             Some(Poll::Ready(Err(status))) => {
                 pipe.close(status);
-                at.leave(Half::Writer, Leaving::Dropped);
+                at.leave(HandleSide::Writer, HandleEnd::Dropped);
             }
             None => pipe.close(unreachable()),
         }
@@ -164,7 +164,7 @@ impl Future for WriterPump {
     }
 }
 
-impl Drop for WriterPump {
+impl Drop for WriterTask {
     fn drop(&mut self) {
         // To drop it wakes the writer, so nothing is borrowed then.
         let known = OUTLETS.try_with(|outlets| outlets.borrow_mut().remove(&self.0.at));

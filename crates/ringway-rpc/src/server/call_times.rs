@@ -7,7 +7,7 @@ use crate::call::status::Code;
 
 /// What is known of a call when it begins, for the counters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Measures {
+pub(super) struct CallTimes {
     /// When it left the queue.
     pub(super) began: Duration,
     /// In the queue.

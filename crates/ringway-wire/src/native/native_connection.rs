@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::auto_tune::AutoTune;
 use super::control::ArrivingPreface;
-use super::frame::{Parts, cost};
-use super::growth::Growth;
+use super::frame::{OutgoingFrame, cost};
+use super::frame_decoder::FrameDecoder;
 use super::keepalive::{Due, Keepalive};
 use super::outbox::Outbox;
-use super::receive_side::{Assembled, Piecemeal};
+use super::receive_side::{Assembled, IncomingFragment};
 use super::slots::{NO_STREAM, Slots};
-use super::splitter::Splitter;
 use super::streams::Streams;
 use super::too_large::TooLarge;
 use super::{
@@ -50,7 +50,7 @@ pub(super) enum Before<Event> {
 
 /// The part of a connection that does not depend on who asks and who answers.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct NativeConnection {
     pub(super) config: Config,
     /// What the peer accepts.
     pub(super) peer: Settings,
@@ -60,7 +60,7 @@ pub(super) struct Link {
     pub(super) failed: Option<Violation>,
     /// The caller does not know of it.
     pub(super) is_failure_untold: bool,
-    pub(super) splitter: Splitter,
+    pub(super) frame_decoder: FrameDecoder,
     /// What came of the peer's preface.
     pub(super) preface: ArrivingPreface,
     pub(super) outbox: Outbox,
@@ -68,7 +68,7 @@ pub(super) struct Link {
     pub(super) streams: Streams,
     pub(super) pending: VecDeque<Pending>,
     /// Streams that wrote while much was written already: their writers wait until it has left.
-    pub(super) crowded: Vec<StreamId>,
+    pub(super) backpressured: Vec<StreamId>,
     pub(super) keepalive: Keepalive,
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
@@ -84,10 +84,10 @@ pub(super) struct Link {
     pub(super) initial_credit: u32,
     /// SETTINGS that the peer has not acknowledged: what they say of that, and when they were sent.
     pub(super) unacknowledged: VecDeque<(u32, Duration)>,
-    pub(super) growth: Growth,
+    pub(super) auto_tune: AutoTune,
 }
 
-impl Link {
+impl NativeConnection {
     pub(super) fn new(config: Config, now: Duration) -> Self {
         Self {
             peer: Settings::default(),
@@ -95,13 +95,13 @@ impl Link {
             has_greeted: false,
             failed: None,
             is_failure_untold: false,
-            splitter: Splitter::new(config.settings.max_payload),
+            frame_decoder: FrameDecoder::new(config.settings.max_payload),
             preface: ArrivingPreface::default(),
             outbox: Outbox::default(),
             slots: Slots::default(),
             streams: Streams::default(),
             pending: VecDeque::new(),
-            crowded: Vec::new(),
+            backpressured: Vec::new(),
             keepalive: Keepalive::new(&config, now),
             pings: Bucket::new(NATIVE_PING_RATE, now),
             settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
@@ -111,7 +111,7 @@ impl Link {
             window: Settings::default().initial_credit,
             initial_credit: config.settings.initial_credit,
             unacknowledged: VecDeque::new(),
-            growth: Growth::new(&config),
+            auto_tune: AutoTune::new(&config),
             config,
         }
     }
@@ -138,9 +138,9 @@ impl Link {
         if self.failed.is_none() {
             self.outbox.drop_streams();
             self.streams.drop_contents();
-            self.splitter.drop_contents();
+            self.frame_decoder.drop_contents();
             self.pending = VecDeque::new();
-            self.crowded = Vec::new();
+            self.backpressured = Vec::new();
             match violation {
                 // Somebody who speaks something else is told nothing, and who has gone, no more.
                 Violation::NotNative => {}
@@ -176,10 +176,10 @@ impl Link {
 
     pub(super) fn put_go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
         let drain_ms = u32::try_from(drain.as_millis()).unwrap_or(u32::MAX);
-        let farewell = GoAway { code: code.code(), drain_ms, reason: shortened(reason).as_bytes() };
+        let go_away = GoAway { code: code.code(), drain_ms, reason: shortened(reason).as_bytes() };
         let mut body = Vec::new();
-        farewell.encode(&mut body);
-        let frame = Parts::control(FrameKind::GoAway, NONE, self.requests as u32, &body);
+        go_away.encode(&mut body);
+        let frame = OutgoingFrame::control(FrameKind::GoAway, NONE, self.requests as u32, &body);
         self.outbox.put(&frame);
     }
 
@@ -209,7 +209,7 @@ impl Link {
     /// # Errors
     ///
     /// When the peer causes them and does not read them.
-    pub(super) fn answer(&mut self, frame: &Parts<'_>) -> Result<(), Violation> {
+    pub(super) fn answer(&mut self, frame: &OutgoingFrame<'_>) -> Result<(), Violation> {
         if self.outbox.put_answer(frame) > NATIVE_ANSWERS_MAX {
             return Err(Violation::Flood { kind: frame.kind });
         }
@@ -285,10 +285,10 @@ impl Link {
         let has_more = header.flags.contains(Flags::MORE);
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
-        let fragment = Piecemeal { stream, payload, has_more, announced, message_max };
+        let fragment = IncomingFragment { stream, payload, has_more, announced, message_max };
         let stream = self.streams.at(place);
         stream.touched = self.now;
-        if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
+        if has_more && stream.receive.auto_tune(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge(self.too_large(announced)));
         }
         let assembled = self.streams.fragment(place, fragment)?;
@@ -317,7 +317,7 @@ impl Link {
 
     /// Bytes of memory for what is not whole: a frame, messages, requests, and their streams.
     pub(super) fn incomplete(&self) -> usize {
-        self.splitter.buffered() + self.streams.assembled() + self.streams.unready()
+        self.frame_decoder.buffered() + self.streams.assembled() + self.streams.unready()
     }
 
     /// These, and the bytes of messages that readers have not taken.
@@ -402,7 +402,7 @@ impl Link {
         match self.keepalive.look(now) {
             Due::Nothing => {}
             Due::Probe(nonce) => {
-                self.outbox.put(&Parts::control(FrameKind::Ping, NONE, nonce, &[]));
+                self.outbox.put(&OutgoingFrame::control(FrameKind::Ping, NONE, nonce, &[]));
             }
             Due::Dead(kind) => return Err(self.fail(Violation::Unanswered { kind })),
         }

@@ -18,7 +18,7 @@ use crate::transport::Transport;
 
 /// The state of a connection. Its one lasting owner is the `Connection` or the handler's
 /// callback; tables and groups hold it weakly.
-pub(crate) struct Link {
+pub(crate) struct ConnectionInner {
     pub(super) transport: Transport,
     pub(super) session: Session,
     pub(super) limits: RefCell<Rc<StreamLimits>>,
@@ -32,7 +32,7 @@ pub(crate) struct Link {
     pub(super) opening: Cell<Opening>,
 }
 
-impl Link {
+impl ConnectionInner {
     pub(crate) fn new(
         transport: Transport,
         id: ConnectionId,
@@ -145,7 +145,7 @@ pub(crate) enum Pushed {
     Closed,
 }
 
-impl Drop for Link {
+impl Drop for ConnectionInner {
     fn drop(&mut self) {
         if let Some(hooks) = &self.hooks {
             (hooks.on_drop)(self.session.id());
@@ -154,4 +154,4 @@ impl Drop for Link {
 }
 
 /// A connection as tables and groups keep it.
-pub(crate) type WeakLink = Weak<Link>;
+pub(crate) type WeakConnection = Weak<ConnectionInner>;

@@ -9,14 +9,14 @@ use std::time::Duration;
 use ringway_runtime::{Sleep, spawn_named};
 
 use super::core::ServerCore;
-use super::entry::Entry;
+use super::method_entry::MethodEntry;
 use super::queue::Overdue;
 use crate::limits;
 
 impl ServerCore {
     /// Makes sure that somebody looks after a queue that has begun to fill.
-    pub(super) fn keep_queue(self: &Rc<Self>, place: usize) {
-        if self.entry(place).wants_keeper() {
+    pub(super) fn work_off_queue(self: &Rc<Self>, place: usize) {
+        if self.entry(place).wants_worker() {
             spawn_named("queue of calls", keep(Rc::downgrade(self), place));
         }
     }
@@ -26,11 +26,11 @@ impl ServerCore {
 /// queue is empty; the next call that has to wait begins it again.
 async fn keep(core: Weak<ServerCore>, place: usize) {
     let mut alarm: Option<(Duration, Sleep)> = None;
-    let keeping = Keeping { core, place };
+    let keeping = Working { core, place };
     poll_fn(|cx| {
         let Some(core) = keeping.core.upgrade() else { return Poll::Ready(()) };
         let entry = core.entry(place);
-        entry.set_keeper(cx.waker());
+        entry.set_worker(cx.waker());
         let now = core.now();
         let has_time = end_overdue(entry, now) && run_queued(&core, place, now);
         if !has_time {
@@ -53,29 +53,29 @@ async fn keep(core: Weak<ServerCore>, place: usize) {
 }
 
 /// The queue is looked after until this is dropped.
-struct Keeping {
+struct Working {
     core: Weak<ServerCore>,
     place: usize,
 }
 
-impl Drop for Keeping {
+impl Drop for Working {
     /// A panic leaves those who wait to another task.
     fn drop(&mut self) {
         let Some(core) = self.core.upgrade() else { return };
         let entry = core.entry(self.place);
-        entry.dismiss_keeper();
+        entry.dismiss_worker();
         if entry.has_queue() && std::thread::panicking() {
-            core.keep_queue(self.place);
+            core.work_off_queue(self.place);
         }
     }
 }
 
 /// Answers those for whom it is too late; false if there are more of them.
-fn end_overdue(entry: &Entry, now: Duration) -> bool {
+fn end_overdue(entry: &MethodEntry, now: Duration) -> bool {
     for _ in 0..limits::OVERDUE_PER_TURN {
         match entry.pop_overdue(now) {
-            Some(Overdue::Shed(ticket)) => ticket.shed(),
-            Some(Overdue::Expired(ticket)) => ticket.expire(),
+            Some(Overdue::Shed(waiter)) => waiter.shed(),
+            Some(Overdue::Expired(waiter)) => waiter.expire(),
             None => return true,
         }
     }
@@ -95,7 +95,7 @@ fn run_queued(core: &Rc<ServerCore>, place: usize, now: Duration) -> bool {
             return true; // and is woken when a call ends
         }
         let next = entry.pop(now);
-        let runs = next.is_some_and(|(waited, ticket)| ticket.run(waited));
+        let runs = next.is_some_and(|(waited, waiter)| waiter.run(waited));
         has_run |= runs;
         if !runs {
             entry.leave();

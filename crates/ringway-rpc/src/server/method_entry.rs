@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use ringway_runtime::PollLabel;
 
-use super::gate::Gate;
+use super::concurrency_limit::ConcurrencyLimit;
 use super::queue::{Overdue, Queue, Urgency};
-use super::ticket::Ticket;
+use super::queued_key::QueuedKey;
 use crate::call::method::Method;
 use crate::call::status::Code;
 use crate::limits;
@@ -18,7 +18,7 @@ use crate::policy::{AdaptiveLimit, Answer, Ended};
 use crate::service::{Handler, Registered};
 
 /// One of these a method and core.
-pub(crate) struct Entry {
+pub(crate) struct MethodEntry {
     method: &'static Method,
     codec_in: u8,
     handler: Box<dyn Handler>,
@@ -29,13 +29,13 @@ pub(crate) struct Entry {
     /// when that is to be remembered.
     was_reached: Cell<bool>,
     pressed: Cell<Option<Duration>>,
-    queue: RefCell<Queue<Ticket>>,
-    /// Requests that have a ticket in it.
+    queue: RefCell<Queue<QueuedKey>>,
+    /// Requests in the queue.
     waiting: Cell<usize>,
     /// Whether anybody waits in it.
     is_awaited: Cell<bool>,
     /// The task that looks after the queue, and whether there is one.
-    keeper: RefCell<Option<Waker>>,
+    worker: RefCell<Option<Waker>>,
     kept: Cell<bool>,
     /// Where that task waits for calls of other cores to end.
     place_at_gate: Cell<Option<usize>>,
@@ -48,12 +48,12 @@ pub(crate) struct Entry {
 pub(super) enum Limit {
     None,
     /// A fixed number on all cores together.
-    Fixed(Arc<Gate>),
+    Fixed(Arc<ConcurrencyLimit>),
     /// What this core was seen to do well.
     Adaptive(Box<RefCell<AdaptiveLimit>>),
 }
 
-impl Entry {
+impl MethodEntry {
     pub(super) fn new(
         registered: Registered,
         limit: Limit,
@@ -74,7 +74,7 @@ impl Entry {
             queue: RefCell::new(Queue::new(room)),
             waiting: Cell::new(0),
             is_awaited: Cell::new(false),
-            keeper: RefCell::default(),
+            worker: RefCell::default(),
             kept: Cell::new(false),
             place_at_gate: Cell::new(None),
             sheet,
@@ -114,7 +114,7 @@ impl Entry {
     pub(super) fn enter(&self, has_time: bool) -> bool {
         let enters = match &self.limit {
             Limit::None => return has_time,
-            Limit::Fixed(gate) => has_time && gate.enter(),
+            Limit::Fixed(limit) => has_time && limit.enter(),
             Limit::Adaptive(limit) => has_time && self.running.get() < limit.borrow().limit(),
         };
         if !enters {
@@ -173,12 +173,12 @@ impl Entry {
     pub(super) fn leave(&self) {
         match &self.limit {
             Limit::None => return,
-            Limit::Fixed(gate) => gate.leave(),
+            Limit::Fixed(limit) => limit.leave(),
             Limit::Adaptive(_) => {}
         }
         self.running.set(self.running.get() - 1);
-        if let Some(keeper) = &*self.keeper.borrow() {
-            keeper.wake_by_ref();
+        if let Some(worker) = &*self.worker.borrow() {
+            worker.wake_by_ref();
         }
     }
 
@@ -199,12 +199,17 @@ impl Entry {
 
     /// Puts a call into the queue; the answer is the one that has to leave it. Tickets of requests that
     /// have ended take up no room, and are forgotten when they are more than the others.
-    pub(super) fn push(&self, ticket: Ticket, urgency: Urgency, now: Duration) -> Option<Ticket> {
+    pub(super) fn push(
+        &self,
+        waiter: QueuedKey,
+        urgency: Urgency,
+        now: Duration,
+    ) -> Option<QueuedKey> {
         self.with_queue(|queue| {
-            queue.push(ticket, urgency, now);
+            queue.push(waiter, urgency, now);
             let waiting = self.waiting.get();
             if queue.len() > 2 * waiting + limits::STALE_TICKETS {
-                queue.retain(Ticket::is_good, now);
+                queue.retain(QueuedKey::is_good, now);
             }
             loop {
                 let gone = queue.len().saturating_sub(waiting);
@@ -216,17 +221,17 @@ impl Entry {
         })
     }
 
-    /// A request waits, with a ticket in the queue, or does so no more.
+    /// A request enters the queue or leaves it.
     pub(super) fn count_waiting(&self, waits: bool) {
         let waiting = self.waiting.get();
         self.waiting.set(if waits { waiting + 1 } else { waiting - 1 });
     }
 
-    pub(super) fn pop(&self, now: Duration) -> Option<(Duration, Ticket)> {
+    pub(super) fn pop(&self, now: Duration) -> Option<(Duration, QueuedKey)> {
         self.with_queue(|queue| queue.pop(now))
     }
 
-    pub(super) fn pop_overdue(&self, now: Duration) -> Option<Overdue<Ticket>> {
+    pub(super) fn pop_overdue(&self, now: Duration) -> Option<Overdue<QueuedKey>> {
         self.with_queue(|queue| queue.pop_overdue(now))
     }
 
@@ -234,7 +239,7 @@ impl Entry {
         self.queue.borrow().next_overdue(now)
     }
 
-    fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<Ticket>) -> R) -> R {
+    fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<QueuedKey>) -> R) -> R {
         let mut queue = self.queue.borrow_mut();
         let done = f(&mut queue);
         self.is_awaited.set(!queue.is_empty());
@@ -242,22 +247,22 @@ impl Entry {
     }
 
     /// Whether the queue has had no task to look after it; from now on it has.
-    pub(super) fn wants_keeper(&self) -> bool {
+    pub(super) fn wants_worker(&self) -> bool {
         !self.kept.replace(true)
     }
 
     /// The task that looks after the queue is to be woken when a call ends, here or elsewhere.
-    pub(super) fn set_keeper(&self, waker: &Waker) {
-        if let Limit::Fixed(gate) = &self.limit {
+    pub(super) fn set_worker(&self, waker: &Waker) {
+        if let Limit::Fixed(limit) = &self.limit {
             let mut place = self.place_at_gate.get();
-            gate.wait(&mut place, waker);
+            limit.wait(&mut place, waker);
             self.place_at_gate.set(place);
         }
-        self.keeper.replace(Some(waker.clone()));
+        self.worker.replace(Some(waker.clone()));
     }
 
-    pub(super) fn dismiss_keeper(&self) {
-        self.keeper.replace(None);
+    pub(super) fn dismiss_worker(&self) {
+        self.worker.replace(None);
         self.kept.set(false);
     }
 }

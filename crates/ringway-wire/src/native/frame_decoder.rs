@@ -11,7 +11,7 @@ use crate::limits::{NATIVE_FRAME_LEAST, NATIVE_REUSED_MAX, NATIVE_SPARE_BYTES};
 
 /// Takes frames off the front of slices that were cut anywhere.
 #[derive(Debug)]
-pub(super) struct Splitter {
+pub(super) struct FrameDecoder {
     /// The front of a frame whose rest has not arrived; empty between frames.
     partial: BytesMut,
     /// A frame that is given out once more.
@@ -41,7 +41,7 @@ pub(super) struct Peeked<'i> {
     pub(super) rest: &'i [u8],
 }
 
-impl Splitter {
+impl FrameDecoder {
     /// For payloads up to `payload_max` bytes.
     pub(super) fn new(payload_max: u32) -> Self {
         let around = REQUEST_HEAD_LEN + usize::from(u16::MAX) + CHECKSUM_LEN;
@@ -210,13 +210,13 @@ mod tests {
         let mut wire = header.encode().to_vec();
         wire.extend((0..64 << 10).map(|at: u32| at as u8));
         for step in [1, 15, 17, 1_000, 17_408, 40_000, 65_551] {
-            let mut splitter = Splitter::new(64 << 10);
+            let mut frame_decoder = FrameDecoder::new(64 << 10);
             let mut received = 0;
             for part in wire.chunks(step) {
                 received += part.len();
-                let frame = splitter.next(&mut &*part).expect("a good frame");
+                let frame = frame_decoder.next(&mut &*part).expect("a good frame");
                 let bound = NATIVE_FRAME_LEAST.max(received * 2);
-                assert!(splitter.partial.capacity() <= bound, "{received} in steps of {step}");
+                assert!(frame_decoder.partial.capacity() <= bound, "{received} in steps of {step}");
                 assert_eq!(frame.is_some(), received == wire.len());
                 if let Some(frame) = frame {
                     assert_eq!(*frame.body, wire[HEADER_LEN..]);

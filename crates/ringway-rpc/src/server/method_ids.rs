@@ -6,7 +6,7 @@ use crate::limits;
 
 /// What a client's number stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(super) enum Lookup {
     /// The client has not said yet.
     Unsaid,
     /// A name that this server does not have.
@@ -15,7 +15,7 @@ pub(super) enum Meaning {
     Method(usize),
 }
 
-impl Meaning {
+impl Lookup {
     /// Of a number that is one more than the place; 0 stands for none.
     #[inline]
     pub(super) fn of_place(number: u32) -> Self {
@@ -29,7 +29,7 @@ impl Meaning {
 /// A table by number: small numbers are looked up by index, others in a map that has those alone that
 /// were said, since one call is enough to say the largest.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct MethodIds {
     /// `UNSAID`, `UNKNOWN` or the place plus `METHODS`; as long as the highest small number in use.
     small: Vec<u32>,
     large: BTreeMap<u32, u32>,
@@ -40,22 +40,22 @@ const UNSAID: u32 = 0;
 const UNKNOWN: u32 = 1;
 const METHODS: u32 = 2;
 
-impl Numbers {
+impl MethodIds {
     /// A table for numbers up to `max`.
     pub(super) fn new(max: u32) -> Self {
         Self { small: Vec::new(), large: BTreeMap::new(), max }
     }
 
     #[inline]
-    pub(super) fn meaning(&self, number: u32) -> Meaning {
+    pub(super) fn meaning(&self, number: u32) -> Lookup {
         let meaning = match self.small.get(number as usize) {
             Some(meaning) => *meaning,
             None => self.of_large(number),
         };
         match meaning {
-            UNSAID => Meaning::Unsaid,
-            UNKNOWN => Meaning::Unknown,
-            method => Meaning::Method((method - METHODS) as usize),
+            UNSAID => Lookup::Unsaid,
+            UNKNOWN => Lookup::Unknown,
+            method => Lookup::Method((method - METHODS) as usize),
         }
     }
 
@@ -89,34 +89,34 @@ mod tests {
 
     #[test]
     fn numbers_mean_what_was_said() {
-        let mut numbers = Numbers::new(4_096);
+        let mut numbers = MethodIds::new(4_096);
         for (number, place) in
             [(3, Some(0)), (8, None), (255, Some(7)), (256, Some(8)), (4_096, None)]
         {
             numbers.learn(number, place);
-            let meaning = place.map_or(Meaning::Unknown, Meaning::Method);
+            let meaning = place.map_or(Lookup::Unknown, Lookup::Method);
             assert_eq!(numbers.meaning(number), meaning, "{number}");
         }
         for number in [0, 2, 257, 4_095] {
-            assert_eq!(numbers.meaning(number), Meaning::Unsaid, "{number}");
+            assert_eq!(numbers.meaning(number), Lookup::Unsaid, "{number}");
         }
         numbers.learn(256, Some(9));
-        assert_eq!(numbers.meaning(256), Meaning::Method(9), "said again");
+        assert_eq!(numbers.meaning(256), Lookup::Method(9), "said again");
     }
 
     #[test]
     fn no_number_and_numbers_beyond_the_bound_cost_no_memory() {
-        let mut numbers = Numbers::new(8);
+        let mut numbers = MethodIds::new(8);
         numbers.learn(0, Some(1));
         numbers.learn(u32::MAX, Some(1));
-        assert_eq!(numbers.meaning(0), Meaning::Unsaid);
-        assert_eq!(numbers.meaning(u32::MAX), Meaning::Unsaid);
+        assert_eq!(numbers.meaning(0), Lookup::Unsaid);
+        assert_eq!(numbers.meaning(u32::MAX), Lookup::Unsaid);
         assert!(numbers.small.is_empty() && numbers.large.is_empty());
     }
 
     #[test]
     fn one_large_number_costs_what_one_number_costs() {
-        let mut numbers = Numbers::new(u32::MAX);
+        let mut numbers = MethodIds::new(u32::MAX);
         for number in [256, 4_096, 1 << 20, u32::MAX] {
             numbers.learn(number, Some(1));
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::frame::Parts;
-use super::link::{Link, NONE};
+use super::frame::OutgoingFrame;
+use super::native_connection::{NONE, NativeConnection};
 use super::slots::{Found, NO_STREAM};
 use super::window::Window;
 use super::{Config, FrameKind, StreamId};
@@ -14,7 +14,7 @@ use crate::limits::{
 
 /// What a connection knows of its path, and what it is measuring.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct AutoTune {
     /// Bytes to which a window may grow.
     size_max: u32,
     /// Windows fall instead: memory is short.
@@ -46,7 +46,7 @@ struct Sample {
     pace: (u32, Duration),
 }
 
-impl Growth {
+impl AutoTune {
     pub(super) fn new(config: &Config) -> Self {
         let size_max = config.window_max.min(NATIVE_CREDIT_MAX);
         let (trip, round, samples, next) = (None, None, Vec::new(), Duration::ZERO);
@@ -111,7 +111,7 @@ impl Growth {
     }
 }
 
-impl Link {
+impl NativeConnection {
     /// Returns credit to the peer when enough has come together.
     #[inline]
     pub(super) fn return_credit(&mut self, index: u32) {
@@ -123,7 +123,7 @@ impl Link {
 
     #[cold]
     fn give_back(&mut self, index: u32) {
-        let (now, is_tight) = (self.now, self.growth.is_tight);
+        let (now, is_tight) = (self.now, self.auto_tune.is_tight);
         let stream = self.streams.get(index);
         let (id, window) = (stream.id, &stream.receive.window);
         let left = window.granted();
@@ -142,7 +142,10 @@ impl Link {
     fn put_credit(&mut self, index: u32, granted: u32) {
         if granted > 0 {
             let stream = self.streams.get(index).id;
-            let frame = Parts { stream, ..Parts::control(FrameKind::Credit, NONE, granted, &[]) };
+            let frame = OutgoingFrame {
+                stream,
+                ..OutgoingFrame::control(FrameKind::Credit, NONE, granted, &[])
+            };
             self.outbox.put(&frame);
         }
     }
@@ -151,36 +154,36 @@ impl Link {
     /// come to the peer.
     fn measure(&mut self, index: u32, sample: Sample) {
         let window = &self.streams.get(index).receive.window;
-        let growth = &mut self.growth;
-        if !growth.suits(window, self.streams.grown()) {
+        let auto_tune = &mut self.auto_tune;
+        if !auto_tune.suits(window, self.streams.grown()) {
             return;
         }
-        if growth.round.is_some() {
-            growth.watch(sample);
-        } else if growth.is_due(window, self.now) && growth.is_fast(window, sample.pace) {
+        if auto_tune.round.is_some() {
+            auto_tune.watch(sample);
+        } else if auto_tune.is_due(window, self.now) && auto_tune.is_fast(window, sample.pace) {
             let nonce = self.keepalive.next_nonce();
-            self.outbox.put(&Parts::control(FrameKind::Ping, NONE, nonce, &[]));
-            growth.round = Some(Round { nonce, began: self.now });
-            growth.samples.clear();
-            growth.watch(sample);
+            self.outbox.put(&OutgoingFrame::control(FrameKind::Ping, NONE, nonce, &[]));
+            auto_tune.round = Some(Round { nonce, began: self.now });
+            auto_tune.samples.clear();
+            auto_tune.watch(sample);
         }
     }
 
     /// The peer has answered a PING.
     pub(super) fn on_pong(&mut self, nonce: u32) {
-        let growth = &mut self.growth;
-        let Some(round) = growth.round.take_if(|round| round.nonce == nonce) else {
+        let auto_tune = &mut self.auto_tune;
+        let Some(round) = auto_tune.round.take_if(|round| round.nonce == nonce) else {
             return;
         };
-        growth.next = round.began.saturating_add(NATIVE_MEASURE_PAUSE);
+        auto_tune.next = round.began.saturating_add(NATIVE_MEASURE_PAUSE);
         let time = self.now.saturating_sub(round.began);
         if time.is_zero() {
             return;
         }
-        growth.note_trip(time);
-        let samples = std::mem::take(&mut growth.samples);
+        auto_tune.note_trip(time);
+        let samples = std::mem::take(&mut auto_tune.samples);
         samples.iter().for_each(|sample| self.grow(sample, time));
-        self.growth.samples = samples;
+        self.auto_tune.samples = samples;
     }
 
     /// Doubles the window of a stream whose peer has waited for credit, or nearly.
@@ -192,16 +195,16 @@ impl Link {
         if index == NO_STREAM {
             return;
         }
-        let (growth, grown) = (&self.growth, self.streams.grown());
+        let (auto_tune, grown) = (&self.auto_tune, self.streams.grown());
         let receive = &self.streams.get(index).receive;
         let window = &receive.window;
         let is_held_up = !receive.has_ended
-            && growth.suits(window, grown)
-            && !growth.is_ample(window)
-            && growth.is_fast(window, sample.pace)
-            && growth.is_used_up(window, sample, time);
+            && auto_tune.suits(window, grown)
+            && !auto_tune.is_ample(window)
+            && auto_tune.is_fast(window, sample.pace)
+            && auto_tune.is_used_up(window, sample, time);
         if is_held_up {
-            let room = (growth.size_max - window.size()).min((NATIVE_GROWN_MAX - grown) as u32);
+            let room = (auto_tune.size_max - window.size()).min((NATIVE_GROWN_MAX - grown) as u32);
             let by = window.size().min(room);
             let granted = self.streams.with_window(index, |window| window.grow(by));
             self.put_credit(index, granted);
@@ -211,7 +214,7 @@ impl Link {
     /// Whether windows fall to the least size, as what waits in them is read, and those of new
     /// streams begin with it. A peer that has not acknowledged the last change is told when it has.
     pub(super) fn set_tight(&mut self, is_tight: bool) {
-        self.growth.is_tight = is_tight;
+        self.auto_tune.is_tight = is_tight;
         self.config.settings.initial_credit =
             if is_tight { NATIVE_INITIAL_CREDIT_MIN } else { self.initial_credit };
         self.announce_credit();
@@ -237,29 +240,29 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn growth() -> Growth {
-        Growth::new(&Config::default())
+    fn auto_tune() -> AutoTune {
+        AutoTune::new(&Config::default())
     }
 
     #[test]
     fn the_shortest_trip_is_given_up_by_a_sixteenth_with_each_longer_one() {
-        let mut growth = growth();
+        let mut auto_tune = auto_tune();
         for (trip, known) in [(160, 160), (1_000, 170), (100, 100), (101, 101), (0, 101)] {
-            growth.note_trip(trip * MS);
-            assert_eq!(growth.trip, Some(known * MS), "after {trip} ms");
+            auto_tune.note_trip(trip * MS);
+            assert_eq!(auto_tune.trip, Some(known * MS), "after {trip} ms");
         }
     }
 
     #[test]
     fn eight_streams_are_measured_by_one_ping() {
-        let mut growth = growth();
+        let mut auto_tune = auto_tune();
         for slot in 0..20 {
             for _ in 0..2 {
                 let stream = StreamId::new(slot, 1);
-                growth.watch(Sample { stream, left: 0, delivered: 0, pace: (0, MS) });
+                auto_tune.watch(Sample { stream, left: 0, delivered: 0, pace: (0, MS) });
             }
         }
-        let slots: Vec<_> = growth.samples.iter().map(|sample| sample.stream.slot()).collect();
+        let slots: Vec<_> = auto_tune.samples.iter().map(|sample| sample.stream.slot()).collect();
         assert_eq!(slots, [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 
@@ -269,11 +272,14 @@ mod tests {
         // 1 MiB within 976 µs is 1 GiB within a second.
         for (trip, pause) in [(976, 10_000), (977, 0), (2_000, 0)] {
             let trip = Duration::from_micros(trip);
-            let mut growth = growth();
-            growth.note_trip(trip);
-            growth.next = 5_000 * MS;
+            let mut auto_tune = auto_tune();
+            auto_tune.note_trip(trip);
+            auto_tune.next = 5_000 * MS;
             let due = (5_000 + pause) * MS;
-            assert!(growth.is_due(&window, due) && !growth.is_due(&window, due - MS), "{trip:?}");
+            assert!(
+                auto_tune.is_due(&window, due) && !auto_tune.is_due(&window, due - MS),
+                "{trip:?}"
+            );
         }
     }
 }

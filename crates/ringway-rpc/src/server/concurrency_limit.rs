@@ -9,7 +9,7 @@ use crate::waiters::{self, Waiters};
 /// A limit that the cores of a server share. Cores whose calls wait leave a waker, and all of them
 /// are woken when a call ends: each then tries for itself.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ConcurrencyLimit {
     limit: u32,
     running: AtomicU32,
     /// Whether `line` may hold anybody; spares the lock while nobody waits.
@@ -18,7 +18,7 @@ pub(crate) struct Gate {
     line: Mutex<Waiters>,
 }
 
-impl Gate {
+impl ConcurrencyLimit {
     pub(crate) fn new(limit: u32) -> Self {
         Self {
             limit,
@@ -68,49 +68,49 @@ mod tests {
 
     #[test]
     fn only_so_many_enter_and_those_who_wait_are_woken_once() {
-        let gate = Gate::new(2);
-        assert!(gate.enter() && gate.enter());
-        assert!(!gate.enter());
+        let limit = ConcurrencyLimit::new(2);
+        assert!(limit.enter() && limit.enter());
+        assert!(!limit.enter());
         let (count, waker) = Count::waker();
         let mut place = None;
-        gate.wait(&mut place, &waker);
-        gate.wait(&mut place, &waker);
-        gate.leave();
-        gate.leave();
+        limit.wait(&mut place, &waker);
+        limit.wait(&mut place, &waker);
+        limit.leave();
+        limit.leave();
         assert_eq!(count.woken(), 1);
-        assert!(gate.enter() && gate.enter() && !gate.enter());
+        assert!(limit.enter() && limit.enter() && !limit.enter());
     }
 
     #[test]
     fn a_core_has_one_place_however_often_it_has_waited() {
-        let gate = Gate::new(1);
-        assert!(gate.enter());
+        let limit = ConcurrencyLimit::new(1);
+        assert!(limit.enter());
         let mut place = None;
         for _ in 0..100 {
-            gate.wait(&mut place, &Count::waker().1);
+            limit.wait(&mut place, &Count::waker().1);
         }
-        assert_eq!(gate.line().places(), 1);
+        assert_eq!(limit.line().places(), 1);
     }
 
     #[test]
     fn threads_never_exceed_the_limit() {
-        let gate = Arc::new(Gate::new(3));
+        let limit = Arc::new(ConcurrencyLimit::new(3));
         let inside = Arc::new(AtomicU32::new(0));
         let threads: Vec<_> = (0..4)
             .map(|_| {
-                let (gate, inside) = (Arc::clone(&gate), Arc::clone(&inside));
+                let (limit, inside) = (Arc::clone(&limit), Arc::clone(&inside));
                 std::thread::spawn(move || {
                     for _ in 0..10_000 {
-                        if gate.enter() {
+                        if limit.enter() {
                             assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
                             inside.fetch_sub(1, Ordering::SeqCst);
-                            gate.leave();
+                            limit.leave();
                         }
                     }
                 })
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-        assert_eq!(gate.running.load(Ordering::SeqCst), 0);
+        assert_eq!(limit.running.load(Ordering::SeqCst), 0);
     }
 }

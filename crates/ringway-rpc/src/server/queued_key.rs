@@ -23,13 +23,13 @@ pub(super) trait HasQueued {
 }
 
 /// A place in the queue. It is good for nothing once the request is gone.
-pub(super) struct Ticket {
+pub(super) struct QueuedKey {
     connection: Weak<dyn HasQueued>,
     stream: StreamId,
     number: u64,
 }
 
-impl Ticket {
+impl QueuedKey {
     pub(super) fn new(connection: Weak<dyn HasQueued>, stream: StreamId, number: u64) -> Self {
         Self { connection, stream, number }
     }
