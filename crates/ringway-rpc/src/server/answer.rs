@@ -28,7 +28,7 @@ pub(super) fn lent(bytes: &Bytes) -> Body<'_> {
 impl<M: Machine> ServerConnection<M> {
     /// Answers a call with what its handler returned: a message that was encoded into `scratch`,
     /// or one as it is, or none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answer(
         &self,
         stream: StreamId,

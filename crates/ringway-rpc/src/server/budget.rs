@@ -117,7 +117,7 @@ impl Budget {
 }
 
 /// What a connection keeps, as its core has last heard.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Kept {
     pub(super) unread: usize,
     pub(super) unsent: usize,

@@ -92,7 +92,7 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
         let number = arrival.head.method;
         let meaning = match M::NUMBERS_ARE_PLACES {

@@ -73,7 +73,7 @@ impl ServerCore {
     }
 
     /// Does the same for a call that was done at once.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_in_place(&self, place: usize, times: CallTimes, answered: Answered) {
         let (entry, row) = (self.entry(place), self.row());
         if !row.open.get() || entry.is_adaptive() || !times.waited.is_zero() {

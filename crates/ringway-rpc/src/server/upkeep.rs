@@ -16,20 +16,23 @@ impl<M: Machine> ServerConnection<M> {
     pub(super) fn account(&self) {
         let machine = self.machine();
         let unserved = (machine.refused(), machine.overdue());
-        drop(machine);
-        let before = self.unserved.replace(unserved);
-        if unserved != before {
-            self.core().share().add_unserved(unserved.0 - before.0, unserved.1 - before.1);
-        }
         let kept = match self.is_closed() {
             true => Kept::default(),
             false => {
-                let machine = self.machine();
                 let queued = self.calls.borrow().queued_len();
                 let unread = machine.kept_len(Side::Unread) + queued;
                 Kept { unread, unsent: machine.kept_len(Side::Unsent), spare: machine.spare_len() }
             }
         };
+        drop(machine);
+        let before = self.unserved.get();
+        if unserved != before {
+            self.unserved.set(unserved);
+            self.core().share().add_unserved(unserved.0 - before.0, unserved.1 - before.1);
+        }
+        if kept == self.kept.get() {
+            return;
+        }
         let unread = self.core().budget().change(self.kept.replace(kept), kept);
         if let Some(unread) = unread {
             self.core().share().set_unread_bytes(unread);

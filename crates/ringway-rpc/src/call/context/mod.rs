@@ -278,7 +278,7 @@ impl Context {
 
     /// The context of a call that begins. Allocates nothing if the last one was
     /// [recycled](Self::recycle).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(begun: Begun) -> Self {
         if let Some(mut spare) = SPARE.take().or_else(|| SPARES.with_borrow_mut(Vec::pop))
             && let Some(state) = Rc::get_mut(&mut spare)
@@ -376,6 +376,7 @@ impl Context {
 }
 
 impl ContextState {
+    #[inline(always)]
     fn clear(&mut self) {
         if !self.metadata.is_empty() {
             self.metadata = Metadata::new();
