@@ -155,6 +155,20 @@ fn cancelled_calls_leave_the_connection_as_it_was() {
 }
 
 #[test]
+fn deadlines_end_calls() {
+    run(async |service, _| {
+        let hurried = service.with(CallOptions::new().timeout(Duration::from_millis(1)));
+        let (mut requests, mut replies) = hurried.full_duplex_call();
+        let mut wanted = asks_for(&[31_415], 27_182);
+        wanted.response_parameters[0].interval_us = 60_000_000;
+        let _may_be_over = requests.send(wanted).await;
+        let status = replies.next().await.expect_err("too late");
+        assert!(status.is_deadline_exceeded(), "{status}");
+        Ok(())
+    });
+}
+
+#[test]
 fn statuses_come_with_their_texts() {
     run(async |service, _| {
         for text in [

@@ -26,6 +26,21 @@ pub(super) struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// A configuration of its own, without a builder.
+    #[cfg(test)]
+    pub(super) fn plain() -> Self {
+        Self {
+            connector: Connector::new(),
+            policy: Policy::default(),
+            connections_min: 1,
+            connections_max: 2,
+            native: native::Config::default(),
+            http2: http2::Http2Config::client(),
+            interceptors: Vec::new(),
+            metrics: Metrics::new(),
+        }
+    }
+
     /// The machine of a new connection.
     pub(super) fn machine(&self, server: &ServerAddress, now: Duration) -> AnyMachine {
         match server.protocol {

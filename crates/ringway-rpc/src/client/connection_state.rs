@@ -4,6 +4,8 @@
 //! `stream_carrier.rs`.
 
 mod events;
+#[cfg(test)]
+mod tests;
 
 use std::rc::Rc;
 use std::task::Waker;
@@ -233,11 +235,12 @@ impl OpenCalls {
         (slot.stream == Some(stream)).then_some(slot.of)
     }
 
-    /// Forgets a call, if it is known.
+    /// Forgets a call. What was known of it; `None` once this side has ended it.
     #[inline]
-    fn leave(&mut self, stream: StreamId) -> bool {
-        let slot = self.slots.get_mut(stream.slot() as usize);
-        slot.and_then(|slot| slot.stream.take_if(|own| *own == stream)).is_some()
+    fn leave(&mut self, stream: StreamId) -> Option<CallSlot> {
+        let slot = self.slots.get_mut(stream.slot() as usize)?;
+        slot.stream.take_if(|own| *own == stream)?;
+        Some(*slot)
     }
 
     /// Ends a call from this side, and tells the peer. How many calls have ended by it.
@@ -248,7 +251,7 @@ impl OpenCalls {
         code: Code,
         reason: &str,
     ) -> u32 {
-        if !self.leave(stream) {
+        if self.leave(stream).is_none() {
             return 0;
         }
         machine.cancel(stream, code.number(), reason);

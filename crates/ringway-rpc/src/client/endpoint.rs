@@ -223,14 +223,9 @@ fn reconnect_delay(failures: u32, random: f64) -> Duration {
 mod tests {
     use std::sync::Arc;
 
-    use ringway_wire::{http2, native};
-
     use super::*;
     use crate::client::config::ClientConfig;
-    use crate::client::hosts::Connector;
     use crate::connection::driver::Clock;
-    use crate::metrics::Metrics;
-    use crate::policy::balance::Policy;
 
     #[test]
     fn waits_double_up_to_the_longest_and_vary() {
@@ -246,19 +241,9 @@ mod tests {
         let address: ServerAddress = "tcp://127.0.0.1:1".parse().expect("an address");
         let dial = ringway_net::Client::new(address.at.clone()).expect("of a server");
         let now = Instant::now();
-        let config = ClientConfig {
-            connector: Connector::new(),
-            policy: Policy::default(),
-            connections_min: 1,
-            connections_max: 2,
-            native: native::Config::default(),
-            http2: http2::Http2Config::client(),
-            interceptors: Vec::new(),
-            metrics: Metrics::new(),
-        };
         let endpoint = PoolEndpoint {
             id: EndpointId(1),
-            context: PoolContext::new(Arc::new(config), Clock::since(now)),
+            context: PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(now)),
             address,
             dial,
             joined: Duration::ZERO,

@@ -70,14 +70,15 @@ pub struct TimeoutText {
 }
 
 impl TimeoutText {
-    /// `timeout` in the finest unit that fits, rounded down; at least one nanosecond.
+    /// `timeout` in the finest unit that fits, rounded up, so that the peer is not the first to give the
+    /// call up; at least one nanosecond.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let fits = |&&(_, unit): &&(u8, u64)| nanos / unit < 10_u64.pow(DIGITS_MAX as u32);
+        let fits = |&&(_, unit): &&(u8, u64)| nanos.div_ceil(unit) < 10_u64.pow(DIGITS_MAX as u32);
         let &(unit, size) = NANOS.iter().find(fits).unwrap_or(&NANOS[5]);
         let mut text = Self { bytes: [unit; DIGITS_MAX + 1], start: DIGITS_MAX as u8 };
-        let mut left = nanos / size;
+        let mut left = nanos.div_ceil(size);
         loop {
             text.start -= 1;
             text.bytes[usize::from(text.start)] = b'0' + (left % 10) as u8;
@@ -109,11 +110,12 @@ mod tests {
         check(0, "1n", 1);
         check(1, "1n", 1);
         check(99_999_999, "99999999n", 99_999_999);
-        check(100_000_999, "100000u", 100_000_000);
+        check(100_000_999, "100001u", 100_001_000);
+        check(99_999_999_001, "100000m", 100_000_000_000);
         check(10_000_000_000, "10000000u", 10_000_000_000);
         check(100_000_000_000, "100000m", 100_000_000_000);
         check(100_000_000_000_000, "100000S", 100_000_000_000_000);
-        check(u64::MAX, "5124095H", 5_124_095 * 3_600_000_000_000);
+        check(u64::MAX, "5124096H", u64::MAX);
         for nanos in (1..=99_999_999).step_by(9_973) {
             check(nanos, &format!("{nanos}n"), nanos);
         }

@@ -178,6 +178,11 @@ impl Status {
         self
     }
 
+    pub(crate) fn with_code(mut self, code: Code) -> Self {
+        self.0.code = code;
+        self
+    }
+
     pub(crate) fn with_origin(mut self, origin: Origin) -> Self {
         self.0.origin = origin;
         self

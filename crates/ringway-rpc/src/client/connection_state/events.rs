@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringway_net::View;
 use ringway_wire::native::{ClientEvent, Piece, StreamId};
 
-use super::{OpenCalls, StreamUse};
+use super::{CallSlot, OpenCalls, StreamUse};
 use crate::call::metadata::Metadata;
 use crate::call::small_copy;
 use crate::call::status::{Code, Status};
@@ -30,15 +30,14 @@ impl OpenCalls {
     ) -> u32 {
         match event {
             ClientEvent::Response { stream, status, meta, message } => {
-                let Some(kind) = self.use_of(stream) else {
+                let Some(CallSlot { of, deadline, .. }) = self.leave(stream) else {
                     return 0;
                 };
-                self.leave(stream);
                 let outcome = match status == 0 && meta.is_empty() {
                     true => Ok(None),
-                    false => Status::of_response(status, &meta).map(Some),
+                    false => response(status, &meta, deadline <= now).map(Some),
                 };
-                match kind {
+                match of {
                     StreamUse::Unary(call) => {
                         woken.extend(end_unary(pending, call, outcome, message, now));
                     }
@@ -143,6 +142,15 @@ impl OpenCalls {
         self.timers.ended(stream.slot(), outcome.as_ref().err(), self.streams.errands());
         self.streams.finish(stream, outcome);
     }
+}
+
+/// What a response says, which may come when the deadline has passed. Servers of gRPC that notice that
+/// first cancel the call.
+fn response(status: u8, meta: &[u8], is_late: bool) -> Result<Metadata, Status> {
+    Status::of_response(status, meta).map_err(|failure| match failure.code() {
+        Code::Cancelled if is_late => failure.with_code(Code::DeadlineExceeded),
+        _ => failure,
+    })
 }
 
 #[inline(always)] // also where there are several protocols

@@ -1,0 +1,73 @@
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use ringway_runtime::block_on;
+use ringway_wire::native::Open;
+
+use super::*;
+use crate::client::config::ClientConfig;
+use crate::client::outcome::CallOutcome;
+use crate::connection::driver::Clock;
+
+const MS: Duration = Duration::from_millis(1);
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// SETTINGS of HTTP/2, with nothing in it.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// RST_STREAM of the first stream.
+fn reset(error: u8) -> Vec<u8> {
+    vec![0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, error]
+}
+
+/// HEADERS that are all of the response on the first stream.
+fn trailers(status: &str) -> Vec<u8> {
+    let block = [
+        b"\x88\x0f\x10\x10application/grpc\x00\x0bgrpc-status".as_slice(),
+        &[status.len() as u8],
+        status.as_bytes(),
+    ];
+    let block = block.concat();
+    [&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, 1][..], &block].concat()
+}
+
+/// How a call of gRPC ends whose answer comes then.
+fn ends(answer: Vec<u8>, at: Duration) -> CallOutcome {
+    let context = PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(Instant::now()));
+    let server = "grpc://127.0.0.1:1".parse().expect("an address");
+    let machine = context.config.machine(&server, Duration::ZERO);
+    let mut state = ConnectionState::new(context, EndpointId(0), machine);
+    let open = Open { name: "a.B/C", timeout: Some(DEADLINE), end: true, ..Open::default() };
+    let (stream, _) = state.machine.open(open).expect("there is room");
+    let mut pending = PendingCalls::new();
+    let call = pending.insert((), stream, Waker::noop().clone());
+    state.calls.enter(stream, StreamUse::Unary(call), DEADLINE);
+    state.poll_transmit(usize::MAX, &mut |_| {});
+    let input = View::from([SETTINGS, &answer].concat());
+    let (ended, taken) = state.handle_input(Some(&input), at, &mut pending, &mut Vec::new());
+    assert!(ended == 1 && taken.is_ok(), "{taken:?}");
+    let cx = Context::from_waker(Waker::noop());
+    match pending.poll(call, &cx, &mut None) {
+        Poll::Ready(ended) => ended.outcome,
+        Poll::Pending => panic!("it has ended"),
+    }
+}
+
+#[test]
+fn whoever_notices_a_deadline_first_the_caller_is_told_of_it() {
+    let checked = block_on(async {
+        for (answer, at, told) in [
+            (reset(8), DEADLINE - MS, Code::Cancelled),
+            (reset(8), DEADLINE, Code::DeadlineExceeded),
+            (reset(2), DEADLINE, Code::Internal),
+            (trailers("1"), DEADLINE - MS, Code::Cancelled),
+            (trailers("1"), DEADLINE + MS, Code::DeadlineExceeded),
+            (trailers("5"), DEADLINE + MS, Code::NotFound),
+        ] {
+            let status = ends(answer, at).expect_err("no reply");
+            assert_eq!(status.code(), told, "{status:?} after {at:?}");
+        }
+    });
+    checked.expect("a core");
+}
