@@ -315,6 +315,12 @@ impl ClientConnection {
         self.state.borrow().machine.has_output()
     }
 
+    /// Tells the peer that no more calls come, where its protocol has a word for that; whether there is
+    /// something to be sent for it.
+    pub(super) fn announce_leave(&self) -> bool {
+        self.state.borrow_mut().machine.announce_leave()
+    }
+
     /// Why the peer leaves, if it has said so, to be put behind what it has done.
     pub(super) fn go_away_reason(&self) -> String {
         self.state.borrow().calls.go_away_reason()

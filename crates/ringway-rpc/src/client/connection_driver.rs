@@ -191,7 +191,10 @@ impl Endpoint for ClientEnd {
             return Flow::Wait(spare_at);
         }
         self.why = not_needed(self.connection.address());
-        Flow::CloseWhenSent
+        match self.connection.announce_leave() {
+            true => Flow::Again,
+            false => Flow::CloseWhenSent,
+        }
     }
 
     fn end_turn(&mut self) {

@@ -145,6 +145,14 @@ impl AnyMachine {
         }
     }
 
+    /// Tells the peer that no more calls come: once, where that is due. Whether it does so now.
+    pub(super) fn announce_leave(&mut self) -> bool {
+        match self {
+            Self::Native(_) => false,
+            Self::Grpc(machine) => machine.announce_leave(),
+        }
+    }
+
     /// Does what is due.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::support::{LIMIT, end, eventually, socket_addr};
 
 /// Messages as they are.
 #[derive(Default)]
-struct Raw;
+pub(crate) struct Raw;
 
 impl Codec for Raw {
     type Encode = Bytes;

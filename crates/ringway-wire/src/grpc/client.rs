@@ -15,7 +15,7 @@ use super::meta_fields::FieldTexts;
 use super::names::ContentType;
 use super::timeout::TimeoutText;
 use crate::http2::{ErrorCode, Http2Client, Line, NewRequest, NoStream, Violation, Vocabulary};
-use crate::native::{Body, ClientEvent, GoAwayCode, Gone, Open, OpenError, Outgoing, StreamId};
+use crate::native::{Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 
 /// One connection to a server of gRPC as a machine without I/O.
 ///
@@ -242,14 +242,10 @@ impl GrpcClient {
         })
     }
 
-    /// Announces that no more calls are opened, as before closing.
-    pub fn go_away(&mut self, code: GoAwayCode, reason: &str) {
-        let code = match code {
-            GoAwayCode::NoError | GoAwayCode::MaxAge => ErrorCode::NO_ERROR,
-            GoAwayCode::Internal => ErrorCode::INTERNAL_ERROR,
-            _ => ErrorCode::PROTOCOL_ERROR,
-        };
-        self.http2.go_away(code, reason);
+    /// Announces that no more calls are opened, as before closing. `false`: it was announced, or the
+    /// server leaves by itself.
+    pub fn announce_leave(&mut self) -> bool {
+        self.http2.go_away(ErrorCode::NO_ERROR, "")
     }
 
     /// Hands out bytes to send, in order: about `budget`, exceeded by less than one frame.

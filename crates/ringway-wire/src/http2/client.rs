@@ -100,12 +100,15 @@ impl Connection<Calling> {
         self.streams.peek(stream).is_some_and(|s| s.opened_at < self.outbox.left())
     }
 
-    /// Announces that no more streams are opened, as before closing.
-    pub fn go_away(&mut self, code: ErrorCode, reason: &str) {
-        if self.failed.is_none() && !self.is_leaving {
-            self.is_leaving = true;
-            let reason = &reason.as_bytes()[..reason.len().min(HTTP2_REASON_MAX)];
-            put_go_away(0, code, reason, &mut self.outbox.written);
+    /// Announces that no more streams are opened, as before closing. `false`: it was announced, or the
+    /// server leaves by itself.
+    pub fn go_away(&mut self, code: ErrorCode, reason: &str) -> bool {
+        if self.failed.is_some() || self.is_leaving {
+            return false;
         }
+        self.is_leaving = true;
+        let reason = &reason.as_bytes()[..reason.len().min(HTTP2_REASON_MAX)];
+        put_go_away(0, code, reason, &mut self.outbox.written);
+        true
     }
 }

@@ -1,0 +1,414 @@
+//! Servers that are none of gRPC, or bad ones: calls over gRPC fail with what happened.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_net::{ClientTls, ServerTls};
+use ringway_rpc::{Client, ClientBuilder, Codec, Kind, Method, Status};
+use ringway_runtime::{block_on, spawn, timeout};
+
+use crate::support::echo::{Echo, serve_at};
+use crate::support::{LIMIT, end};
+
+static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
+
+const RAW: Codec<Bytes> = Codec::raw();
+
+/// Frame types of HTTP/2, and its errors.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const NO_ERROR: u32 = 0;
+const PROTOCOL_ERROR: u32 = 1;
+const STREAM_CLOSED: u32 = 5;
+const REFUSED_STREAM: u32 = 7;
+
+fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
+    let len = (body.len() as u32).to_be_bytes();
+    let mut frame = vec![len[1], len[2], len[3], kind, flags];
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(body);
+    frame
+}
+
+/// A head by hand: literal fields that are not kept.
+fn head(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.extend_from_slice(&[0, name.len() as u8]);
+        block.extend_from_slice(name.as_bytes());
+        block.push(value.len() as u8);
+        block.extend_from_slice(value.as_bytes());
+    }
+    block
+}
+
+/// A listener that does this with each of its connections; its address.
+fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("grpc://{}", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        while let Ok((socket, _)) = listener.accept() {
+            serve(Peer(socket));
+        }
+    });
+    address
+}
+
+/// Frames by hand.
+struct Peer(TcpStream);
+
+impl Peer {
+    fn write(&mut self, bytes: &[u8]) {
+        let _gone = self.0.write_all(bytes);
+    }
+
+    /// Type, stream and content of the next frame; `None` when the client has gone.
+    fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).ok()?;
+        if head.starts_with(b"PRI * HTT") {
+            self.0.read_exact(&mut [0; 15]).ok()?;
+            self.0.read_exact(&mut head).ok()?;
+        }
+        let mut body = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        self.0.read_exact(&mut body).ok()?;
+        Some((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), body))
+    }
+
+    /// The stream of the next request; `None` when the client has gone.
+    fn request(&mut self) -> Option<u32> {
+        loop {
+            if let (HEADERS, stream, _) = self.frame()? {
+                return Some(stream);
+            }
+        }
+    }
+
+    /// The error of the client's GOAWAY; `None` when it has gone without one.
+    fn go_away(&mut self) -> Option<u32> {
+        loop {
+            if let (GOAWAY, 0, body) = self.frame()? {
+                return Some(u32::from_be_bytes([body[4], body[5], body[6], body[7]]));
+            }
+        }
+    }
+
+    /// Answers a request without a message, with such a status.
+    fn answer(&mut self, stream: u32, status: &str) {
+        let fields = head(&[(":status", "200"), ("grpc-status", status)]);
+        self.write(&frame(HEADERS, 0x5, stream, &fields));
+    }
+
+    fn settings(&mut self, streams: u32) {
+        let body = [&[0, 3][..], &streams.to_be_bytes()].concat();
+        self.write(&frame(SETTINGS, 0, 0, &body));
+    }
+}
+
+/// The failure of a call to such a server.
+#[track_caller]
+fn failure(client: ClientBuilder) -> Status {
+    let client = client.build().expect("a good address");
+    client.unary(&SAY, RAW, RAW, Bytes::new()).wait().expect_err("no good server")
+}
+
+#[track_caller]
+fn fails_saying(address: &str, parts: &[&str]) {
+    let status = failure(Client::builder().address(address));
+    assert!(status.is_unavailable(), "{status:?}");
+    for part in parts {
+        assert!(status.message().contains(part), "{status} says nothing of {part}");
+    }
+}
+
+#[test]
+fn servers_that_speak_something_else_are_named() {
+    let http1 = listen(|mut peer| {
+        let _asked = peer.0.read(&mut [0; 64]);
+        peer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+    });
+    fails_saying(&http1, &[&http1, "answers in HTTP/1", "`HTTP/1.1 400 Bad Request`"]);
+    let garbage = listen(|mut peer| peer.write(b"\x00\x00\x00what is this?"));
+    fails_saying(&garbage, &[&garbage, "another protocol"]);
+    let closes = listen(drop);
+    fails_saying(&closes, &[&closes, "before it said anything", "grpcs://"]);
+    let no_http2 = listen(|mut peer| {
+        peer.settings(100);
+        peer.write(&frame(SETTINGS, 0, 77, &[]));
+        while peer.request().is_some() {}
+    });
+    fails_saying(&no_http2, &[&no_http2, "broke the protocol", "names a stream"]);
+}
+
+#[test]
+fn a_tls_server_that_does_not_take_h2_is_none_of_grpc() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
+    let tls = tls.expect("they belong together").alpn(["http/1.1"]);
+    let address = "tls://localhost:0".parse().expect("an address");
+    let server = serve_at(address, &Echo::default(), |server| server.tls(tls));
+    let address = server.addresses()[0].to_string().replace("tls:", "grpcs:");
+    let trusting = ClientTls::new().roots_pem(made.cert.pem()).expect("a certificate");
+    let status = failure(Client::builder().address(&*address).tls(trusting));
+    assert!(status.is_unavailable() && status.is_not_executed(), "{status:?}");
+    assert!(status.message().to_lowercase().contains("protocol"), "{status}");
+    end(server);
+}
+
+#[test]
+fn a_head_without_end_is_given_up() {
+    let address = listen(|mut peer| {
+        peer.settings(100);
+        let Some(stream) = peer.request() else { return };
+        peer.write(&frame(HEADERS, 0, stream, &head(&[(":status", "200")])));
+        let field = head(&[("a", &"b".repeat(100))]);
+        let more = frame(CONTINUATION, 0, stream, &field.repeat(100));
+        while peer.0.write_all(&more).is_ok() {}
+    });
+    fails_saying(&address, &["broke the protocol", "field block"]);
+}
+
+/// Sends every client away as soon as it has come, in these ways by turns. Tells how many came.
+fn sends_all_away(listener: &TcpListener, came: &AtomicUsize) {
+    while let Ok((socket, _)) = listener.accept() {
+        let mut peer = Peer(socket);
+        peer.settings(100);
+        match came.fetch_add(1, Ordering::SeqCst) % 2 {
+            0 => peer.write(&frame(GOAWAY, 0, 0, &[0; 8])),
+            _ => peer.write(&frame(HEADERS, 0x5, 77, &head(&[(":status", "200")]))),
+        }
+        while peer.0.read(&mut [0; 1_024]).is_ok_and(|len| len > 0) {}
+    }
+}
+
+#[test]
+fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("grpc://{}", listener.local_addr().expect("it is bound"));
+    let came = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&came);
+    std::thread::spawn(move || sends_all_away(&listener, &counted));
+    let client = Client::connect(&*address).expect("an address");
+    let call = client.unary(&SAY, RAW, RAW, Bytes::new()).timeout(Duration::from_secs(1));
+    let status = call.wait_for_ready(true).wait().expect_err("nobody answers");
+    assert!(status.is_deadline_exceeded() || status.is_unavailable(), "{status:?}");
+    // The second comes at once; waits of at least 100, 200 and 400 ms lie between those after it.
+    let came = came.load(Ordering::SeqCst);
+    assert!((1..=6).contains(&came), "it came {came} times");
+}
+
+#[test]
+fn what_nobody_has_asked_for_ends_the_connection_with_go_away() {
+    let head = || head(&[(":status", "200"), ("grpc-status", "5")]);
+    let reply = || frame(HEADERS, 0x5, 1, &head());
+    for (unasked, code) in [
+        (frame(HEADERS, 0x5, 77, &head()), PROTOCOL_ERROR),
+        (frame(HEADERS, 0x5, 2, &head()), PROTOCOL_ERROR),
+        (frame(DATA, 0x1, 77, b"?"), PROTOCOL_ERROR),
+        (frame(RST_STREAM, 0, 77, &[0; 4]), PROTOCOL_ERROR),
+        (frame(WINDOW_UPDATE, 0, 77, &[0, 0, 0, 1]), PROTOCOL_ERROR),
+        (frame(PUSH_PROMISE, 0x4, 1, &[0, 0, 0, 2]), PROTOCOL_ERROR),
+        ([reply(), reply()].concat(), STREAM_CLOSED),
+    ] {
+        let (told, is_told) = mpsc::channel();
+        let what = format!("{unasked:?}");
+        let address = listen(move |mut peer| {
+            peer.settings(100);
+            if peer.request().is_some() {
+                peer.write(&unasked);
+                told.send(peer.go_away()).expect("the test waits");
+            }
+        });
+        let status = failure(Client::builder().address(&*address));
+        assert!(status.is_unavailable() || status.is_not_found(), "{status:?}");
+        assert_eq!(is_told.recv_timeout(LIMIT), Ok(Some(code)), "{what}");
+    }
+}
+
+#[test]
+fn frames_that_mean_nothing_are_borne() {
+    let address = listen(move |mut peer| {
+        peer.settings(100);
+        while let Some(stream) = peer.request() {
+            peer.write(&frame(PING, 0x1, 0, &[9; 8]));
+            peer.write(&frame(0x77, 0xff, 5, b"unknown"));
+            peer.write(&frame(SETTINGS, 0x1, 0, &[]));
+            peer.answer(stream, "5");
+        }
+    });
+    assert!(failure(Client::builder().address(&*address)).is_not_found());
+}
+
+#[test]
+fn a_plain_http_answer_has_the_status_of_the_tables() {
+    for (http, code) in [
+        ("400", "INTERNAL"),
+        ("401", "UNAUTHENTICATED"),
+        ("403", "PERMISSION_DENIED"),
+        ("404", "UNIMPLEMENTED"),
+        ("503", "UNAVAILABLE"),
+        ("500", "UNKNOWN"),
+        ("200", "UNKNOWN"),
+    ] {
+        let address = listen(move |mut peer| {
+            peer.settings(100);
+            while let Some(stream) = peer.request() {
+                let fields = head(&[(":status", http), ("content-type", "text/html")]);
+                peer.write(&frame(HEADERS, 0x5, stream, &fields));
+            }
+        });
+        let status = failure(Client::builder().address(&*address));
+        assert_eq!(status.code().to_string(), code, "{http}: {status}");
+        assert!(status.message().contains(http), "{http}: {status}");
+    }
+}
+
+#[test]
+fn a_call_that_is_refused_everywhere_was_not_executed() {
+    let address = listen(|mut peer| {
+        peer.settings(100);
+        while let Some(stream) = peer.request() {
+            peer.write(&frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes()));
+        }
+    });
+    let status = failure(Client::builder().address(&*address));
+    assert!(status.is_unavailable() && status.is_not_executed(), "{status:?}");
+}
+
+/// A call that its first connection refuses in such a way is placed on another.
+#[track_caller]
+fn goes_elsewhere(refuse: impl Fn(&mut Peer, u32) + Send + 'static) {
+    let came = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&came);
+    let address = listen(move |mut peer| {
+        peer.settings(100);
+        let Some(stream) = peer.request() else { return };
+        match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => refuse(&mut peer, stream),
+            _ => {
+                let fields = [(":status", "200"), ("content-type", "application/grpc")];
+                peer.write(&frame(HEADERS, 0x4, stream, &head(&fields)));
+                peer.write(&frame(DATA, 0, stream, b"\x00\x00\x00\x00\x01!"));
+                peer.write(&frame(HEADERS, 0x5, stream, &head(&[("grpc-status", "0")])));
+                while peer.request().is_some() {}
+            }
+        }
+    });
+    let client = Client::connect(&*address).expect("an address");
+    let reply = client.unary(&SAY, RAW, RAW, Bytes::new()).wait();
+    assert_eq!(reply.expect("the second answers"), "!");
+    assert_eq!(came.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_call_behind_the_last_stream_of_go_away_is_placed_on_another_connection() {
+    goes_elsewhere(|peer, _| peer.write(&frame(GOAWAY, 0, 0, &[0; 8])));
+}
+
+#[test]
+fn a_call_whose_stream_is_refused_is_placed_on_another_connection() {
+    goes_elsewhere(|peer, stream| {
+        peer.write(&frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes()));
+    });
+}
+
+#[test]
+fn a_client_that_ends_says_so() {
+    let (told, is_told) = mpsc::channel();
+    let address = listen(move |mut peer| {
+        peer.settings(100);
+        let stream = peer.request().expect("a call");
+        peer.answer(stream, "5");
+        told.send(peer.go_away()).expect("the test waits");
+    });
+    let test = async move {
+        let client = Client::connect(&*address).expect("an address");
+        let status = client.unary(&SAY, RAW, RAW, Bytes::new()).await.expect_err("as it answers");
+        assert!(status.is_not_found(), "{status:?}");
+        drop(client);
+        loop {
+            match is_told.try_recv() {
+                Ok(told) => return assert_eq!(told, Some(NO_ERROR)),
+                Err(_) => ringway_runtime::yield_now().await,
+            }
+        }
+    };
+    block_on(timeout(LIMIT, test)).expect("a core").expect("no hang");
+}
+
+/// Takes two streams at a time. It answers those of its connection when all are there that there may be.
+struct TakesTwo {
+    /// Requests of all connections that wait.
+    held: AtomicUsize,
+    /// The most that ever waited on one connection.
+    most: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+impl TakesTwo {
+    /// Serves a connection, of which there will be so many.
+    fn serve(&self, socket: TcpStream, connections: usize) {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        let mut answering = Peer(socket.try_clone().expect("a descriptor"));
+        let mut peer = Peer(socket);
+        peer.settings(2);
+        let (came, has_come) = mpsc::channel();
+        let open = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for stream in has_come {
+                    // All connections are full once; from then on everybody is answered at once.
+                    while self.held.load(Ordering::SeqCst) < 2 * connections {
+                        std::thread::yield_now();
+                    }
+                    open.fetch_sub(1, Ordering::SeqCst);
+                    answering.answer(stream, "5");
+                }
+            });
+            while let Some(stream) = peer.request() {
+                let open = open.fetch_add(1, Ordering::SeqCst) + 1;
+                self.most.fetch_max(open, Ordering::SeqCst);
+                self.held.fetch_add(1, Ordering::SeqCst);
+                came.send(stream).expect("it answers");
+            }
+            drop(came);
+        });
+    }
+}
+
+#[test]
+fn a_server_that_takes_few_streams_gets_more_connections_and_no_more_streams() {
+    const CONNECTIONS: usize = 3;
+    let zero = || AtomicUsize::new(0);
+    let server = Arc::new(TakesTwo { held: zero(), most: zero(), connections: zero() });
+    let serving = Arc::clone(&server);
+    let address = listen(move |peer| {
+        let serving = Arc::clone(&serving);
+        std::thread::spawn(move || serving.serve(peer.0, CONNECTIONS));
+    });
+    let test = async move {
+        let client = Client::builder().address(&*address).connections_max(CONNECTIONS).build()?;
+        let call = || spawn(client.unary(&SAY, RAW, RAW, Bytes::new()));
+        for call in (0..60).map(|_| call()).collect::<Vec<_>>() {
+            let status = call.await.expect("no panic").expect_err("as it answers");
+            assert!(status.is_not_found(), "{status:?}");
+        }
+        Ok::<_, Status>(())
+    };
+    let outcome = block_on(timeout(LIMIT, test)).expect("a core").expect("no hang");
+    outcome.expect("success");
+    assert_eq!(server.connections.load(Ordering::SeqCst), CONNECTIONS);
+    assert_eq!(server.most.load(Ordering::SeqCst), 2);
+    assert_eq!(server.held.load(Ordering::SeqCst), 60);
+}
