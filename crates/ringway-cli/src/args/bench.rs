@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::call::{Access, resolve_access, with_service};
-use super::choices::{Backend, Format, RpcMode, Transport};
+use super::choices::{Backend, Format, Protocol, RpcMode};
 use super::flags::{BenchCallFlags, BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
-use super::values::{Cores, Scheme, Uri, ValueError};
+use super::target::{Target, target};
+use super::values::{Cores, ValueError};
 use crate::limits;
 use crate::payload::PACKET_BYTES_MIN;
 
@@ -33,11 +34,32 @@ pub(crate) struct BenchConfig {
 /// One suite with the values whose product is its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Suite {
-    PingPong { connections: Vec<u32>, sizes: Vec<u32> },
-    Receive { connections: Vec<u32>, sizes: Vec<u32>, modes: Vec<SendMode> },
-    Rpc { connections: Vec<u32>, sizes: Vec<u32>, loads: Vec<RpcLoad> },
-    Stream { connections: Vec<u32>, sizes: Vec<u32>, loads: Vec<StreamLoad> },
-    Call { connections: Vec<u32>, paces: Vec<Pace>, job: CallJob },
+    PingPong {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+    },
+    Receive {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+        modes: Vec<SendMode>,
+    },
+    Rpc {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+        loads: Vec<RpcLoad>,
+        protocols: Vec<Protocol>,
+    },
+    Stream {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+        loads: Vec<StreamLoad>,
+        protocols: Vec<Protocol>,
+    },
+    Call {
+        connections: Vec<u32>,
+        paces: Vec<Pace>,
+        job: CallJob,
+    },
 }
 
 /// The workload of each connection of the rpc suite.
@@ -99,21 +121,22 @@ pub(crate) struct RunLength {
     pub(crate) repeat: u32,
 }
 
-/// The suite to run, with its options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Servers of our own, started for the purpose, over each of these; at least one.
-    Own(Vec<Transport>),
-    /// A server that runs already, `tcp://` or `unix://`, for calls `tls://` too; its costs are not known.
-    Running(Uri),
-}
-
 /// The cores that each side's threads are pinned to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) server: Cores,
     /// Distinct from the server's wherever the machine has cores enough and no flag says otherwise.
     pub(crate) client: Cores,
+}
+
+impl Suite {
+    /// Those that its rows compare; none where there is nothing to choose.
+    pub(super) fn protocols(&self) -> &[Protocol] {
+        match self {
+            Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
+            Self::PingPong { .. } | Self::Receive { .. } | Self::Call { .. } => &[],
+        }
+    }
 }
 
 /// The name in the `mode` parameter of a report's row.
@@ -143,13 +166,17 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(SuiteFlags::Receive { batch, per_packet }) => {
             vec![receive(&common, batch, per_packet)?]
         }
-        Some(SuiteFlags::Rpc(flags)) => vec![rpc(&common, &flags)?],
-        Some(SuiteFlags::Stream(flags)) => vec![stream(&common, &flags)?],
+        Some(SuiteFlags::Rpc { load, spoken }) => {
+            vec![rpc(&common, &load, protocols(spoken.protocol))?]
+        }
+        Some(SuiteFlags::Grpc(load)) => vec![rpc(&common, &load, vec![Protocol::Grpc])?],
+        Some(SuiteFlags::Stream(flags)) => vec![stream(&common, flags)?],
         Some(SuiteFlags::Call(flags)) => vec![call(&mut common, flags)?],
     };
-    let is_call = matches!(suites[..], [Suite::Call { .. }]);
+    let target = target(&common, &suites)?;
     Ok(BenchConfig {
         suites,
+        target,
         length: RunLength {
             warmup: common.warmup.unwrap_or(WARMUP),
             measured: common.seconds.unwrap_or(measured_default),
@@ -162,7 +189,6 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         peers: common.peers,
         format: common.format,
         is_wide: common.wide,
-        target: target(common, is_call)?,
     })
 }
 
@@ -240,6 +266,7 @@ fn everything(common: &BenchFlags) -> Result<Vec<Suite>, ValueError> {
             connections: list("-c", &common.connections, &[connections])?,
             sizes: list("-s", &common.size, &[size])?,
             loads: vec![RpcLoad { mode: RpcMode::Unary, pace: Pace::Closed { depth } }],
+            protocols: vec![Protocol::Native],
         })
     };
     let frames = |window| StreamLoad::Echo { frames: FRAMES, window };
@@ -253,11 +280,21 @@ fn everything(common: &BenchFlags) -> Result<Vec<Suite>, ValueError> {
             connections: list("-c", &common.connections, &[100])?,
             sizes: list("-s", &common.size, &[128])?,
             loads: vec![frames(1), frames(8)],
+            protocols: vec![Protocol::Native],
         },
     ])
 }
 
-fn rpc(common: &BenchFlags, flags: &RpcFlags) -> Result<Suite, ValueError> {
+/// The native one, if none is named.
+fn protocols(named: Vec<Protocol>) -> Vec<Protocol> {
+    if named.is_empty() { vec![Protocol::Native] } else { named }
+}
+
+fn rpc(
+    common: &BenchFlags,
+    flags: &RpcFlags,
+    protocols: Vec<Protocol>,
+) -> Result<Suite, ValueError> {
     if flags.rate.is_some() && !flags.depth.is_empty() {
         return Err(ValueError::new(
             "--rate begins calls when they are due, so -l has no meaning beside it; drop one",
@@ -276,6 +313,7 @@ fn rpc(common: &BenchFlags, flags: &RpcFlags) -> Result<Suite, ValueError> {
         connections: list("-c", &common.connections, &[100])?,
         sizes: list("-s", &common.size, &[256])?,
         loads: pairs.map(|(mode, pace)| RpcLoad { mode, pace }).collect(),
+        protocols,
     })
 }
 
@@ -314,7 +352,7 @@ fn closed(depths: &[u32]) -> Vec<Pace> {
     depths.iter().map(|&depth| Pace::Closed { depth }).collect()
 }
 
-fn stream(common: &BenchFlags, flags: &StreamFlags) -> Result<Suite, ValueError> {
+fn stream(common: &BenchFlags, flags: StreamFlags) -> Result<Suite, ValueError> {
     let frames = list("-f", &flags.frames, &[FRAMES])?;
     let windows = list("-w", &flags.window, &[1])?;
     let mut loads = Vec::new();
@@ -332,6 +370,7 @@ fn stream(common: &BenchFlags, flags: &StreamFlags) -> Result<Suite, ValueError>
         connections: list("-c", &common.connections, &[if flags.one_way { 1 } else { 100 }])?,
         sizes: list("-s", &common.size, &[128])?,
         loads: if flags.one_way { vec![StreamLoad::OneWay] } else { loads },
+        protocols: protocols(flags.spoken.protocol),
     })
 }
 
@@ -344,29 +383,6 @@ fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueErr
         )));
     }
     Ok(if given.is_empty() { default } else { given }.to_vec())
-}
-
-fn target(common: BenchFlags, is_call: bool) -> Result<Target, ValueError> {
-    let BenchFlags { addr, mut transport, unix, peers, .. } = common;
-    if unix && !transport.contains(&Transport::Unix) {
-        transport.push(Transport::Unix);
-    }
-    match addr {
-        None if transport.is_empty() => Ok(Target::Own(vec![Transport::Tcp])),
-        None => Ok(Target::Own(transport)),
-        Some(_) if !transport.is_empty() => {
-            Err(ValueError::new("--addr names the transport already; drop --transport or --unix"))
-        }
-        Some(_) if peers => Err(ValueError::new(
-            "--addr measures one running server; drop it to run --peers beside our own",
-        )),
-        Some(uri) if is_call || matches!(uri.scheme(), Scheme::Tcp | Scheme::Unix) => {
-            Ok(Target::Running(uri))
-        }
-        Some(uri) => Err(ValueError::new(format!(
-            "{uri}: the bench speaks tcp:// and unix://, not udp:// or tls://"
-        ))),
-    }
 }
 
 /// The server gets the first cores and the client the next, unless flags say otherwise; a process with a
@@ -492,6 +508,7 @@ mod tests {
                 load(RpcMode::ClientStream, 1),
                 load(RpcMode::ClientStream, 4),
             ],
+            protocols: vec![Protocol::Native],
         };
         assert_eq!(config.suites, [expected]);
     }
@@ -514,6 +531,16 @@ mod tests {
         assert_eq!(loads("bench stream -w 1,8"), [echo(16, 1), echo(16, 8)]);
         assert_eq!(loads("bench stream -f 4 -w 2"), [echo(4, 2)]);
         assert_eq!(loads("bench stream --one-way"), [StreamLoad::OneWay]);
+    }
+
+    #[test]
+    fn calls_and_streams_have_protocols() {
+        assert_eq!(config("bench grpc -c 2"), config("bench rpc --protocol grpc -c 2"));
+        let protocols = |words: &str| config(words).suites[0].protocols().to_vec();
+        let both = [Protocol::Native, Protocol::Grpc];
+        assert_eq!(protocols("bench rpc --protocol native,grpc"), both);
+        assert_eq!(protocols("bench stream --protocol native,grpc"), both);
+        assert_eq!(protocols("bench stream"), [Protocol::Native]);
     }
 
     #[test]
@@ -579,14 +606,5 @@ mod tests {
             panic!("a bare bench parses on one core");
         };
         assert_eq!(config.placement, Placement { server: allowed.clone(), client: allowed });
-    }
-
-    #[test]
-    fn targets() {
-        let both = vec![Transport::Tcp, Transport::Unix];
-        assert_eq!(config("bench --transport tcp,unix").target, Target::Own(both));
-        assert_eq!(config("bench --unix").target, Target::Own(vec![Transport::Unix]));
-        let uri: Uri = "unix:///tmp/e".parse().expect("an address");
-        assert_eq!(config("bench --addr unix:///tmp/e").target, Target::Running(uri));
     }
 }

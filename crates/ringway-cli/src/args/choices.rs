@@ -30,6 +30,13 @@ pub(crate) enum RpcMode {
     Bidi,
 }
 
+/// What client and server speak in the suites of calls and streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Protocol {
+    Native,
+    Grpc,
+}
+
 /// The transport between client and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
@@ -60,12 +67,22 @@ impl RpcMode {
     }
 }
 
+impl Protocol {
+    /// The word of the `--protocol` flag, which is also a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Grpc => "grpc",
+        }
+    }
+}
+
 impl Transport {
     /// That of an address, which is `tcp://` unless it is `unix://`.
     pub(crate) fn of(uri: &Uri) -> Self {
         match uri.scheme() {
             Scheme::Unix => Self::Unix,
-            Scheme::Tcp | Scheme::Tls | Scheme::Udp => Self::Tcp,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp | Scheme::Grpc | Scheme::Grpcs => Self::Tcp,
         }
     }
 

@@ -36,6 +36,7 @@ Examples:
   ringway bench pingpong -c 100 -s 64,16384 -d 5
   ringway bench receive --batch --format json > receive.json
   ringway bench rpc -c 200 -l 4 -s 47 --peers   beside tonic and tarpc
+  ringway bench grpc -c 2 -l 400 -s 47          our client and server over gRPC
   ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{}'    load on your own method
 
 The table goes to standard output, progress to standard error. The exit status is 0 if every payload
@@ -90,6 +91,15 @@ Examples:
   ringway bench rpc --rate 100000 --slow 1      with 1 % slow handlers, latency of the others
   ringway bench rpc --addr tcp://127.0.0.1:9000 -c 10";
 
+pub(super) const GRPC: &str = "\
+Examples:
+  ringway bench grpc                            256 B unary on 100 connections, one call each
+  ringway bench grpc -c 200 -l 4 -s 47 -m unary,client_stream,server_stream,bidi
+  ringway bench rpc --protocol native,grpc -c 2 -l 400 -s 47    gRPC beside the native protocol
+  ringway bench grpc --rate 100000 -c 50        an open loop: latency from when each call was due
+  ringway bench grpc --addr grpc://127.0.0.1:9000 -c 10
+  ringway bench stream --protocol grpc -w 8     streams";
+
 pub(super) const BENCH_CALL: &str = "\
 Examples:
   ringway bench call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello
@@ -104,4 +114,5 @@ pub(super) const STREAM: &str = "\
 Examples:
   ringway bench stream                          16 frames of 128 B, 100 connections, one unanswered
   ringway bench stream -w 1,8 --peers           windows of 1 and 8, beside tonic
+  ringway bench stream -w 8 --protocol native,grpc
   ringway bench stream --one-way                one endless stream from the server";

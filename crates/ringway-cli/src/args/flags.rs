@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::choices::{Backend, Format, RpcMode, Transport};
+use super::choices::{Backend, Format, Protocol, RpcMode, Transport};
 use super::examples;
 use super::values::{self, Cores, Uri};
 use crate::limits;
@@ -135,7 +135,15 @@ pub(super) enum SuiteFlags {
     },
     /// Each connection keeps some calls in flight; every reply is compared.
     #[command(after_help = examples::RPC)]
-    Rpc(RpcFlags),
+    Rpc {
+        #[command(flatten)]
+        load: RpcFlags,
+        #[command(flatten)]
+        spoken: ProtocolFlags,
+    },
+    /// The same as rpc over gRPC.
+    #[command(after_help = examples::GRPC)]
+    Grpc(RpcFlags),
     /// Each connection runs one stream after the other; every frame is compared.
     #[command(after_help = examples::STREAM)]
     Stream(StreamFlags),
@@ -178,6 +186,15 @@ pub(super) struct StreamFlags {
     /// One endless stream per connection, from the server to the client; -f and -w do not apply
     #[arg(long, conflicts_with_all = ["frames", "window"])]
     pub(super) one_way: bool,
+    #[command(flatten)]
+    pub(super) spoken: ProtocolFlags,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ProtocolFlags {
+    /// What client and server speak, one row per value [default: native]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(super) protocol: Vec<Protocol>,
 }
 
 #[derive(Debug, Args)]

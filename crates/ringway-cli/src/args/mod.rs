@@ -9,6 +9,7 @@ mod examples;
 mod flags;
 mod serve;
 mod suites;
+mod target;
 mod values;
 
 use clap::error::ErrorKind;
@@ -17,11 +18,12 @@ use clap::{CommandFactory, FromArgMatches};
 use answer::Answer;
 
 pub(crate) use bench::{
-    BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite, Target,
+    BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite,
 };
 pub(crate) use call::{Access, Ask, CallConfig};
-pub(crate) use choices::{Backend, Format, RpcMode, Transport};
+pub(crate) use choices::{Backend, Format, Protocol, RpcMode, Transport};
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
+pub(crate) use target::Target;
 pub(crate) use values::{Cores, Scheme, Uri};
 
 /// The command of one invocation.
@@ -106,13 +108,14 @@ mod tests {
         insta::assert_snapshot!("help_bench_pingpong", help("bench pingpong --help"));
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
         insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
+        insta::assert_snapshot!("help_bench_grpc", help("bench grpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
     }
 
     #[test]
     fn help_fits_100_columns() {
-        let suites = ["", "pingpong", "receive", "rpc", "stream", "call"]
+        let suites = ["", "pingpong", "receive", "rpc", "grpc", "stream", "call"]
             .map(|suite| format!("bench {suite}"));
         for words in ["", "serve", "serve echo", "call"].map(str::to_owned).iter().chain(&suites) {
             let help = help(&format!("{words} --help"));
@@ -140,6 +143,14 @@ mod tests {
         check("bench pingpong -c 1 1 64 1", "given twice");
         check("bench receive -s 8", "16");
         check("bench --addr udp://127.0.0.1:1", "udp");
+        check("bench pingpong --addr grpc://127.0.0.1:1", "measured by `bench grpc`");
+        check("bench rpc --addr grpc://127.0.0.1:1", "measured by `bench grpc`");
+        check("bench grpc --addr grpcs://127.0.0.1:1", "`bench call` measures over TLS");
+        check("bench grpc --unix", "--protocol native");
+        check("bench grpc --addr unix:///tmp/a", "--protocol native");
+        check("bench grpc --protocol native", "--protocol");
+        check("bench stream --protocol native,grpc --transport tcp,unix", "--protocol native");
+        check("serve rpc --listen grpc://127.0.0.1:1", "tcp://");
         check("bench --addr tcp://127.0.0.1:1 --unix", "--addr");
         check("bench --addr tcp://127.0.0.1:1 --peers", "--peers");
         check("bench -i 3", "-i 3 needs 6 cores");

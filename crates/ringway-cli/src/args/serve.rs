@@ -83,7 +83,7 @@ impl ServeConfig {
 }
 
 /// # Errors
-/// A core that is not allowed; `tls://` without a certificate.
+/// A core that is not allowed; `tls://` without a certificate; an address for clients.
 pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
     let (service, flags) = match raw.kind {
         ServeKind::Echo(flags) => (Service::Echo, flags),
@@ -94,6 +94,13 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
     let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, control } = flags;
     if listen.is_empty() {
         listen.push(default_address(service).parse()?);
+    }
+    if let Some(uri) =
+        listen.iter().find(|uri| matches!(uri.scheme(), Scheme::Grpc | Scheme::Grpcs))
+    {
+        return Err(ValueError::new(format!(
+            "{uri}: servers listen on tcp:// or tls://, where `serve rpc` answers gRPC as well"
+        )));
     }
     let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
     if let Some(uri) = listen.iter().find(|uri| uri.scheme() == Scheme::Tls && tls.is_none()) {

@@ -15,7 +15,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 5] = [
+const SUITES: [SuiteHelp; 6] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -35,6 +35,13 @@ const SUITES: [SuiteHelp; 5] = [
         connections: "100",
         size: "256",
         without: &[],
+        needs: "ringway.bench.Echo, as `ringway serve rpc` does; other services are for `bench call`",
+    },
+    SuiteHelp {
+        name: "grpc",
+        connections: "100",
+        size: "256",
+        without: &["transport", "unix"],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does; other services are for `bench call`",
     },
     SuiteHelp {

@@ -25,18 +25,26 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// The transport that an address's scheme names.
+/// The transport that an address's scheme names, with the protocol where it is gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Tcp,
     Unix,
     Udp,
     Tls,
+    Grpc,
+    Grpcs,
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 4] =
-        [("tcp", Self::Tcp), ("unix", Self::Unix), ("udp", Self::Udp), ("tls", Self::Tls)];
+    const ALL: [(&'static str, Self); 6] = [
+        ("tcp", Self::Tcp),
+        ("unix", Self::Unix),
+        ("udp", Self::Udp),
+        ("tls", Self::Tls),
+        ("grpc", Self::Grpc),
+        ("grpcs", Self::Grpcs),
+    ];
 }
 
 /// An address such as `tcp://127.0.0.1:7001` or `unix:///run/echo.sock`, its shape checked.
@@ -58,6 +66,14 @@ impl Uri {
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
+
+    /// The address for gRPC of the server at a `tcp://` address; others are what they are.
+    pub(crate) fn over_grpc(&self) -> Self {
+        match self.text.strip_prefix("tcp://") {
+            Some(rest) => Self { text: format!("grpc://{rest}"), scheme: Scheme::Grpc },
+            None => self.clone(),
+        }
+    }
 }
 
 impl fmt::Display for Uri {
@@ -71,20 +87,20 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let (name, rest) = text.split_once("://").ok_or_else(|| {
-            ValueError::new("no scheme; write tcp://, unix://, udp:// or tls:// in front")
+            ValueError::new("no scheme; write tcp://, unix://, udp://, tls:// or grpc:// in front")
         })?;
         let scheme = Scheme::ALL
             .into_iter()
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
-                ValueError::new(format!("no scheme {name}; use tcp, unix, udp or tls"))
+                ValueError::new(format!("no scheme {name}; use tcp, unix, udp, tls, grpc or grpcs"))
             })?;
         match scheme {
             Scheme::Unix if rest.is_empty() => {
                 Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
             }
             Scheme::Unix => Ok(()),
-            Scheme::Tcp | Scheme::Udp | Scheme::Tls => check_host_and_port(rest),
+            _ => check_host_and_port(rest),
         }?;
         Ok(Self { text: text.to_owned(), scheme })
     }

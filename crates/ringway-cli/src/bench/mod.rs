@@ -151,6 +151,7 @@ impl<'a> Bench<'a> {
         let server = self.start_server(setting, &contender.server)?;
         match contender.client {
             Client::Ringway => self.run_own_client(setting, contender, server),
+            Client::RingwayGrpc => self.run_own_client(setting, contender, server.over_grpc()),
             Client::Epoll => self.run_peer_client(setting, PeerJob::PingPong, server),
             Client::Peer(name) => {
                 let job = match setting.workload {

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::args::{
-    BenchConfig, Pace, RpcLoad, RpcMode, SendMode, StreamLoad, Suite, Target, Transport, Uri,
+    BenchConfig, Pace, Protocol, RpcLoad, RpcMode, SendMode, StreamLoad, Suite, Target, Transport,
+    Uri,
 };
 
 /// One workload at one setting, measured for each of its contenders.
@@ -45,7 +46,10 @@ pub(super) enum Program {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Client {
+    /// Ours, which makes calls over the native protocol.
     Ringway,
+    /// Ours, over gRPC.
+    RingwayGrpc,
     /// The peers' plain epoll client.
     Epoll,
     /// The client of a rival's RPC.
@@ -62,7 +66,7 @@ pub(super) fn settings(config: &BenchConfig) -> Vec<Setting> {
     for suite in &config.suites {
         for &transport in &transports {
             for (workload, connections, size) in combinations(suite) {
-                let contenders = contenders(config, workload);
+                let contenders = contenders(config, suite, workload);
                 let method = match suite {
                     Suite::Call { job, .. } => Some(job.method.clone()),
                     _ => None,
@@ -92,10 +96,10 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
         Suite::Receive { connections, sizes, modes } => {
             (connections, sizes, modes.iter().map(|&mode| Workload::Receive(mode)).collect())
         }
-        Suite::Rpc { connections, sizes, loads } => {
+        Suite::Rpc { connections, sizes, loads, .. } => {
             (connections, sizes, loads.iter().map(|&load| Workload::Rpc(load)).collect())
         }
-        Suite::Stream { connections, sizes, loads } => {
+        Suite::Stream { connections, sizes, loads, .. } => {
             (connections, sizes, loads.iter().map(|&load| Workload::Stream(load)).collect())
         }
     };
@@ -110,15 +114,24 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
 
 /// The receive suite has no peers: none of them frames and checks what it receives. A rival's RPC is
 /// measured by its own client.
-fn contenders(config: &BenchConfig, workload: Workload) -> Vec<Contender> {
-    let with_ours = |server| Contender { server, client: Client::Ringway };
-    let mut contenders = vec![with_ours(match &config.target {
+fn contenders(config: &BenchConfig, suite: &Suite, workload: Workload) -> Vec<Contender> {
+    let server = match &config.target {
         Target::Own(_) => Program::Ringway,
         Target::Running(uri) => Program::Running(uri.clone()),
-    })];
+    };
+    let own = |client| Contender { server: server.clone(), client };
+    let mut contenders: Vec<Contender> = match suite {
+        Suite::Rpc { protocols, .. } | Suite::Stream { protocols, .. } => {
+            protocols.iter().map(|&protocol| own(Client::of(protocol))).collect()
+        }
+        Suite::PingPong { .. } | Suite::Receive { .. } | Suite::Call { .. } => {
+            vec![own(Client::Ringway)]
+        }
+    };
     if !config.peers {
         return contenders;
     }
+    let with_ours = |server| Contender { server, client: Client::Ringway };
     let rival = |name| Contender { server: Program::Peer(name), client: Client::Peer(name) };
     match workload {
         Workload::PingPong => {
@@ -171,6 +184,9 @@ impl Setting {
         // The address of a method's server says it.
         if self.method.is_none() {
             put("transport", json!(self.transport.as_str()));
+        }
+        if let Workload::Rpc(_) | Workload::Stream(_) = self.workload {
+            put("protocol", json!(contender.client.protocol()));
         }
         match self.workload {
             Workload::Receive(mode) => put("mode", json!(mode.to_string())),
@@ -234,8 +250,12 @@ impl Setting {
             Some(_) => String::new(),
             None => format!(" {}", self.transport.as_str()),
         };
+        let protocol = match self.workload {
+            Workload::Rpc(_) | Workload::Stream(_) => format!(" {}", contender.client.protocol()),
+            _ => String::new(),
+        };
         format!(
-            "{}{mode} {}{transport}, {} connection{}, {} B, run {run}",
+            "{}{mode} {}{transport}{protocol}, {} connection{}, {} B, run {run}",
             self.suite(),
             contender.server.name(),
             self.connections,
@@ -257,11 +277,28 @@ impl Program {
 }
 
 impl Client {
+    /// Ours that speaks `protocol`.
+    fn of(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Native => Self::Ringway,
+            Protocol::Grpc => Self::RingwayGrpc,
+        }
+    }
+
     /// The name in the `client` parameter of a row.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Ringway => "ringway",
+            Self::Ringway | Self::RingwayGrpc => "ringway",
             Self::Epoll => "epoll",
+            Self::Peer(name) => name,
+        }
+    }
+
+    /// What its calls are carried by; the name in the `protocol` parameter of a row of calls or streams.
+    pub(super) fn protocol(self) -> &'static str {
+        match self {
+            Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
+            Self::RingwayGrpc | Self::Peer("tonic") => Protocol::Grpc.as_str(),
             Self::Peer(name) => name,
         }
     }
@@ -332,6 +369,21 @@ mod tests {
     }
 
     #[test]
+    fn protocols_alternate() {
+        let config = config("ringway bench rpc --protocol native,grpc -c 1,2");
+        let settings = settings(&config);
+        assert_eq!(settings.len(), 2);
+        for setting in &settings {
+            let spoken: Vec<_> = setting.contenders.iter().map(|it| it.client.protocol()).collect();
+            assert_eq!(spoken, ["native", "grpc"]);
+        }
+        assert_eq!(
+            settings[0].describe(&settings[0].contenders[1], 3),
+            "rpc unary ringway tcp grpc, 1 connection, 256 B, run 3"
+        );
+    }
+
+    #[test]
     fn parameters_name_what_tells_rows_apart() {
         let config = config("ringway bench receive --addr unix:///tmp/d -c 3 --batch 8");
         let setting = &settings(&config)[0];
@@ -362,12 +414,14 @@ mod tests {
                 .retain(|name, _| !["server", "client", "transport"].contains(&name.as_str()));
             Value::Object(parameters)
         };
-        let calls = json!({"mode": "bidi", "connections": 2, "depth": 4, "size": 47});
+        let calls =
+            json!({"protocol": "native", "mode": "bidi", "connections": 2, "depth": 4, "size": 47});
         assert_eq!(parameters("ringway bench rpc -c 2 -l 4 -s 47 -m bidi"), calls);
-        let open = json!({"mode": "unary", "connections": 100, "due": 9, "slow": 1, "size": 256});
+        let open = json!({"protocol": "native", "mode": "unary", "connections": 100, "due": 9,
+                          "slow": 1, "size": 256});
         assert_eq!(parameters("ringway bench rpc --rate 9 --slow 1"), open);
-        let frames =
-            json!({"mode": "echo", "connections": 100, "frames": 16, "window": 8, "size": 128});
-        assert_eq!(parameters("ringway bench stream -w 8"), frames);
+        let frames = json!({"protocol": "grpc", "mode": "echo", "connections": 100, "frames": 16,
+                            "window": 8, "size": 128});
+        assert_eq!(parameters("ringway bench stream -w 8 --protocol grpc"), frames);
     }
 }

@@ -67,7 +67,13 @@ impl Server {
         Self { process: None, uri: uri.clone(), counts: false, counters: Map::new() }
     }
 
-    /// The address that it listens on.
+    /// The same, for clients of ours to speak gRPC to.
+    pub(super) fn over_grpc(mut self) -> Self {
+        self.uri = self.uri.over_grpc();
+        self
+    }
+
+    /// The address at which clients find it.
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
     }

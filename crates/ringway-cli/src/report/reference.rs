@@ -47,6 +47,7 @@ impl Figure {
             && text("server") == Some("ringway")
             && text("client").is_none_or(|client| client == "ringway")
             && text("transport") == Some("tcp")
+            && text("protocol").is_none_or(|protocol| protocol == "native")
             && text("mode") == self.mode
             && number("size") == Some(self.size)
             && number("connections") == Some(self.connections)

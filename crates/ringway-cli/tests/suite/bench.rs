@@ -125,6 +125,68 @@ fn streams_with_windows_and_one_way() {
     }
 }
 
+#[test]
+fn calls_and_streams_over_grpc() {
+    let closed = rows("grpc -c 2 -l 1,3 -s 47,100000 -m unary,client_stream,server_stream,bidi");
+    assert_eq!(closed.len(), 16);
+    for row in &closed {
+        assert_eq!((&row["suite"], spoken(row)), (&"rpc".into(), "grpc"));
+        assert!(row["p50_us"].is_f64() && row["max_us"].is_f64(), "{row}");
+    }
+    let open = rows("grpc --rate 500 --slow 10 -c 2 -s 47 --backend epoll");
+    assert_eq!(open[0]["open_loop"]["due"], 500.0);
+    let echoed = rows("stream -c 3 -f 4 -w 1,4 -s 128,70000 --protocol native,grpc");
+    let all: Vec<&str> = echoed.iter().map(spoken).collect();
+    assert_eq!(all, ["native", "grpc"].repeat(4));
+    let one_way = rows("stream --one-way -s 128 --protocol grpc");
+    assert_eq!(spoken(&one_way[0]), "grpc");
+}
+
+fn spoken(row: &Value) -> &str {
+    row["parameters"]["protocol"].as_str().expect("calls have a protocol")
+}
+
+/// Whatever the rows say, it is by these bytes that a server knows what is spoken to it.
+#[test]
+fn clients_over_grpc_begin_as_http2_has_it() {
+    const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for (suite, is_http2) in [
+        ("rpc", false),
+        ("grpc", true),
+        ("stream", false),
+        ("stream --protocol grpc", true),
+        ("stream --one-way --protocol grpc", true),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let bench = Ringway::start(&format!(
+            "bench {suite} --addr tcp://{address} -c 1 -d 0.1 --warmup 0 --repeat 1"
+        ));
+        let mut first = [0; PREFACE.len()];
+        let (mut client, _) = listener.accept().expect("the client connects");
+        client.read_exact(&mut first).expect("the client speaks first");
+        assert_eq!(first == *PREFACE, is_http2, "{suite}: {first:?}");
+        drop((client, listener));
+        assert_eq!(bench.wait().status.code(), Some(1), "{suite}: nobody has answered");
+    }
+}
+
+#[test]
+fn a_running_server_is_measured_over_grpc() {
+    let server = Ringway::start("serve rpc --listen tcp://127.0.0.1:0 --cores 0");
+    let uri = server.line().replace("listening on ", "");
+    let grpc = uri.replace("tcp://", "grpc://");
+    for (words, named) in [
+        (format!("grpc --addr {grpc}"), &grpc),
+        (format!("grpc --addr {uri}"), &uri),
+        (format!("stream --protocol grpc --addr {grpc}"), &grpc),
+    ] {
+        let row = single_row(&format!("{words} -c 2 -s 64"), 0);
+        assert_eq!((&row["parameters"]["server"], spoken(&row)), (&named.as_str().into(), "grpc"));
+        assert!(row["verified"].as_u64().is_some_and(|count| count > 0), "{row}");
+    }
+}
+
 /// Answers to the name of the tool's service, and not always rightly.
 #[ringway_rpc::service(package = "ringway.bench", name = "Echo", crate = "::ringway_rpc")]
 trait Liar {
@@ -145,13 +207,16 @@ impl Liar for Lying {
 
 #[test]
 fn a_wrong_or_failed_reply_fails_the_run() {
-    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
-    let server = server.service(LiarServer::new(Lying(AtomicU32::new(0)))).start().expect("starts");
-    let address = &server.addresses()[0];
-    let row = single_row(&format!("rpc --addr {address} -c 1 -s 47 --warmup 0"), 1);
-    assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&2.into(), &1.into()));
-    let warning = row["warnings"][0].as_str().expect("what was wrong");
-    assert!(warning.contains("is wrong from byte"), "{warning}");
+    for suite in ["rpc", "grpc"] {
+        let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+        let server =
+            server.service(LiarServer::new(Lying(AtomicU32::new(0)))).start().expect("starts");
+        let address = &server.addresses()[0];
+        let row = single_row(&format!("{suite} --addr {address} -c 1 -s 47 --warmup 0"), 1);
+        assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&2.into(), &1.into()));
+        let warning = row["warnings"][0].as_str().expect("what was wrong");
+        assert!(warning.contains("is wrong from byte"), "{warning}");
+    }
 }
 
 /// Gives the reply of another request where it has one that fits.
@@ -303,7 +368,11 @@ fn a_server_of_another_kind_is_named_as_such() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1).start();
     let server = server.expect("starts without a service");
     let address = &server.addresses()[0];
-    for (suite, part) in [("pingpong", "ringway serve echo"), ("rpc", "ringway bench call")] {
+    for (suite, part) in [
+        ("pingpong", "ringway serve echo"),
+        ("rpc", "ringway bench call"),
+        ("grpc", "ringway bench call"),
+    ] {
         let row = single_row(&format!("{suite} --addr {address} -c 1 -s 64"), 1);
         let warnings = row["warnings"].as_array().expect("an array");
         let is_hint = |warning: &Value| warning.as_str().is_some_and(|text| text.contains(part));
@@ -316,7 +385,7 @@ fn nobody_listening_is_an_error_that_is_counted() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free.local_addr().expect("bound");
     drop(free);
-    for suite in ["pingpong", "rpc", "rpc --rate 100", "stream", "stream --one-way"] {
+    for suite in ["pingpong", "rpc", "grpc", "rpc --rate 100", "stream", "stream --one-way"] {
         let row = single_row(&format!("{suite} --addr tcp://{address} -c 2 -s 64"), 1);
         assert_eq!(row["errors_by_kind"]["refused"], 2, "{suite}: {row}");
         assert_eq!(row["errors"], 2, "{suite}: {row}");

@@ -1,0 +1,89 @@
+//! Which servers a bench measures: its own, or one that runs already.
+
+use super::bench::Suite;
+use super::choices::{Protocol, Transport};
+use super::flags::BenchFlags;
+use super::values::{Scheme, Uri, ValueError};
+
+/// The servers that are measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Servers of our own, started for the purpose, over each of these; at least one.
+    Own(Vec<Transport>),
+    /// A server that runs already, `tcp://` or `unix://`, for gRPC also `grpc://`, for calls `tls://` and
+    /// `grpcs://` too; its costs are not known.
+    Running(Uri),
+}
+
+/// # Errors
+/// Flags that contradict each other; a server that a suite cannot measure.
+pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, ValueError> {
+    let BenchFlags { addr, transport, unix, peers, .. } = common;
+    let mut transports = transport.clone();
+    if *unix && !transports.contains(&Transport::Unix) {
+        transports.push(Transport::Unix);
+    }
+    let is_unix = |uri: &Uri| uri.scheme() == Scheme::Unix;
+    if suites.iter().any(|suite| suite.protocols().contains(&Protocol::Grpc))
+        && (transports.contains(&Transport::Unix) || addr.as_ref().is_some_and(is_unix))
+    {
+        return Err(ValueError::new(
+            "gRPC is measured over TCP: give it tcp, or measure unix with --protocol native",
+        ));
+    }
+    match addr {
+        None if transports.is_empty() => Ok(Target::Own(vec![Transport::Tcp])),
+        None => Ok(Target::Own(transports)),
+        Some(_) if !transports.is_empty() => {
+            Err(ValueError::new("--addr names the transport already; drop --transport or --unix"))
+        }
+        Some(_) if *peers => Err(ValueError::new(
+            "--addr measures one running server; drop it to run --peers beside our own",
+        )),
+        Some(uri) => {
+            suites.iter().try_for_each(|suite| check_address(uri, suite))?;
+            Ok(Target::Running(uri.clone()))
+        }
+    }
+}
+
+/// # Errors
+/// A server that `suite` cannot measure.
+fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
+    let is_grpc_alone = suite.protocols().iter().all(|&protocol| protocol == Protocol::Grpc);
+    match uri.scheme() {
+        _ if matches!(suite, Suite::Call { .. }) => Ok(()),
+        Scheme::Tcp | Scheme::Unix => Ok(()),
+        Scheme::Grpc if is_grpc_alone && !suite.protocols().is_empty() => Ok(()),
+        Scheme::Grpc => Err(ValueError::new(format!(
+            "{uri} is measured by `bench grpc`, `bench stream --protocol grpc` and `bench call`"
+        ))),
+        Scheme::Udp | Scheme::Tls | Scheme::Grpcs => Err(ValueError::new(format!(
+            "{uri}: this bench speaks tcp://, unix:// and grpc://; `bench call` measures over TLS"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, tests::parse_words};
+    use super::*;
+
+    fn target_of(words: &str) -> Target {
+        match parse_words(words).expect(words) {
+            Config::Bench(config) => config.target,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn targets() {
+        let both = vec![Transport::Tcp, Transport::Unix];
+        assert_eq!(target_of("bench --transport tcp,unix"), Target::Own(both));
+        assert_eq!(target_of("bench --unix"), Target::Own(vec![Transport::Unix]));
+        let uri: Uri = "unix:///tmp/e".parse().expect("an address");
+        assert_eq!(target_of("bench --addr unix:///tmp/e"), Target::Running(uri));
+        let uri: Uri = "grpc://a:1".parse().expect("an address");
+        assert_eq!(target_of("bench grpc --addr grpc://a:1"), Target::Running(uri));
+    }
+}
