@@ -297,7 +297,10 @@ fn calls_that_outlive_the_drain_are_unavailable() {
     let hangs = caller.open("echo.Echo/Hang", b"");
     eventually("it runs", || handle.stats().in_flight == 1);
     handle.shutdown();
-    assert_eq!(caller.answer(hangs).status(), (14, "the server ends this connection"));
+    assert_eq!(
+        caller.answer(hangs).status(),
+        (14, "the server is shutting down and the time to finish open calls is over")
+    );
     while caller.read() {}
     wait(handle);
 }

@@ -286,4 +286,4 @@ fn leaving(code: ErrorCode, last: u32, reason: Piece<'_>) -> ClientEvent<'_> {
     }
 }
 
-const META_TOO_LARGE: &str = "metadata is longer than the client takes";
+const META_TOO_LARGE: &str = "metadata is longer than the client accepts";

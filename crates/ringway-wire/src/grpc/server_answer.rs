@@ -202,7 +202,7 @@ impl GrpcServer {
         }
         let fields = ReplyFields::read(meta);
         if fields.size() > self.trailers_room() {
-            let text = "initial metadata is longer than the client takes";
+            let text = "initial metadata is longer than the client accepts";
             return Err(self.refuse_to_send(stream, text));
         }
         if let Some(call) = self.calls.of(stream) {

@@ -86,7 +86,7 @@ impl GrpcServer {
         for stream in self.calls.live() {
             let Some(call) = self.calls.of(stream) else { continue };
             if call.is_known() {
-                let text = "the server ends this connection";
+                let text = "the server is shutting down and the time to finish open calls is over";
                 let failed = self.fail_known(stream, code::UNAVAILABLE, text);
                 self.pending.push_back(failed);
             } else {
@@ -147,7 +147,7 @@ impl GrpcServer {
         let known = self.calls.of(stream).filter(|call| call.is_known()).map(|call| call.id());
         match side {
             Side::Unread => {
-                let text = "the server has no memory for what this call keeps there";
+                let text = "the server is short of memory and ended the call that held the most";
                 self.fail(stream, code::RESOURCE_EXHAUSTED, text);
             }
             // Trailers would wait behind what is not taken.

@@ -1,4 +1,5 @@
-//! Windows that grow with the path: what streams bring within a round trip (section 6).
+//! Window auto-tuning: receive windows grow to what their streams deliver within a round trip
+//! (section 6).
 
 use std::time::Duration;
 
@@ -12,18 +13,19 @@ use crate::limits::{
     NATIVE_MEASURED_MAX, NATIVE_RATE_ENOUGH, NATIVE_REMEASURE_PAUSE,
 };
 
-/// What a connection knows of its path, and what it is measuring.
+/// The state of a connection's window auto-tuning: its round-trip time and the measurement under
+/// way.
 #[derive(Debug)]
 pub(super) struct AutoTune {
-    /// Bytes to which a window may grow.
+    /// Largest size, in bytes, to which a window may grow.
     size_max: u32,
-    /// Windows fall instead: memory is short.
+    /// Memory is short, so windows shrink instead of growing.
     is_tight: bool,
-    /// The shortest round trip, as far as is known.
+    /// The shortest round trip measured; it rises slowly while all newer ones are longer.
     trip: Option<Duration>,
     round: Option<Round>,
     samples: Vec<Sample>,
-    /// No PING before.
+    /// The earliest time for the next PING.
     next: Duration,
 }
 
@@ -34,15 +36,15 @@ struct Round {
     began: Duration,
 }
 
-/// A stream as it was when credit was returned for it, while a PING was on its way.
+/// A snapshot of a stream, taken when credit was returned to it while a PING was in flight.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     stream: StreamId,
-    /// Credit that the peer had without this.
+    /// Credit that the peer still had before this CREDIT.
     left: u32,
-    /// Bytes that the reader had had, or waited for.
+    /// Bytes that the reader had taken or that waited for it.
     delivered: u32,
-    /// How many of them came in which time before.
+    /// Bytes delivered just before the snapshot, and the time that they took.
     pace: (u32, Duration),
 }
 
@@ -53,8 +55,8 @@ impl AutoTune {
         Self { size_max, is_tight: false, trip, round, samples, next }
     }
 
-    /// Notes a round trip. The shortest one counts, since others have waited behind data; it is
-    /// given up slowly, in case the path has become longer.
+    /// Records a round trip. The shortest one counts, since longer ones waited behind data; the
+    /// known value rises by at most a sixteenth each time, in case the path has become longer.
     pub(super) fn note_trip(&mut self, trip: Duration) {
         if !trip.is_zero() {
             let longest = self.trip.map_or(trip, |known| known + known / 16);
@@ -62,7 +64,7 @@ impl AutoTune {
         }
     }
 
-    /// Whether a window may be larger, and its reader keeps up with what comes.
+    /// Whether a window may grow: it is below the limit, and its reader keeps up with the sender.
     fn suits(&self, window: &Window, grown: usize) -> bool {
         !self.is_tight
             && window.size() < self.size_max
@@ -70,33 +72,33 @@ impl AutoTune {
             && window.waiting() <= window.size() / 4
     }
 
-    /// Whether a window lets through as much as makes a larger one useless.
+    /// Whether a window already allows such a rate that a larger one would bring nothing.
     fn is_ample(&self, window: &Window) -> bool {
         let enough = |trip: Duration| trip.as_micros() * NATIVE_RATE_ENOUGH / 1_000_000;
         self.trip.is_some_and(|trip| u128::from(window.size()) >= enough(trip))
     }
 
-    /// Whether it is time for a PING.
+    /// Whether the next PING may be sent now.
     fn is_due(&self, window: &Window, now: Duration) -> bool {
         let pause = if self.is_ample(window) { NATIVE_REMEASURE_PAUSE } else { Duration::ZERO };
         now >= self.next.saturating_add(pause)
     }
 
-    /// Whether so many bytes in such a time are, within a round trip, more than two thirds of what
-    /// a peer can send while it waits for credit.
+    /// Whether a rate of `bytes` per `time` delivers more than two thirds of the usable window
+    /// within a round trip.
     fn is_fast(&self, window: &Window, (bytes, time): (u32, Duration)) -> bool {
         self.within_trip(bytes, time) * 3 > u64::from(window.usable()) * 2
     }
 
-    /// Whether the peer had less than a third of that left when the CREDIT came to it, by what
-    /// arrived until it had answered after `time`.
+    /// Whether the peer had less than a third of the usable window left when the CREDIT reached it,
+    /// judged by the bytes that arrived during `time`, until its answer to the PING.
     fn is_used_up(&self, window: &Window, sample: &Sample, time: Duration) -> bool {
         let arrived = window.delivered().wrapping_sub(sample.delivered);
         let left = u64::from(sample.left).saturating_sub(self.within_trip(arrived, time));
         left * 3 < u64::from(window.usable())
     }
 
-    /// How many bytes come within a round trip, if so many come in `time`.
+    /// How many bytes arrive within a round trip at a rate of `bytes` per `time`.
     fn within_trip(&self, bytes: u32, time: Duration) -> u64 {
         let trip = self.trip.unwrap_or(time).as_nanos();
         let scaled = u128::from(bytes) * trip / time.as_nanos().max(1);
@@ -112,7 +114,7 @@ impl AutoTune {
 }
 
 impl NativeConnection {
-    /// Returns credit to the peer when enough has come together.
+    /// Returns credit to the peer once enough of it is pending.
     #[inline]
     pub(super) fn return_credit(&mut self, index: u32) {
         let receive = &self.streams.get(index).receive;
@@ -150,8 +152,8 @@ impl NativeConnection {
         }
     }
 
-    /// Watches a stream whose window may hold it up: a PING behind the CREDIT tells when that has
-    /// come to the peer.
+    /// Samples a stream whose window may limit its sender. The PING behind the CREDIT is answered
+    /// when the CREDIT has reached the peer.
     fn measure(&mut self, index: u32, sample: Sample) {
         let window = &self.streams.get(index).receive.window;
         let auto_tune = &mut self.auto_tune;
@@ -169,7 +171,7 @@ impl NativeConnection {
         }
     }
 
-    /// The peer has answered a PING.
+    /// Handles the answer to a PING: ends the measurement that it belongs to.
     pub(super) fn on_pong(&mut self, nonce: u32) {
         let auto_tune = &mut self.auto_tune;
         let Some(round) = auto_tune.round.take_if(|round| round.nonce == nonce) else {
@@ -186,7 +188,7 @@ impl NativeConnection {
         self.auto_tune.samples = samples;
     }
 
-    /// Doubles the window of a stream whose peer has waited for credit, or nearly.
+    /// Doubles a stream's window if its peer has run out of credit, or nearly.
     fn grow(&mut self, sample: &Sample, time: Duration) {
         let Found::Live(slot) = self.slots.find(sample.stream) else {
             return;
@@ -211,8 +213,9 @@ impl NativeConnection {
         }
     }
 
-    /// Whether windows fall to the least size, as what waits in them is read, and those of new
-    /// streams begin with it. A peer that has not acknowledged the last change is told when it has.
+    /// Turns memory pressure on or off. Under pressure windows shrink to the smallest size as their
+    /// readers take messages, and new streams start with it. The peer is told now, or when it has
+    /// acknowledged the previous SETTINGS.
     pub(super) fn set_tight(&mut self, is_tight: bool) {
         self.auto_tune.is_tight = is_tight;
         self.config.settings.initial_credit =
@@ -220,8 +223,8 @@ impl NativeConnection {
         self.announce_credit();
     }
 
-    /// Announces the credit of new streams if the peer knows another one, and nothing of this is on
-    /// its way.
+    /// Announces the initial credit of new streams if the peer knows another value and no SETTINGS
+    /// wait for their ACK.
     pub(super) fn announce_credit(&mut self) {
         let has_changed = self.window != self.config.settings.initial_credit;
         if self.has_greeted
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_trip_is_given_up_by_a_sixteenth_with_each_longer_one() {
+    fn the_known_round_trip_rises_by_at_most_a_sixteenth_with_each_longer_one() {
         let mut auto_tune = auto_tune();
         for (trip, known) in [(160, 160), (1_000, 170), (100, 100), (101, 101), (0, 101)] {
             auto_tune.note_trip(trip * MS);
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_streams_are_measured_by_one_ping() {
+    fn one_ping_measures_eight_streams_at_most() {
         let mut auto_tune = auto_tune();
         for slot in 0..20 {
             for _ in 0..2 {
@@ -267,9 +270,9 @@ mod tests {
     }
 
     #[test]
-    fn where_windows_are_ample_a_ping_goes_out_once_in_ten_seconds() {
+    fn if_a_window_is_large_enough_pings_are_ten_seconds_apart() {
         let window = Window::new(1 << 20);
-        // 1 MiB within 976 µs is 1 GiB within a second.
+        // // 1 MiB in 976 µs is 1 GiB in a second.
         for (trip, pause) in [(976, 10_000), (977, 0), (2_000, 0)] {
             let trip = Duration::from_micros(trip);
             let mut auto_tune = auto_tune();

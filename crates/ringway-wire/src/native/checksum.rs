@@ -1,9 +1,10 @@
 //! The optional checksum at the end of a frame (section 8).
 
-/// Bytes of a checksum; they are counted in the header's length.
+/// Length of a checksum in bytes, which the header's length includes.
 pub const CHECKSUM_LEN: usize = 4;
 
-/// CRC32C over `parts` in order: the header with its final length, then the body up to here.
+/// CRC32C over `parts` in order: the header with its final length, then the body without the
+/// checksum.
 ///
 /// # Examples
 ///
@@ -19,9 +20,9 @@ pub fn checksum(parts: &[&[u8]]) -> u32 {
 mod tests {
     use super::checksum;
 
-    /// The examples of RFC 3720, appendix B.4.
+    /// The test vectors of RFC 3720, appendix B.4.
     #[test]
-    fn known_sums() {
+    fn the_rfc_test_vectors_match() {
         let rising: Vec<u8> = (0..32).collect();
         let cases: [(&[u8], u32); 4] =
             [(&[0; 32], 0x8a91_36aa), (&[0xff; 32], 0x62a8_ab43), (&rising, 0x46dd_794e), (b"", 0)];

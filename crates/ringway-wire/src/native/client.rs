@@ -1,4 +1,4 @@
-//! The side that connects and opens calls.
+//! The client side of a connection, which opens calls.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,91 +16,94 @@ use super::{
 use crate::limits::NATIVE_RESET_RATE;
 use crate::rates::Allowance;
 
-/// A held RST says no more than that.
+/// The status of an RST that was held back, whose own status and reason are not kept.
 const CANCELLED: u8 = 1;
 
-/// One connection to a server as a machine without I/O; see [`Server`](super::Server) for how it
-/// is used.
+/// The client side of one connection, as a state machine without I/O; [`Server`](super::Server)
+/// shows how to drive it.
 ///
 /// Each call that [`open`](Self::open) starts ends in one [`ClientEvent::Response`], or by
-/// [`cancel`](Self::cancel) without an event. When the connection dies, its calls are the caller's
-/// to fail: [`was_accepted`](Self::was_accepted) tells which of them may have been executed.
+/// [`cancel`](Self::cancel) without an event. When the connection dies, the caller fails its calls:
+/// [`was_accepted`](Self::was_accepted) tells which of them may have been executed.
 #[derive(Debug)]
 pub struct Client {
     pub(super) connection: NativeConnection,
-    /// Calls that may be in flight by the server's lease.
+    /// Calls that the server's lease allows in flight.
     pub(super) permits: usize,
-    /// How often that has become less.
+    /// How often the lease has shrunk.
     pub(super) lease_cuts: u32,
     /// The server takes no more calls.
     pub(super) is_draining: bool,
-    /// A call found no room since the last `Capacity`.
+    /// A call could not be opened since the last `Capacity` event.
     pub(super) is_starved: bool,
-    /// Requests whose last byte was handed out.
+    /// Number of requests whose last byte was handed out for sending.
     left: u64,
-    /// For calls that are given up before that, and those whose RST waits for one.
+    /// Rate limit for RSTs of calls cancelled before their requests were handed out.
     sudden: Allowance,
+    /// Streams whose RST waits for that rate limit.
     held_resets: VecDeque<StreamId>,
-    /// One bit for each method whose name went out.
+    /// A bit set of the methods whose names were sent.
     pub(super) announced: Vec<u64>,
-    /// Metadata is put together here.
+    /// Buffer in which metadata is assembled.
     pub(super) scratch: Vec<u8>,
     pub(super) plain_len_max: usize,
 }
 
-/// What has arrived from a server, or happened to a call.
+/// Something that arrived from the server, or that happened to a call.
 #[derive(Debug)]
 pub enum ClientEvent<'i> {
-    /// The metadata that a server sends in front of a stream's first message.
+    /// A stream's initial metadata, which the server sends before the first message.
     Initial {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
-        /// For a [`MetaReader`](super::MetaReader).
+        /// The metadata; read it with a [`MetaReader`](super::MetaReader).
         meta: Piece<'i>,
     },
-    /// A message of a stream that goes on.
+    /// A message of a stream that stays open.
     Message {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
         /// The whole message.
         message: Piece<'i>,
     },
     /// The call has ended.
     Response {
-        /// Its stream, whose slot is free again.
+        /// The stream; its slot is free again.
         stream: StreamId,
-        /// 0 for success, else 1 to 16.
+        /// 0 for success, or a status of 1 to 16.
         status: u8,
-        /// Trailers; [`Tag::Refused`](super::Tag::Refused) in them: it was not executed.
+        /// The trailers; if they contain [`Tag::Refused`](super::Tag::Refused), the call was not
+        /// executed.
         meta: Piece<'i>,
         /// The reply to a unary call, or the last message of a stream.
         message: Option<Piece<'i>>,
     },
-    /// The stream [has room](Client::has_room) again.
+    /// The stream [may send](Client::has_room) again.
     Writable {
         /// The stream.
         stream: StreamId,
     },
-    /// Calls can be opened again, after one could not.
+    /// Calls can be opened again after one could not be.
     Capacity,
-    /// The server takes no more calls on this connection.
+    /// The server sent GOAWAY: it takes no more calls on this connection.
     Leaving {
-        /// A [`GoAwayCode`] as a number.
+        /// The GOAWAY code; see [`GoAwayCode`].
         code: u32,
-        /// Milliseconds that open calls still have.
+        /// Milliseconds that open calls have left.
         drain_ms: u32,
-        /// Requests that the server has taken; see [`Client::was_accepted`].
+        /// Number of requests that the server has accepted; see [`Client::was_accepted`].
         accepted: u32,
-        /// Why, in words of the server's.
+        /// The server's reason, as text.
         reason: Piece<'i>,
     },
 }
 
 impl Client {
-    /// A connection that was made; preface and settings are ready to be sent.
+    /// Creates the client side of an established connection, with preface and settings ready to
+    /// send.
     #[must_use]
     pub fn new(mut config: Config, now: Duration) -> Self {
-        // No calls come this way, so nothing is announced about them.
+        // // A server opens no calls, so the limits on them are not announced.
         config.settings.max_streams = Settings::default().max_streams;
         config.settings.callbacks = false;
         let mut connection = NativeConnection::new(config, now);
@@ -121,13 +124,13 @@ impl Client {
         }
     }
 
-    /// Takes frames off the front of `input` until one is an event, as
+    /// Decodes frames from the front of `input` until one yields an event, as
     /// [`Server::receive`](super::Server::receive) does.
     ///
     /// # Errors
     ///
-    /// When the server broke the protocol. The same error comes again ever after;
-    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    /// Fails when the server broke the protocol, and with the same error at every later call.
+    /// [`transmit`](Self::transmit) still hands out the GOAWAY; close the connection after that.
     #[inline]
     pub fn receive<'i>(
         &mut self,
@@ -195,52 +198,53 @@ impl Client {
         Ok(Before::Frames)
     }
 
-    /// Sends a message of an open call; `end`: the last one. Messages beyond the server's credit
-    /// wait here, however many: `false` says that the next one [should wait](Self::has_room).
+    /// Sends a message of an open call; `end` marks the last one. Messages beyond the server's
+    /// credit are queued without limit: `false` asks the caller to [wait](Self::has_room) before
+    /// the next one.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended, or the last message was sent.
+    /// Returns [`Gone`] when the call has ended or the last message was already sent.
     #[inline]
     pub fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<bool, Gone> {
-        let place = self.sending_place(stream).ok_or(Gone)?;
+        let stream_index = self.sending_stream(stream).ok_or(Gone)?;
         let connection = &mut self.connection;
-        connection.streams.at(place).send.has_ended = end;
+        connection.streams.at(stream_index).send.has_ended = end;
         let flags = if end { Flags::END } else { NONE };
         let kind = FrameKind::Data;
         let frame =
             OutgoingFrame { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
-        connection.send(place, frame, message);
-        Ok(!connection.streams.get(place).send.wants_writable)
+        connection.send(stream_index, frame, message);
+        Ok(!connection.streams.get(stream_index).send.wants_writable)
     }
 
-    /// Says that no more messages follow on an open call, if that was not said before.
+    /// Half-closes an open call: no more messages follow. Does nothing if that was already said.
     pub fn finish(&mut self, stream: StreamId) {
-        let Some(place) = self.sending_place(stream) else {
+        let Some(stream_index) = self.sending_stream(stream) else {
             return;
         };
-        self.connection.streams.at(place).send.has_ended = true;
+        self.connection.streams.at(stream_index).send.has_ended = true;
         let (kind, flags) = (FrameKind::Data, Flags::END | Flags::NOMSG);
         let frame =
             OutgoingFrame { kind, flags, stream, aux: 0, head: &[], meta: &[], payload: &[] };
-        self.connection.send_empty(place, &frame);
+        self.connection.send_empty(stream_index, &frame);
     }
 
     #[inline]
-    fn sending_place(&mut self, stream: StreamId) -> Option<u32> {
+    fn sending_stream(&mut self, stream: StreamId) -> Option<u32> {
         let index = self.connection.slots.find_open(stream)?;
-        let place = self.connection.slots.at(index).stream;
-        let can_send = place != NO_STREAM
+        let stream_index = self.connection.slots.at(index).stream;
+        let can_send = stream_index != NO_STREAM
             && self.connection.failed.is_none()
-            && !self.connection.streams.at(place).send.has_ended;
-        can_send.then_some(place)
+            && !self.connection.streams.at(stream_index).send.has_ended;
+        can_send.then_some(stream_index)
     }
 
-    /// Gives a call up: no event of it comes any more. Its slot is free again when the server has
+    /// Cancels a call, which yields no more events. Its slot becomes free when the server has
     /// answered. `code` is 1, cancelled, or 4, deadline exceeded; `reason` reaches the handler.
     ///
-    /// Where very many calls are given up before they have been handed out, the server is told of some
-    /// a little later, and without their reasons.
+    /// If very many calls are cancelled before their requests were handed out, some RSTs are
+    /// delayed and lose their reasons.
     pub fn cancel(&mut self, stream: StreamId, code: u8, reason: &str) {
         let connection = &mut self.connection;
         let Some(index) = connection.slots.find_open(stream) else {
@@ -258,7 +262,8 @@ impl Client {
         if connection.failed.is_some() {
             return;
         }
-        // A server bears only so many RSTs that come with their REQUESTs.
+        // // A server tolerates only a limited number of RSTs that arrive together with their
+        // REQUESTs.
         let is_sudden = slot.number >= self.left;
         if is_sudden && !self.sudden.take(connection.now, connection.requests) {
             self.held_resets.push_back(stream);
@@ -275,7 +280,7 @@ impl Client {
             .put(&OutgoingFrame { stream, ..OutgoingFrame::control(kind, NONE, aux, payload) });
     }
 
-    /// Sends the RSTs that were held back, as far as their calls have not ended meanwhile.
+    /// Sends the RSTs that were held back, except those whose calls have ended meanwhile.
     fn release_resets(&mut self) {
         while let Some(&stream) = self.held_resets.front() {
             if let Found::Live(index) = self.connection.slots.find(stream) {
@@ -289,29 +294,29 @@ impl Client {
         }
     }
 
-    /// Tells that the reader took `messages` out of its queue, so that those behind them return
-    /// their credit (section 6). Each [`ClientEvent::Message`] is to be told once.
+    /// Reports that the reader took `messages` from its queue, so that credit for them is returned
+    /// (section 6). Report each [`ClientEvent::Message`] exactly once.
     #[inline]
     pub fn taken(&mut self, stream: StreamId, messages: usize) {
         self.connection.taken(stream, messages);
     }
 
-    /// Whether a writer may send at once. If not, because more of its stream than
-    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
-    /// [`ClientEvent::Writable`] wakes it.
+    /// Whether the stream's writer may send now. It may not while more than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) bytes of the stream, or many bytes of all
+    /// streams, are unsent; [`ClientEvent::Writable`] tells when it may again.
     #[inline]
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
         self.connection.has_room(stream)
     }
 
-    /// Bytes of a stream that wait for credit or for their turn.
+    /// Bytes of a stream that wait for credit or for their turn to be sent.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
         self.connection.unsent(stream)
     }
 
-    /// Calls that may be opened now.
+    /// How many calls can be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
         if self.is_draining || self.connection.failed.is_some() {
@@ -321,21 +326,21 @@ impl Client {
         most.saturating_sub(self.connection.slots.live())
     }
 
-    /// How often the server's lease has become smaller, going round. A call that was opened before
-    /// the last time may have been refused because it crossed that on its way (section 8).
+    /// How often the server's lease has shrunk, wrapping. A call opened before the last reduction
+    /// may have been refused because the two crossed on the wire (section 8).
     #[must_use]
     pub fn lease_cuts(&self) -> u32 {
         self.lease_cuts
     }
 
-    /// Calls that have begun and whose RESPONSE has not come, cancelled ones among them.
+    /// Calls whose RESPONSE has not arrived, including cancelled ones.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.connection.slots.live()
     }
 
-    /// Whether an open call may have been executed by a server that has gone after it had taken
-    /// `accepted` requests, as its GOAWAY said. Without a GOAWAY, a call that was sent may have
+    /// Whether the server may have executed an open call before it left, if it had accepted
+    /// `accepted` requests, as its GOAWAY said. Without a GOAWAY, every call that was sent may have
     /// been executed.
     #[must_use]
     pub fn was_accepted(&self, stream: StreamId, accepted: u32) -> bool {
@@ -343,14 +348,14 @@ impl Client {
             return false;
         };
         let slot = self.connection.slots.get(index);
-        // The wire has the low half of what both ends count. A server that has taken more than was
-        // sent is not to be believed, so all may have been executed.
+        // // The wire carries the low half of a count that both ends keep. A server that claims
+        // more requests than were sent is not believed, so all of them may have been executed.
         let untaken = (self.connection.requests as u32).wrapping_sub(accepted);
         let taken = self.connection.requests.checked_sub(u64::from(untaken));
         slot.is_sent && taken.is_none_or(|taken| slot.number < taken)
     }
 
-    /// Announces that no more calls are opened, as before closing.
+    /// Sends GOAWAY: this client opens no more calls. Call it before closing.
     pub fn go_away(&mut self, code: GoAwayCode, reason: &str) {
         if self.connection.failed.is_none() && !self.is_draining {
             self.is_draining = true;
@@ -359,7 +364,7 @@ impl Client {
     }
 
     /// Hands out bytes to send, in order: about `budget`, exceeded by less than one small message.
-    /// Messages are cut to fragments here, so what is not asked for can still be overtaken.
+    /// Messages are fragmented here, so those not handed out yet can still be overtaken.
     #[inline]
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.connection.transmit(budget, out, |connection, stream, served| {
@@ -372,49 +377,49 @@ impl Client {
         }
     }
 
-    /// Bodies that were given up instead of being sent, to be [dropped](Body) by the caller. Ask after
-    /// calls that end streams; nothing else remembers them.
+    /// Takes the bodies that were discarded instead of sent, for the caller to [drop](Body). Call
+    /// it after each call that ends streams, since nothing else remembers them.
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
         std::mem::take(&mut self.connection.streams.discarded)
     }
 
-    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
-    /// gone.
+    /// Discards all unsent output because the connection is lost;
+    /// [`take_discarded`](Self::take_discarded) returns the bodies.
     pub fn discard_output(&mut self) {
         self.connection.discard_output();
     }
 
-    /// Whether [`transmit`](Self::transmit) has something to give.
+    /// Whether [`transmit`](Self::transmit) has bytes to hand out.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.connection.outbox.is_empty()
     }
 
-    /// Bytes written and not yet handed out, without those that wait in queues of streams.
+    /// Bytes of encoded frames not handed out yet, without the messages queued by streams.
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.connection.outbox.backlog()
     }
 
-    /// Bytes kept of a frame and of messages that are not whole, as at the
-    /// [server](super::Server::incomplete_len).
+    /// Bytes buffered for an incomplete frame and incomplete messages, as
+    /// [`Server::incomplete_len`](super::Server::incomplete_len) counts them.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.connection.incomplete()
     }
 
-    /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
+    /// Whether [`receive`](Self::receive) has an event even without input.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.connection.pending.is_empty()
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         if self.connection.failed.is_some() {
@@ -425,19 +430,20 @@ impl Client {
         Some(held.map_or(keepalive, |held| held.min(keepalive)))
     }
 
-    /// Does what is due: PING, and RST that was held back. Earlier calls than [`poll_timeout`](Self::poll_timeout) asks for
-    /// do no harm.
+    /// Does what is due by now: sends PINGs and RSTs that were held back. Calling it before
+    /// [`poll_timeout`](Self::poll_timeout) says is harmless.
     ///
     /// # Errors
     ///
-    /// When the server is gone, as in [`receive`](Self::receive).
+    /// Fails when the server no longer answers; the error repeats as with
+    /// [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.connection.handle_timeout(now)?;
         self.release_resets();
         Ok(())
     }
 
-    /// Remembers to tell that there is room, if somebody found none.
+    /// Queues a `Capacity` event if a call could not be opened before and one can be now.
     #[inline]
     pub(super) fn note_room(&mut self) {
         if self.is_starved && self.capacity() > 0 {
@@ -453,7 +459,7 @@ mod tests {
     use crate::native::{Body, Open};
 
     #[test]
-    fn what_was_accepted_is_known_however_many_calls_came_since() {
+    fn the_count_of_accepted_requests_survives_wrapping() {
         let open = |client: &mut Client| {
             let call = Open { message: Some(Body::Copy(b"x")), end: true, ..Open::default() };
             client.open(call).expect("room")
@@ -472,7 +478,11 @@ mod tests {
             assert_eq!(taken(sent - 1), [true, true, false], "{others}");
             assert_eq!(taken(sent - 2), [true, false, false], "{others}");
             if sent < u64::from(u32::MAX) {
-                assert_eq!(taken(sent + 1), [true; 3], "more than was sent is not to be believed");
+                assert_eq!(
+                    taken(sent + 1),
+                    [true; 3],
+                    "a count above what was sent is not believed"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Frames that a server sends (sections 6 to 8).
+//! How a client handles the frames of a server (sections 6 to 8).
 
 use super::client::{Client, ClientEvent};
 use super::frame::Frame;
@@ -13,15 +13,15 @@ const RESOURCE_EXHAUSTED: u8 = 8;
 const UNIMPLEMENTED: u8 = 12;
 const STATUS_MAX: u32 = 16;
 
-/// Flags of a RESPONSE that is not the end of a longer message, or that could be.
+/// Flags that a RESPONSE may have if it is not the last fragment of a longer message.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NOMSG);
 
 const REPLY: Form = Form::new(FrameKind::Response, Flags::END);
 const MESSAGE: Form = Form::new(FrameKind::Data, Flags::NONE);
 
 impl Client {
-    /// The event of a frame at the front of `input` that is like most frames. `None`: it needs a
-    /// closer look, and nothing was done with it.
+    /// Decodes the frame at the front of `input` on a fast path for the most common forms. `None`
+    /// leaves the input and the connection unchanged for the general path.
     #[inline]
     pub(super) fn plain_event<'i>(&mut self, input: &mut &'i [u8]) -> Option<ClientEvent<'i>> {
         if let Some(frame) = self.connection.frame_decoder.peek(REPLY, input) {
@@ -57,9 +57,9 @@ impl Client {
         Some((stream, body))
     }
 
-    /// Takes the next message of a stream off the front of `input`, if it is one like most, so
-    /// that many are taken at little cost: as [`receive`](Self::receive), to be called after it.
-    /// `None` says nothing of what comes next.
+    /// Takes the next message of a stream off the front of `input` on a fast path for consecutive
+    /// messages. Call it after [`receive`](Self::receive). `None` only means that the next input
+    /// needs `receive`.
     #[inline]
     pub fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         if self.connection.is_plain() { self.plain_message(input) } else { None }
@@ -101,7 +101,7 @@ impl Client {
         Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
     }
 
-    /// The RESPONSE to a call that is not simply answered by one frame.
+    /// Ends a call whose RESPONSE the fast path does not cover.
     fn end_call<'i>(
         &mut self,
         index: usize,
@@ -120,20 +120,21 @@ impl Client {
         let mut message = None;
         if header.flags.contains(Flags::NOMSG) {
             if slot.stream != NO_STREAM && {
-                let place = slot.stream;
-                self.connection.streams.at(place).receive.is_assembling()
+                let stream_index = slot.stream;
+                self.connection.streams.at(stream_index).receive.is_assembling()
             } {
-                // A handler may fail in the middle of a message; what came of it is void.
+                // // A handler may fail in the middle of a message; the fragments received so far
+                // are dropped.
                 self.release(index);
                 let status = status(header.aux);
                 return Ok(Some(ClientEvent::Response { stream, status, meta, message }));
             }
         } else {
-            let place = self.receiving_place(index);
-            if self.connection.streams.get(place).receive.has_ended {
+            let stream_index = self.receiving_stream(index);
+            if self.connection.streams.get(stream_index).receive.has_ended {
                 return Err(Violation::AfterEnd { kind: header.kind, stream });
             }
-            match self.connection.fragment(place, header, payload)? {
+            match self.connection.fragment(stream_index, header, payload)? {
                 Assembled::Message(whole) => message = Some(whole),
                 Assembled::Partial | Assembled::Ignored => {
                     return Err(Violation::OutOfOrder { kind: header.kind, stream });
@@ -157,14 +158,14 @@ impl Client {
         self.note_room();
     }
 
-    /// The stream of a call that receives more than one frame.
-    fn receiving_place(&mut self, index: usize) -> u32 {
+    /// The stream of a call that receives more than one frame; it is created if the call has none.
+    fn receiving_stream(&mut self, index: usize) -> u32 {
         let slot = self.connection.slots.at(index);
         let (had_none, window) = (slot.stream == NO_STREAM, slot.reply_credit);
-        let place = self.connection.stream_at(index, 0, window);
-        // A call that was sent without a stream was sent whole.
-        self.connection.streams.at(place).send.has_ended |= had_none;
-        place
+        let stream_index = self.connection.stream_at(index, 0, window);
+        // // A call sent without a stream was sent completely.
+        self.connection.streams.at(stream_index).send.has_ended |= had_none;
+        stream_index
     }
 
     fn on_other<'i>(
@@ -189,10 +190,12 @@ impl Client {
                 let Some(index) = find_sent(&mut self.connection, &frame.header)? else {
                     return Ok(None);
                 };
-                // Nothing is left to be sent on a call that has no stream.
+                // // A call without a stream has nothing left to send.
                 match self.connection.slots.at(index).stream {
                     NO_STREAM => self.connection.bear(kind).map(|()| None),
-                    place => self.connection.credit(place, frame.header.aux).map(|()| None),
+                    stream_index => {
+                        self.connection.credit(stream_index, frame.header.aux).map(|()| None)
+                    }
                 }
             }
             FrameKind::Lease => {
@@ -234,8 +237,8 @@ impl Client {
         input: &mut &'i [u8],
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
         let (header, kind, stream) = (frame.header, frame.header.kind, frame.header.stream);
-        let place = self.receiving_place(index);
-        let receive = &mut self.connection.streams.at(place).receive;
+        let stream_index = self.receiving_stream(index);
+        let receive = &mut self.connection.streams.at(stream_index).receive;
         if receive.has_ended {
             return Err(Violation::AfterEnd { kind, stream });
         }
@@ -250,7 +253,7 @@ impl Client {
             if has_unknown(&meta) {
                 return Ok(Some(self.give_up(stream, UNIMPLEMENTED, META_UNKNOWN)));
             }
-            // The message in the same frame is the next event.
+            // // The message in the same frame becomes the next event.
             self.connection.frame_decoder.put_back(frame, before, input);
             return Ok(Some(ClientEvent::Initial { stream, meta }));
         }
@@ -263,8 +266,8 @@ impl Client {
             return self.connection.bear(kind).map(|()| None);
         }
         drop(frame.body.split_to(meta_len));
-        let assembled = self.connection.fragment(place, &header, frame.body)?;
-        self.connection.streams.at(place).receive.has_ended = has_ended;
+        let assembled = self.connection.fragment(stream_index, &header, frame.body)?;
+        self.connection.streams.at(stream_index).receive.has_ended = has_ended;
         match assembled {
             Assembled::Partial | Assembled::Ignored => Ok(None),
             Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
@@ -274,14 +277,14 @@ impl Client {
         }
     }
 
-    /// Cancels a call whose reply is not to be taken, and ends it for the caller.
+    /// Cancels a call whose reply this client does not accept, and ends it for the caller.
     fn give_up<'i>(&mut self, stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
         self.cancel(stream, status, text);
         ended(stream, status, text)
     }
 }
 
-/// The slot of a call whose REQUEST was sent; `None`: that call is over.
+/// The slot of a call whose REQUEST was sent; `None` if the call is over.
 #[inline]
 fn find_sent(
     connection: &mut super::native_connection::NativeConnection,
@@ -301,17 +304,19 @@ fn status(aux: u32) -> u8 {
     if aux <= STATUS_MAX { aux as u8 } else { UNKNOWN }
 }
 
-/// Whether metadata asks for something that is not understood.
+/// Whether metadata contains a mandatory tag that this version does not know.
 fn has_unknown(meta: &[u8]) -> bool {
     MetaReader::new(meta).any(|piece| matches!(piece, Ok((Tag::Unknown(_), _))))
 }
 
-/// The end of a call whose reply is not what this end takes.
+/// The final event of a call whose reply this client does not accept.
 fn ended<'i>(stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
     let mut meta = Vec::new();
     MetaWriter::new(&mut meta).status_message(text);
     ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message: None }
 }
 
-const META_UNKNOWN: &str = "metadata is of a kind that the client does not know";
-const META_TOO_LARGE: &str = "metadata is longer than the client takes";
+const META_UNKNOWN: &str =
+    "the reply has metadata that this client does not understand; it may need a newer version";
+const META_TOO_LARGE: &str =
+    "the reply's metadata is longer than the client's setting max_meta allows";

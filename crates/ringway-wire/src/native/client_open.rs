@@ -10,33 +10,35 @@ use super::sending::Sent;
 use super::{Body, Flags, FrameKind, MetaWriter, RequestHead, StreamId};
 use crate::limits::{NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN};
 
-/// A call to be opened.
+/// The parameters of a call to open.
 #[derive(Debug, Clone)]
 pub struct Open<'a> {
-    /// The caller's number for the method, from 1 on and small, or 0 to send the name each time.
+    /// The caller's number for the method, small and from 1 on, or 0 to send the name with each
+    /// call.
     pub method: u32,
-    /// `package.Service/Method`; it is sent at the first use of its number.
+    /// The method's name, `package.Service/Method`; it is sent at the first use of its number.
     pub name: &'a str,
-    /// How long the server may take, from the arrival of the request.
+    /// Time that the server may take, counted from the arrival of the request.
     pub timeout: Option<Duration>,
-    /// How the messages of this side are encoded: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
+    /// Encoding of this side's messages: 0 raw, 1 protobuf, 2 JSON; numbers from 128 up are by
+    /// agreement.
     pub codec: u8,
-    /// 0 for the first attempt, then the number of the retry or hedge.
+    /// Attempt number: 0 for the first, then the number of the retry or hedge.
     pub attempt: u8,
-    /// 0 is normal; calls of higher values are shed first.
+    /// Priority: 0 is normal, and calls with higher values are shed first.
     pub priority: u8,
-    /// Reply bytes that may come before they are taken; at least 65,536.
+    /// Reply bytes that the server may send before any are taken; at least 65,536.
     pub initial_credit: u32,
-    /// Further metadata, from a [`MetaWriter`].
+    /// Further metadata, written by a [`MetaWriter`].
     pub meta: &'a [u8],
     /// The first message.
     pub message: Option<Body<'a>>,
-    /// No more messages follow.
+    /// Whether this is the whole request, with no messages to follow.
     pub end: bool,
 }
 
 impl Default for Open<'_> {
-    /// A raw call without name, time limit or message that stays open, with 64 KiB of credit.
+    /// A raw call without name, time limit or message that stays open and grants 64 KiB of credit.
     fn default() -> Self {
         Self {
             method: 0,
@@ -53,28 +55,31 @@ impl Default for Open<'_> {
     }
 }
 
-/// Why a call cannot be opened on this connection now. It was not executed.
+/// The reason why a call cannot be opened on this connection now; it was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// As many calls are open as the server takes; [`ClientEvent::Capacity`](super::ClientEvent::Capacity) tells when fewer are.
+    /// The server's limit of open calls is reached;
+    /// [`ClientEvent::Capacity`](super::ClientEvent::Capacity) tells when a call can be opened
+    /// again.
     Full,
-    /// The server's lease is used up; [`ClientEvent::Capacity`](super::ClientEvent::Capacity) tells when it is not.
+    /// The server's lease is used up; [`ClientEvent::Capacity`](super::ClientEvent::Capacity) tells
+    /// when a call can be opened again.
     Leased,
     /// The server takes no more calls on this connection.
     Draining,
     /// The connection has failed.
     Closed,
-    /// The metadata is longer than the server takes.
+    /// The metadata is longer than the server accepts.
     TooLarge,
 }
 
 impl Client {
-    /// Opens a call. Its slot is not used again before its RESPONSE has come.
+    /// Opens a call. Its slot is reused only after its RESPONSE has arrived.
     ///
     /// # Errors
     ///
-    /// When this connection cannot take it now; nothing was sent.
+    /// Returns an error when this connection cannot open the call now; nothing was sent.
     #[inline]
     pub fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
         if self.is_draining || self.connection.failed.is_some() {
@@ -130,8 +135,8 @@ impl Client {
         opened
     }
 
-    /// The name is known to the server once its REQUEST is written: one that is queued could be
-    /// overtaken.
+    /// Remembers that the server knows a method's name, once its REQUEST is written: a queued
+    /// REQUEST could still be overtaken.
     fn note_announced(&mut self, method: u32, opened: &Result<StreamId, OpenError>) {
         let Ok(stream) = opened else {
             return;
@@ -189,7 +194,7 @@ impl Client {
         Ok(stream)
     }
 
-    /// A REQUEST without a message, with more to follow, or too long to be written at once.
+    /// Queues a REQUEST that has no message, stays open, or is too long to be written at once.
     fn open_stream(&mut self, frame: OutgoingFrame<'_>, message: Option<Body<'_>>) {
         let connection = &mut self.connection;
         let stream = frame.stream;
@@ -198,10 +203,10 @@ impl Client {
         if !end || message.is_some() {
             let (credit, window) =
                 (connection.peer.initial_credit, connection.slots.at(index).reply_credit);
-            let place = connection.stream_at(index, credit, window);
-            connection.streams.at(place).send.has_ended = end;
+            let stream_index = connection.stream_at(index, credit, window);
+            connection.streams.at(stream_index).send.has_ended = end;
             if let Some(body) = message {
-                if connection.send(place, frame, body) == Sent::Written {
+                if connection.send(stream_index, frame, body) == Sent::Written {
                     Self::note_sent(connection, stream);
                 }
                 return;
@@ -220,7 +225,7 @@ impl Client {
     }
 }
 
-/// Microseconds, at least one: none would mean no limit.
+/// The timeout in microseconds, at least one because zero means no limit.
 #[inline]
 fn timeout_us(timeout: Duration) -> u64 {
     let whole = timeout.as_secs().saturating_mul(1_000_000);
@@ -230,11 +235,11 @@ fn timeout_us(timeout: Duration) -> u64 {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the server takes no more calls at a time on this connection",
+            Self::Full => "the server's limit of concurrent calls on this connection is reached",
             Self::Leased => "the server's lease on this connection is used up",
             Self::Draining => "the server takes no more calls on this connection",
             Self::Closed => "the connection has failed",
-            Self::TooLarge => "the metadata is longer than the server takes",
+            Self::TooLarge => "the metadata is longer than the server accepts",
         })
     }
 }

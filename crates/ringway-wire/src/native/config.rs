@@ -1,4 +1,4 @@
-//! What one end of a connection is told when it is made.
+//! Configuration of one end of a connection.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::limits::{
     NATIVE_WINDOW_MAX,
 };
 
-/// Settings and patience of one end of a native connection.
+/// Settings, timeouts and window limit of one end of a native connection.
 ///
 /// # Examples
 ///
@@ -22,22 +22,23 @@ use crate::limits::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The settings of this end, announced to the peer.
+    /// Settings of this end, which are announced to the peer.
     pub settings: Settings,
-    /// Bytes to which the window of a stream may grow whose reader takes what comes, and whose peer
-    /// would otherwise wait for credit. Windows that begin with as much or more stay as they are.
+    /// Largest size, in bytes, to which a stream's window may grow if its reader keeps up and its
+    /// peer would otherwise wait for credit. Windows that start at this size or above stay as they
+    /// are.
     pub window_max: u32,
-    /// A connection on which nothing arrived for so long is probed with a PING.
+    /// A PING is sent after this time without input.
     pub ping_after: Duration,
-    /// A probed connection on which nothing arrives for so long is given up.
+    /// The connection fails when no input arrives for this time after a PING.
     pub ping_timeout: Duration,
-    /// A cancelled call without its RESPONSE is given up, and the connection with it, after so
-    /// long at least and twice as long at most.
+    /// The connection fails when the RESPONSE to a cancelled call does not arrive within this time,
+    /// or within twice this time at most.
     pub reset_timeout: Duration,
-    /// A server ends a call of which nothing has come or gone for so long, though its request is not
-    /// whole or its reply has not left. The call's own time, if it has one, ends it before.
+    /// A server ends a call after this time without progress while its request is incomplete or its
+    /// reply is unsent. The call's own timeout, if shorter, ends it earlier.
     pub stall_timeout: Duration,
-    /// The peer's preface and SETTINGS are waited for so long.
+    /// The peer's preface and SETTINGS must arrive within this time.
     pub preface_timeout: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Frames of the connection itself: preface, SETTINGS, PING, GOAWAY (sections 1, 8 and 9).
+//! Frames about the connection as a whole: preface, SETTINGS, PING, GOAWAY (sections 1, 8 and 9).
 
 use super::frame::{Frame, OutgoingFrame};
 use super::native_connection::{NONE, NativeConnection, Stage};
@@ -7,7 +7,7 @@ use super::{
     check_preface,
 };
 
-/// The first bytes of a peer, as they come.
+/// The part of the peer's preface that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct ArrivingPreface {
     bytes: [u8; PREFACE_LEN],
@@ -15,7 +15,7 @@ pub(super) struct ArrivingPreface {
 }
 
 impl ArrivingPreface {
-    /// Takes bytes off `input`; the preface, when it is whole.
+    /// Moves bytes from `input` to the preface, and returns it once it is complete.
     fn fill(&mut self, input: &mut &[u8]) -> Option<&[u8; PREFACE_LEN]> {
         let (now, rest) = input.split_at(input.len().min(PREFACE_LEN - self.len));
         self.bytes[self.len..self.len + now.len()].copy_from_slice(now);
@@ -25,7 +25,7 @@ impl ArrivingPreface {
     }
 }
 
-/// A peer that says it will leave.
+/// A GOAWAY that was received.
 #[derive(Debug)]
 pub(super) struct GoAwayFrame<'i> {
     pub(super) code: u32,
@@ -35,7 +35,7 @@ pub(super) struct GoAwayFrame<'i> {
 }
 
 impl GoAwayFrame<'_> {
-    /// Whether calls that are open may go on to their ends (section 8).
+    /// Whether open calls may still complete (section 8).
     fn is_orderly(&self) -> bool {
         let code = GoAwayCode::from_code(self.code);
         matches!(code, Some(GoAwayCode::NoError | GoAwayCode::MaxAge))
@@ -49,14 +49,14 @@ impl GoAwayFrame<'_> {
 }
 
 impl NativeConnection {
-    /// Sends the preface and the settings, before anything else and once.
+    /// Sends preface and settings; called once, before anything else is sent.
     pub(super) fn greet(&mut self) {
         self.has_greeted = true;
         self.outbox.put_raw(&PREFACE);
         self.put_settings();
     }
 
-    /// Announces the settings as they are now.
+    /// Sends the current settings.
     pub(super) fn put_settings(&mut self) {
         let mut body = Vec::new();
         self.config.settings.encode(&mut body);
@@ -64,11 +64,11 @@ impl NativeConnection {
         self.unacknowledged.push_back((self.config.settings.initial_credit, self.now));
     }
 
-    /// Takes the peer's preface off `input`; `None` when there is more to come.
+    /// Takes the peer's preface off `input`; `None` when more bytes are needed.
     ///
     /// # Errors
     ///
-    /// When the peer speaks something else.
+    /// Fails when the peer speaks another protocol.
     pub(super) fn take_preface(&mut self, input: &mut &[u8]) -> Result<Option<()>, Violation> {
         let Some(preface) = self.preface.fill(input) else {
             return Ok(None);
@@ -78,11 +78,11 @@ impl NativeConnection {
         Ok(Some(()))
     }
 
-    /// Takes a frame of the connection that both sides may send; gives back any other.
+    /// Handles SETTINGS and PING, decodes GOAWAY, and rejects any other kind.
     ///
     /// # Errors
     ///
-    /// When the peer must not send it so.
+    /// Fails when the frame breaks the protocol or the peer sends too many.
     pub(super) fn on_control<'i>(
         &mut self,
         frame: Frame<'i>,
@@ -96,7 +96,7 @@ impl NativeConnection {
                 self.bear(header.kind)?;
                 let go_away = go_away(&header, body)?;
                 if !go_away.is_orderly() {
-                    self.fail(go_away.violation()); // behind the event that tells it
+                    self.fail(go_away.violation()); // reported after the Leaving event
                 }
                 Ok(Some(go_away))
             }
@@ -129,8 +129,8 @@ impl NativeConnection {
         Ok(())
     }
 
-    /// Answers SETTINGS. From here on streams have the credit that these grant, so none that is opened
-    /// by a fragment may go before.
+    /// Acknowledges SETTINGS. Streams opened after the ACK have the credit that these settings
+    /// grant, so fragments that open streams must not overtake it.
     fn acknowledge(&mut self) -> Result<(), Violation> {
         self.outbox.bar_fragments();
         self.answer(&OutgoingFrame::control(FrameKind::Settings, Flags::ACK, 0, &[]))
@@ -139,7 +139,7 @@ impl NativeConnection {
     fn on_ping(&mut self, header: &Header) -> Result<(), Violation> {
         let kind = FrameKind::Ping;
         if header.flags.contains(Flags::ACK) {
-            // Whatever arrives proves that the peer is there.
+            // // Any input already proved that the peer is alive; this only ends a measurement.
             self.on_pong(header.aux);
             return self.bear(kind);
         }

@@ -20,31 +20,31 @@ pub struct Flags(u8);
 impl Flags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// The sender is done with this stream; always set on RESPONSE.
+    /// The sender's last frame on this stream; RESPONSE always has it.
     pub const END: Self = Self(0x01);
     /// The message continues in the next DATA or RESPONSE of the stream.
     pub const MORE: Self = Self(0x02);
     /// The frame ends in a checksum of four bytes.
     pub const CRC: Self = Self(0x04);
-    /// The message that begins here is compressed.
+    /// The message that starts in this frame is compressed.
     pub const COMPRESSED: Self = Self(0x08);
     /// Attachment bytes, outside the codec, of the preceding message.
     pub const RAW: Self = Self(0x10);
     /// The metadata of this REQUEST carries the name of the method.
     pub const NAMED: Self = Self(0x20);
-    /// There is no message here, which differs from an empty one.
+    /// The frame carries no message, which differs from an empty message.
     pub const NOMSG: Self = Self(0x40);
-    /// The answer to a SETTINGS or a PING.
+    /// The frame acknowledges a SETTINGS or a PING.
     pub const ACK: Self = Self(0x80);
 
-    /// The set with these bits. Each of the eight bits has a meaning on some kind of frame.
+    /// Makes a set from its bits; all eight bits are defined for some kind of frame.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
 
-    /// The set as it goes on the wire.
+    /// The bits of the set, as sent on the wire.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u8 {
@@ -65,14 +65,14 @@ impl Flags {
         self.0 & flags.0 != 0
     }
 
-    /// Both sets together; `|` where constants are made.
+    /// The union of both sets; unlike `|`, it works in constants.
     #[inline]
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These flags without `others`.
+    /// The flags of this set without `others`.
     #[inline]
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
@@ -109,7 +109,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// Lowest bit first.
+/// Names of the flags, lowest bit first.
 const NAMES: [&str; 8] = ["END", "MORE", "CRC", "COMPRESSED", "RAW", "NAMED", "NOMSG", "ACK"];
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     use super::Flags;
 
     #[test]
-    fn sets() {
+    fn sets_contain_intersect_and_combine() {
         let both = Flags::END | Flags::CRC;
         assert_eq!(both.bits(), 0x05);
         assert_eq!(Flags::from_bits(0x05), both);

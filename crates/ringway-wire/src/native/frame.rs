@@ -1,11 +1,11 @@
-//! One frame: how it is written, and what its header says about its body.
+//! A frame, and how it is written.
 
 use super::{
     CHECKSUM_LEN, Flags, FrameKind, HEADER_LEN, Header, Piece, REQUEST_HEAD_LEN, StreamId, checksum,
 };
 use crate::limits::NATIVE_COST_MIN;
 
-/// A received frame; the body is without checksum.
+/// A received frame, whose body does not include the checksum.
 #[derive(Debug)]
 pub(super) struct Frame<'i> {
     pub(super) header: Header,
@@ -19,14 +19,14 @@ pub(super) struct OutgoingFrame<'a> {
     pub(super) flags: Flags,
     pub(super) stream: StreamId,
     pub(super) aux: u32,
-    /// The encoded [`RequestHead`](super::RequestHead) of a REQUEST, else empty.
+    /// The encoded [`RequestHead`](super::RequestHead) of a REQUEST, otherwise empty.
     pub(super) head: &'a [u8],
     pub(super) meta: &'a [u8],
     pub(super) payload: &'a [u8],
 }
 
 impl<'a> OutgoingFrame<'a> {
-    /// A frame of the connection itself.
+    /// Makes a frame of the connection itself, without a stream.
     pub(super) fn control(kind: FrameKind, flags: Flags, aux: u32, payload: &'a [u8]) -> Self {
         OutgoingFrame {
             kind,
@@ -39,8 +39,8 @@ impl<'a> OutgoingFrame<'a> {
         }
     }
 
-    /// Appends the frame to `target`. Compiled into its callers: each writes one kind of frame, and
-    /// what is constant there costs nothing.
+    /// Appends the frame to `target`. Inlined, because each caller writes one kind of frame and its
+    /// constants fold away.
     #[inline(always)]
     pub(super) fn append(&self, with_crc: bool, target: &mut Vec<u8>) {
         let body_len = self.head.len() + self.meta.len() + self.payload.len();
@@ -60,8 +60,8 @@ impl<'a> OutgoingFrame<'a> {
         }
     }
 
-    /// Appends all but `payload_len` bytes of payload, which follow elsewhere, and returns the
-    /// checksum so far.
+    /// Appends the frame without the last `payload_len` bytes of its payload, which are sent
+    /// separately, and returns the checksum up to there.
     pub(super) fn append_head(
         &self,
         payload_len: usize,
@@ -91,8 +91,8 @@ impl<'a> OutgoingFrame<'a> {
     }
 }
 
-/// Credit that a fragment of so many bytes uses up: its length, and something for an empty one,
-/// since the receiver remembers that one too.
+/// Credit that a fragment of `payload_len` bytes costs: its length, with a minimum since the
+/// receiver also keeps a record of an empty one.
 #[inline]
 pub(super) fn cost(payload_len: usize) -> u32 {
     (payload_len as u32).max(NATIVE_COST_MIN)

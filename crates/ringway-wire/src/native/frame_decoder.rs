@@ -1,4 +1,4 @@
-//! Received bytes into frames: borrowed where whole, copied once where cut.
+//! The frame decoder: whole frames are borrowed from the input, cut frames are copied once.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -9,19 +9,19 @@ use super::{
 };
 use crate::limits::{NATIVE_FRAME_LEAST, NATIVE_REUSED_MAX, NATIVE_SPARE_BYTES};
 
-/// Takes frames off the front of slices that were cut anywhere.
+/// Decodes frames from input slices that may be cut anywhere.
 #[derive(Debug)]
 pub(super) struct FrameDecoder {
-    /// The front of a frame whose rest has not arrived; empty between frames.
+    /// The start of a frame that has not arrived completely; empty between frames.
     partial: BytesMut,
-    /// A frame that is given out once more.
+    /// A frame that is returned once more by the next call.
     held: Option<(Header, Bytes)>,
-    /// Longest body whose frame may be buffered.
+    /// The longest body that may be buffered.
     len_max: u32,
     payload_max: u32,
 }
 
-/// Kind and flags of a frame without metadata: bytes 4 to 7 of its header.
+/// Kind and flags of a frame without metadata, as in bytes 4 to 7 of its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form(u32);
 
@@ -31,27 +31,27 @@ impl Form {
     }
 }
 
-/// A frame that was looked at.
+/// A frame that was looked at and not yet consumed.
 #[derive(Debug)]
 pub(super) struct Peeked<'i> {
     pub(super) stream: StreamId,
     pub(super) aux: u32,
     pub(super) body: &'i [u8],
-    /// The input behind it.
+    /// The input behind the frame.
     pub(super) rest: &'i [u8],
 }
 
 impl FrameDecoder {
-    /// For payloads up to `payload_max` bytes.
+    /// Creates a decoder for payloads up to `payload_max` bytes.
     pub(super) fn new(payload_max: u32) -> Self {
         let around = REQUEST_HEAD_LEN + usize::from(u16::MAX) + CHECKSUM_LEN;
         let len_max = payload_max.saturating_add(around as u32);
         Self { partial: BytesMut::new(), held: None, len_max, payload_max }
     }
 
-    /// A look at the next frame, which stays in `input`: only if it is whole there, of `form`, and
-    /// nothing has to be given out before it. Most frames are of few forms, and a form says all
-    /// that [`Header::decode`] would find out, except for the stream.
+    /// Looks at the next frame without consuming it, if it is complete in `input`, has the given
+    /// `form`, and nothing is buffered before it. Most frames have one of few forms, and a form
+    /// implies all that [`Header::decode`] checks except for the stream.
     #[inline(always)]
     pub(super) fn peek<'i>(&self, form: Form, input: &'i [u8]) -> Option<Peeked<'i>> {
         let (head, rest) = input.split_first_chunk::<HEADER_LEN>()?;
@@ -69,7 +69,7 @@ impl FrameDecoder {
         })
     }
 
-    /// The next frame, or `None` when `input` is used up.
+    /// Takes the next frame, or returns `None` when `input` is used up.
     #[inline]
     pub(super) fn next<'i>(
         &mut self,
@@ -92,7 +92,7 @@ impl FrameDecoder {
         self.resume(input)
     }
 
-    /// Gives out `frame`, the last one taken, at the next call again.
+    /// Makes the next call return `frame`, the last one taken, again.
     pub(super) fn put_back<'i>(
         &mut self,
         frame: Frame<'i>,
@@ -105,12 +105,12 @@ impl FrameDecoder {
         }
     }
 
-    /// Drops what is kept of a frame: nothing more is taken.
+    /// Drops buffered bytes after a failure; no more frames are taken.
     pub(super) fn drop_contents(&mut self) {
         (self.partial, self.held) = (BytesMut::new(), None);
     }
 
-    /// Bytes of memory for a frame that is not whole.
+    /// Memory, in bytes, that an incomplete frame occupies.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         if self.partial.is_empty() { 0 } else { self.partial.capacity() }
@@ -147,7 +147,7 @@ impl FrameDecoder {
         Ok(Some(Frame { header, body: Piece::Owned(body) }))
     }
 
-    /// Moves bytes from `input` until `len` are there.
+    /// Moves bytes from `input` until `len` bytes are buffered.
     fn fill(&mut self, len: usize, input: &mut &[u8]) -> bool {
         let missing = len - self.partial.len().min(len);
         let (now, rest) = input.split_at(missing.min(input.len()));
@@ -159,8 +159,8 @@ impl FrameDecoder {
         now.len() == missing
     }
 
-    /// Makes room for the `needed` bytes that came of a frame of `len`. Memory follows these bytes,
-    /// by a factor of two at most: a length that was only announced reserves nothing.
+    /// Makes room for `needed` bytes received of a frame of `len`. Memory is at most twice what has
+    /// arrived: an announced length alone reserves nothing.
     fn grow(&mut self, needed: usize, len: usize) {
         let wanted = len.min(needed * 2).max(NATIVE_FRAME_LEAST);
         if wanted <= NATIVE_REUSED_MAX {
@@ -168,20 +168,20 @@ impl FrameDecoder {
             return;
         }
         let spare = if needed * 2 >= NATIVE_SPARE_BYTES { spare::take(wanted) } else { None };
-        // Not `reserve`, which may double what is there although the frame needs less.
+        // // `reserve` could double the capacity although the frame needs less.
         let mut larger = spare.unwrap_or_else(|| BytesMut::with_capacity(wanted));
         larger.extend_from_slice(&self.partial);
         self.partial = larger;
     }
 }
 
-/// Verifies the checksum and takes it off the body.
+/// Verifies the checksum and removes it from the body.
 fn checked<'i>(
     header: Header,
     mut body: Piece<'i>,
     head: &[u8; HEADER_LEN],
 ) -> Result<Frame<'i>, Violation> {
-    // A decoded header counts the checksum in its length.
+    // // The length in a decoded header includes the checksum.
     let content = body.split_to(header.len as usize - CHECKSUM_LEN);
     let computed = checksum(&[head, &content]);
     let mut sent = [0; CHECKSUM_LEN];
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_follows_the_bytes_that_came() {
+    fn memory_grows_with_the_bytes_received() {
         let header = Header {
             len: 64 << 10,
             kind: FrameKind::Data,

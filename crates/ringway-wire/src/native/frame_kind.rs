@@ -1,27 +1,27 @@
-//! What a frame is (section 2).
+//! The kinds of frames (section 2).
 
-/// The kind of a frame; the number on the wire stands beside each.
+/// The kind of a frame, with its number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// `01`: what its sender accepts, or the ACK of that.
+    /// `01`: settings of the sender, or the ACK of settings.
     Settings,
-    /// `02`: a nonce to return; the ACK returns it.
+    /// `02`: asks for an ACK with the same nonce, or is that ACK.
     Ping,
-    /// `03`: the connection is about to end.
+    /// `03`: announces that the connection will end.
     GoAway,
-    /// `04`: how many requests may be in flight.
+    /// `04`: sets how many requests may be in flight.
     Lease,
     /// `10`: opens a stream.
     Request,
-    /// `11`: ends a stream.
+    /// `11`: ends a call.
     Response,
     /// `12`: a message of a stream, or a fragment of one.
     Data,
-    /// `13`: more bytes may be sent on a stream.
+    /// `13`: allows the peer to send more bytes on a stream.
     Credit,
-    /// `14`: the initiator gives a stream up.
+    /// `14`: the client cancels a call.
     Rst,
-    /// A kind of a later version that may be skipped: its high bit is set.
+    /// A kind of a later version that may be skipped, since its high bit is set.
     Unknown(u8),
 }
 
@@ -44,7 +44,7 @@ impl FrameKind {
         }
     }
 
-    /// The kind with this number; `None` where an unknown one must not be skipped.
+    /// The kind with this number; `None` if it is unknown and must not be skipped.
     #[inline]
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {

@@ -1,11 +1,11 @@
-//! Fuzz functions of the decoders: what was read is written the same.
+//! Fuzz functions of the decoders: what they decode is encoded to the same bytes.
 
 use super::{
     CHECKSUM_LEN, Flags, GoAway, HEADER_LEN, Header, LoadReport, MetaReader, MetaWriter,
     REQUEST_HEAD_LEN, RequestHead, Settings, Tag, Violation,
 };
 
-/// Decodes `data` with a decoder chosen by its first byte.
+/// Runs the decoder that the first byte of `data` selects on the rest.
 pub fn fuzz(data: &[u8]) {
     let Some((form, bytes)) = data.split_first() else {
         return;
@@ -53,7 +53,7 @@ fn go_away(bytes: &[u8]) {
     }
 }
 
-/// Writes all that could be read, and reads it again. Numbers may become shorter by that.
+/// Writes every piece that was read, and reads it again. Varints may become shorter.
 fn metadata(bytes: &[u8]) {
     let mut written = Vec::new();
     let mut pieces = Vec::new();
@@ -88,7 +88,8 @@ fn metadata(bytes: &[u8]) {
     assert_eq!(again.next(), None);
 }
 
-/// Whether the piece could be written: text must be UTF-8, and a tag known.
+/// Writes a piece; `false` if it cannot be written because its text is not UTF-8 or its tag is
+/// unknown.
 fn rewrite(tag: Tag, value: &[u8], out: &mut Vec<u8>) -> Result<bool, Violation> {
     let mut writer = MetaWriter::new(out);
     let text = std::str::from_utf8(value);

@@ -1,4 +1,4 @@
-//! Fuzz functions of the machines: a peer that sends anything, and two that talk to each other.
+//! Fuzz functions that feed arbitrary input to a server or a client machine.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use super::{
     PREFACE, PREFACE_LEN, Reply, Server, ServerEvent, Settings, StreamId, Violation,
 };
 
-/// Feeds `data` to a server, whole and in pieces: its events, its error and what it sends are the
-/// same, and what it sends is made of frames.
+/// Feeds `data` to a server, whole and in pieces: events, error and output must be equal, and the
+/// output must consist of whole frames.
 pub fn server(data: &[u8]) {
     let Some((&[form, cut], stream)) = data.split_first_chunk() else {
         return;
@@ -32,7 +32,7 @@ pub fn client(data: &[u8]) {
     }
 }
 
-/// What came out of a machine.
+/// Everything that a machine produced.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     events: Vec<String>,
@@ -40,7 +40,8 @@ struct Outcome {
     sent: Vec<u8>,
 }
 
-/// The bytes of a peer; the fuzzer need not find the beginning by itself.
+/// The peer's bytes; unless `form` forbids it, they start with a valid preface and SETTINGS, which
+/// a fuzzer would hardly find.
 fn greeted(form: u8, stream: &[u8]) -> Vec<u8> {
     if form & 1 != 0 {
         return stream.to_vec();
@@ -83,7 +84,7 @@ fn serve<'i>(form: u8, pieces: impl Iterator<Item = &'i [u8]>) -> Outcome {
     }
     server.transmit(usize::MAX, &mut |out| append(&mut outcome.sent, &out));
     assert!(outcome.error.is_none() || !server.has_output());
-    // A server that was not greeted says nothing but its lease.
+    // // A server that received no preface sends nothing but its lease.
     check_frames(&outcome.sent);
     outcome
 }
@@ -100,7 +101,7 @@ fn serve_piece(
     Ok(())
 }
 
-/// A handler that answers some calls at once, streams to some, and leaves others open.
+/// Acts as a handler that answers some calls at once, streams to some, and leaves others open.
 fn handle(server: &mut Server, event: &ServerEvent<'_>, turn: usize) {
     match event {
         ServerEvent::Request { stream, message, .. } => match turn % 4 {
@@ -171,7 +172,7 @@ fn ask_piece(
     Ok(())
 }
 
-/// An event without the difference between borrowed and owned bytes.
+/// Formats an event without the difference between borrowed and owned bytes.
 fn asked(event: &ServerEvent<'_>) -> String {
     match event {
         ServerEvent::Request { stream, head, meta, message, end } => {
@@ -189,7 +190,7 @@ fn asked(event: &ServerEvent<'_>) -> String {
     }
 }
 
-/// The same for a client.
+/// Formats a client's event, as `asked` does a server's.
 fn told(event: &ClientEvent<'_>) -> String {
     match event {
         ClientEvent::Initial { stream, meta } => format!("{stream} initial {:?}", &**meta),
@@ -211,7 +212,7 @@ fn append(sent: &mut Vec<u8>, out: &Outgoing<'_>) {
     }
 }
 
-/// What a machine sends is a preface and whole, consistent frames.
+/// Checks that the output is an optional preface and whole, consistent frames.
 fn check_frames(sent: &[u8]) {
     let mut rest = sent;
     if let Some(behind) = sent.strip_prefix(&PREFACE) {

@@ -1,5 +1,5 @@
-//! A fuzz function of the two machines together: both keep to the protocol, whatever they are told
-//! to do, and whenever the network lets bytes through.
+//! A fuzz function that connects both machines: each must keep to the protocol for any commands and
+//! any timing of the network.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{
     ServerEvent, Side, StreamId,
 };
 
-/// Does what `data` says: two bytes a command. At the end every call ends.
+/// Executes the commands in `data`, of two bytes each, then ends every call.
 pub fn fuzz(data: &[u8]) {
     let Some((&form, commands)) = data.split_first() else {
         return;
@@ -25,7 +25,7 @@ pub fn fuzz(data: &[u8]) {
     pair.settle();
 }
 
-/// How far both directions of a stream are: messages are counted, and filled with their number.
+/// Message counts of a stream in both directions; each message is filled with its number.
 #[derive(Default)]
 struct Count {
     up_sent: u8,
@@ -38,8 +38,9 @@ struct Pair {
     client: Client,
     server: Server,
     now: Duration,
-    /// Bytes on their way.
+    /// Bytes in flight from the client to the server.
     up: Vec<u8>,
+    /// Bytes in flight from the server to the client.
     down: Vec<u8>,
     calls: Vec<StreamId>,
     running: Vec<StreamId>,
@@ -71,7 +72,8 @@ impl Pair {
         }
     }
 
-    /// Whether the pair lives on: silence may end it.
+    /// Executes a command, and returns whether both connections are still alive: silence may end
+    /// them.
     fn obey(&mut self, command: u8, amount: u8) -> bool {
         let call = pick(&self.calls, amount);
         let running = pick(&self.running, amount);
@@ -155,7 +157,7 @@ impl Pair {
         is_alive
     }
 
-    /// Lets so many bytes through to the server.
+    /// Delivers up to `len` bytes to the server.
     fn move_up(&mut self, len: usize) {
         let up = &mut self.up;
         self.client.transmit(len, &mut |out| append(up, &out));
@@ -169,7 +171,7 @@ impl Pair {
         assert!(input.is_empty());
     }
 
-    /// Lets so many bytes through to the client.
+    /// Delivers up to `len` bytes to the client.
     fn move_down(&mut self, len: usize) {
         let down = &mut self.down;
         self.server.transmit(len, &mut |out| append(down, &out));
@@ -258,7 +260,7 @@ fn on_told(
     }
 }
 
-/// A message is the next one, and whole.
+/// Checks that a message is the next one of its stream, and complete.
 fn check(message: &[u8], received: &mut u8) {
     assert!(message.iter().all(|byte| byte == received), "not message {received}");
     assert!(LENGTHS.contains(&message.len()));

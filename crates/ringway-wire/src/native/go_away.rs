@@ -1,4 +1,4 @@
-//! The frame that ends a connection (sections 8 and 9).
+//! The body of GOAWAY, the frame that ends a connection (sections 8 and 9).
 
 use super::Violation;
 
@@ -17,11 +17,11 @@ use super::Violation;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoAway<'a> {
-    /// A [`GoAwayCode`](super::GoAwayCode), or the number of one that a later version added.
+    /// A [`GoAwayCode`](super::GoAwayCode), or a number that a later version added.
     pub code: u32,
-    /// Milliseconds that open streams still have; 0 when the connection closes now.
+    /// Milliseconds that open streams have left; 0 when the connection closes now.
     pub drain_ms: u32,
-    /// A sentence for people, UTF-8 by agreement; at most 1,024 bytes.
+    /// Reason for people to read, by agreement in UTF-8; at most 1,024 bytes.
     pub reason: &'a [u8],
 }
 
@@ -30,7 +30,7 @@ impl<'a> GoAway<'a> {
     ///
     /// # Errors
     ///
-    /// [`TornGoAway`](Violation::TornGoAway) when it has fewer than eight bytes.
+    /// Returns [`TornGoAway`](Violation::TornGoAway) when the body has fewer than eight bytes.
     pub fn decode(body: &'a [u8]) -> Result<Self, Violation> {
         let [c0, c1, c2, c3, d0, d1, d2, d3, ref reason @ ..] = *body else {
             return Err(Violation::TornGoAway { len: body.len() });
@@ -50,7 +50,7 @@ impl<'a> GoAway<'a> {
     }
 }
 
-/// Bytes of the body in front of the reason.
+/// Length of the body before the reason.
 pub(super) const GO_AWAY_FIXED_LEN: usize = 8;
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use crate::native::Violation;
 
     #[test]
-    fn body() {
+    fn a_body_round_trips_and_a_short_one_is_rejected() {
         let mut bytes = vec![];
         GoAway { code: 2, drain_ms: 0x0102_0304, reason: b"why" }.encode(&mut bytes);
         assert_eq!(bytes, b"\x02\0\0\0\x04\x03\x02\x01why");

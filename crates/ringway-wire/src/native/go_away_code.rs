@@ -1,30 +1,30 @@
-//! Why a connection ends (section 9).
+//! GOAWAY codes, the reasons for which a connection ends (section 9).
 
-/// Why a side ends the connection.
+/// The reason for which a side ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GoAwayCode {
-    /// 0: nothing is wrong; the side shuts down or drains.
+    /// 0: nothing is wrong; this side shuts down or drains.
     NoError = 0,
     /// 1: the peer speaks another major version.
     Version = 1,
     /// 2: the peer broke the protocol.
     Protocol = 2,
-    /// 3: a frame beyond the announced limits.
+    /// 3: the peer sent a frame above the announced limits.
     TooLarge = 3,
-    /// 4: bytes beyond the credit, or credit beyond its bound.
+    /// 4: the peer sent bytes beyond its credit, or granted credit beyond the limit.
     FlowControl = 4,
     /// 5: a checksum did not match.
     Checksum = 5,
-    /// 6: a setting out of its range.
+    /// 6: a setting is out of range.
     BadSettings = 6,
-    /// 7: more RST, PING, SETTINGS or frames that bring nothing than any sane peer sends.
+    /// 7: the peer sent too many RST, PING, SETTINGS or other frames without content.
     TooManyResets = 7,
-    /// 8: an answer did not come in time.
+    /// 8: an answer did not arrive in time.
     Timeout = 8,
-    /// 9: the connection is as old as it may become.
+    /// 9: the connection has reached its maximum age.
     MaxAge = 9,
-    /// 10: the sender has a fault.
+    /// 10: the sender had an internal error.
     Internal = 10,
 }
 
@@ -35,7 +35,7 @@ impl GoAwayCode {
         self as u32
     }
 
-    /// The code with this number, if this version knows it.
+    /// The code with this number; `None` if this version does not know it.
     #[must_use]
     pub fn from_code(code: u32) -> Option<Self> {
         CODES.into_iter().find(|known| known.code() == code)
@@ -61,7 +61,7 @@ mod tests {
     use super::{CODES, GoAwayCode};
 
     #[test]
-    fn codes_are_their_places_in_the_table() {
+    fn codes_are_listed_in_the_order_of_their_numbers() {
         for (number, code) in (0..).zip(CODES) {
             assert_eq!(code.code(), number);
             assert_eq!(GoAwayCode::from_code(number), Some(code));

@@ -1,4 +1,4 @@
-//! The 16 bytes in front of every frame (section 2).
+//! The 16-byte header of every frame (section 2).
 
 use crate::limits::{NATIVE_REASON_MAX, NATIVE_SETTINGS_LEN_MAX};
 
@@ -6,14 +6,14 @@ use super::{
     CHECKSUM_LEN, Flags, FrameKind, GO_AWAY_FIXED_LEN, REQUEST_HEAD_LEN, StreamId, Violation,
 };
 
-/// Bytes of a frame header.
+/// Length of a frame header in bytes.
 pub const HEADER_LEN: usize = 16;
 
 /// The header of a frame.
 ///
-/// A header made by [`decode`](Self::decode) is consistent: the flags belong to the kind, the
-/// stream is one exactly when the kind needs it, and the parts of the body fit its length.
-/// Limits that were negotiated are the caller's to check.
+/// A header returned by [`decode`](Self::decode) is consistent: its flags are allowed for its kind,
+/// it names a stream exactly if the kind requires one, and the parts of the body fit its length.
+/// The caller checks negotiated limits.
 ///
 /// # Examples
 ///
@@ -35,22 +35,22 @@ pub const HEADER_LEN: usize = 16;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes that follow the header: request head, metadata, payload and checksum.
+    /// Length of the rest of the frame: request head, metadata, payload and checksum.
     pub len: u32,
     /// The kind of the frame.
     pub kind: FrameKind,
-    /// The flags; which ones make sense depends on the kind.
+    /// The flags; the kind decides which ones are allowed.
     pub flags: Flags,
-    /// Bytes of metadata.
+    /// Length of the metadata in bytes.
     pub meta_len: u16,
     /// The stream, or [`StreamId::CONNECTION`].
     pub stream: StreamId,
-    /// By kind: a nonce, a status, a number of bytes or of requests.
+    /// A nonce, a status, a number of bytes or a number of requests, depending on the kind.
     pub aux: u32,
 }
 
 impl Header {
-    /// The header as it goes on the wire.
+    /// Encodes the header for the wire.
     #[inline(always)]
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
@@ -62,13 +62,14 @@ impl Header {
         (u128::from(low) | u128::from(high) << 64).to_le_bytes()
     }
 
-    /// Reads a header and checks whatever can be checked without knowing the connection.
+    /// Reads a header and checks what can be checked without knowing the connection.
     ///
     /// # Errors
     ///
-    /// [`UnknownFrame`](Violation::UnknownFrame), [`UnexpectedFlags`](Violation::UnexpectedFlags),
-    /// [`WrongStream`](Violation::WrongStream), [`WrongLength`](Violation::WrongLength).
-    // Every frame received passes here. Inlined, the header stays in registers.
+    /// Returns [`UnknownFrame`](Violation::UnknownFrame),
+    /// [`UnexpectedFlags`](Violation::UnexpectedFlags), [`WrongStream`](Violation::WrongStream) or
+    /// [`WrongLength`](Violation::WrongLength).
+    // // Every received frame is decoded here. Inlined, the header stays in registers.
     #[inline(always)]
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, Violation> {
         let whole = u128::from_le_bytes(*bytes);
@@ -83,7 +84,7 @@ impl Header {
         };
         let kind = if code & SKIPPABLE == 0 { rule.kind } else { FrameKind::Unknown(code) };
         let header = Self::from_words(kind, low, high);
-        // Joined by `&`: one branch, or as few as the compiler likes.
+        // // Combined with `&` so that the compiler needs one branch.
         let is_right = rule.flags_fit(header.flags)
             & rule.stream_fits(header.stream)
             & rule.len_fits(header.len, header.meta_len, header.flags);
@@ -102,16 +103,16 @@ impl Header {
         }
     }
 
-    /// Bytes of request head: 16 on REQUEST, otherwise none.
+    /// Length of the request head: 16 for REQUEST, otherwise 0.
     #[inline]
     #[must_use]
     pub const fn head_len(&self) -> usize {
         if matches!(self.kind, FrameKind::Request) { REQUEST_HEAD_LEN } else { 0 }
     }
 
-    /// Bytes between metadata and checksum.
+    /// Length of the payload between metadata and checksum.
     ///
-    /// 0 where the parts do not fit [`len`](Self::len), which no decoded header is.
+    /// 0 if the parts do not fit [`len`](Self::len), which cannot happen to a decoded header.
     #[inline]
     #[must_use]
     pub const fn payload_len(&self) -> usize {
@@ -120,7 +121,7 @@ impl Header {
     }
 }
 
-/// What is wrong with a header. Takes words, so that the header need not lie in memory.
+/// Names the violation of an invalid header. Takes words, so that the header need not be in memory.
 #[cold]
 fn wrong(kind: FrameKind, low: u64, high: u64) -> Violation {
     let Header { len, flags, meta_len, stream, .. } = Header::from_words(kind, low, high);
@@ -133,19 +134,19 @@ fn wrong(kind: FrameKind, low: u64, high: u64) -> Violation {
     }
 }
 
-/// What a header of one kind must look like.
+/// The rules for headers of one kind.
 #[derive(Clone, Copy)]
 struct Rule {
     kind: FrameKind,
-    /// Flags that may be set beside the required ones.
+    /// Flags that may be set in addition to the required ones.
     optional: Flags,
     required: Flags,
-    /// Flags that leave no payload.
+    /// Flags with which the payload must be empty.
     empty_with: Flags,
     head_len: u8,
     /// Bits of `meta_len` that must be zero.
     meta_len_zero: u16,
-    /// Bits of the stream id that are zero on the connection and not zero on a stream.
+    /// Bits of the stream id that are all zero on the connection and not all zero on a stream.
     stream_mask: u32,
     is_of_stream: bool,
     payload_max: u32,
@@ -155,7 +156,7 @@ impl Rule {
     #[inline]
     const fn flags_fit(&self, flags: Flags) -> bool {
         let bits = flags.bits();
-        // A message that goes on can neither be the last thing sent nor be missing.
+        // // A message to be continued can be neither the last one nor absent.
         let contradicts = (bits & Flags::MORE.bits() != 0) & (bits & MORE_EXCLUDES.bits() != 0);
         ((bits ^ self.required.bits()) & !self.optional.bits() == 0)
             & (!contradicts | (self.optional.bits() == ALL.bits()))
@@ -170,7 +171,7 @@ impl Rule {
     fn len_fits(&self, len: u32, meta_len: u16, flags: Flags) -> bool {
         let payload_max = if flags.intersects(self.empty_with) { 0 } else { self.payload_max };
         let other = u32::from(self.head_len) + u32::from(meta_len) + crc_len(flags);
-        // Wraps to a value above any limit when the parts are longer than the body.
+        // // Wraps to a value above any limit if the parts are longer than the body.
         let payload = u64::from(len).wrapping_sub(u64::from(other));
         (payload <= u64::from(payload_max)) & (meta_len & self.meta_len_zero == 0)
     }
@@ -182,22 +183,22 @@ const fn crc_len(flags: Flags) -> u32 {
     (flags.bits() & Flags::CRC.bits()) as u32
 }
 
-/// Set in the numbers of frames that may be skipped when they are not known.
+/// The bit in a frame's number which says that receivers may skip an unknown kind.
 const SKIPPABLE: u8 = 0x80;
 
 const ALL: Flags = Flags::from_bits(0xff);
 const MORE_EXCLUDES: Flags = Flags::END.union(Flags::NOMSG);
 
-/// Flags of every kind that carries messages.
+/// Optional flags of every kind that carries messages.
 const MESSAGE: Flags = Flags::END.union(Flags::CRC).union(Flags::COMPRESSED).union(Flags::NOMSG);
 
-/// Flags that no frame can have, so that their requirement is never met.
+/// Required flags that no frame can have, so that the rule never matches.
 const NEVER: Flags = MORE_EXCLUDES.union(Flags::MORE);
 
-/// The number of a frame that does not exist.
+/// The rule of a number that is not assigned.
 const NOTHING: Rule = Rule { required: NEVER, optional: Flags::NONE, ..EMPTY };
 
-/// A frame of the connection that has a header only.
+/// The rule of a connection frame without body.
 const EMPTY: Rule = Rule {
     kind: FrameKind::Lease,
     optional: Flags::CRC,
@@ -210,11 +211,11 @@ const EMPTY: Rule = Rule {
     payload_max: 0,
 };
 
-/// A frame of a stream that has a header only.
+/// The rule of a stream frame without body.
 const EMPTY_OF_STREAM: Rule =
     Rule { stream_mask: StreamId::GENERATION_MASK, is_of_stream: true, ..EMPTY };
 
-/// A frame with metadata and a message.
+/// The rule of a stream frame with metadata and a message.
 const MESSAGES: Rule = Rule {
     optional: MESSAGE,
     empty_with: Flags::NOMSG,
@@ -223,7 +224,7 @@ const MESSAGES: Rule = Rule {
     ..EMPTY_OF_STREAM
 };
 
-/// Of a later version's frame only the length is known; it is skipped as a whole.
+/// The rule of a kind from a later version: only its length is known, and it is skipped.
 static UNKNOWN: Rule = Rule {
     optional: ALL,
     empty_with: Flags::NONE,
@@ -232,7 +233,7 @@ static UNKNOWN: Rule = Rule {
     ..MESSAGES
 };
 
-/// By number.
+/// The rules by frame number.
 static RULES: [Rule; 0x15] = {
     let mut rules = [NOTHING; 0x15];
     let acked = Flags::CRC.union(Flags::ACK);
@@ -278,7 +279,7 @@ mod tests {
     use crate::native::{Flags, StreamId, Violation};
 
     #[test]
-    fn every_kind_goes_both_ways() {
+    fn every_kind_round_trips_through_its_number() {
         for code in 0..=0xff {
             let known = matches!(code, 0x01..=0x04 | 0x10..=0x14 | 0x80..);
             let kind = FrameKind::from_code(code);
@@ -292,11 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_every_kind() {
+    fn only_the_allowed_flags_of_each_kind_are_accepted() {
         use FrameKind::{
             Credit, Data, GoAway, Lease, Ping, Request, Response, Rst, Settings, Unknown,
         };
-        // The flags that are allowed one by one, and those that are always there.
+        // // kind, allowed flags, required flags
         let rules = [
             (Settings, 0x84, 0),
             (Ping, 0x84, 0),
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_where_they_belong() {
+    fn only_stream_frames_name_a_stream() {
         use FrameKind::{Credit, Data, GoAway, Lease, Ping, Request, Response, Rst, Settings};
         for kind in [Settings, Ping, GoAway, Lease] {
             for raw in [1, 0x1000, 0x8000_0000] {
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_hold_their_parts() {
+    fn lengths_that_do_not_fit_the_parts_are_rejected() {
         use FrameKind::{Credit, Data, GoAway, Lease, Ping, Request, Response, Rst, Settings};
         let (none, crc, nomsg, ack) = (Flags::NONE, Flags::CRC, Flags::NOMSG, Flags::ACK);
         // kind, flags beyond the required ones, metadata, shortest and longest body
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_is_what_the_other_parts_leave() {
+    fn the_payload_is_the_length_minus_the_other_parts() {
         let header = Header {
             len: 16 + 7 + 100 + 4,
             meta_len: 7,
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!(torn.payload_len(), 0);
     }
 
-    /// A header with the shortest body that its kind and flags allow.
+    /// The header with the shortest body that its kind and flags allow.
     fn plain(kind: FrameKind, flags: Flags) -> Header {
         let of_stream = kind.code() & 0x10 != 0;
         let stream = if of_stream { StreamId::new(7, 9) } else { StreamId::CONNECTION };

@@ -1,33 +1,33 @@
-//! Whether the peer still answers (section 8): PING, cancelled calls, the preface.
+//! Supervision of the peer (section 8): PING, unanswered cancellations, and the preface.
 
 use std::time::Duration;
 
 use super::{Config, FrameKind};
 
-/// What a look at the clock asks for.
+/// The action that [`Keepalive::look`] asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
     /// Send a PING with this nonce.
     Probe(u32),
-    /// The peer owes an answer to such a frame for too long.
+    /// The peer did not answer a frame of this kind in time.
     Dead(FrameKind),
 }
 
-/// The clocks of one connection, except for the drain.
+/// The deadlines of one connection, except for that of the drain.
 #[derive(Debug)]
 pub(super) struct Keepalive {
     ping_after: Duration,
     ping_timeout: Duration,
     reset_timeout: Duration,
-    /// When the preface and SETTINGS must be there; `None` once they are.
+    /// Deadline for the peer's preface and SETTINGS; `None` once they have arrived.
     preface_until: Option<Duration>,
     heard: Duration,
-    /// When a PING left that nothing was heard since.
+    /// When the PING was sent, if nothing has arrived since.
     probed: Option<Duration>,
     nonce: u32,
-    /// Calls cancelled and not answered, in this period and in the one before. One that is left
-    /// at the end of its second period is overdue.
+    /// Cancelled calls without an answer, counted by the period in which they were cancelled. One
+    /// that is still counted at the end of the following period is overdue.
     resets: [usize; 2],
     parity: bool,
     period_end: Option<Duration>,
@@ -49,25 +49,25 @@ impl Keepalive {
         }
     }
 
-    /// Bytes arrived.
+    /// Records that bytes arrived.
     #[inline]
     pub(super) fn hear(&mut self, now: Duration) {
         self.heard = now;
         self.probed = None;
     }
 
-    /// The preface and SETTINGS are there.
+    /// Records that the peer's preface and SETTINGS have arrived.
     pub(super) fn begin(&mut self) {
         self.preface_until = None;
     }
 
-    /// A call was cancelled; keep what is returned for [`Keepalive::answered`].
+    /// Records that a call was cancelled; the result is to be passed to [`Keepalive::answered`].
     pub(super) fn reset(&mut self) -> bool {
         self.resets[usize::from(self.parity)] += 1;
         self.parity
     }
 
-    /// A cancelled call was answered.
+    /// Records that the server answered a cancelled call.
     pub(super) fn answered(&mut self, parity: bool) {
         self.resets[usize::from(parity)] -= 1;
     }
@@ -76,18 +76,18 @@ impl Keepalive {
         self.resets != [0; 2]
     }
 
-    /// When to look at the clock again.
+    /// The time at which [`Keepalive::look`] must be called next.
     pub(super) fn deadline(&self, now: Duration) -> Duration {
         let ping = match self.probed {
             Some(probed) => probed.saturating_add(self.ping_timeout),
             None => self.heard.saturating_add(self.ping_after),
         };
-        // A period begins when the clock is next known.
+        // // A period starts when the current time is next known.
         let resets = self.has_resets().then(|| self.period_end.unwrap_or(now));
         [self.preface_until, resets].into_iter().flatten().fold(ping, Duration::min)
     }
 
-    /// Looks at the clock.
+    /// Checks the deadlines against `now`.
     pub(super) fn look(&mut self, now: Duration) -> Due {
         if self.preface_until.is_some_and(|until| now >= until) {
             return Due::Dead(FrameKind::Settings);
@@ -106,7 +106,7 @@ impl Keepalive {
         Due::Probe(self.next_nonce())
     }
 
-    /// A number for the next PING.
+    /// The nonce of the next PING.
     pub(super) fn next_nonce(&mut self) -> u32 {
         self.nonce = self.nonce.wrapping_add(1);
         self.nonce

@@ -1,20 +1,20 @@
-//! How busy a server is (section 4, tag `82`).
+//! The load report of a server (section 4, tag `82`).
 
 use super::{Tag, Violation};
 
-/// The load of the side that answers, for balancing.
+/// The load of a server, for load balancing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Use of its processors, in 1/65,535 of all of them.
+    /// Processor use, in 1/65,535 of all processors.
     pub cpu: u16,
-    /// Calls that wait to be run.
+    /// Calls that wait for execution.
     pub queue: u16,
-    /// Moving average of the time that a call takes, in microseconds.
+    /// Moving average of a call's service time, in microseconds.
     pub service_us: u32,
 }
 
 impl LoadReport {
-    /// The report as it goes on the wire.
+    /// Encodes the report for the wire.
     #[must_use]
     pub fn encode(&self) -> [u8; 8] {
         let whole =
@@ -22,12 +22,12 @@ impl LoadReport {
         whole.to_le_bytes()
     }
 
-    /// Reads the value of a [`LoadReport`](Tag::LoadReport). Bytes beyond the eighth belong to
+    /// Reads the value of a [`LoadReport`](Tag::LoadReport) tag. Bytes after the eighth belong to
     /// later versions and are skipped.
     ///
     /// # Errors
     ///
-    /// [`TornMetadata`](Violation::TornMetadata) when there are fewer than eight bytes.
+    /// Returns [`TornMetadata`](Violation::TornMetadata) when there are fewer than eight bytes.
     pub fn decode(value: &[u8]) -> Result<Self, Violation> {
         let [c0, c1, q0, q1, s0, s1, s2, s3, ..] = *value else {
             return Err(Violation::TornMetadata { tag: Tag::LoadReport });
@@ -46,7 +46,7 @@ mod tests {
     use crate::native::{Tag, Violation};
 
     #[test]
-    fn fields_have_their_places() {
+    fn fields_are_encoded_at_their_offsets() {
         let report = LoadReport { cpu: 0x0201, queue: 0x0403, service_us: 0x0807_0605 };
         assert_eq!(report.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(LoadReport::decode(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), Ok(report));

@@ -1,4 +1,4 @@
-//! What callers hand to a machine, and what they hear of its failures.
+//! Types that callers pass to a machine, and the error that they get back.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use bytes::Bytes;
 
 /// The bytes of a message to be sent.
 ///
-/// The memory of shared ones may belong to anybody, whose destructor may do anything. A machine gives up
-/// bodies that are not sent and never drops them: take those by `take_discarded` and drop them where the
-/// machine may be called again. Of a body that is handed in, keep a clone until the call has returned.
+/// Shared bytes may have a user's destructor. A machine therefore never drops bodies that it does
+/// not send, but hands them back through `take_discarded`; drop them where the machine may be
+/// called again. For the same reason, keep a clone of a body passed in until the call has returned.
 #[derive(Debug, Clone)]
 pub enum Body<'a> {
-    /// Copied before the call returns; right for small messages.
+    /// Bytes that are copied before the call returns; right for small messages.
     Copy(&'a [u8]),
-    /// Kept as it is until the socket takes it, unless it is so small that copying costs less.
+    /// Bytes that are kept without copying until the socket takes them, unless copying is cheaper.
     Shared(Bytes),
 }
 
-/// The end of a call, as its handler gives it.
+/// The result of a call, as its handler gives it.
 #[derive(Debug, Clone)]
 pub struct Reply<'a> {
-    /// 0 for success, else a status of 1 to 16.
+    /// 0 for success, or a status of 1 to 16.
     pub status: u8,
-    /// Trailers, from a [`MetaWriter`](super::MetaWriter); usually empty.
+    /// Trailers, written by a [`MetaWriter`](super::MetaWriter); usually empty.
     pub meta: &'a [u8],
-    /// The only message of a unary call; `None` where there is none.
+    /// The reply to a unary call; `None` if there is none.
     pub message: Option<Body<'a>>,
 }
 
-/// The stream has ended: it was answered, cancelled, or its sender has finished.
+/// The error of an action on a stream that was answered, cancelled or finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Gone {
 impl std::error::Error for Gone {}
 
 impl Body<'_> {
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,10 +1,11 @@
-//! Metadata of a frame, taken apart (section 4).
+//! Reading the metadata of a frame (section 4).
 
 use super::{Tag, Violation, varint};
 
-/// The pieces of a frame's metadata, in order: `tag u8 · length varint · value`.
+/// An iterator over the pieces of a frame's metadata, each encoded as `tag u8 · length varint ·
+/// value`.
 ///
-/// Tags of later versions that may be skipped are. After an error there is nothing more.
+/// Unknown tags that later versions declare optional are skipped. The iterator ends after an error.
 ///
 /// # Examples
 ///
@@ -24,18 +25,18 @@ pub struct MetaReader<'a> {
 }
 
 impl<'a> MetaReader<'a> {
-    /// Reads `meta`, the metadata of one frame.
+    /// Creates a reader of `meta`, the metadata of one frame.
     #[inline]
     #[must_use]
     pub const fn new(meta: &'a [u8]) -> Self {
         Self { rest: meta }
     }
 
-    /// Key and value of an [`Entry`](Tag::Entry).
+    /// Splits the value of an [`Entry`](Tag::Entry) into key and value.
     ///
     /// # Errors
     ///
-    /// [`TornMetadata`](Violation::TornMetadata) when the key is longer than the whole.
+    /// Returns [`TornMetadata`](Violation::TornMetadata) when the key is longer than the entry.
     pub fn entry(value: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Violation> {
         let mut rest = value;
         varint::take(&mut rest)
@@ -43,20 +44,21 @@ impl<'a> MetaReader<'a> {
             .ok_or(Violation::TornMetadata { tag: Tag::Entry })
     }
 
-    /// Microseconds of a [`TimeoutUs`](Tag::TimeoutUs).
+    /// Reads the microseconds in the value of a [`TimeoutUs`](Tag::TimeoutUs).
     ///
     /// # Errors
     ///
-    /// [`TornMetadata`](Violation::TornMetadata) when the value is not one number.
+    /// Returns [`TornMetadata`](Violation::TornMetadata) when the value is not exactly one varint.
     pub fn timeout_us(value: &[u8]) -> Result<u64, Violation> {
         varint::whole(value).ok_or(Violation::TornMetadata { tag: Tag::TimeoutUs })
     }
 
-    /// Milliseconds of a [`Pushback`](Tag::Pushback); negative when there must be no retry.
+    /// Reads the milliseconds in the value of a [`Pushback`](Tag::Pushback); a negative number
+    /// forbids a retry.
     ///
     /// # Errors
     ///
-    /// [`TornMetadata`](Violation::TornMetadata) when the value is not one number.
+    /// Returns [`TornMetadata`](Violation::TornMetadata) when the value is not exactly one varint.
     pub fn pushback_ms(value: &[u8]) -> Result<i64, Violation> {
         let number = varint::whole(value).ok_or(Violation::TornMetadata { tag: Tag::Pushback })?;
         Ok(varint::unzigzag(number))
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_pieces_end_the_reading() {
+    fn a_torn_piece_ends_the_iterator_with_an_error() {
         let cases: [(&[u8], Tag); 5] = [
             (b"\x04", Tag::StatusMessage),
             (b"\x04\x02n", Tag::StatusMessage),
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn values_are_decoded_and_torn_ones_rejected() {
         let torn = |tag| Violation::TornMetadata { tag };
         assert_eq!(MetaReader::entry(b"\0v"), Ok((&b""[..], &b"v"[..])));
         assert_eq!(MetaReader::entry(b"\x02kk"), Ok((&b"kk"[..], &b""[..])));

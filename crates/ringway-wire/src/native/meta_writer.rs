@@ -1,10 +1,10 @@
-//! Metadata of a frame, put together (section 4).
+//! Writing the metadata of a frame (section 4).
 
 use super::{LoadReport, Tag, varint};
 
 /// Appends metadata to a buffer.
 ///
-/// What is written must fit a frame: 65,535 bytes, and what the peer's settings accept.
+/// The result must fit the limit of a frame, 65,535 bytes, and the limit in the peer's settings.
 ///
 /// # Examples
 ///
@@ -21,19 +21,19 @@ pub struct MetaWriter<'a> {
 }
 
 impl<'a> MetaWriter<'a> {
-    /// Appends to `out`, whatever is in it.
+    /// Creates a writer that appends to `out`, after anything already in it.
     #[inline]
     #[must_use]
     pub const fn new(out: &'a mut Vec<u8>) -> Self {
         Self { out }
     }
 
-    /// Adds the name of the method: `package.Service/Method`.
+    /// Adds the name of the method, `package.Service/Method`.
     pub fn method(&mut self, name: &str) -> &mut Self {
         self.piece(Tag::Method, name.as_bytes())
     }
 
-    /// Adds a key and a value. Keys may repeat; gRPC's rules for them are the caller's to keep.
+    /// Adds a key and a value. Keys may repeat; the caller keeps to gRPC's rules for them.
     pub fn entry(&mut self, key: &str, value: &[u8]) -> &mut Self {
         let key_len = key.len() as u64;
         let len = varint::len(key_len) + key.len() + value.len();
@@ -54,37 +54,37 @@ impl<'a> MetaWriter<'a> {
         self.number(Tag::TimeoutUs, timeout_us)
     }
 
-    /// Adds what went wrong.
+    /// Adds the status message, a text for people.
     pub fn status_message(&mut self, message: &str) -> &mut Self {
         self.piece(Tag::StatusMessage, message.as_bytes())
     }
 
-    /// Adds details of what went wrong.
+    /// Adds the status details, for programs.
     pub fn status_details(&mut self, details: &[u8]) -> &mut Self {
         self.piece(Tag::StatusDetails, details)
     }
 
-    /// Says that the call was not executed, so that it can be repeated safely.
+    /// Marks the call as not executed, so that it can be repeated safely.
     pub fn refused(&mut self) -> &mut Self {
         self.piece(Tag::Refused, &[])
     }
 
-    /// Asks for a wait before a retry, in milliseconds; −1 forbids a retry.
+    /// Asks the client to wait before a retry, in milliseconds; −1 forbids a retry.
     pub fn pushback_ms(&mut self, pushback_ms: i64) -> &mut Self {
         self.number(Tag::Pushback, varint::zigzag(pushback_ms))
     }
 
-    /// Adds the place of the call in a trace: trace id, span id, flags.
+    /// Adds the trace context of the call: trace id, span id and flags.
     pub fn traceparent(&mut self, parent: &[u8; 25]) -> &mut Self {
         self.piece(Tag::TraceParent, parent)
     }
 
-    /// Adds vendors' additions to the trace.
+    /// Adds the vendor-specific trace state.
     pub fn tracestate(&mut self, state: &[u8]) -> &mut Self {
         self.piece(Tag::TraceState, state)
     }
 
-    /// Adds the load of this side.
+    /// Adds the load report of this server.
     pub fn load_report(&mut self, report: LoadReport) -> &mut Self {
         self.piece(Tag::LoadReport, &report.encode())
     }
@@ -113,7 +113,7 @@ mod tests {
     use crate::native::{LoadReport, MetaReader, Tag};
 
     #[test]
-    fn what_is_written_reads_the_same() {
+    fn written_metadata_reads_back_the_same() {
         let long = vec![7; 300];
         let report = LoadReport { cpu: 1, queue: 2, service_us: 3 };
         let mut meta = vec![];

@@ -1,7 +1,7 @@
 //! The native protocol, RWY/1: a multiplexed binary RPC protocol over any reliable byte stream.
 //!
-//! `docs/protocol.md` is its specification; the files here name the sections that they follow.
-//! All integers on the wire are little-endian, all sizes are bytes.
+//! `docs/protocol.md` is its specification; comments name the sections that they follow. All
+//! integers on the wire are little-endian, all sizes are in bytes.
 
 mod auto_tune;
 mod checksum;

@@ -1,24 +1,24 @@
-//! The numbers that a client has given to methods (section 3).
+//! The numbers that a client has assigned to methods (section 3).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::{MetaReader, Tag, Violation, checksum};
 
-/// Which numbers have names, by a fingerprint of the name: enough to find out a client that gives
-/// one number to two methods. The names themselves are for those who have the methods. It takes up
-/// memory for each name that was said, whatever its number.
+/// The assigned method numbers, each with a fingerprint of its name: enough to detect a client that
+/// assigns one number to two methods. The methods themselves are known to the caller. Memory is
+/// used only for assigned numbers, however large they are.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     prints: BTreeMap<u32, u64>,
 }
 
 impl Names {
-    /// Notes the name that came with a number; 0 is no number.
+    /// Records the name that came with a method number; 0 means that the call has no number.
     ///
     /// # Errors
     ///
-    /// When there is no name, the number is above `max`, or it has another name.
+    /// Fails when there is no name, the number is above `max`, or it was assigned to another name.
     #[cold]
     pub(super) fn note(&mut self, method: u32, meta: &[u8], max: u32) -> Result<(), Violation> {
         if method == 0 {
@@ -29,8 +29,8 @@ impl Names {
         }
         let print = fingerprint(name(meta)?);
         match self.prints.entry(method) {
-            Entry::Vacant(place) => {
-                place.insert(print);
+            Entry::Vacant(vacant) => {
+                vacant.insert(print);
             }
             Entry::Occupied(known) if *known.get() == print => {}
             Entry::Occupied(_) => return Err(Violation::MethodRebound { method }),
@@ -58,7 +58,7 @@ mod tests {
     use crate::native::{MetaWriter, Tag, Violation};
 
     #[test]
-    fn a_number_has_one_name() {
+    fn a_number_cannot_be_assigned_to_a_second_name() {
         let mut names = Names::default();
         let meta = |name| {
             let mut meta = vec![];
@@ -66,7 +66,7 @@ mod tests {
             meta
         };
         assert_eq!(names.note(3, &meta("a.B/C"), 4), Ok(()));
-        assert_eq!(names.note(3, &meta("a.B/C"), 4), Ok(()), "said twice");
+        assert_eq!(names.note(3, &meta("a.B/C"), 4), Ok(()), "the same name again");
         let rebound = Violation::MethodRebound { method: 3 };
         assert_eq!(names.note(3, &meta("a.B/D"), 4), Err(rebound));
         assert_eq!(names.note(4, &meta(""), 4), Ok(()));

@@ -1,4 +1,5 @@
-//! What both ends of a connection have: input, output, calls, streams and clocks.
+//! State and behaviour that both ends of a connection share: input, output, calls, streams and
+//! timers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::limits::{
 };
 use crate::rates::{Allowance, Bucket};
 
-/// How far the connection has come.
+/// The stage of a connection's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Preface,
@@ -30,7 +31,7 @@ pub(super) enum Stage {
     Open,
 }
 
-/// What the caller is told at its next `receive`, whatever arrives.
+/// An event that the caller gets at its next `receive`, before any input is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pending {
     Writable(StreamId),
@@ -38,51 +39,52 @@ pub(super) enum Pending {
     Capacity,
 }
 
-/// What is to be done before the next frame is read.
+/// The step to take before the next frame is read.
 pub(super) enum Before<Event> {
-    /// Frames are next.
+    /// Read frames.
     Frames,
-    /// Nothing more can be told of this input.
+    /// Return to the caller without an event.
     Nothing,
-    /// The caller is told of this first.
+    /// Return this event to the caller first.
     Event(Event),
 }
 
-/// The part of a connection that does not depend on who asks and who answers.
+/// The part of a connection that client and server share.
 #[derive(Debug)]
 pub(super) struct NativeConnection {
     pub(super) config: Config,
-    /// What the peer accepts.
+    /// The settings of the peer.
     pub(super) peer: Settings,
     pub(super) stage: Stage,
-    /// Our preface is written; nothing may be before it.
+    /// Whether our preface is written; nothing may be sent before it.
     pub(super) has_greeted: bool,
     pub(super) failed: Option<Violation>,
-    /// The caller does not know of it.
+    /// Whether the caller has not been told of the failure yet.
     pub(super) is_failure_untold: bool,
     pub(super) frame_decoder: FrameDecoder,
-    /// What came of the peer's preface.
+    /// The part of the peer's preface that has arrived.
     pub(super) preface: ArrivingPreface,
     pub(super) outbox: Outbox,
     pub(super) slots: Slots,
     pub(super) streams: Streams,
     pub(super) pending: VecDeque<Pending>,
-    /// Streams that wrote while much was written already: their writers wait until it has left.
+    /// Streams that wrote while too much output was waiting; their writers wait until it has left.
     pub(super) backpressured: Vec<StreamId>,
     pub(super) keepalive: Keepalive,
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
-    /// For frames that bring nothing.
+    /// Rate limit for frames without content.
     idle: Allowance,
-    /// The time at the last call that told it.
+    /// The time passed in by the latest call that had one.
     pub(super) now: Duration,
-    /// Requests in the order of the wire: received by a server, sent by a client.
+    /// Number of requests in wire order: received by a server, sent by a client.
     pub(super) requests: u64,
-    /// What a stream opened by the peer may send; the peer knows it since its ACK.
+    /// Credit of streams that the peer opens, as it knows it since its last ACK.
     pub(super) window: u32,
-    /// The same as it was configured.
+    /// The configured initial credit.
     pub(super) initial_credit: u32,
-    /// SETTINGS that the peer has not acknowledged: what they say of that, and when they were sent.
+    /// SETTINGS that the peer has not acknowledged: the initial credit in them, and when they were
+    /// sent.
     pub(super) unacknowledged: VecDeque<(u32, Duration)>,
     pub(super) auto_tune: AutoTune,
 }
@@ -116,7 +118,7 @@ impl NativeConnection {
         }
     }
 
-    /// Notes the time, and that bytes came.
+    /// Records the time, and whether bytes arrived.
     #[inline]
     pub(super) fn hear(&mut self, input: &[u8], now: Duration) {
         self.now = now;
@@ -125,14 +127,15 @@ impl NativeConnection {
         }
     }
 
-    /// Whether frames are all there is to care for.
+    /// Whether the connection is open with no failure and no event to report, so that frames can be
+    /// read at once.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.stage == Stage::Open && self.failed.is_none() && self.pending.is_empty()
     }
 
-    /// Ends the connection for what the peer did: streams stop and what they hold goes, nobody is
-    /// told anything more, GOAWAY is the last frame.
+    /// Fails the connection because of what the peer did: streams and their contents are dropped,
+    /// no further events are reported, and GOAWAY is the last frame.
     #[cold]
     pub(super) fn fail(&mut self, violation: Violation) -> Violation {
         if self.failed.is_none() {
@@ -142,7 +145,7 @@ impl NativeConnection {
             self.pending = VecDeque::new();
             self.backpressured = Vec::new();
             match violation {
-                // Somebody who speaks something else is told nothing, and who has gone, no more.
+                // No GOAWAY for a peer that speaks another protocol, or that has left itself.
                 Violation::NotNative => {}
                 Violation::PeerLeft { .. } => self.drop_written(),
                 _ if self.has_greeted => {
@@ -159,15 +162,15 @@ impl NativeConnection {
         self.outbox.drop_written(&mut self.streams.discarded);
     }
 
-    /// Gives up all that is to be sent: the connection is gone.
+    /// Discards all unsent output because the connection is lost.
     pub(super) fn discard_output(&mut self) {
         self.outbox.drop_streams();
         self.streams.drop_contents();
         self.drop_written();
     }
 
-    /// Has the caller told something at its next `receive`. After a failure there is nothing to be
-    /// told but the failure, so that a caller that waits for the end of this comes to it.
+    /// Queues an event for the caller's next `receive`. After a failure only the failure is
+    /// reported, so that a caller which waits for something else finds out.
     pub(super) fn tell(&mut self, pending: Pending) {
         if self.failed.is_none() {
             self.pending.push_back(pending);
@@ -183,11 +186,11 @@ impl NativeConnection {
         self.outbox.put(&frame);
     }
 
-    /// Counts a frame that brings nothing.
+    /// Counts a frame without content.
     ///
     /// # Errors
     ///
-    /// When there are too many of them.
+    /// Fails when there are too many of them.
     pub(super) fn bear(&mut self, kind: FrameKind) -> Result<(), Violation> {
         match self.idle.take(self.now, self.requests) {
             true => Ok(()),
@@ -195,20 +198,20 @@ impl NativeConnection {
         }
     }
 
-    /// Counts a frame for a call that has ended. Data may come for a while, as its credit lets it.
+    /// Counts a frame for a call that has ended. Late DATA is free, since its credit bounds it.
     ///
     /// # Errors
     ///
-    /// When there are too many of the others.
+    /// Fails when there are too many frames of the other kinds.
     pub(super) fn bear_late(&mut self, kind: FrameKind) -> Result<(), Violation> {
         if kind == FrameKind::Data { Ok(()) } else { self.bear(kind) }
     }
 
-    /// Sends a frame that the peer has caused.
+    /// Sends a frame that the peer has asked for.
     ///
     /// # Errors
     ///
-    /// When the peer causes them and does not read them.
+    /// Fails when the peer asks for many such frames and does not read them.
     pub(super) fn answer(&mut self, frame: &OutgoingFrame<'_>) -> Result<(), Violation> {
         if self.outbox.put_answer(frame) > NATIVE_ANSWERS_MAX {
             return Err(Violation::Flood { kind: frame.kind });
@@ -216,38 +219,38 @@ impl NativeConnection {
         Ok(())
     }
 
-    /// The stream of the call in slot `index`, made if it has none: so much may be sent, and so
-    /// much is accepted.
+    /// The stream of the call in slot `index`; creates it if there is none, with `credit` to send
+    /// and `window` to receive.
     #[inline]
     pub(super) fn stream_at(&mut self, index: usize, credit: u32, window: u32) -> u32 {
         match self.slots.get(index).stream {
             NO_STREAM => self.new_stream(index, credit, window),
-            place => place,
+            stream_index => stream_index,
         }
     }
 
-    /// The same at the responder, for what is sent back.
+    /// The stream of the call in slot `index`, for the server's reply; creates it if there is none.
     #[inline]
     pub(super) fn reply_stream(&mut self, index: usize) -> u32 {
         match self.slots.get(index).stream {
             NO_STREAM => self.open_reply_stream(index),
-            place => place,
+            stream_index => stream_index,
         }
     }
 
     #[cold]
     fn open_reply_stream(&mut self, index: usize) -> u32 {
         let slot = *self.slots.get(index);
-        let place = self.new_stream(index, slot.reply_credit, self.window);
-        self.note_time(place, slot.timeout_us);
-        place
+        let stream_index = self.new_stream(index, slot.reply_credit, self.window);
+        self.note_time(stream_index, slot.timeout_us);
+        stream_index
     }
 
-    /// Notes the time that a call has from now on.
-    pub(super) fn note_time(&mut self, place: u32, timeout_us: u32) {
-        let stream = self.streams.at(place);
+    /// Sets the deadline of a call that starts now.
+    pub(super) fn note_time(&mut self, stream_index: u32, timeout_us: u32) {
+        let stream = self.streams.at(stream_index);
         stream.touched = self.now;
-        // Longer times than that stand in the metadata, with the most there can be here.
+        // // A longer timeout is in the metadata; the field then has its largest value.
         stream.until = match timeout_us {
             0 | u32::MAX => Duration::MAX,
             timeout_us => self.now.saturating_add(Duration::from_micros(timeout_us.into())),
@@ -261,19 +264,19 @@ impl NativeConnection {
         stream
     }
 
-    /// Takes a fragment of a message, and returns credit.
+    /// Takes a fragment of a message, and returns credit for it when that is due.
     ///
     /// # Errors
     ///
-    /// When the peer must not send it so.
+    /// Fails when the peer must not send this fragment.
     pub(super) fn fragment<'i>(
         &mut self,
-        place: u32,
+        stream_index: u32,
         header: &Header,
         payload: Piece<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let settings = &self.config.settings;
-        // No compression and no attachment is ever announced or asked for.
+        // // Compression and attachments are never announced, so no peer may use them.
         if header.flags.intersects(Flags::COMPRESSED | Flags::RAW) {
             let (kind, flags) = (header.kind, header.flags);
             return Err(Violation::UnexpectedFlags { kind, flags });
@@ -286,19 +289,20 @@ impl NativeConnection {
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
         let fragment = IncomingFragment { stream, payload, has_more, announced, message_max };
-        let stream = self.streams.at(place);
+        let stream = self.streams.at(stream_index);
         stream.touched = self.now;
         if has_more && stream.receive.auto_tune(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge(self.too_large(announced)));
         }
-        let assembled = self.streams.fragment(place, fragment)?;
+        let assembled = self.streams.fragment(stream_index, fragment)?;
         if !header.flags.contains(Flags::END) {
-            self.return_credit(place);
+            self.return_credit(stream_index);
         }
         Ok(assembled)
     }
 
-    /// Why a message is not taken that announces this length, or none (0), and finds no room.
+    /// The reason why a message is rejected that announced this length (0 if none) or found no
+    /// room.
     #[cold]
     fn too_large(&self, announced: u32) -> TooLarge {
         let max = self.config.settings.max_message;
@@ -308,77 +312,78 @@ impl NativeConnection {
         }
     }
 
-    /// Bytes by which all messages together that are not whole may grow. One alone is never held
-    /// back, however long the messages are that this end takes.
+    /// Bytes by which all incomplete messages together may grow. The limit always lets one message
+    /// of the largest accepted size complete.
     fn assembly_room(&self) -> usize {
         let max = NATIVE_ASSEMBLY_MAX.max(self.config.settings.max_message as usize);
         max.saturating_sub(self.streams.assembled())
     }
 
-    /// Bytes of memory for what is not whole: a frame, messages, requests, and their streams.
+    /// Memory, in bytes, of an incomplete frame, incomplete messages, and requests that are not
+    /// ready with their streams.
     pub(super) fn incomplete(&self) -> usize {
         self.frame_decoder.buffered() + self.streams.assembled() + self.streams.unready()
     }
 
-    /// These, and the bytes of messages that readers have not taken.
+    /// Bytes of [`incomplete`](Self::incomplete), and of messages that readers have not taken.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.incomplete() + self.streams.untaken()
     }
 
-    /// Bytes of all that is to be sent.
+    /// Bytes of everything that waits to be sent.
     #[inline]
     pub(super) fn unsent_len(&self) -> usize {
         self.streams.queued() + self.outbox.backlog()
     }
 
-    /// Takes a message of one frame without flags or metadata, and returns credit; `false` when
-    /// that needs a closer look.
+    /// Accounts for a message of one frame without flags or metadata, and returns credit; `false`
+    /// when it needs the general path.
     #[inline]
     pub(super) fn plain_message(&mut self, id: StreamId, len: usize) -> bool {
         let Some(index) = self.slots.find_open(id) else {
             return false;
         };
         let slot = self.slots.get(index);
-        let (place, is_sent) = (slot.stream, slot.is_sent);
-        if place == NO_STREAM || !is_sent || !self.streams.whole(place, cost(len)) {
+        let (stream_index, is_sent) = (slot.stream, slot.is_sent);
+        if stream_index == NO_STREAM || !is_sent || !self.streams.whole(stream_index, cost(len)) {
             return false;
         }
-        self.return_credit(place);
+        self.return_credit(stream_index);
         true
     }
 
-    /// The reader of a stream took messages.
+    /// Records that the reader of a stream took messages.
     #[inline]
     pub(super) fn taken(&mut self, stream: StreamId, messages: usize) {
         let Some(index) = self.slots.find_open(stream) else {
             return;
         };
-        let place = self.slots.at(index).stream;
-        if place != NO_STREAM {
-            self.streams.taken(place, messages);
-            self.return_credit(place);
+        let stream_index = self.slots.at(index).stream;
+        if stream_index != NO_STREAM {
+            self.streams.taken(stream_index, messages);
+            self.return_credit(stream_index);
         }
     }
 
-    /// Ends a call at the responder, with its stream.
+    /// Ends a call on the server, and its stream.
     pub(super) fn end_answered(&mut self, index: usize) {
         self.drop_stream(index);
         self.slots.end(index);
     }
 
-    /// What streams of the peer may send from now on without CREDIT.
+    /// Sets the credit that streams opened by the peer have from now on.
     pub(super) fn set_window(&mut self, window: u32) {
         self.window = window;
     }
 
-    /// Longest payload of one frame that is a message this end takes.
+    /// Longest payload of a single-frame message that this end accepts.
     pub(super) fn plain_len_max(&self) -> usize {
         let settings = &self.config.settings;
         settings.max_payload.min(settings.max_message) as usize
     }
 
-    /// Gives up the stream of the call in slot `index`, if it has one.
+    /// Drops the stream of the call in slot `index`, if it has one.
     #[inline]
     pub(super) fn drop_stream(&mut self, index: usize) {
         let slot = self.slots.at(index);
@@ -388,11 +393,11 @@ impl NativeConnection {
         }
     }
 
-    /// Looks at the clock.
+    /// Checks the deadlines.
     ///
     /// # Errors
     ///
-    /// When the peer is gone.
+    /// Fails when the peer no longer answers.
     pub(super) fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         if let Some(violation) = &self.failed {
             self.is_failure_untold = false;
@@ -410,10 +415,9 @@ impl NativeConnection {
     }
 }
 
-/// No flag.
 pub(super) const NONE: Flags = Flags::NONE;
 
-/// A reason within its bound, cut between characters.
+/// Shortens a reason to its limit, at a character boundary.
 pub(super) fn shortened(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(NATIVE_REASON_MAX)]
 }

@@ -1,4 +1,4 @@
-//! What leaves a connection, and in which order (section 5).
+//! The output of a connection, and the order in which it leaves (section 5).
 
 use std::collections::VecDeque;
 
@@ -10,50 +10,50 @@ use super::send_side::Lane;
 use super::streams::Streams;
 use crate::limits::{NATIVE_OUTPUT_KEPT, NATIVE_SMALL_MAX, NATIVE_SMALL_TURN};
 
-/// Bytes on their way out.
+/// Bytes that leave the connection.
 #[derive(Debug)]
 pub enum Outgoing<'a> {
-    /// To be copied before the call returns.
+    /// Bytes to be copied before the call returns.
     Copy(&'a [u8]),
-    /// To be sent as they are.
+    /// Bytes to be sent without copying.
     Shared(Bytes),
 }
 
-/// Who may send next.
+/// The next source of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// So many bytes of the written frames.
+    /// That many bytes of the written frames.
     Written(usize),
-    /// The body behind the header that was written last.
+    /// The body that follows the header written last.
     Body,
-    /// The stream at this place.
+    /// The stream with this index.
     Stream(u32),
     Nobody,
 }
 
-/// Frames that are written already, and lines of streams that wait for their turn.
+/// Frames that are written already, and queues of streams that wait for their turn.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Whole frames: control, and small messages that found nothing of their stream before them.
+    /// Encoded whole frames: control frames, and small messages with nothing of their stream queued
+    /// before them.
     written: Vec<u8>,
     /// Bytes of `written` that are sent.
     sent: usize,
-    /// Position of `written`'s first byte among all bytes that were ever written.
+    /// Position of the first byte of `written` in the connection's output as a whole.
     base: u64,
-    /// Bodies that are not copied, each to be sent when `written` is sent up to its position.
+    /// Bodies sent without copying, each with the position of `written` after which it is due.
     bodies: VecDeque<(u64, Bytes)>,
     bodies_len: usize,
     /// Positions, between frames, where a fragment is let through.
     marks: VecDeque<u64>,
     small: VecDeque<u32>,
     large: VecDeque<u32>,
-    /// Small messages since the last fragment that was let through.
+    /// Small messages sent since the last fragment.
     streak: usize,
-    /// Frames written because the peer asked for them and not sent: those up to
-    /// `answers_mark`, and those behind it.
+    /// Unsent frames that the peer caused: those up to `answers_mark`, and those behind it.
     answers: [usize; 2],
     answers_mark: u64,
-    /// Headers of fragments are put together here.
+    /// Buffer in which the headers of fragments are assembled.
     scratch: Vec<u8>,
     pub(super) with_crc: bool,
 }
@@ -64,12 +64,12 @@ impl Outbox {
         self.written.extend_from_slice(bytes);
     }
 
-    /// Appends a frame behind those that are written.
+    /// Appends a frame to the written ones.
     pub(super) fn put(&mut self, frame: &OutgoingFrame<'_>) {
         self.put_inline(frame);
     }
 
-    /// The same for the frames that calls are made of.
+    /// As [`put`](Self::put), inlined for the frames of which calls consist.
     #[inline(always)]
     pub(super) fn put_inline(&mut self, frame: &OutgoingFrame<'_>) {
         frame.append(self.with_crc, &mut self.written);
@@ -78,7 +78,7 @@ impl Outbox {
         }
     }
 
-    /// Appends `frame` with `body` as its payload, which is copied only where it is small.
+    /// Appends `frame` with `body` as its payload, which is copied only if it is small.
     #[inline(always)]
     pub(super) fn put_body(&mut self, frame: &OutgoingFrame<'_>, body: &Body<'_>) {
         match body {
@@ -101,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Appends a frame that the peer has caused, and returns how many of them have not left.
+    /// Appends a frame that the peer caused, and returns how many such frames are unsent.
     pub(super) fn put_answer(&mut self, frame: &OutgoingFrame<'_>) -> usize {
         self.put(frame);
         self.answers[1] += 1;
@@ -116,12 +116,12 @@ impl Outbox {
         }
     }
 
-    /// The position behind everything written.
+    /// The position behind all written bytes.
     pub(super) fn end(&self) -> u64 {
         self.base + self.written.len() as u64
     }
 
-    /// Bytes written and not sent.
+    /// Bytes written and not sent yet.
     #[inline]
     pub(super) fn backlog(&self) -> usize {
         self.written.len() - self.sent + self.bodies_len
@@ -131,7 +131,7 @@ impl Outbox {
         self.backlog() == 0 && self.small.is_empty() && self.large.is_empty()
     }
 
-    /// Puts a stream at the end of its line.
+    /// Appends a stream to the queue of its lane.
     pub(super) fn enqueue(&mut self, index: u32, lane: Lane) {
         match lane {
             Lane::Small => self.small.push_back(index),
@@ -139,12 +139,12 @@ impl Outbox {
         }
     }
 
-    /// Whether nobody else waits.
+    /// Whether no stream is queued.
     pub(super) fn is_alone(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
 
-    /// Who may send next; a stream is taken off its line.
+    /// Picks the next source of output; a stream that is picked leaves its queue.
     #[inline]
     pub(super) fn turn(&mut self, streams: &Streams) -> Turn {
         if self.backlog() > 0 {
@@ -163,7 +163,7 @@ impl Outbox {
         let here = self.base + self.sent as u64;
         let body = self.bodies.front().map(|&(at, _)| at);
         if body == Some(here) {
-            return Turn::Body; // marks at this place are behind it
+            return Turn::Body; // marks at this position come after it
         }
         let mut is_marked = false;
         while self.marks.front().is_some_and(|&mark| mark <= here) {
@@ -171,7 +171,7 @@ impl Outbox {
             is_marked = true;
         }
         if is_marked {
-            // Not before what the same stream has written: that would change its order.
+            // // Not before earlier frames of the same stream, whose order would change.
             let first = self.large.front().copied();
             if let Some(index) = first.filter(|&index| streams.is_in_order(index, here)) {
                 self.large.pop_front();
@@ -183,7 +183,7 @@ impl Outbox {
         Turn::Written((stop - here) as usize)
     }
 
-    /// Small messages of streams were sent from their own queues.
+    /// Counts small messages sent from the queues of streams.
     pub(super) fn count_small(&mut self, count: usize) {
         self.streak += count;
     }
@@ -207,7 +207,7 @@ impl Outbox {
         len
     }
 
-    /// Sends up to `len` bytes of the body whose turn it is.
+    /// Sends up to `len` bytes of the body at the front.
     pub(super) fn emit_body(&mut self, len: usize, out: &mut dyn FnMut(Outgoing<'_>)) -> usize {
         let Some((_, body)) = self.bodies.front_mut() else { return 0 };
         let part = body.split_to(len.min(body.len()));
@@ -220,7 +220,7 @@ impl Outbox {
         len
     }
 
-    /// Gives back memory that a burst has left, and that of bytes already sent.
+    /// Frees memory left over from a burst, and that of bytes already sent.
     #[inline]
     pub(super) fn compact(&mut self) {
         if self.written.capacity() > NATIVE_OUTPUT_KEPT {
@@ -240,7 +240,7 @@ impl Outbox {
         }
     }
 
-    /// The buffer in which a fragment's header is put together; give it back.
+    /// Takes the buffer for a fragment's header, which the caller returns with `give_back`.
     pub(super) fn take_scratch(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.scratch)
     }
@@ -251,14 +251,14 @@ impl Outbox {
         self.scratch = scratch;
     }
 
-    /// Lets the streams go: nothing of them is sent any more. What is written stays.
+    /// Empties the queues of streams, so that nothing more is sent of them. Written frames stay.
     pub(super) fn drop_streams(&mut self) {
         self.small.clear();
         self.large.clear();
         self.marks.clear();
     }
 
-    /// Lets go what is written as well, since nobody is there to read it: bodies go to `discarded`.
+    /// Drops what is written as well, because the peer no longer reads: bodies go to `discarded`.
     pub(super) fn drop_written(&mut self, discarded: &mut Vec<Bytes>) {
         self.base = self.end();
         self.written = Vec::new();
@@ -267,7 +267,7 @@ impl Outbox {
         self.bodies_len = 0;
     }
 
-    /// Lets no fragment through before what is written next.
+    /// Makes all fragments wait until the next frame is written and sent.
     pub(super) fn bar_fragments(&mut self) {
         self.marks.clear();
     }

@@ -1,4 +1,4 @@
-//! Received bytes, borrowed where they could be.
+//! Received bytes, borrowed from the input where possible.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::spare;
 
-/// Bytes of a peer: a part of the input, or owned because they came in pieces.
+/// Bytes from a peer: borrowed if the input had them in one piece, otherwise owned.
 #[derive(Debug, Clone)]
 pub enum Piece<'i> {
     /// A part of the input.
@@ -19,7 +19,7 @@ impl<'i> Piece<'i> {
     /// No bytes.
     pub const EMPTY: Piece<'static> = Piece::Borrowed(&[]);
 
-    /// The bytes to keep; copies what is only borrowed.
+    /// Converts to bytes that can be kept; borrowed ones are copied.
     #[inline]
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
@@ -29,11 +29,11 @@ impl<'i> Piece<'i> {
         }
     }
 
-    /// Takes the first `len` bytes off and returns them; the rest stays. Copies nothing.
+    /// Splits off the first `len` bytes and returns them, without copying; the rest stays.
     ///
     /// # Panics
     ///
-    /// When there are fewer bytes.
+    /// Panics when there are fewer bytes.
     #[inline]
     #[must_use]
     pub fn split_to(&mut self, len: usize) -> Piece<'i> {
@@ -73,7 +73,7 @@ impl Default for Piece<'_> {
     }
 }
 
-/// Two pieces are equal when their bytes are, wherever these are.
+/// Pieces are equal if their bytes are equal, whether borrowed or owned.
 impl PartialEq for Piece<'_> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
@@ -89,7 +89,7 @@ mod tests {
     use super::Piece;
 
     #[test]
-    fn both_forms_split_and_convert() {
+    fn borrowed_and_owned_pieces_split_and_convert() {
         let owned = Bytes::from_static(b"headtail");
         for mut piece in [Piece::Borrowed(b"headtail"), Piece::Owned(owned.clone())] {
             let head = piece.split_to(4);

@@ -1,24 +1,24 @@
-//! The first bytes of each side (section 1).
+//! The preface, which each side sends first (section 1).
 
 use super::Violation;
 
-/// Bytes of a preface.
+/// Length of a preface in bytes.
 pub const PREFACE_LEN: usize = 8;
 
-/// The bytes that no other protocol begins with: `F7`, then `RWY`.
+/// The magic `F7` `RWY`, with which no other protocol starts.
 pub const MAGIC: [u8; 4] = [0xf7, b'R', b'W', b'Y'];
 
-/// The version spoken here; another one cannot be talked to.
+/// The major version of the protocol; peers with another one are incompatible.
 pub const VERSION_MAJOR: u8 = 1;
 
-/// The revision of that version; others can be talked to.
+/// The minor version of the protocol; peers with another one are compatible.
 pub const VERSION_MINOR: u8 = 0;
 
 /// The first bytes that each side sends: magic, version, and sixteen flags that are all reserved.
 pub const PREFACE: [u8; PREFACE_LEN] =
     [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION_MAJOR, VERSION_MINOR, 0, 0];
 
-/// Checks the first bytes of a peer. Its minor version and the reserved flags do not matter.
+/// Checks a peer's preface. Its minor version and the reserved flags are ignored.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ mod tests {
     use crate::native::Violation;
 
     #[test]
-    fn ours_and_those_of_other_versions() {
+    fn only_the_magic_and_the_major_version_must_match() {
         assert_eq!(PREFACE, *b"\xf7RWY\x01\0\0\0");
         let cases = [
             (PREFACE, Ok(())),

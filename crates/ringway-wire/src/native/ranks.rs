@@ -1,17 +1,17 @@
-//! Which of many keeps most, known at any time without looking at all.
+//! Approximate ranking by size: finds the largest of many entries without visiting all of them.
 
-/// A place that is in no list, and the end of a list.
+/// An index that is in no list, and the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Lists, one for each rank. Two places of a rank differ by a quarter at most.
+/// Number of lists. The sizes within a rank differ by a quarter at most.
 const RANKS: usize = u128::BITS as usize;
 
-/// Places by how much they keep: each change costs a few steps, and so does the question who keeps
-/// most, up to a quarter.
+/// Entries ranked by the number of bytes they hold. A change takes a few steps, and so does finding
+/// the largest entry, to within a quarter.
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
     nodes: Vec<Node>,
-    /// The place that came last into each list.
+    /// The index added last to each list.
     heads: Vec<u32>,
     /// One bit for each list that is not empty.
     occupied: u128,
@@ -19,65 +19,65 @@ pub(super) struct Ranks {
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    /// The list in which it is, or any number from [`RANKS`] up.
+    /// The entry's list, or any number from [`RANKS`] up if it is in none.
     rank: u8,
     before: u32,
     behind: u32,
 }
 
 impl Ranks {
-    /// Notes that `place` keeps `size` bytes; with none it is in no list.
+    /// Records that the entry at `index` holds `size` bytes; with none it is in no list.
     #[inline]
-    pub(super) fn note(&mut self, place: u32, size: usize) {
+    pub(super) fn note(&mut self, index: u32, size: usize) {
         let rank = size.checked_ilog2().map_or(Node::UNRANKED, |power| rank(size, power));
-        if self.nodes.get(place as usize).map_or(Node::UNRANKED, |node| node.rank) != rank {
-            self.move_to(place, rank);
+        if self.nodes.get(index as usize).map_or(Node::UNRANKED, |node| node.rank) != rank {
+            self.move_to(index, rank);
         }
     }
 
-    fn move_to(&mut self, place: u32, rank: u8) {
-        let index = place as usize;
-        if self.nodes.len() <= index {
-            self.nodes.resize(index + 1, Node::FREE);
+    fn move_to(&mut self, index: u32, rank: u8) {
+        let at = index as usize;
+        if self.nodes.len() <= at {
+            self.nodes.resize(at + 1, Node::FREE);
         }
-        self.leave(index);
+        self.leave(at);
         if rank != Node::UNRANKED {
-            self.enter(place, rank);
+            self.enter(index, rank);
         }
     }
 
-    /// A place that keeps most, up to a quarter, of those that were noted. `kept` is what a place keeps
-    /// now: one that has changed since is noted anew.
-    pub(super) fn largest(&mut self, kept: impl Fn(u32) -> usize) -> Option<u32> {
+    /// The index of an entry that holds most, to within a quarter, of those recorded. `held` gives
+    /// the current size of an entry; entries whose size has changed are ranked anew.
+    pub(super) fn largest(&mut self, held: impl Fn(u32) -> usize) -> Option<u32> {
         loop {
             let rank = self.occupied.checked_ilog2()?;
-            let place = self.heads[rank as usize];
-            self.note(place, kept(place));
-            if self.nodes[place as usize].rank == rank as u8 {
-                return Some(place);
+            let index = self.heads[rank as usize];
+            self.note(index, held(index));
+            if self.nodes[index as usize].rank == rank as u8 {
+                return Some(index);
             }
         }
     }
 
-    /// Nobody keeps anything.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    fn enter(&mut self, place: u32, rank: u8) {
+    fn enter(&mut self, index: u32, rank: u8) {
         if self.heads.is_empty() {
             self.heads = vec![NONE; RANKS];
         }
-        let behind = std::mem::replace(&mut self.heads[usize::from(rank)], place);
+        let behind = std::mem::replace(&mut self.heads[usize::from(rank)], index);
         if behind != NONE {
-            self.nodes[behind as usize].before = place;
+            self.nodes[behind as usize].before = index;
         }
-        self.nodes[place as usize] = Node { rank, before: NONE, behind };
+        self.nodes[index as usize] = Node { rank, before: NONE, behind };
         self.occupied |= 1 << rank;
     }
 
-    fn leave(&mut self, index: usize) {
-        let Node { rank, before, behind } = std::mem::replace(&mut self.nodes[index], Node::FREE);
+    fn leave(&mut self, at: usize) {
+        let Node { rank, before, behind } = std::mem::replace(&mut self.nodes[at], Node::FREE);
         if rank == Node::UNRANKED {
             return;
         }
@@ -100,7 +100,8 @@ impl Node {
     const FREE: Node = Node { rank: Node::UNRANKED, before: NONE, behind: NONE };
 }
 
-/// Four ranks for each power of two: the two bits behind the highest tell them apart.
+/// The rank of a size: four ranks for each power of two, told apart by the two bits below the
+/// highest.
 #[inline]
 fn rank(size: usize, power: u32) -> u8 {
     let quarter = if power >= 2 { size >> (power - 2) } else { size << (2 - power) } & 3;
@@ -112,23 +113,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_is_known_up_to_a_quarter_whatever_happens() {
+    fn the_largest_entry_is_found_to_within_a_quarter() {
         let mut ranks = Ranks::default();
         let mut sizes = [0_usize; 50];
         let mut state = 1_u64;
         for step in 0..100_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
-            let (place, bits) = ((state >> 40) as usize % sizes.len(), (state >> 56) % 31);
+            let (index, bits) = ((state >> 40) as usize % sizes.len(), (state >> 56) % 31);
             let size = (state >> 8) as usize & ((1 << bits) - 1);
-            sizes[place] = if step % 3 == 0 { 0 } else { size };
-            ranks.note(place as u32, sizes[place]);
-            let most = sizes.into_iter().max().expect("there are places");
-            let largest = ranks.largest(|place| sizes[place as usize]);
-            let largest = largest.map_or(0, |place| sizes[place as usize]);
+            sizes[index] = if step % 3 == 0 { 0 } else { size };
+            ranks.note(index as u32, sizes[index]);
+            let most = sizes.into_iter().max().expect("there are entries");
+            let largest = ranks.largest(|index| sizes[index as usize]);
+            let largest = largest.map_or(0, |index| sizes[index as usize]);
             let is_near = largest * 5 >= most * 4;
             assert!(is_near && (largest > 0) == (most > 0), "{largest} bytes of {most}");
         }
-        // What has gone since it was noted is found out.
+        // // Entries that hold nothing any more are found out.
         assert_eq!(ranks.largest(|_| 0), None);
         assert!(ranks.heads.iter().all(|&head| head == NONE));
     }

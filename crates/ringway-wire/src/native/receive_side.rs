@@ -1,4 +1,5 @@
-//! What one stream receives: fragments into messages, and the credit for them (section 6).
+//! The receiving side of one stream: assembles fragments into messages and returns credit (section
+//! 6).
 
 use std::collections::VecDeque;
 
@@ -10,49 +11,50 @@ use super::window::Window;
 use super::{FrameKind, Piece, RequestHead, StreamId, Violation};
 use crate::limits::{NATIVE_COSTS_KEPT, NATIVE_MESSAGE_LEAST};
 
-/// A message of which fragments have come.
+/// A message that has arrived in part.
 #[derive(Debug)]
 struct Assembly {
     bytes: Vec<u8>,
-    /// Bytes of the whole message, if its sender said so.
+    /// Length of the whole message, if its sender announced it.
     announced: Option<u32>,
-    /// Credit that it used up and that was not returned, as another message is in front.
+    /// Credit that it used and that is not returned yet, because another message is in front.
     unreturned: u32,
 }
 
-/// What a fragment amounts to.
+/// The result of receiving a fragment.
 #[derive(Debug)]
 pub(super) enum Assembled<'i> {
-    /// The message goes on.
+    /// The message is not complete yet.
     Partial,
     Message(Piece<'i>),
-    /// The message is longer than this end takes.
+    /// The message is longer than this end accepts.
     TooLarge(TooLarge),
-    /// Nobody reads it.
+    /// The message is dropped because nobody reads it.
     Ignored,
 }
 
-/// A fragment, as its header describes it.
+/// A received fragment, with the fields of its frame.
 #[derive(Debug)]
 pub(super) struct IncomingFragment<'i> {
     pub(super) stream: StreamId,
     pub(super) payload: Piece<'i>,
     /// The message continues in another frame.
     pub(super) has_more: bool,
-    /// `aux` of the frame: on a first fragment the length of the message, if it is not 0.
+    /// The `aux` field of the frame: on a first fragment the length of the message, or 0 if
+    /// unknown.
     pub(super) announced: u32,
     pub(super) message_max: u32,
 }
 
-/// A request that is kept until nothing of it is missing.
+/// A request that is held back until it is complete.
 #[derive(Debug)]
 pub(super) struct Unready {
     pub(super) head: RequestHead,
-    /// In memory of its own: nothing else is kept alive by it.
+    /// The metadata, in memory of its own so that it keeps nothing else alive.
     pub(super) meta: Bytes,
-    /// Its message, where the end is missing.
+    /// The message, if only the end is missing.
     pub(super) message: Option<Bytes>,
-    /// It takes one message and the end; otherwise the message alone.
+    /// The request must consist of one message and the end; otherwise only its message is awaited.
     pub(super) is_single: bool,
 }
 
@@ -62,29 +64,28 @@ impl Unready {
     }
 }
 
-/// The receiving half of a stream.
+/// The receiving side of a stream.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveSide {
     pub(super) window: Window,
-    /// Messages handed out that the reader has not taken.
+    /// Number of delivered messages that the reader has not taken.
     untaken: usize,
-    /// What the first of them cost.
+    /// The cost of the first of these messages.
     front: u32,
-    /// What those behind it cost.
+    /// The costs of the messages behind the first.
     costs: VecDeque<u32>,
     assembly: Option<Assembly>,
-    /// A REQUEST of which something is missing.
+    /// An incomplete REQUEST.
     pub(super) request: Option<Unready>,
-    /// Something has come that is the first from its sender, so metadata of what follows is not the
-    /// initial one.
+    /// Whether something has arrived, so that metadata in later frames is not the initial one.
     pub(super) has_begun: bool,
     pub(super) has_ended: bool,
-    /// Nobody reads what comes.
+    /// Whether the reader is gone, so that input is dropped.
     is_ignored: bool,
 }
 
 impl ReceiveSide {
-    /// Ready for another stream.
+    /// Resets the state for another stream.
     pub(super) fn reset(&mut self, window: u32) {
         self.costs.clear();
         self.costs.shrink_to(NATIVE_COSTS_KEPT);
@@ -92,12 +93,12 @@ impl ReceiveSide {
         *self = Self { window, costs, ..Self::default() };
     }
 
-    /// Bytes of the buffers that wait for another stream.
+    /// Memory, in bytes, of buffers that stay for the next stream.
     pub(super) fn spare(&self) -> usize {
         self.costs.capacity() * size_of::<u32>()
     }
 
-    /// Drops what was assembled; nothing of this stream is delivered any more.
+    /// Drops incomplete data and delivers nothing more of this stream.
     pub(super) fn abandon(&mut self) {
         self.assembly = None;
         self.request = None;
@@ -105,14 +106,14 @@ impl ReceiveSide {
         self.hand_over();
     }
 
-    /// What comes from now on is dropped, and returns no credit.
+    /// Drops all further input, and returns no credit for it.
     pub(super) fn ignore(&mut self) {
         self.assembly = None;
         self.is_ignored = true;
         self.hand_over();
     }
 
-    /// Nobody will tell that messages were taken.
+    /// Forgets delivered messages, because the reader will not report them as taken.
     pub(super) fn hand_over(&mut self) {
         self.untaken = 0;
         self.front = 0;
@@ -128,20 +129,21 @@ impl ReceiveSide {
         self.front as usize + (self.window.waiting() - assembling) as usize
     }
 
-    /// Bytes of memory for what is not whole: a message, the rest of its request.
+    /// Memory, in bytes, of an incomplete message and the request that waits for it.
     #[inline]
     pub(super) fn assembled(&self) -> usize {
         let message = self.assembly.as_ref().map_or(0, |assembly| assembly.bytes.capacity());
         message + self.request.as_ref().map_or(0, Unready::len)
     }
 
-    /// Whether something is not whole.
+    /// Whether a message or the request is incomplete.
     #[inline]
     pub(super) fn is_unready(&self) -> bool {
         self.assembly.is_some() || self.request.is_some()
     }
 
-    /// By how much that grows with such a fragment, if the message goes on behind it.
+    /// By how many bytes [`assembled`](Self::assembled) grows with this fragment, if the message
+    /// continues after it.
     pub(super) fn auto_tune(&self, fragment: &IncomingFragment<'_>) -> usize {
         let more = fragment.payload.len();
         match &self.assembly {
@@ -154,7 +156,7 @@ impl ReceiveSide {
         }
     }
 
-    /// Whether nothing has come of it yet.
+    /// Whether nothing has been received yet.
     pub(super) fn is_untouched(&self) -> bool {
         !self.has_begun && self.assembly.is_none() && self.window.delivered() == 0
     }
@@ -163,11 +165,11 @@ impl ReceiveSide {
         self.assembly.is_some()
     }
 
-    /// Takes one fragment.
+    /// Receives one fragment.
     ///
     /// # Errors
     ///
-    /// When it exceeds the credit, or contradicts the announced length.
+    /// Fails when it exceeds the credit or contradicts the announced length.
     pub(super) fn fragment<'i>(
         &mut self,
         fragment: IncomingFragment<'i>,
@@ -194,7 +196,8 @@ impl ReceiveSide {
         self.assemble(fragment, cost)
     }
 
-    /// Takes a message of one frame, if there is credit for it and it is not part of another.
+    /// Receives a single-frame message if there is credit for it and no other message is
+    /// incomplete.
     #[inline]
     pub(super) fn whole(&mut self, cost: u32) -> bool {
         let is_closed = self.has_ended | self.is_ignored | self.request.is_some();
@@ -238,12 +241,12 @@ impl ReceiveSide {
         let unreturned = assembly.unreturned;
         let bytes = Bytes::from(std::mem::take(&mut assembly.bytes));
         self.assembly = None;
-        // The one in front has returned its credit, so this is only what it takes up.
+        // // The message in front has returned its credit, so only the cost of this one counts.
         self.deliver(if self.untaken > 0 { unreturned } else { self::cost(bytes.len()) });
         Ok(Assembled::Message(Piece::Owned(bytes)))
     }
 
-    /// Counts a complete message: the first in the queue has returned its credit on arrival.
+    /// Counts a complete message; the first in the queue returned its credit on arrival.
     #[inline]
     fn deliver(&mut self, cost: u32) {
         if self.untaken > 0 {
@@ -254,13 +257,13 @@ impl ReceiveSide {
         self.untaken += 1;
     }
 
-    /// The reader took messages: as many behind the first of them return their credit. What they
-    /// took up is the answer.
+    /// Records that the reader took messages, returns credit for as many behind the first, and
+    /// returns how many bytes were freed.
     #[inline]
     pub(super) fn taken(&mut self, messages: usize) -> u32 {
         let messages = messages.min(self.untaken);
         self.untaken -= messages;
-        // The last that returns its credit is in front now, unless all are gone.
+        // // The last message that returns its credit is now in front, unless all are gone.
         let (front, returned) = match messages {
             0 => return 0,
             1 => self.costs.pop_front().map_or((0, 0), |next| (next, next)),
@@ -276,7 +279,7 @@ impl ReceiveSide {
         gone
     }
 
-    /// The cost of the message that comes in front, and all costs up to it.
+    /// The cost of the message that is now in front, and the sum of the costs up to it.
     fn pop_costs(&mut self, messages: usize) -> (u32, u32) {
         let known = messages.min(self.costs.len());
         let front = if known == messages { self.costs[known - 1] } else { 0 };
@@ -284,7 +287,7 @@ impl ReceiveSide {
     }
 }
 
-/// A message is as long as its first fragment said.
+/// Checks the length of a message against what its first fragment announced.
 fn check_length(
     fragment: &IncomingFragment<'_>,
     len: usize,
@@ -314,14 +317,15 @@ impl Assembly {
     fn append(&mut self, piece: &[u8]) {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
-            // Not `reserve`, which may double what is there although the message needs less.
+            // // `reserve` could double the capacity although the message needs less.
             self.bytes.reserve_exact(capacity(needed, self.announced) - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
     }
 }
 
-/// Memory for the `needed` bytes that came of a message. It follows these by a factor of two at most.
+/// Capacity for `needed` received bytes of a message: at most twice as much, whatever was
+/// announced.
 fn capacity(needed: usize, announced: Option<u32>) -> usize {
     let wanted = NATIVE_MESSAGE_LEAST.max(needed * 2);
     announced.map_or(wanted, |total| wanted.min(total as usize)).max(needed)

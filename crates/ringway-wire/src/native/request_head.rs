@@ -1,10 +1,10 @@
-//! What every REQUEST says in front of its metadata (section 3).
+//! The fixed fields at the start of every REQUEST (section 3).
 
 use crate::limits::{NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN};
 
 use super::Violation;
 
-/// Bytes of a request head.
+/// Length of a request head in bytes.
 pub const REQUEST_HEAD_LEN: usize = 16;
 
 /// The fixed fields of a call.
@@ -20,24 +20,25 @@ pub const REQUEST_HEAD_LEN: usize = 16;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHead {
-    /// The connection's number for the method; 0 when its name comes with every call.
+    /// The connection's number for the method; 0 if the name is sent with every call.
     pub method: u32,
-    /// Time for the call, in microseconds from its arrival; 0 for none.
+    /// Timeout in microseconds, counted from the call's arrival; 0 for none.
     pub timeout_us: u32,
     /// The encoding of the client's messages: 0 raw, 1 protobuf, 2 JSON, from 128 up by agreement.
     pub codec: u8,
-    /// Reserved. Low half: compression of these messages. High half: accepted in replies.
+    /// Reserved for compression: of these messages in the low half, accepted in replies in the high
+    /// half.
     pub compression: u8,
-    /// 0 for the first attempt, then the number of the retry or hedge.
+    /// Attempt number: 0 for the first, then the number of the retry or hedge.
     pub attempt: u8,
-    /// 0 is normal; calls of higher values are shed first.
+    /// Priority: 0 is normal, and calls with higher values are shed first.
     pub priority: u8,
-    /// Reply bytes that may be sent before a CREDIT comes.
+    /// Reply bytes that may be sent before a CREDIT arrives.
     pub initial_credit: u32,
 }
 
 impl RequestHead {
-    /// The head as it goes on the wire.
+    /// Encodes the head for the wire.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; REQUEST_HEAD_LEN] {
@@ -53,8 +54,8 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// [`CreditOutOfRange`](Violation::CreditOutOfRange) when the initial credit is below 65,536
-    /// or above 2^31 − 1.
+    /// Returns [`CreditOutOfRange`](Violation::CreditOutOfRange) when the initial credit is below
+    /// 65,536 or above 2^31 − 1.
     #[inline]
     pub fn decode(bytes: &[u8; REQUEST_HEAD_LEN]) -> Result<Self, Violation> {
         let whole = u128::from_le_bytes(*bytes);
@@ -77,7 +78,7 @@ impl RequestHead {
 }
 
 impl Default for RequestHead {
-    /// A raw first attempt without a timeout, with the least credit there can be.
+    /// The head of a raw first attempt without a timeout, with the smallest allowed credit.
     fn default() -> Self {
         Self {
             method: 0,
@@ -97,7 +98,7 @@ mod tests {
     use crate::native::Violation;
 
     #[test]
-    fn every_field_has_its_place() {
+    fn every_field_is_encoded_at_its_offset() {
         let head = RequestHead {
             method: 0x0403_0201,
             timeout_us: 0x0807_0605,
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_keeps_to_its_range() {
+    fn credit_out_of_range_is_rejected() {
         for (credit, valid) in
             [(65_535, false), (65_536, true), (0x7fff_ffff, true), (0x8000_0000, false)]
         {

@@ -1,4 +1,4 @@
-//! What one stream wants to send: its queue and its credit (sections 5 and 6).
+//! The sending side of one stream: its queue and its credit (sections 5 and 6).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,28 +11,28 @@ use crate::limits::{
     NATIVE_FRAGMENT_MIN, NATIVE_ITEMS_KEPT, NATIVE_SMALL_TURN, NATIVE_STREAM_KEPT,
 };
 
-/// How a stream waits for the socket: small messages go before fragments.
+/// The queue in which a stream waits for the socket: small messages go before fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
     Small,
     Large,
 }
 
-/// What comes behind a message.
+/// What follows a message.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// More messages may follow.
     Open,
-    /// The sender is done.
+    /// Nothing: this side of the stream ends.
     End,
-    /// The message is that of the RESPONSE.
+    /// Nothing: the message is part of a RESPONSE with this status and metadata.
     Response { status: u8, meta: Vec<u8> },
 }
 
-/// A message that is cut into fragments when the socket asks for bytes.
+/// A message that is fragmented when the socket asks for bytes.
 #[derive(Debug)]
 pub(super) struct LongMessage {
-    /// The head of the REQUEST that this message opens its stream with.
+    /// The head of the REQUEST, if this message opens its stream.
     pub(super) request: Option<[u8; REQUEST_HEAD_LEN]>,
     /// Flags and metadata of the first frame.
     pub(super) flags: Flags,
@@ -42,8 +42,8 @@ pub(super) struct LongMessage {
 }
 
 impl LongMessage {
-    /// The message that `frame` announces: its last frame will be of the same kind, unless that
-    /// is a REQUEST, which is the first.
+    /// Makes the message that `frame` starts: its last fragment has the same kind, unless that is
+    /// REQUEST, which only the first has.
     pub(super) fn new(frame: &OutgoingFrame<'_>, body: Bytes) -> Self {
         let meta = frame.meta.to_vec();
         let flags = frame.flags.without(Flags::END);
@@ -60,7 +60,7 @@ impl LongMessage {
 
 #[derive(Debug)]
 enum Item {
-    /// So many bytes of small, whole frames, which lie in `frames`.
+    /// That many bytes of small whole frames in `frames`.
     Frames(usize),
     Long {
         message: LongMessage,
@@ -78,32 +78,32 @@ impl Item {
     }
 }
 
-/// The frames taken from a queue in one turn.
+/// A run of frames that leave a queue in one turn.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) range: Range<usize>,
     pub(super) count: usize,
-    /// A RESPONSE is among them, as the last.
+    /// Whether the last frame is a RESPONSE.
     pub(super) is_final: bool,
 }
 
-/// A fragment whose header was written.
+/// A fragment whose header is written.
 #[derive(Debug)]
 pub(super) struct Fragment {
     pub(super) body: Bytes,
     pub(super) crc: Option<u32>,
-    /// It is the first of a REQUEST.
+    /// Whether it is the first fragment of a REQUEST.
     pub(super) opens: bool,
-    /// It is the last of a RESPONSE.
+    /// Whether it is the last fragment of a RESPONSE.
     pub(super) is_final: bool,
 }
 
-/// The sending half of a stream.
+/// The sending side of a stream.
 #[derive(Debug, Default)]
 pub(super) struct SendSide {
-    /// Bytes that the peer takes now.
+    /// Bytes that the peer currently accepts.
     pub(super) credit: u32,
-    /// Small frames in their wire form; those before `head` are sent.
+    /// Encoded small frames; those before `head` are sent.
     frames: Vec<u8>,
     head: usize,
     items: VecDeque<Item>,
@@ -111,12 +111,12 @@ pub(super) struct SendSide {
     /// The stream's earlier frames end before this position of the output.
     pub(super) after: u64,
     pub(super) wants_writable: bool,
-    /// Nothing may be queued any more.
+    /// Whether nothing more may be queued.
     pub(super) has_ended: bool,
 }
 
 impl SendSide {
-    /// Ready for another stream, after the last one was [cleared](Self::clear).
+    /// Resets the state for another stream, after the last one was [cleared](Self::clear).
     pub(super) fn reset(&mut self, credit: u32) {
         debug_assert!(self.items.is_empty(), "what has waited was given up with its stream");
         self.credit = credit;
@@ -125,7 +125,7 @@ impl SendSide {
         self.has_ended = false;
     }
 
-    /// Gives up what waits: bodies go to `discarded`. Buffers stay up to a bound.
+    /// Drops the queue: bodies go to `discarded`. Buffers are kept up to a limit.
     pub(super) fn clear(&mut self, discarded: &mut Vec<Bytes>) {
         discarded.extend(self.items.drain(..).filter_map(Item::into_body));
         self.items.shrink_to(NATIVE_ITEMS_KEPT);
@@ -135,7 +135,7 @@ impl SendSide {
         self.waiting = 0;
     }
 
-    /// Bytes of the buffers that wait for another stream.
+    /// Memory, in bytes, of buffers that stay for the next stream.
     pub(super) fn spare(&self) -> usize {
         self.frames.capacity() + self.items.capacity() * size_of::<Item>()
     }
@@ -144,13 +144,13 @@ impl SendSide {
         self.items.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Bytes that are queued.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether the REQUEST itself is next.
+    /// Whether the next item is the REQUEST that opens the stream.
     pub(super) fn opens_next(&self) -> bool {
         let front = self.items.front();
         matches!(front, Some(Item::Long { message, is_started: false, .. }) if message.request.is_some())
@@ -172,14 +172,14 @@ impl SendSide {
         }
     }
 
-    /// Queues a message that will be cut.
+    /// Queues a message that will be fragmented.
     pub(super) fn push_long(&mut self, message: LongMessage) {
         let len = message.body.len();
         self.waiting += len + HEADER_LEN;
         self.items.push_back(Item::Long { message, len: len as u32, is_started: false });
     }
 
-    /// The lane in which the queue may go on now, if its credit lets it.
+    /// The lane in which the queue can continue, if its credit suffices.
     #[inline]
     pub(super) fn ready(&self) -> Option<Lane> {
         match self.items.front()? {
@@ -188,15 +188,15 @@ impl SendSide {
                 (cost <= self.credit).then_some(Lane::Small)
             }
             Item::Long { message, .. } => {
-                // Shreds of credit are not worth a header; the peer returns it by halves of a
-                // window.
+                // // A few bytes of credit are not worth a header; the peer returns half a window
+                // at a time.
                 let least = message.body.len().min(NATIVE_FRAGMENT_MIN);
                 (cost(least) <= self.credit).then_some(Lane::Large)
             }
         }
     }
 
-    /// Takes small frames from the front: one at least, within `budget` bytes otherwise.
+    /// Takes small frames from the front: at least one, otherwise within `budget` bytes.
     pub(super) fn take_frames(&mut self, budget: usize) -> Run {
         let Some(Item::Frames(bytes)) = self.items.front() else {
             return Run { range: 0..0, count: 0, is_final: false };
@@ -233,7 +233,7 @@ impl SendSide {
         &self.frames[run.range.clone()]
     }
 
-    /// Starts the buffer of small frames from its beginning when all of it is sent.
+    /// Reuses the buffer of small frames from its start when all of it is sent.
     pub(super) fn recycle(&mut self) {
         if self.head == self.frames.len() {
             self.frames.clear();
@@ -241,7 +241,7 @@ impl SendSide {
         }
     }
 
-    /// Length, credit and finality of the queued frame at `at`.
+    /// Length and credit cost of the queued frame at offset `at`, and whether it is a RESPONSE.
     #[inline]
     fn frame_at(&self, at: usize) -> (usize, u32, bool) {
         let head: &[u8; 8] = self.frames[at..].first_chunk().expect("whole frames are queued");
@@ -254,7 +254,8 @@ impl SendSide {
         (HEADER_LEN + len, cost, code == FrameKind::Response.code())
     }
 
-    /// Cuts up to `len_max` bytes off the long message in front and appends its header to `head`.
+    /// Cuts up to `len_max` bytes off the long message in front and appends the fragment's header
+    /// to `head`.
     pub(super) fn cut(
         &mut self,
         id: StreamId,
@@ -283,7 +284,7 @@ impl SendSide {
         Some(Fragment { body, crc, opens, is_final })
     }
 
-    /// The frame of a fragment, after its bytes were split off `message`.
+    /// The frame of a fragment whose bytes were just split off `message`.
     fn fragment_parts<'m>(
         message: &'m LongMessage,
         id: StreamId,

@@ -1,4 +1,4 @@
-//! Messages of streams on their way to the output: at once, or when their turn and their credit come
+//! Sending the messages of streams: at once, or queued until they have their turn and credit
 //! (sections 5 and 6).
 
 use super::frame::{OutgoingFrame, cost};
@@ -11,7 +11,7 @@ use crate::limits::{
     NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
 };
 
-/// What became of a message.
+/// How a message was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     Written,
@@ -19,8 +19,8 @@ pub(super) enum Sent {
 }
 
 impl NativeConnection {
-    /// Whether a body of a stream with an empty queue is written at once, unless much waits already:
-    /// what is not too long to go before others, whole.
+    /// Whether a body may be written at once if its stream's queue is empty: it is small enough to
+    /// go whole before other streams, or little output is waiting.
     #[inline]
     pub(super) fn is_direct(&self, body: &Body<'_>) -> bool {
         let len = body.len();
@@ -28,12 +28,12 @@ impl NativeConnection {
             || len <= NATIVE_DIRECT_MAX && self.outbox.backlog() <= NATIVE_WRITTEN_MARK
     }
 
-    /// Sends a message of a stream, now or when its turn and its credit come.
+    /// Sends a message of a stream, at once or when it has its turn and credit.
     #[inline]
     pub(super) fn send(&mut self, index: u32, frame: OutgoingFrame<'_>, body: Body<'_>) -> Sent {
         let is_direct = self.is_direct(&body) && frame.meta.len() <= NATIVE_SMALL_MAX;
-        // Messages of streams are many to a call, so they may not pile up where nothing holds
-        // them back.
+        // // A call can send many messages, so they must not pile up in the output, which nothing
+        // limits.
         let has_room =
             frame.kind != FrameKind::Data || self.outbox.backlog() <= NATIVE_WRITTEN_MARK;
         let stream = self.streams.at(index);
@@ -74,7 +74,7 @@ impl NativeConnection {
         Sent::Queued
     }
 
-    /// Sends a frame without a message behind what waits of its stream.
+    /// Sends a frame without a message after everything queued on its stream.
     pub(super) fn send_empty(&mut self, index: u32, frame: &OutgoingFrame<'_>) -> Sent {
         let stream = self.streams.at(index);
         if stream.send.is_empty() {
@@ -86,7 +86,7 @@ impl NativeConnection {
         Sent::Queued
     }
 
-    /// Puts the stream into its line, if it can go on, and remembers to tell when it has room.
+    /// Enqueues the stream if it can send, and remembers to report `Writable` if much is queued.
     pub(super) fn note_queued(&mut self, index: u32) {
         self.streams.count_queued(index);
         let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
@@ -106,11 +106,11 @@ impl NativeConnection {
         }
     }
 
-    /// Adds credit that the peer has granted.
+    /// Adds credit that the peer granted.
     ///
     /// # Errors
     ///
-    /// When it grants more than can be counted, or little many times.
+    /// Fails when the sum is out of range or the peer grants small amounts too often.
     pub(super) fn credit(&mut self, index: u32, granted: u32) -> Result<(), Violation> {
         self.bear_credit(granted)?;
         let stream = self.streams.at(index);
@@ -119,27 +119,27 @@ impl NativeConnection {
         Ok(())
     }
 
-    /// Counts a CREDIT that is hardly worth its frame.
+    /// Counts a CREDIT too small to be worth its frame.
     ///
     /// # Errors
     ///
-    /// When there are too many of them.
+    /// Fails when there are too many of them.
     pub(super) fn bear_credit(&mut self, granted: u32) -> Result<(), Violation> {
         if granted < NATIVE_CREDIT_WORTH { self.bear(FrameKind::Credit) } else { Ok(()) }
     }
 
-    /// Bytes of a stream that wait.
+    /// Bytes of a stream that are queued.
     pub(super) fn unsent(&self, stream: StreamId) -> usize {
         match self.slots.find(stream) {
             Found::Live(index) => match self.slots.get(index).stream {
                 NO_STREAM => 0,
-                place => self.streams.get(place).send.waiting(),
+                stream_index => self.streams.get(stream_index).send.waiting(),
             },
             Found::Ended | Found::Never => 0,
         }
     }
 
-    /// Whether the writer of a stream may go on at once; else it is told when.
+    /// Whether the writer of a stream may send now; if not, a `Writable` event follows.
     #[inline]
     pub(super) fn has_room(&self, stream: StreamId) -> bool {
         let Some(index) = self.slots.find_open(stream) else {
@@ -147,16 +147,16 @@ impl NativeConnection {
         };
         match self.slots.get(index).stream {
             NO_STREAM => true,
-            place => !self.streams.get(place).send.wants_writable,
+            stream_index => !self.streams.get(stream_index).send.wants_writable,
         }
     }
 }
 
-/// Credit after a grant.
+/// Adds granted credit to existing credit.
 ///
 /// # Errors
 ///
-/// When the sum cannot be counted.
+/// Fails when the sum is out of range.
 pub(super) fn added_credit(credit: u32, granted: u32) -> Result<u32, Violation> {
     let sum = u64::from(credit) + u64::from(granted);
     u32::try_from(sum)

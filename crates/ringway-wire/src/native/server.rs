@@ -1,4 +1,4 @@
-//! The side that accepts connections and answers calls.
+//! The server side of a connection, which answers calls.
 
 use std::time::Duration;
 
@@ -18,15 +18,16 @@ use super::{
 };
 use crate::deadlines::Deadlines;
 
-/// One accepted connection as a machine without I/O: bytes go into [`receive`](Self::receive),
-/// events come out of it, and bytes to send out of [`transmit`](Self::transmit).
+/// The server side of one connection, as a state machine without I/O: bytes go into
+/// [`receive`](Self::receive), which returns events, and bytes to send come out of
+/// [`transmit`](Self::transmit).
 ///
-/// Streams are numbered by dense slots: [`StreamId::slot`] may index a table of the caller's.
-/// Every request ends in exactly one RESPONSE, by [`respond`](Self::respond) or, when it was
-/// cancelled or broke a limit, by the machine, which then says so with an event.
+/// Streams are numbered by dense slots: [`StreamId::slot`] can index a table of the caller. Every
+/// request ends in exactly one RESPONSE: by [`respond`](Self::respond), or by the machine if the
+/// call was cancelled or broke a limit, which it reports as an event.
 ///
-/// The output of a machine is bounded as long as its caller stops calling `receive` while much of
-/// it is unsent: see [`output_len`](Self::output_len).
+/// The output is bounded if the caller stops calling `receive` while much of it is unsent: see
+/// [`output_len`](Self::output_len).
 ///
 /// # Examples
 ///
@@ -78,35 +79,37 @@ use crate::deadlines::Deadlines;
 pub struct Server {
     pub(super) connection: NativeConnection,
     pub(super) resets: Resets,
-    /// Requests that may be in flight: `max_streams`, the lease if that is less, 0 while draining or
-    /// while too many are given up.
+    /// Requests that may be in flight: `max_streams`, or the lease if smaller, or 0 while draining
+    /// or while too many calls are cancelled.
     pub(super) permits: usize,
-    /// Slots must be below. A client that has not read our settings yet uses the default number.
+    /// Upper bound of slot numbers. A client that has not read our settings yet uses the default
+    /// number.
     pub(super) slots_max: u32,
     /// The lease that was set last.
     pub(super) lease: Option<u32>,
     pub(super) drain: Option<Drain>,
     pub(super) names: Names,
-    /// Of calls of which something is missing.
+    /// Deadlines of incomplete calls.
     pub(super) waits: Deadlines<StreamId>,
-    /// Longest payload of a request that needs no closer look.
+    /// Longest payload of a request on the fast path.
     pub(super) plain_len_max: usize,
-    /// Requests that were answered as not executed.
+    /// Number of requests answered as not executed.
     pub(super) refused: u64,
-    /// Requests that did not come whole in time.
+    /// Number of requests that did not arrive completely in time.
     pub(super) overdue: u64,
 }
 
-/// The end of a connection that finishes what it has begun.
+/// A drain: the connection ends after it has completed its open calls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drain {
     pub(super) length: Duration,
-    /// Known from the first look at the clock on.
+    /// End of the drain, set when the time is next known.
     pub(super) until: Option<Duration>,
 }
 
 impl Server {
-    /// A connection that was accepted; nothing is sent before the client has greeted.
+    /// Creates the server side of an accepted connection, which sends nothing before the client's
+    /// preface.
     #[must_use]
     pub fn new(config: Config, now: Duration) -> Self {
         let streams_max = config.settings.max_streams;
@@ -127,8 +130,8 @@ impl Server {
         server
     }
 
-    /// As [`receive`](Self::receive), for a [`PlainRequest`] alone, which is most of what a server
-    /// gets: `None` leaves `input` as it is.
+    /// As [`receive`](Self::receive), but only for a [`PlainRequest`], the most common input of a
+    /// server: `None` leaves `input` unchanged.
     #[inline(always)]
     pub fn receive_plain<'i>(
         &mut self,
@@ -142,16 +145,17 @@ impl Server {
         self.plain_request(input)
     }
 
-    /// Takes frames off the front of `input` until one is an event.
+    /// Decodes frames from the front of `input` until one yields an event.
     ///
-    /// `None`: the input is used up, and a frame cut at its end is kept. The event borrows from
-    /// `input` only, so the machine may be used while it is looked at. What `transmit` has caused
-    /// ([`has_events`](Self::has_events)) comes first; an empty input will do for it.
+    /// `None` means that the input is used up; a frame cut at its end is buffered. The event
+    /// borrows from `input` only, so the machine can be used while the event is alive. Events
+    /// caused by `transmit` ([`has_events`](Self::has_events)) come first, even with an empty
+    /// input.
     ///
     /// # Errors
     ///
-    /// When the client broke the protocol. The same error comes again ever after;
-    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    /// Fails when the client broke the protocol, and with the same error at every later call.
+    /// [`transmit`](Self::transmit) still hands out the GOAWAY; close the connection after that.
     #[inline]
     pub fn receive<'i>(
         &mut self,
@@ -226,14 +230,14 @@ impl Server {
         Ok(Before::Frames)
     }
 
-    /// Ends a call, with the status that is returned. `None`: it had ended already, cancelled or failed,
-    /// and nothing is sent.
+    /// Ends a call and returns the status that was sent. `None` means that the call had already
+    /// ended, was cancelled or failed, and nothing is sent.
     ///
-    /// What was sent on the stream before goes first. A message longer than one frame, or than
-    /// the client's credit, keeps the stream in [`in_flight`](Self::in_flight) until it has left.
+    /// Messages sent on the stream before go first. A message longer than one frame, or than the
+    /// client's credit, keeps the stream in [`in_flight`](Self::in_flight) until it has left.
     ///
-    /// A message that is longer than the client takes is answered as RESOURCE_EXHAUSTED in its place.
-    /// So is a success with such metadata; a failure keeps its status, and of its metadata what fits.
+    /// A message longer than the client accepts is replaced by RESOURCE_EXHAUSTED. So is a success
+    /// whose metadata is too long; a failure keeps its status, and as much of its metadata as fits.
     #[inline]
     pub fn respond(&mut self, stream: StreamId, reply: Reply<'_>) -> Option<u8> {
         let connection = &mut self.connection;
@@ -261,15 +265,15 @@ impl Server {
         self.respond_at(index, stream, reply)
     }
 
-    /// Sends a message of a stream, with `meta` as the initial metadata when it is the first.
+    /// Sends a message of a stream; with the first one, `meta` is the initial metadata.
     ///
-    /// Messages beyond the client's credit wait here, however many: `false` says that the next one
-    /// [should wait](Self::has_room).
+    /// Messages beyond the client's credit are queued without limit: `false` asks the caller to
+    /// [wait](Self::has_room) before the next one.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended, as it does when the message or the metadata is longer than
-    /// the client takes: then with [`ServerEvent::Failed`].
+    /// Returns [`Gone`] when the call has ended. A message or metadata longer than the client
+    /// accepts also ends it, and is reported by [`ServerEvent::Failed`].
     #[inline]
     pub fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
         let connection = &mut self.connection;
@@ -285,7 +289,7 @@ impl Server {
         if meta.len() > connection.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let place = connection.reply_stream(index);
+        let stream_index = connection.reply_stream(index);
         let frame = OutgoingFrame {
             kind: FrameKind::Data,
             flags: NONE,
@@ -295,16 +299,16 @@ impl Server {
             meta,
             payload: &[],
         };
-        connection.send(place, frame, message);
-        Ok(!connection.streams.get(place).send.wants_writable)
+        connection.send(stream_index, frame, message);
+        Ok(!connection.streams.get(stream_index).send.wants_writable)
     }
 
     /// Sends initial metadata without waiting for a first message.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended, as it does when the metadata is longer than the client
-    /// takes: then with [`ServerEvent::Failed`].
+    /// Returns [`Gone`] when the call has ended. Metadata longer than the client accepts also ends
+    /// it, and is reported by [`ServerEvent::Failed`].
     pub fn send_initial(&mut self, stream: StreamId, meta: &[u8]) -> Result<(), Gone> {
         let connection = &mut self.connection;
         let index = connection.slots.find_open(stream).ok_or(Gone)?;
@@ -314,37 +318,37 @@ impl Server {
         if meta.len() > connection.peer.max_meta as usize {
             return Err(self.refuse_to_send(index, INITIAL_TOO_LONG));
         }
-        let place = connection.reply_stream(index);
+        let stream_index = connection.reply_stream(index);
         let (kind, flags) = (FrameKind::Data, Flags::NOMSG);
         let frame = OutgoingFrame { kind, flags, stream, aux: 0, head: &[], meta, payload: &[] };
-        connection.send_empty(place, &frame);
+        connection.send_empty(stream_index, &frame);
         Ok(())
     }
 
-    /// Tells that the reader took `messages` out of its queue, so that those behind them return
-    /// their credit (section 6). Each message of a stream that was not ended by its request is to
-    /// be told once; for other streams nothing happens.
+    /// Reports that the reader took `messages` from its queue, so that credit for them is returned
+    /// (section 6). Report each message exactly once, unless the request itself ended its side of
+    /// the stream; then the report has no effect.
     #[inline]
     pub fn taken(&mut self, stream: StreamId, messages: usize) {
         self.connection.taken(stream, messages);
     }
 
-    /// Whether a writer may send at once. If not, because more of its stream than
-    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
-    /// [`ServerEvent::Writable`] wakes it.
+    /// Whether the stream's writer may send now. It may not while more than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) bytes of the stream, or many bytes of all
+    /// streams, are unsent; [`ServerEvent::Writable`] tells when it may again.
     #[inline]
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
         self.connection.has_room(stream)
     }
 
-    /// Bytes of a stream that wait for credit or for their turn.
+    /// Bytes of a stream that wait for credit or for their turn to be sent.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
         self.connection.unsent(stream)
     }
 
-    /// Calls that have begun and whose RESPONSE is not written yet.
+    /// Calls that have started and whose RESPONSE is not written yet.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -352,7 +356,7 @@ impl Server {
     }
 
     /// Hands out bytes to send, in order: about `budget`, exceeded by less than one small message.
-    /// Messages are cut to fragments here, so what is not asked for can still be overtaken.
+    /// Messages are fragmented here, so those not handed out yet can still be overtaken.
     #[inline]
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.connection.transmit(budget, out, |connection, stream, served| {
@@ -364,59 +368,58 @@ impl Server {
         });
     }
 
-    /// Bodies that were given up instead of being sent, to be [dropped](Body) by the caller. Ask after
-    /// calls that end streams; nothing else remembers them.
+    /// Takes the bodies that were discarded instead of sent, for the caller to [drop](Body). Call
+    /// it after each call that ends streams, since nothing else remembers them.
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
         std::mem::take(&mut self.connection.streams.discarded)
     }
 
-    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
-    /// gone.
+    /// Discards all unsent output because the connection is lost;
+    /// [`take_discarded`](Self::take_discarded) returns the bodies.
     pub fn discard_output(&mut self) {
         self.connection.discard_output();
     }
 
-    /// Whether [`transmit`](Self::transmit) has something to give.
+    /// Whether [`transmit`](Self::transmit) has bytes to hand out.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.connection.outbox.is_empty()
     }
 
-    /// Bytes written and not yet handed out, without those that wait in queues of streams. They
-    /// grow with what the client sends, so read no more from a client that does not read.
+    /// Bytes of encoded frames not handed out yet, without the messages queued by streams. They
+    /// grow with the client's input, so stop reading from a client that does not read.
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.connection.outbox.backlog()
     }
 
-    /// Bytes of memory for what is not whole: a frame, messages, and requests of which something is
-    /// missing; at most 64 MiB and one frame, or one message where longer ones are taken, the metadata
-    /// of the requests, and about half a KiB for each stream concerned.
+    /// Memory, in bytes, of an incomplete frame, incomplete messages and incomplete requests: at
+    /// most 64 MiB (or one message, if longer ones are accepted) and one frame, the metadata of the
+    /// requests, and about half a KiB for each stream concerned.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.connection.incomplete()
     }
 
-    /// Bytes kept for readers: [those](Self::incomplete_len) of what is not whole, and messages that
-    /// were not [taken](Self::taken). Of a stream that was ended by its request, messages are the
-    /// handler's at once and do not count.
-    ///
+    /// Bytes of [incomplete](Self::incomplete_len) input and of messages that were not
+    /// [taken](Self::taken). If a request ended its side of the stream, its messages belong to the
+    /// handler at once and do not count.
     #[inline]
     #[must_use]
     pub fn buffered_len(&self) -> usize {
         self.connection.buffered()
     }
 
-    /// Bytes kept of one side: [those](Self::buffered_len) for readers; or those to be sent, which are
-    /// [written](Self::output_len), or wait in queues of streams for credit or for their turn, also of
-    /// calls that have been answered.
+    /// Bytes held for one side: [unread](Self::buffered_len) input, or unsent output. The output is
+    /// [written](Self::output_len), or queued by streams that wait for credit or their turn,
+    /// including streams of calls that were already answered.
     ///
-    /// The caller sums this over its connections. When that is more than it can afford, it has two
-    /// answers: [`set_tight`](Self::set_tight), and [`end_largest`](Self::end_largest).
+    /// The caller sums this over its connections. If the sum exceeds its memory limit, it can call
+    /// [`set_tight`](Self::set_tight) or [`end_largest`](Self::end_largest).
     #[inline]
     #[must_use]
     pub fn kept_len(&self, side: Side) -> usize {
@@ -426,44 +429,44 @@ impl Server {
         }
     }
 
-    /// Bytes of memory of streams that are over, kept for those to come: 1 MiB at most. They count for
-    /// none of the others.
+    /// Memory, in bytes, of finished streams that is kept for new ones: at most 1 MiB, and not
+    /// included in the other figures.
     #[inline]
     #[must_use]
     pub fn spare_len(&self) -> usize {
         self.connection.streams.spare()
     }
 
-    /// Gives [that memory](Self::spare_len) back.
+    /// Frees the [memory](Self::spare_len) of finished streams.
     pub fn drop_spare(&mut self) {
         self.connection.streams.drop_spare();
     }
 
-    /// Requests that this machine has answered as not executed: beyond `max_streams` or a lease, while
-    /// too many are given up, after a GOAWAY, or since they were not whole when the time to drain was
-    /// over.
+    /// Number of requests that this machine answered as not executed: beyond `max_streams` or a
+    /// lease, while too many calls are cancelled, after a GOAWAY, or incomplete at the end of the
+    /// drain.
     #[inline]
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Requests that this machine has ended, since they did not come whole in time.
+    /// Number of requests that this machine ended because they did not arrive completely in time.
     #[inline]
     #[must_use]
     pub fn overdue(&self) -> u64 {
         self.overdue
     }
 
-    /// Whether [`receive`](Self::receive) has something to tell, whatever its input: an event, or that
-    /// the connection has failed meanwhile.
+    /// Whether [`receive`](Self::receive) has something to report even without input: an event, or
+    /// a failure of the connection.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.connection.pending.is_empty() || self.connection.is_failure_untold
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         if self.connection.failed.is_some() {

@@ -1,5 +1,5 @@
-//! RESPONSEs: what handlers say, what the machine says itself, and how much of it a client takes
-//! (sections 7 and 9).
+//! RESPONSEs of handlers and of the machine itself, shortened to what the client accepts (sections
+//! 7 and 9).
 
 use super::frame::OutgoingFrame;
 use super::native_connection::Pending;
@@ -19,7 +19,8 @@ pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const UNAVAILABLE: u8 = 14;
 
 impl Server {
-    /// A reply with metadata, without a message, of a stream, or too long to be written at once.
+    /// Sends a reply that has metadata or no message, belongs to a stream, or is too long for one
+    /// frame.
     pub(super) fn respond_at(
         &mut self,
         index: usize,
@@ -55,22 +56,22 @@ impl Server {
             connection.slots.end(index);
             return;
         }
-        let place = connection.reply_stream(index);
+        let stream_index = connection.reply_stream(index);
         let sent = match reply.message {
-            None => connection.send_empty(place, &frame),
-            Some(body) => connection.send(place, frame, body),
+            None => connection.send_empty(stream_index, &frame),
+            Some(body) => connection.send(stream_index, frame, body),
         };
         match sent {
             Sent::Written => connection.end_answered(index),
             Sent::Queued => {
                 connection.slots.at(index).phase = Phase::Closing;
-                connection.streams.abandon(place);
+                connection.streams.abandon(stream_index);
                 self.watch(index);
             }
         }
     }
 
-    /// Ends a call whose handler sends more at once than the client takes.
+    /// Ends a call whose handler sent more at once than the client accepts.
     #[cold]
     pub(super) fn refuse_to_send(&mut self, index: usize, text: &str) -> Gone {
         let stream = self.connection.slots.id(index);
@@ -87,7 +88,8 @@ impl Server {
         self.answer(index, UNAVAILABLE, &meta)
     }
 
-    /// Ends a call that broke a limit; its handler is told if it `is_known` to one.
+    /// Ends a call that broke a limit; `is_known` says that it has a handler, which then gets an
+    /// event.
     pub(super) fn end_by_limit(
         &mut self,
         index: usize,
@@ -101,7 +103,7 @@ impl Server {
         self.end_unknown(index, RESOURCE_EXHAUSTED, text)
     }
 
-    /// Ends a call that nobody has been told of.
+    /// Ends a call that was not reported to the caller.
     pub(super) fn end_unknown(
         &mut self,
         index: usize,
@@ -112,11 +114,11 @@ impl Server {
         self.answer(index, status, &meta)
     }
 
-    /// Ends a call for something that the client did, in front of all that waits.
+    /// Ends a call because of something the client did, ahead of all queued output.
     ///
     /// # Errors
     ///
-    /// When the client causes such answers and does not read them.
+    /// Fails when the client causes many such answers and does not read them.
     pub(super) fn answer(
         &mut self,
         index: usize,
@@ -128,15 +130,15 @@ impl Server {
         self.connection.answer(&frame)
     }
 
-    /// The same for what the client has not done.
+    /// Ends a call for a reason other than the client's input.
     pub(super) fn end_at_once(&mut self, index: usize, status: u8, meta: &[u8]) {
         let frame = ending(self.connection.slots.id(index), status, meta);
         self.connection.end_answered(index);
         self.connection.outbox.put(&frame);
     }
 
-    /// Metadata of an answer of the machine's own, or none if the client does not take so much: that
-    /// is never a reason for another answer.
+    /// Metadata of the machine's own answer, or none if the client does not accept that much, since
+    /// an answer of its own must always be possible.
     pub(super) fn own_meta(
         &self,
         write: impl for<'w, 'm> FnOnce(&'w mut MetaWriter<'m>) -> &'w mut MetaWriter<'m>,
@@ -145,7 +147,7 @@ impl Server {
     }
 }
 
-/// A RESPONSE without a message.
+/// Makes a RESPONSE without a message.
 fn ending(stream: StreamId, status: u8, meta: &[u8]) -> OutgoingFrame<'_> {
     let (kind, aux) = (FrameKind::Response, u32::from(status));
     OutgoingFrame { kind, flags: EMPTY, stream, aux, head: &[], meta, payload: &[] }
@@ -163,8 +165,8 @@ fn own_meta(
     meta
 }
 
-/// Status and metadata of the answer that a client gets in place of one that is more than it takes.
-/// They fit, whatever it takes.
+/// Status and metadata of the answer that replaces one too large for the client, or `None` if the
+/// reply fits. They always fit.
 fn substitute(peer: &Settings, reply: &Reply<'_>) -> Option<(u8, Vec<u8>)> {
     let too_much = |text: &str| {
         let meta = own_meta(peer, |meta| meta.status_message(text));
@@ -178,14 +180,15 @@ fn substitute(peer: &Settings, reply: &Reply<'_>) -> Option<(u8, Vec<u8>)> {
     let max = peer.max_meta as usize;
     match reply.meta.len() > max {
         false => None,
-        // A success without its trailers might be taken for the whole of it.
+        // // Without its trailers, a success could be mistaken for a complete one.
         true if reply.status == 0 => too_much(TRAILERS_TOO_LONG),
         true => Some((reply.status, shortened_meta(reply.meta, max))),
     }
 }
 
-/// What is left of a failure's metadata in `max` bytes: what a retry has to know, then the message,
-/// cut between characters. Details and entries mean nothing in parts.
+/// Shortens a failure's metadata to `max` bytes: it keeps what a retry must know, then the message,
+/// cut at a character boundary. Parts of details or entries would mean nothing, so they are
+/// dropped.
 fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
     let pieces = || MetaReader::new(meta).map_while(Result::ok);
     let mut kept = Vec::new();
@@ -200,7 +203,7 @@ fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
     }
     let message = pieces().find(|(tag, _)| *tag == Tag::StatusMessage);
     let text = message.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
-    // The tag and a length that three bytes hold: no metadata is longer than 65,535.
+    // // The tag, and a length in three bytes, since metadata has at most 65,535 bytes.
     let room = max.saturating_sub(kept.len() + 4);
     let text = &text[..text.floor_char_boundary(room)];
     if !text.is_empty() {
@@ -211,9 +214,8 @@ fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
 
 const EMPTY: Flags = Flags::END.union(Flags::NOMSG);
 
-/// Why answers are not what their handlers gave.
-const TRAILERS_TOO_LONG: &str = "the reply's metadata is longer than the client takes";
-pub(super) const INITIAL_TOO_LONG: &str = "initial metadata is longer than the client takes";
+const TRAILERS_TOO_LONG: &str = "the reply's metadata is longer than the client accepts";
+pub(super) const INITIAL_TOO_LONG: &str = "initial metadata is longer than the client accepts";
 
 #[cfg(test)]
 mod tests {
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_cut_keeps_what_a_retry_has_to_know_and_its_message() {
+    fn a_shortened_failure_keeps_its_retry_information_and_message() {
         let meta = failure();
         for max in 0..meta.len() {
             let peer = Settings { max_meta: max as u32, ..Settings::default() };
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_own_answers_go_without_metadata_that_does_not_fit() {
+    fn the_machine_omits_metadata_that_does_not_fit() {
         for (max, len) in [(0, 0), (3, 0), (4, 4), (100, 4)] {
             let peer = Settings { max_meta: max, ..Settings::default() };
             let meta = own_meta(&peer, |meta| meta.status_message("no"));

@@ -1,4 +1,4 @@
-//! How calls end at the server, and how the connection does (section 8).
+//! How calls and the connection end on the server (section 8).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::slots::{NO_STREAM, Phase};
 use super::{Flags, FrameKind, GoAwayCode, Side, StreamId, Violation};
 
 impl Server {
-    /// Tells the client how many requests it may have in flight from now on. What it sends beyond
-    /// is refused, as safe to repeat elsewhere.
+    /// Sets how many requests the client may have in flight from now on, and tells it. Further
+    /// requests are refused as safe to repeat elsewhere.
     pub fn lease(&mut self, permits: u32) {
         if self.drain.is_some() || self.connection.failed.is_some() {
             return;
@@ -23,7 +23,7 @@ impl Server {
         }
     }
 
-    /// Notes how many requests may be in flight from now on.
+    /// Recomputes how many requests may be in flight.
     pub(super) fn note_permits(&mut self) {
         let most = self.connection.config.settings.max_streams;
         self.permits = match self.drain.is_some() || self.resets.is_exhausted() {
@@ -37,7 +37,8 @@ impl Server {
         self.connection.outbox.put(&OutgoingFrame::control(kind, flags, permits, &[]));
     }
 
-    /// Answers the client's preface, and says what was to be said before that.
+    /// Answers the client's preface with our own, followed by the lease and the GOAWAY set before
+    /// it.
     pub(super) fn greet(&mut self) {
         self.connection.greet();
         if let Some(permits) = self.lease {
@@ -48,10 +49,9 @@ impl Server {
         }
     }
 
-    /// Announces the end of the connection. New requests are refused from now on; those that run
-    /// have `drain` to finish, then the machine answers them UNAVAILABLE, with a
-    /// [`Failed`](super::ServerEvent::Failed) for each, and requests that are not whole by then as not
-    /// executed. Close when
+    /// Sends GOAWAY. New requests are refused from now on; running ones have `drain` to finish.
+    /// Then the machine answers those UNAVAILABLE, with a [`Failed`](super::ServerEvent::Failed)
+    /// event for each, and incomplete requests as not executed. Close the connection when it
     /// [`is_finished`](Self::is_finished).
     pub fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
         if self.connection.failed.is_none() {
@@ -63,7 +63,8 @@ impl Server {
         }
     }
 
-    /// Whether the connection is to be closed: it drained, or failed, and all of it is sent.
+    /// Whether the connection should be closed: it has drained or failed, and all output is handed
+    /// out.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         let is_done =
@@ -71,12 +72,13 @@ impl Server {
         is_done && !self.has_output()
     }
 
-    /// Does what is due: PING, the end of a drain. Earlier calls than
-    /// [`poll_timeout`](Self::poll_timeout) asks for do no harm.
+    /// Does what is due by now: sends PINGs and ends the drain. Calling it before
+    /// [`poll_timeout`](Self::poll_timeout) says is harmless.
     ///
     /// # Errors
     ///
-    /// When the client is gone, as in [`receive`](Self::receive).
+    /// Fails when the client no longer answers; the error repeats as with
+    /// [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.connection.handle_timeout(now)?;
         self.end_overdue(now);
@@ -89,9 +91,9 @@ impl Server {
         Ok(())
     }
 
-    /// The time to drain is over.
+    /// Ends all calls because the drain is over.
     fn end_all(&mut self) {
-        let text = "the server ends this connection";
+        let text = "the server is shutting down and the time to finish open calls is over";
         let meta = self.own_meta(|meta| meta.status_message(text));
         let unheard = self.own_meta(|meta| meta.refused().status_message(text));
         for stream in self.connection.slots.live_ids() {
@@ -111,29 +113,29 @@ impl Server {
         }
     }
 
-    /// Asks the client for less, or no longer: while memory is tight, new streams begin with a
-    /// window of 64 KiB, and those of open streams fall to that as their readers take what came.
-    /// What was granted already may still come.
+    /// Turns memory pressure on or off. Under pressure new streams start with a window of 64 KiB,
+    /// and windows of open streams shrink to that as their readers take messages. Credit granted
+    /// before stays valid.
     ///
-    /// A change is told to the client in SETTINGS. It may be taken back at any time, but since it
-    /// takes a round trip, not with every message.
+    /// A change is announced in SETTINGS, which takes a round trip, so do not switch with every
+    /// message.
     pub fn set_tight(&mut self, is_tight: bool) {
         self.connection.set_tight(is_tight);
     }
 
-    /// Tells that nobody reads the messages of a call any more, though it goes on. Those that come
-    /// are dropped here, and their client gets no credit for more.
+    /// Drops the messages of a call that stays open although nobody reads them any more. The client
+    /// gets no credit for more.
     pub fn ignore(&mut self, stream: StreamId) {
         if let Some(index) = self.connection.slots.find_open(stream)
-            && let place = self.connection.slots.get(index).stream
-            && place != NO_STREAM
+            && let stream_index = self.connection.slots.get(index).stream
+            && stream_index != NO_STREAM
         {
-            self.connection.streams.ignore(place);
+            self.connection.streams.ignore(stream_index);
         }
     }
 
-    /// Bytes kept for a stream that has most, up to a quarter, of those that count for
-    /// [`kept_len`](Self::kept_len). It is known without looking at all streams.
+    /// Bytes held for the largest stream, to within a quarter, as counted by
+    /// [`kept_len`](Self::kept_len). It is found without visiting all streams.
     #[must_use]
     pub fn largest_len(&mut self, side: Side) -> usize {
         self.largest(side).map_or(0, |(_, len)| len)
@@ -143,17 +145,17 @@ impl Server {
         if self.connection.failed.is_some() { None } else { self.connection.streams.largest(side) }
     }
 
-    /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
-    /// [`Failed`](super::ServerEvent::Failed) if it was known. Others are not affected, unless the client
-    /// does not read such answers: then the connection fails, as [`receive`](Self::receive) tells.
-    /// `false`: no call keeps any.
+    /// Ends the call that holds the [most bytes](Self::largest_len) with RESOURCE_EXHAUSTED, and
+    /// reports [`Failed`](super::ServerEvent::Failed) if the caller knows the call. Others are not
+    /// affected, unless the client does not read such answers: then the connection fails, which
+    /// [`receive`](Self::receive) reports. `false` means that no call holds any.
     pub fn end_largest(&mut self, side: Side) -> bool {
         let Some((stream, _)) = self.largest(side) else {
             return false;
         };
         let index = stream.slot() as usize;
         let is_known = self.is_running(index);
-        let text = "the server has no memory for what this call keeps there";
+        let text = "the server is short of memory and ended the call that held the most";
         if let Err(violation) = self.end_by_limit(index, text, is_known) {
             self.connection.fail(violation);
             self.connection.is_failure_untold = true;
@@ -161,8 +163,8 @@ impl Server {
         true
     }
 
-    /// The status with which a call has ended, if its [`Failed`](super::ServerEvent::Failed) is still
-    /// to come.
+    /// The status with which a call failed, if its [`Failed`](super::ServerEvent::Failed) event is
+    /// still pending.
     #[cold]
     #[must_use]
     pub fn failure(&self, stream: StreamId) -> Option<u8> {
@@ -172,16 +174,16 @@ impl Server {
         })
     }
 
-    /// Whether the call in slot `index` has a handler that is not done.
+    /// Whether the call in slot `index` has a handler that has not finished.
     pub(super) fn is_running(&mut self, index: usize) -> bool {
         self.connection.slots.at(index).phase == Phase::Open && self.is_known(index)
     }
 
-    /// Whether the call in slot `index` was told to the caller.
+    /// Whether the call in slot `index` was reported to the caller.
     pub(super) fn is_known(&mut self, index: usize) -> bool {
         match self.connection.slots.at(index).stream {
             NO_STREAM => true,
-            place => self.connection.streams.at(place).receive.request.is_none(),
+            stream_index => self.connection.streams.at(stream_index).receive.request.is_none(),
         }
     }
 }

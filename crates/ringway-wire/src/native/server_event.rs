@@ -1,84 +1,85 @@
-//! What a server's machine tells.
+//! Events of the server machine.
 
 use super::control::GoAwayFrame;
 use super::{Piece, RequestHead, StreamId};
 
-/// What has arrived from a client, or happened to a stream.
+/// Something that arrived from the client, or that happened to a stream.
 #[derive(Debug)]
 pub enum ServerEvent<'i> {
-    /// A call begins; its first message is complete.
+    /// A call starts; its first message is complete.
     Request {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
-        /// Its fixed fields, with the time that is left from now on.
+        /// The call's fixed fields, with the time that is left from now on.
         head: RequestHead,
-        /// Its metadata, for a [`MetaReader`](super::MetaReader).
+        /// The call's metadata; read it with a [`MetaReader`](super::MetaReader).
         meta: Piece<'i>,
-        /// Its first message, if it came with one.
+        /// The first message, if the request contains one.
         message: Option<Piece<'i>>,
-        /// The client sends no more messages.
+        /// Whether the client sends no more messages.
         end: bool,
     },
-    /// A call gave a number to a method, and was answered by the machine or is not complete. The
-    /// client will use the number alone, so remember it; there is no call to be answered here.
+    /// A call assigned a number to a method name, but is incomplete or was answered by the machine.
+    /// Remember the number, since the client will send it alone from now on; there is no call to
+    /// answer.
     Named {
         /// The number.
         method: u32,
         /// Metadata with the name, as in a request.
         meta: Piece<'i>,
     },
-    /// Another message of a call.
+    /// Another message of a call arrived.
     Message {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
         /// The whole message.
         message: Piece<'i>,
-        /// The client sends no more messages.
+        /// Whether the client sends no more messages.
         end: bool,
     },
     /// The client sends no more messages.
     End {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
     },
-    /// The client gave the call up. It is answered already: drop the handler.
+    /// The client cancelled the call. It is already answered: drop the handler.
     Cancelled {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
-        /// Why, as a status: 1 cancelled, 4 deadline exceeded.
+        /// The status: 1 cancelled, 4 deadline exceeded.
         code: u8,
-        /// Why, in words of the client's.
+        /// The client's reason, as text.
         reason: Piece<'i>,
     },
-    /// The call broke a limit or outlived the drain. It is answered already: drop the handler.
+    /// The call broke a limit or outlived the drain. It is already answered: drop the handler.
     Failed {
-        /// Its stream.
+        /// The stream.
         stream: StreamId,
-        /// The status it was answered with.
+        /// The status with which it was answered.
         code: u8,
     },
-    /// The stream [has room](super::Server::has_room) again.
+    /// The stream [may send](super::Server::has_room) again.
     Writable {
         /// The stream.
         stream: StreamId,
     },
-    /// The client opens no more calls.
+    /// The client sent GOAWAY: it opens no more calls.
     PeerLeaving {
-        /// A [`GoAwayCode`](super::GoAwayCode) as a number.
+        /// The GOAWAY code; see [`GoAwayCode`](super::GoAwayCode).
         code: u32,
-        /// Why, in words of the client's.
+        /// The client's reason, as text.
         reason: Piece<'i>,
     },
 }
 
-/// A request that came whole in one frame with nothing beside its message.
+/// A request that arrived complete in one frame, without metadata.
 #[derive(Debug)]
 pub struct PlainRequest<'i> {
-    /// Its stream, on which the client sends nothing more.
+    /// The stream, on which the client sends nothing more.
     pub stream: StreamId,
-    /// Its fixed part.
+    /// The call's fixed fields.
     pub head: RequestHead,
-    /// Its message.
+    /// The message.
     pub message: &'i [u8],
 }
 

@@ -1,4 +1,4 @@
-//! Frames that a client sends, and the answers that are the machine's to give (sections 6 and 7).
+//! How a server handles the frames of a client, and the answers it gives itself (sections 6 and 7).
 
 use bytes::Bytes;
 
@@ -14,14 +14,14 @@ use super::{Flags, FrameKind, Header, Piece, REQUEST_HEAD_LEN, RequestHead, Stre
 use crate::limits::NATIVE_METHODS_DEFAULT;
 use crate::rates::moment;
 
-/// Flags of a frame that holds a whole message.
+/// Flags that a frame with a whole message may have.
 const WHOLE: Flags = Flags::END.union(Flags::CRC).union(Flags::NAMED).union(Flags::NOMSG);
 
 const UNARY: Form = Form::new(FrameKind::Request, Flags::END);
 const MESSAGE: Form = Form::new(FrameKind::Data, Flags::NONE);
 
 impl Server {
-    /// The request at the front of `input`, if it is one that needs no closer look.
+    /// Decodes the request at the front of `input` if the fast path covers it.
     #[inline(always)]
     pub(super) fn plain_request<'i>(&mut self, input: &mut &'i [u8]) -> Option<PlainRequest<'i>> {
         let frame = self.connection.frame_decoder.peek(UNARY, input)?;
@@ -44,8 +44,8 @@ impl Server {
         Some(PlainRequest { stream, head, message })
     }
 
-    /// The event of a frame at the front of `input` that is like most frames. `None`: it needs a
-    /// closer look, and nothing was done with it.
+    /// Decodes the frame at the front of `input` on a fast path for the most common forms. `None`
+    /// leaves the input and the connection unchanged for the general path.
     #[inline]
     pub(super) fn plain_event<'i>(&mut self, input: &mut &'i [u8]) -> Option<ServerEvent<'i>> {
         if let Some(PlainRequest { stream, head, message }) = self.plain_request(input) {
@@ -68,9 +68,9 @@ impl Server {
         Some((stream, body))
     }
 
-    /// Takes the next message of a stream off the front of `input`, if it is one like most, so
-    /// that many are taken at little cost: as [`receive`](Self::receive), to be called after it.
-    /// `None` says nothing of what comes next.
+    /// Takes the next message of a stream off the front of `input` on a fast path for consecutive
+    /// messages. Call it after [`receive`](Self::receive). `None` only means that the next input
+    /// needs `receive`.
     #[inline]
     pub fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         if self.connection.is_plain() { self.plain_message(input) } else { None }
@@ -121,7 +121,7 @@ impl Server {
         self.begin(index, header, head, meta, body)
     }
 
-    /// A request that is not simply one whole frame.
+    /// Handles a request that is not simply one whole frame.
     fn begin<'i>(
         &mut self,
         index: usize,
@@ -131,56 +131,57 @@ impl Server {
         payload: Piece<'i>,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         let (stream, flags) = (header.stream, header.flags);
-        // Whatever becomes of the call, its client will not say the name again.
+        // // Whatever happens to the call, its client will not send the name again.
         let named = (flags.contains(Flags::NAMED) && head.method != 0)
             .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
         if self.is_paying()? || self.connection.slots.live() > self.permits {
             return self.refuse(index).map(|()| named);
         }
         if meta.len() > self.connection.config.settings.max_meta as usize {
-            let text = "metadata is longer than the server takes";
+            let text = "metadata is longer than the server accepts";
             return self.end_by_limit(index, text, false).map(|()| named);
         }
         let window = self.connection.window;
-        let place = self.connection.stream_at(index, head.initial_credit, window);
-        self.connection.note_time(place, head.timeout_us);
+        let stream_index = self.connection.stream_at(index, head.initial_credit, window);
+        self.connection.note_time(stream_index, head.timeout_us);
         let end = flags.contains(Flags::END);
         if flags.contains(Flags::NOMSG) {
-            self.note_end(index, place, end);
+            self.note_end(index, stream_index, end);
             return Ok(Some(ServerEvent::Request { stream, head, meta, message: None, end }));
         }
-        match self.connection.fragment(place, &header, payload)? {
+        match self.connection.fragment(stream_index, &header, payload)? {
             Assembled::TooLarge(what) => {
                 self.end_by_limit(index, &what.text("server"), false).map(|()| named)
             }
             Assembled::Partial => {
-                // A copy, which keeps nothing else of the frame alive.
+                // // A copy, so that nothing else of the frame stays alive.
                 let meta = Bytes::copy_from_slice(&meta);
                 let request = Unready { head, meta, message: None, is_single: false };
-                self.keep_request(index, place, request);
+                self.keep_request(index, stream_index, request);
                 Ok(named)
             }
             Assembled::Ignored => Ok(None),
             Assembled::Message(message) => {
-                self.note_end(index, place, end);
-                self.note_handed_over(place, end);
+                self.note_end(index, stream_index, end);
+                self.note_handed_over(stream_index, end);
                 let message = Some(message);
                 Ok(Some(ServerEvent::Request { stream, head, meta, message, end }))
             }
         }
     }
 
-    fn note_end(&mut self, index: usize, place: u32, end: bool) {
+    fn note_end(&mut self, index: usize, stream_index: u32, end: bool) {
         if end {
             self.connection.slots.at(index).remote_ended = true;
-            self.connection.streams.at(place).receive.has_ended = true;
+            self.connection.streams.at(stream_index).receive.has_ended = true;
         }
     }
 
-    /// Messages of a call that its request has ended are not told to be taken.
-    fn note_handed_over(&mut self, place: u32, end: bool) {
+    /// Forgets delivered messages of a complete request, since its reader does not report them as
+    /// taken.
+    fn note_handed_over(&mut self, stream_index: u32, end: bool) {
         if end {
-            self.connection.streams.hand_over(place);
+            self.connection.streams.hand_over(stream_index);
         }
     }
 
@@ -217,33 +218,33 @@ impl Server {
         if slot.remote_ended {
             return Err(Violation::AfterEnd { kind, stream });
         }
-        let place = slot.stream;
-        if slot.phase == Phase::Closing || place == NO_STREAM {
+        let stream_index = slot.stream;
+        if slot.phase == Phase::Closing || stream_index == NO_STREAM {
             return Ok(None);
         }
-        // The client's metadata came with its REQUEST.
+        // // The client's metadata arrived with its REQUEST.
         drop(body.split_to(usize::from(header.meta_len)));
         let end = header.flags.contains(Flags::END);
         if header.flags.contains(Flags::NOMSG) {
-            if self.connection.streams.at(place).receive.is_assembling() {
+            if self.connection.streams.at(stream_index).receive.is_assembling() {
                 return Err(Violation::OutOfOrder { kind, stream });
             }
-            self.note_end(index, place, end);
-            return match self.take_request(place) {
+            self.note_end(index, stream_index, end);
+            return match self.take_request(stream_index) {
                 Some(request) if end => self.on_rest(index, request, None, end),
                 Some(request) => {
-                    self.connection.streams.await_rest(place, request);
+                    self.connection.streams.await_rest(stream_index, request);
                     self.connection.bear(kind).map(|()| None)
                 }
                 None if end => Ok(Some(ServerEvent::End { stream })),
                 None => self.connection.bear(kind).map(|()| None),
             };
         }
-        let assembled = self.connection.fragment(place, &header, body)?;
+        let assembled = self.connection.fragment(stream_index, &header, body)?;
         let message = match assembled {
             Assembled::Partial => return Ok(None),
             Assembled::Ignored => {
-                self.note_end(index, place, end);
+                self.note_end(index, stream_index, end);
                 return Ok(end.then_some(ServerEvent::End { stream }));
             }
             Assembled::TooLarge(what) => {
@@ -252,17 +253,17 @@ impl Server {
             }
             Assembled::Message(message) => message,
         };
-        self.note_end(index, place, end);
-        match self.take_request(place) {
+        self.note_end(index, stream_index, end);
+        match self.take_request(stream_index) {
             None => Ok(Some(ServerEvent::Message { stream, message, end })),
             Some(request) => self.on_rest(index, request, Some(message), end),
         }
     }
 
     #[inline]
-    fn take_request(&mut self, place: u32) -> Option<Unready> {
-        let request = self.connection.streams.at(place).receive.request.take()?;
-        self.connection.streams.count(place);
+    fn take_request(&mut self, stream_index: u32) -> Option<Unready> {
+        let request = self.connection.streams.at(stream_index).receive.request.take()?;
+        self.connection.streams.count(stream_index);
         Some(request)
     }
 
@@ -272,7 +273,7 @@ impl Server {
             slot.reply_credit = added_credit(slot.reply_credit, header.aux)?;
             return self.connection.bear_credit(header.aux);
         }
-        let place = slot.stream;
-        self.connection.credit(place, header.aux)
+        let stream_index = slot.stream;
+        self.connection.credit(stream_index, header.aux)
     }
 }

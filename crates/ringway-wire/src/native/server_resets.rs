@@ -1,4 +1,5 @@
-//! Calls that are given up, and those that are opened only for that (section 9).
+//! Calls that clients cancel, and limits for those that are opened only to be cancelled (section
+//! 9).
 
 use std::time::Duration;
 
@@ -12,18 +13,18 @@ use crate::rates::{Allowance, Bucket, moment};
 
 const STATUS_MAX: u32 = 16;
 
-/// What a client may give up of what it asks for.
+/// The limits for cancellations by a client.
 ///
-/// A call that has been there for a while is given up at no cost: it has a place among those that may
-/// be in flight, and its handler ends. One whose RST comes together with its REQUEST never had such a
-/// place, so that no other limit holds for those.
+/// Cancelling a call that has run for a while is free: it counts among the calls in flight, and its
+/// handler ends. A call whose RST arrives together with its REQUEST is never counted there, so no
+/// other limit bounds how many of those a client sends.
 #[derive(Debug)]
 pub(super) struct Resets {
-    /// For calls that are given up at the moment at which they came.
+    /// Rate limit for calls that are cancelled in the moment at which they arrive.
     sudden: Allowance,
-    /// There was none of these, so requests are refused until some have come back.
+    /// Whether that limit is exceeded, so that requests are refused until it has recovered.
     is_exhausted: bool,
-    /// For requests that are refused meanwhile.
+    /// Rate limit for the requests that are refused meanwhile.
     refused: Bucket,
 }
 
@@ -61,11 +62,11 @@ impl Server {
         Ok(is_running.then_some(ServerEvent::Cancelled { stream, code, reason }))
     }
 
-    /// Whether a request is refused for those that were given up before it.
+    /// Whether a request is refused because too many were cancelled before it.
     ///
     /// # Errors
     ///
-    /// When too many have been.
+    /// Fails when too many have been refused.
     pub(super) fn is_paying(&mut self) -> Result<bool, Violation> {
         if !self.resets.is_exhausted {
             return Ok(false);

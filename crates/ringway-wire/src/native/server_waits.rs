@@ -1,5 +1,5 @@
-//! Calls of which something is missing: requests that are not whole, replies that have not left
-//! (sections 6 and 7). They take up a slot and memory, so they have a time.
+//! Incomplete calls: requests that have not arrived completely, and replies that have not left
+//! (sections 6 and 7). They take up a slot and memory, so they have a deadline.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use super::slots::{Found, NO_STREAM, Phase};
 use super::{Piece, RequestHead, StreamId, Violation};
 
 impl Server {
-    /// Takes a request back that its method wants whole: with one message, and the end behind it. It
-    /// comes again as a [`Request`](ServerEvent::Request) when its end is there, with the message if
-    /// there was one. Until then it is the machine's to answer, in time or when a second message comes,
-    /// and what it keeps counts for [`buffered_len`](Self::buffered_len).
+    /// Takes back a request whose method needs it complete: one message, and the end after it. It
+    /// is reported again as [`Request`](ServerEvent::Request) when its end has arrived, with the
+    /// message if there was one. Until then the machine answers it if it is late or a second
+    /// message arrives, and its bytes count in [`buffered_len`](Self::buffered_len).
     ///
-    /// Nothing happens if the call has ended, or `end` of its request was told.
+    /// Does nothing if the call has ended, or if its end was already reported.
     pub fn await_rest(
         &mut self,
         stream: StreamId,
@@ -35,20 +35,19 @@ impl Server {
         }
         let meta = Bytes::copy_from_slice(meta);
         let message = message.map(Bytes::copy_from_slice);
-        // It is counted by what it takes up from now on.
+        // // From now on it is counted by the memory it takes up.
         self.connection.streams.hand_over(slot.stream);
         let request = Unready { head, meta, message, is_single: true };
         self.keep_request(index, slot.stream, request);
     }
 
-    /// Keeps a request until nothing of it is missing.
-    pub(super) fn keep_request(&mut self, index: usize, place: u32, request: Unready) {
-        self.connection.streams.await_rest(place, request);
+    /// Holds a request back until it is complete.
+    pub(super) fn keep_request(&mut self, index: usize, stream_index: u32, request: Unready) {
+        self.connection.streams.await_rest(stream_index, request);
         self.watch(index);
     }
 
-    /// The client has ended its request, or a message of it is whole: what that means for a request
-    /// that is kept.
+    /// Completes a request that is held back, when its end or the whole of its message has arrived.
     pub(super) fn on_rest<'i>(
         &mut self,
         index: usize,
@@ -56,7 +55,7 @@ impl Server {
         message: Option<Piece<'i>>,
         end: bool,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        let (stream, place) =
+        let (stream, stream_index) =
             (self.connection.slots.id(index), self.connection.slots.get(index).stream);
         if message.is_some() && request.message.is_some() {
             let text = "the method takes one message, and more were sent";
@@ -64,17 +63,17 @@ impl Server {
         }
         if request.is_single && !end {
             request.message = message.map(|message| Bytes::copy_from_slice(&message));
-            self.connection.streams.hand_over(place);
-            self.connection.streams.await_rest(place, request);
+            self.connection.streams.hand_over(stream_index);
+            self.connection.streams.await_rest(stream_index, request);
             return Ok(None);
         }
         if end {
-            // Messages of a call that its request has ended are not told to be taken.
-            self.connection.streams.hand_over(place);
+            // // The reader of a complete request does not report messages as taken.
+            self.connection.streams.hand_over(stream_index);
         }
         let message = message.or_else(|| request.message.map(Piece::Owned));
         let (mut head, meta) = (request.head, Piece::Owned(request.meta));
-        let until = self.connection.streams.get(place).until;
+        let until = self.connection.streams.get(stream_index).until;
         if until != Duration::MAX {
             let left = until.saturating_sub(self.connection.now).as_micros();
             head.timeout_us = u32::try_from(left).unwrap_or(u32::MAX).max(1);
@@ -82,7 +81,7 @@ impl Server {
         Ok(Some(ServerEvent::Request { stream, head, meta, message, end }))
     }
 
-    /// Looks after a call of which something is missing from now on.
+    /// Sets a deadline for a call that is incomplete.
     pub(super) fn watch(&mut self, index: usize) {
         let Some(limit) = self.limit(index) else {
             return;
@@ -94,7 +93,7 @@ impl Server {
         });
     }
 
-    /// When a call is ended of which something is missing; `None` where nothing is.
+    /// The deadline of an incomplete call; `None` if it is complete.
     fn limit(&self, index: usize) -> Option<Duration> {
         let slot = self.connection.slots.get(index);
         if slot.stream == NO_STREAM {
@@ -106,7 +105,7 @@ impl Server {
         is_waiting.then(|| stream.until.min(stalled))
     }
 
-    /// Ends the calls whose time is over.
+    /// Ends the calls whose deadline has passed.
     pub(super) fn end_overdue(&mut self, now: Duration) {
         while let Some(id) = self.waits.pop_due(now) {
             let Found::Live(index) = self.connection.slots.find(id) else {

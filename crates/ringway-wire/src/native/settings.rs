@@ -1,4 +1,4 @@
-//! What a side accepts (section 9).
+//! Settings, which announce what a side accepts (section 9).
 
 use crate::limits::{
     NATIVE_CREDIT_MAX, NATIVE_INITIAL_CREDIT_MIN, NATIVE_METHODS_DEFAULT, NATIVE_PAYLOAD_DEFAULT,
@@ -7,10 +7,10 @@ use crate::limits::{
 
 use super::{StreamId, Violation};
 
-/// The body of a SETTINGS frame: what its sender accepts.
+/// The body of a SETTINGS frame: the limits and abilities of its sender.
 ///
-/// The default is what holds before the first SETTINGS arrives. A frame states all of it: a
-/// setting that it leaves out has its default.
+/// The default applies before the first SETTINGS arrives. Each frame states all settings: those it
+/// leaves out have their defaults.
 ///
 /// # Examples
 ///
@@ -26,37 +26,37 @@ use super::{StreamId, Violation};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// 1: message bytes in one frame; 65,536 to 262,144.
+    /// 1: largest payload of one frame, in bytes; 65,536 to 262,144.
     pub max_payload: u32,
-    /// 2: streams open at a time, and so the bound of slot numbers; at most 524,288.
+    /// 2: number of streams open at a time, which also bounds slot numbers; at most 524,288.
     pub max_streams: u32,
-    /// 3: bytes that a stream opened by the peer may send before a CREDIT comes; 65,536 to
-    /// 2^31 − 1.
+    /// 3: bytes that a stream opened by the peer may send before a CREDIT arrives; 65,536 to 2^31 −
+    /// 1.
     pub initial_credit: u32,
-    /// 4: bytes of one message, compressed or not; at most 2^31 − 1.
+    /// 4: largest message in bytes, compressed or not; at most 2^31 − 1.
     pub max_message: u32,
-    /// 5: bytes of metadata in one frame; at most 65,535.
+    /// 5: largest metadata of one frame in bytes; at most 65,535.
     pub max_meta: u32,
-    /// 6: frames to this side should carry a checksum.
+    /// 6: asks the peer to send frames with a checksum.
     pub checksum: bool,
-    /// 7: replies to this side should carry load reports.
+    /// 7: asks the peer to send load reports with replies.
     pub load_report: bool,
-    /// 8: compressions understood, bit n for compression n.
+    /// 8: supported compressions, as bit n for compression n.
     pub compressions: u32,
-    /// 9: this side takes calls although it connected.
+    /// 9: this side accepts calls although it opened the connection.
     pub callbacks: bool,
-    /// 10: method names that this side keeps numbers for.
+    /// 10: how many method names this side keeps numbers for.
     pub max_methods: u32,
 }
 
 impl Settings {
-    /// Reads the body of a SETTINGS frame. Unknown settings are skipped; of a setting given twice
-    /// the last counts.
+    /// Reads the body of a SETTINGS frame. Unknown settings are skipped; if a setting is repeated,
+    /// the last value counts.
     ///
     /// # Errors
     ///
-    /// [`TornSettings`](Violation::TornSettings) when the body is not made of pairs or too long,
-    /// [`BadSetting`](Violation::BadSetting) when a value is out of its range.
+    /// Returns [`TornSettings`](Violation::TornSettings) when the body is too long or does not
+    /// consist of pairs, and [`BadSetting`](Violation::BadSetting) when a value is out of range.
     pub fn decode(body: &[u8]) -> Result<Self, Violation> {
         let (pairs, rest) = body.as_chunks::<PAIR_LEN>();
         if !rest.is_empty() || body.len() > NATIVE_SETTINGS_LEN_MAX {
@@ -70,7 +70,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Appends the body of a SETTINGS frame to `out`: whatever differs from the default.
+    /// Appends the body of a SETTINGS frame to `out`, with the settings that differ from the
+    /// default.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let defaults = Self::default().pairs();
         for ((id, value), (_, default)) in self.pairs().into_iter().zip(defaults) {
@@ -81,7 +82,7 @@ impl Settings {
         }
     }
 
-    /// Whether every value is within its range, so that a peer will accept them.
+    /// Whether every value is in range, so that a peer will accept them.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.pairs().into_iter().all(|(id, value)| Self::default().set(id, value).is_ok())
@@ -141,7 +142,7 @@ impl Default for Settings {
     }
 }
 
-/// Bytes of one setting: an id of two and a value of four.
+/// Length of one setting: two bytes of id and four of value.
 const PAIR_LEN: usize = 6;
 
 #[cfg(test)]
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_goes_both_ways() {
+    fn every_setting_round_trips() {
         let settings = Settings {
             max_payload: 100_000,
             max_streams: 524_288,
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_to_their_ranges() {
+    fn values_out_of_range_are_rejected() {
         let cases = [
             (1, [65_535, 262_145].as_slice()),
             (2, &[524_289]),
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_and_long_bodies() {
+    fn torn_and_overlong_bodies_are_rejected() {
         for len in [1, 5, 7, 390] {
             let error = Err(Violation::TornSettings { len });
             assert_eq!(Settings::decode(&vec![0; len]), error);

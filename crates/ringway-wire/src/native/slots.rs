@@ -1,49 +1,50 @@
-//! The calls of one connection in a dense table: found by index, never hashed (section 7).
+//! The calls of one connection, in a dense table that is indexed and never hashed (section 7).
 
 use super::StreamId;
 use crate::limits::NATIVE_STREAMS_DEFAULT;
 
-/// Stands for "no [`Stream`](super::streams::Stream)": most calls are one frame each way.
+/// Stands for "no [`Stream`](super::streams::Stream)": most calls need only one frame in each
+/// direction.
 pub(super) const NO_STREAM: u32 = u32::MAX;
 
-/// Where a call is in its life.
+/// The phase of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Free,
     Open,
-    /// At the responder: the reply waits for credit. At the initiator: RST went, RESPONSE has not
-    /// come.
+    /// On the server: the reply waits for credit. On the client: RST was sent, and RESPONSE has not
+    /// arrived.
     Closing,
 }
 
-/// What is known of a call that needs no stream: 32 bytes.
+/// The state of a call that needs no stream, in 32 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    /// The call in it, or the last one; the connection's own id when there was none.
+    /// The current call, or the last one; [`StreamId::CONNECTION`] if there was none.
     id: StreamId,
     pub(super) phase: Phase,
-    /// At the responder: the request has ended.
+    /// On the server: the request has ended.
     pub(super) remote_ended: bool,
-    /// The REQUEST was received, or is in the output and `number` counts.
+    /// The REQUEST was received, or is in the output and `number` is valid.
     pub(super) is_sent: bool,
-    /// At the initiator: cancelled while the parity of the reset timer was this.
+    /// On the client: the parity of the reset timer at the time of cancellation.
     pub(super) reset_parity: bool,
-    /// Reply bytes that the initiator takes before it sends CREDIT.
+    /// Reply bytes that the client accepts before it sends CREDIT.
     pub(super) reply_credit: u32,
     pub(super) stream: u32,
-    /// At the initiator: how many requests went before this one.
+    /// On the client: number of requests sent before this one.
     pub(super) number: u64,
-    /// At the responder: as the request head says it.
+    /// On the server: the timeout in the request head, in microseconds.
     pub(super) timeout_us: u32,
-    /// At the responder: the [moment] at which the request came.
+    /// On the server: the [moment] at which the request arrived.
     pub(super) came: u32,
 }
 
-/// What a stream id refers to.
+/// The state of a stream id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Live(usize),
-    /// That call is over: its late frames are dropped.
+    /// The call is over; its late frames are dropped.
     Ended,
     Never,
 }
@@ -52,9 +53,10 @@ pub(super) enum Found {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     table: Vec<Slot>,
-    /// Used by the initiator only: last freed, first reused, so that few slots stay in cache.
+    /// Free slots, on the client only: the last one freed is the first one reused, so that few
+    /// slots stay in cache.
     free: Vec<u32>,
-    /// Free as well, and beyond what the responder takes now. It may take them again.
+    /// Free slots that the server currently does not accept, and may accept again.
     beyond: Vec<u32>,
     live: usize,
 }
@@ -74,7 +76,7 @@ impl Slots {
         }
     }
 
-    /// The slot of a call that runs: neither ended nor about to.
+    /// The slot of a call that is open, so neither ended nor ending.
     #[inline]
     pub(super) fn find_open(&self, id: StreamId) -> Option<usize> {
         let index = id.slot() as usize;
@@ -102,7 +104,7 @@ impl Slots {
         live.map(|index| self.id(index)).collect()
     }
 
-    /// Opens the call that the peer has named; `None` when it may not name it so.
+    /// Opens the call that the peer named; `None` if the peer may not use that id.
     #[inline]
     pub(super) fn accept(&mut self, id: StreamId, reply_credit: u32) -> Option<usize> {
         let index = id.slot() as usize;
@@ -118,8 +120,8 @@ impl Slots {
         Some(index)
     }
 
-    /// Opens a call in the slot freed last, or in a new one. `None` says that `live_max` are open,
-    /// and nothing else: fewer than that never take up all slots below the bound.
+    /// Opens a call in the slot freed last, or in a new one. `None` always means that `live_max`
+    /// calls are open: fewer never use up all slots below the limit.
     #[inline]
     pub(super) fn acquire(&mut self, live_max: u32, reply_credit: u32) -> Option<StreamId> {
         if self.live >= live_max as usize {
@@ -141,7 +143,7 @@ impl Slots {
             if index < slots_max {
                 return Some(index);
             }
-            // Only a server that takes fewer than it took before makes slots useless.
+            // // Only a server that has lowered its limit makes slots unusable.
             self.beyond.push(index);
         }
         let index = self.table.len() as u32;
@@ -153,12 +155,12 @@ impl Slots {
         Some(index)
     }
 
-    /// The responder has said anew how many calls it takes: free slots may be useful again.
+    /// Makes free slots usable again, after the server has changed its limit.
     pub(super) fn reconsider(&mut self) {
         self.free.append(&mut self.beyond);
     }
 
-    /// Ends the call at the responder; the initiator names the slot again when it likes.
+    /// Ends the call on the server; the client may use the slot again.
     #[inline]
     pub(super) fn end(&mut self, index: usize) {
         debug_assert!(self.table[index].phase != Phase::Free, "a call ends once");
@@ -166,15 +168,15 @@ impl Slots {
         self.live -= 1;
     }
 
-    /// Ends the call at the initiator, which may take the slot again.
+    /// Ends the call on the client and frees its slot.
     #[inline]
     pub(super) fn release(&mut self, index: usize) {
         self.end(index);
         self.free.push(index as u32);
     }
 
-    /// Ends a call of which the responder has heard nothing. Its id is given to the next call in the
-    /// slot, since the responder takes no generation that is too far ahead of the last one it saw.
+    /// Ends a call that the server has not heard of. The next call in the slot gets the same id,
+    /// since the server rejects generations too far ahead of the last one it saw.
     pub(super) fn release_unsent(&mut self, index: usize) {
         let slot = &mut self.table[index];
         slot.id = slot.id.previous();
@@ -200,8 +202,8 @@ impl Slot {
         }
     }
 
-    /// Whether `id` comes after the slot's last call: generations go round without 0, and half of
-    /// them counts as ahead.
+    /// Whether `id` comes after the slot's last call: generations wrap around, skipping 0, and half
+    /// of them count as ahead.
     #[inline]
     fn is_later(&self, id: StreamId) -> bool {
         if id.is_from_acceptor() || !id.is_valid() {
@@ -215,13 +217,13 @@ impl Slot {
     }
 }
 
-/// Slots for so many streams at a time. What holds before SETTINGS cannot be taken back: the slots
-/// may be in use already.
+/// Number of slots for `streams_max` streams. It never falls below the default that holds before
+/// SETTINGS, because those slots may be in use already.
 fn slots_max(streams_max: u32) -> u32 {
     streams_max.clamp(NATIVE_STREAMS_DEFAULT, StreamId::SLOTS)
 }
 
-/// How many generations a slot has.
+/// Number of generations of a slot.
 const GENERATIONS: u16 = 4_095;
 
 #[cfg(test)]
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_live_ended_or_never_were() {
+    fn ids_are_live_ended_or_never_used() {
         let mut slots = Slots::default();
         assert_eq!(slots.find(StreamId::new(0, 1)), Found::Never);
         assert!(slots.accept(StreamId::from_raw(1 << 31 | 1), 0).is_none(), "ours to open");
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_is_new_up_to_half_of_the_circle_ahead() {
+    fn a_generation_up_to_half_the_range_ahead_is_new() {
         for last in [1, 2_000, 4_095] {
             for ahead in [1, 2_046, 2_047, 2_048, 4_094] {
                 let mut slots = Slots::default();

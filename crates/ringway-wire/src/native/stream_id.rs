@@ -1,11 +1,11 @@
-//! Numbers of streams (section 7).
+//! Stream ids (section 7).
 
 use std::fmt;
 
-/// One stream of a connection: a slot, and which of the slot's uses it is.
+/// The id of a stream in its connection: a slot, and the generation that counts its uses.
 ///
-/// Bit 31 says who opened the stream (0: the side that connected), bits 30–12 hold the slot, bits
-/// 11–0 the generation. Generations begin at 1, so that 0 as a whole is the connection itself.
+/// Bit 31 tells who opened the stream (0: the side that connected), bits 30–12 hold the slot, bits
+/// 11–0 the generation. Generations start at 1, so that the id 0 is the connection itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(u32);
 
@@ -13,21 +13,21 @@ impl StreamId {
     /// The connection as a whole.
     pub const CONNECTION: Self = Self(0);
 
-    /// Slots that an id can name: 2^19.
+    /// Number of slots that an id can express: 2^19.
     pub const SLOTS: u32 = 1 << 19;
 
     /// The generation of a slot's first use.
     pub const GENERATION_FIRST: u16 = 1;
 
-    /// The bits of an id that hold the generation.
+    /// The mask of the bits that hold the generation.
     pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
-    /// The stream in its `generation`-th use of `slot`, opened by the side that connected.
+    /// The id of the `generation`-th use of `slot`, for a stream opened by the side that connected.
     ///
     /// # Panics
     ///
-    /// When `slot` is not below [`SLOTS`](Self::SLOTS) or `generation` not within 1 to 4,095: both
-    /// are chosen by the caller, never by a peer.
+    /// Panics when `slot` is not below [`SLOTS`](Self::SLOTS) or `generation` is not within 1 to
+    /// 4,095: the caller chooses both, never a peer.
     #[inline]
     #[must_use]
     pub const fn new(slot: u32, generation: u16) -> Self {
@@ -36,28 +36,28 @@ impl StreamId {
         Self(slot << GENERATION_BITS | generation as u32)
     }
 
-    /// The id with these bits, whatever they are; see [`is_valid`](Self::is_valid).
+    /// The id with these bits, which may be invalid; see [`is_valid`](Self::is_valid).
     #[inline]
     #[must_use]
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
 
-    /// The bits, as they go on the wire.
+    /// The bits of the id, as sent on the wire.
     #[inline]
     #[must_use]
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// The index into tables of streams.
+    /// The slot, an index into tables of streams.
     #[inline]
     #[must_use]
     pub const fn slot(self) -> u32 {
         (self.0 & !ACCEPTOR) >> GENERATION_BITS
     }
 
-    /// The number of this use of the slot: 1 to 4,095, then 1 again.
+    /// The generation, which counts the uses of the slot from 1 to 4,095 and then from 1 again.
     #[inline]
     #[must_use]
     pub const fn generation(self) -> u16 {
@@ -71,14 +71,14 @@ impl StreamId {
         self.0 & ACCEPTOR != 0
     }
 
-    /// Whether this can be a stream: its generation is not 0.
+    /// Whether this id can belong to a stream: its generation is not 0.
     #[inline]
     #[must_use]
     pub const fn is_valid(self) -> bool {
         self.0 & Self::GENERATION_MASK != 0
     }
 
-    /// The same slot, used once more. Generation 4,095 is followed by 1.
+    /// The id of the slot's next use. Generation 4,095 is followed by 1.
     #[inline]
     #[must_use]
     pub const fn next(self) -> Self {
@@ -87,7 +87,7 @@ impl StreamId {
         Self(self.0 & !Self::GENERATION_MASK | next)
     }
 
-    /// The same slot, used once less: what [`next`](Self::next) made this of.
+    /// The id of the slot's previous use, the inverse of [`next`](Self::next).
     #[must_use]
     pub(super) const fn previous(self) -> Self {
         let generation = self.0 & Self::GENERATION_MASK;
@@ -120,7 +120,7 @@ mod tests {
     use super::StreamId;
 
     #[test]
-    fn parts_are_where_the_wire_has_them() {
+    fn slot_and_generation_are_encoded_in_their_bits() {
         for (slot, generation, raw) in
             [(0, 1, 1), (0, 2, 2), (1, 1, 0x1001), (0x7ffff, 0xfff, 0x7fff_ffff)]
         {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn display() {
+    fn ids_print_their_parts() {
         assert_eq!(StreamId::CONNECTION.to_string(), "connection");
         assert_eq!(StreamId::new(3, 2).to_string(), "slot 3 generation 2");
         assert_eq!(StreamId::from_raw(0x8000_0001).to_string(), "acceptor's slot 0 generation 1");

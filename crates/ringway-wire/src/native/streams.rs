@@ -1,5 +1,5 @@
-//! What calls need that are more than one frame each way, in reused places, and what is kept for
-//! each and for all.
+//! The streams of a connection: state of calls with more than one frame in a direction, in a table
+//! whose entries are reused, with the memory held by each and by all.
 
 use std::time::Duration;
 
@@ -14,42 +14,42 @@ use crate::limits::{
     NATIVE_RANKED_MIN, NATIVE_RANKED_STEP, NATIVE_STREAM_TABLES, NATIVE_STREAMS_KEPT,
 };
 
-/// Both halves of a call that has, or may have, more than one frame in a direction.
+/// Both sides of a call that has, or may have, more than one frame in a direction.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: StreamId,
     pub(super) send: SendSide,
     pub(super) receive: ReceiveSide,
-    /// It stands in a line of the outbox.
+    /// Whether the stream is in a queue of the outbox.
     pub(super) is_queued: bool,
-    /// What it keeps, as it was counted last.
+    /// The memory it holds, as counted last.
     kept: Kept,
-    /// When the time of its call is over.
+    /// The deadline of its call.
     pub(super) until: Duration,
-    /// When something of it came or went last.
+    /// When something was last received or sent.
     pub(super) touched: Duration,
 }
 
-/// Bytes of memory.
+/// Held memory in bytes, by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Kept {
-    /// Of what is not whole: messages, requests.
+    /// Incomplete messages and requests.
     assembled: usize,
-    /// Of streams themselves, where something is not whole: whoever has many of these has sent little
-    /// of each.
+    /// Streams with incomplete data, which count themselves because a peer may send a little on
+    /// each of many.
     unready: usize,
-    /// Of messages that readers have not taken.
+    /// Messages that readers have not taken.
     untaken: usize,
-    /// Of what is to be sent.
+    /// Output that waits to be sent.
     queued: usize,
 }
 
-/// The two directions of what a connection keeps.
+/// The two directions in which a connection holds memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// What has come and is not whole, or was not taken by its reader.
+    /// Input that is incomplete or that its reader has not taken.
     Unread,
-    /// What is to be sent.
+    /// Output that waits to be sent.
     Unsent,
 }
 
@@ -87,44 +87,45 @@ impl Stream {
         }
     }
 
-    /// Bytes of it and of its buffers when it is over.
+    /// Memory, in bytes, of the stream and its buffers when it is over.
     fn spare(&self) -> usize {
         size_of::<Self>() + self.send.spare() + self.receive.spare()
     }
 }
 
-/// All streams of a connection. A stream that is over is used again with its buffers, within bounds.
+/// All streams of a connection. Finished streams are reused with their buffers, within limits.
 ///
-/// What is kept of all is the sum of what is kept of each, which is counted after each change.
+/// The memory held by all is the sum of that held by each, which is counted after each change.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    places: Vec<Option<Box<Stream>>>,
-    /// Places of streams that are over, and places without one. A place whose stream was given up in a
-    /// line is empty, and free when the line has come to it.
+    entries: Vec<Option<Box<Stream>>>,
+    /// Indices of finished streams and of empty entries. An entry whose stream was dropped while it
+    /// stood in a queue is empty, and becomes free when the queue reaches it.
     free: Vec<u32>,
-    /// Bytes of the streams that are over.
+    /// Memory, in bytes, of the finished streams.
     spare: usize,
     kept: Kept,
-    /// Places by what they keep of either side. Those that keep less than [`NATIVE_RANKED_MIN`] may be
-    /// missing, and what is to be sent may be more or less by [`NATIVE_RANKED_STEP`].
+    /// Streams ranked by the memory they hold in either direction. Those below
+    /// [`NATIVE_RANKED_MIN`] may be missing, and output is accurate to [`NATIVE_RANKED_STEP`].
     unread: Ranks,
     unsent: Ranks,
-    /// Bytes by which windows are larger than they were at first.
+    /// Bytes by which windows have grown beyond their initial sizes.
     grown: usize,
-    /// Bodies that were given up, for the caller to drop.
+    /// Discarded bodies, for the caller to drop.
     pub(super) discarded: Vec<Bytes>,
 }
 
 impl Streams {
-    /// A place for `id`: so much may be sent, and so much is accepted, before any CREDIT.
+    /// Opens a stream with `credit` to send and `window` to receive before any CREDIT, and returns
+    /// its index.
     pub(super) fn open(&mut self, id: StreamId, credit: u32, window: u32) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            (self.places.len() - 1) as u32
+            self.entries.push(None);
+            (self.entries.len() - 1) as u32
         });
-        let place = &mut self.places[index as usize];
-        self.spare -= place.as_ref().map_or(0, |stream| stream.spare());
-        let stream = place.get_or_insert_with(|| Box::new(Stream::new(id)));
+        let entry = &mut self.entries[index as usize];
+        self.spare -= entry.as_ref().map_or(0, |stream| stream.spare());
+        let stream = entry.get_or_insert_with(|| Box::new(Stream::new(id)));
         stream.id = id;
         stream.until = Duration::MAX;
         stream.send.reset(credit);
@@ -134,23 +135,23 @@ impl Streams {
 
     #[inline]
     pub(super) fn at(&mut self, index: u32) -> &mut Stream {
-        self.places[index as usize].as_mut().expect(HAS_STREAM)
+        self.entries[index as usize].as_mut().expect(HAS_STREAM)
     }
 
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Stream {
-        self.places[index as usize].as_ref().expect(HAS_STREAM)
+        self.entries[index as usize].as_ref().expect(HAS_STREAM)
     }
 
-    /// Whether all that a stream has written before it came into a line ends before this position of
-    /// the output, or it was given up since.
+    /// Whether everything the stream wrote before it was queued ends before the position `here` of
+    /// the output. Also true if the stream was dropped since.
     pub(super) fn is_in_order(&self, index: u32, here: u64) -> bool {
-        self.places[index as usize].as_ref().is_none_or(|stream| stream.send.after <= here)
+        self.entries[index as usize].as_ref().is_none_or(|stream| stream.send.after <= here)
     }
 
-    /// Counts anew what a stream keeps.
+    /// Updates the count of the memory that a stream holds.
     pub(super) fn count(&mut self, index: u32) {
-        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
+        let stream = self.entries[index as usize].as_mut().expect(HAS_STREAM);
         let unready = if stream.receive.is_unready() { UNREADY } else { 0 };
         let now = Kept {
             assembled: stream.receive.assembled(),
@@ -158,7 +159,7 @@ impl Streams {
             untaken: stream.receive.untaken(),
             queued: stream.send.waiting(),
         };
-        // Most streams keep nothing, whatever happens to them.
+        // // The count of most streams stays at zero.
         if now != stream.kept {
             let before = std::mem::replace(&mut stream.kept, now);
             self.exchange(index, before, now);
@@ -169,16 +170,17 @@ impl Streams {
         self.kept.exchange(before, now);
         match now.unready {
             0 => self.unread.note(index, ranked(now.unread())),
-            // However little it is: those who keep much in this way do it in many streams.
+            // // However small, because an attacker spreads such memory over many streams.
             _ => self.unread.note(index, now.unread()),
         }
         self.unsent.note(index, ranked(now.queued));
     }
 
-    /// Counts anew what a stream has to send. Its rank is noted by steps, since small messages are many.
+    /// Updates the count of a stream's queued output. Its rank changes in steps, since small
+    /// messages are frequent.
     #[inline]
     pub(super) fn count_queued(&mut self, index: u32) {
-        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
+        let stream = self.entries[index as usize].as_mut().expect(HAS_STREAM);
         let now = stream.send.waiting();
         let before = std::mem::replace(&mut stream.kept.queued, now);
         self.kept.queued = self.kept.queued - before + now;
@@ -187,11 +189,11 @@ impl Streams {
         }
     }
 
-    /// Takes one fragment of a message. To be [counted](Self::count) when that is all there is to it.
+    /// Receives one fragment of a message. Call [`count`](Self::count) after all changes.
     ///
     /// # Errors
     ///
-    /// When the peer must not send it so.
+    /// Fails when the peer must not send this fragment.
     #[inline]
     pub(super) fn fragment<'i>(
         &mut self,
@@ -203,19 +205,19 @@ impl Streams {
         outcome
     }
 
-    /// Keeps a request until nothing of it is missing.
+    /// Holds a request back until it is complete.
     pub(super) fn await_rest(&mut self, index: u32, request: Unready) {
         self.at(index).receive.request = Some(request);
         self.count(index);
     }
 
-    /// Takes a message of one frame, if that is all there is to it.
+    /// Receives a single-frame message, if the fast path covers it.
     #[inline]
     pub(super) fn whole(&mut self, index: u32, cost: u32) -> bool {
-        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
+        let stream = self.entries[index as usize].as_mut().expect(HAS_STREAM);
         let is_taken = stream.receive.whole(cost);
         if is_taken {
-            // Nothing else of it is kept, or it would not have been taken so.
+            // // Nothing else of the stream's count has changed on this path.
             let before = stream.kept.untaken;
             let now = before + cost as usize;
             stream.kept.untaken = now;
@@ -227,10 +229,10 @@ impl Streams {
         is_taken
     }
 
-    /// The reader of a stream took messages.
+    /// Records that the reader of a stream took messages.
     #[inline]
     pub(super) fn taken(&mut self, index: u32, messages: usize) {
-        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
+        let stream = self.entries[index as usize].as_mut().expect(HAS_STREAM);
         let gone = stream.receive.taken(messages) as usize;
         let before = stream.kept.untaken;
         let now = before - gone;
@@ -242,31 +244,32 @@ impl Streams {
         }
     }
 
-    /// Nobody will tell that the messages of a stream were taken.
+    /// Forgets the delivered messages of a stream, because the reader will not report them as
+    /// taken.
     pub(super) fn hand_over(&mut self, index: u32) {
         self.at(index).receive.hand_over();
         self.count(index);
     }
 
-    /// Delivers nothing more of a stream that nobody reads.
+    /// Drops all further input of a stream that nobody reads.
     pub(super) fn ignore(&mut self, index: u32) {
         self.at(index).receive.ignore();
         self.count(index);
     }
 
-    /// Delivers nothing more of a stream, and drops what was assembled.
+    /// Delivers nothing more of a stream, and drops incomplete data.
     pub(super) fn abandon(&mut self, index: u32) {
         self.at(index).receive.abandon();
         self.count(index);
     }
 
-    /// Changes the window of a stream.
+    /// Changes the window of a stream, and updates the sum of grown windows.
     pub(super) fn with_window<R>(
         &mut self,
         index: u32,
         change: impl FnOnce(&mut Window) -> R,
     ) -> R {
-        let window = &mut self.places[index as usize].as_mut().expect(HAS_STREAM).receive.window;
+        let window = &mut self.entries[index as usize].as_mut().expect(HAS_STREAM).receive.window;
         let before = window.grown() as usize;
         let outcome = change(window);
         self.grown = self.grown - before + window.grown() as usize;
@@ -279,40 +282,40 @@ impl Streams {
         self.kept.untaken
     }
 
-    /// Bytes of memory for all that is not whole.
+    /// Memory, in bytes, of all incomplete messages and requests.
     #[inline]
     pub(super) fn assembled(&self) -> usize {
         self.kept.assembled
     }
 
-    /// Bytes of the streams of which something is not whole, besides that.
+    /// Memory, in bytes, of streams with incomplete data, without that data.
     #[inline]
     pub(super) fn unready(&self) -> usize {
         self.kept.unready
     }
 
-    /// Bytes of streams that are over and kept for those to come.
+    /// Memory, in bytes, of finished streams kept for reuse.
     #[inline]
     pub(super) fn spare(&self) -> usize {
         self.spare
     }
 
-    /// Gives them back.
+    /// Frees the finished streams.
     pub(super) fn drop_spare(&mut self) {
         for &index in &self.free {
-            self.places[index as usize] = None;
+            self.entries[index as usize] = None;
         }
         self.spare = 0;
     }
 
-    /// Bytes of all that is to be sent when its turn and its credit come.
+    /// Bytes of all output that is queued by streams.
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.kept.queued
     }
 
-    /// A stream for which most bytes are kept, up to a quarter and a step, and how many; `None` if none
-    /// are.
+    /// The stream that holds the most bytes, to within a quarter and a step, and how many; `None`
+    /// if none holds any.
     pub(super) fn largest(&mut self, side: Side) -> Option<(StreamId, usize)> {
         if self.kept.of(side) == 0 {
             return None;
@@ -321,13 +324,13 @@ impl Streams {
             Side::Unread => &mut self.unread,
             Side::Unsent => &mut self.unsent,
         };
-        let places = &self.places;
+        let entries = &self.entries;
         let kept =
-            |index: u32| places[index as usize].as_ref().map_or(0, |stream| stream.kept.of(side));
+            |index: u32| entries[index as usize].as_ref().map_or(0, |stream| stream.kept.of(side));
         let largest = ranks.largest(kept).or_else(|| {
-            // All keep very little, or have not been ranked. Those that do now are ranked, so that the
-            // next question is answered at once.
-            for index in 0..places.len() as u32 {
+            // // All hold very little, or are not ranked yet. Ranking them now makes the next
+            // search fast.
+            for index in 0..entries.len() as u32 {
                 ranks.note(index, kept(index));
             }
             ranks.largest(kept)
@@ -335,22 +338,22 @@ impl Streams {
         largest.map(|index| self.get(index)).map(|stream| (stream.id, stream.kept.of(side)))
     }
 
-    /// Bytes by which windows are larger than they were at first.
+    /// Bytes by which windows have grown beyond their initial sizes.
     pub(super) fn grown(&self) -> usize {
         self.grown
     }
 
-    /// Gives the place back. A line may hold any number of places that were given up before it has come
-    /// to them, so nothing is kept for these.
+    /// Releases a finished stream. If it stands in a queue, its memory is freed at once, since a
+    /// queue may hold any number of such entries.
     pub(super) fn release(&mut self, index: u32) {
-        let stream = self.places[index as usize].as_mut().expect(HAS_STREAM);
+        let stream = self.entries[index as usize].as_mut().expect(HAS_STREAM);
         stream.send.clear(&mut self.discarded);
         self.grown -= stream.receive.window.grown() as usize;
         stream.receive.reset(0);
         let (is_queued, spare) = (stream.is_queued, stream.spare());
         self.count(index);
         if is_queued || self.spare + spare > NATIVE_STREAMS_KEPT {
-            self.places[index as usize] = None;
+            self.entries[index as usize] = None;
         } else {
             self.spare += spare;
         }
@@ -359,10 +362,10 @@ impl Streams {
         }
     }
 
-    /// Gives up what all streams keep. The connection has ended: nothing follows.
+    /// Drops the contents of all streams, because the connection has ended.
     pub(super) fn drop_contents(&mut self) {
         self.drop_spare();
-        for stream in self.places.iter_mut().flatten() {
+        for stream in self.entries.iter_mut().flatten() {
             stream.send.clear(&mut self.discarded);
             stream.send = SendSide::default();
             stream.receive.abandon();
@@ -373,9 +376,9 @@ impl Streams {
         self.unsent.clear();
     }
 
-    /// Takes a stream off the front of its line, and tells whether it is still there to be served.
+    /// Marks a stream as no longer queued; `false` if it was dropped meanwhile.
     pub(super) fn dequeue(&mut self, index: u32) -> bool {
-        match &mut self.places[index as usize] {
+        match &mut self.entries[index as usize] {
             Some(stream) => stream.is_queued = false,
             None => {
                 self.free.push(index);
@@ -386,20 +389,19 @@ impl Streams {
     }
 }
 
-/// Why a place is not empty: calls and lines name places of streams that are not over.
-const HAS_STREAM: &str = "a stream that is open has its place";
+const HAS_STREAM: &str = "an open stream is in the table";
 
-/// What a stream takes up of which something is not whole, besides that.
+/// Memory, in bytes, of a stream with incomplete data, without that data.
 const UNREADY: usize = size_of::<Stream>() + NATIVE_STREAM_TABLES;
 
-/// Whether a stream that keeps `now` instead of `before` is ranked anew: by steps, since messages of a
-/// reader that keeps up are many, and each is counted in and out.
+/// Whether a stream must be ranked anew when its count changes from `before` to `now`. Ranks change
+/// in steps, because each message is counted in and out.
 #[inline]
 fn changes_rank(before: usize, now: usize) -> bool {
     before / NATIVE_RANKED_MIN != now / NATIVE_RANKED_MIN
 }
 
-/// What counts for a rank: of little, nothing.
+/// The size used for ranking: 0 if it is small.
 #[inline]
 fn ranked(kept: usize) -> usize {
     if kept >= NATIVE_RANKED_MIN { kept } else { 0 }

@@ -1,31 +1,31 @@
 //! Tags of metadata (section 4).
 
-/// The meaning of a piece of metadata; the number on the wire stands beside each.
+/// The meaning of a piece of metadata, with its number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tag {
-    /// `00`: a key and a value of the user's.
+    /// `00`: a key and a value of the application.
     Entry,
-    /// `01`: `package.Service/Method`.
+    /// `01`: the name of the method, `package.Service/Method`.
     Method,
     /// `02`: the credentials of the call.
     Authorization,
-    /// `03`: the timeout in microseconds, a varint, instead of the request head's.
+    /// `03`: the timeout in microseconds as a varint, in place of the request head's.
     TimeoutUs,
-    /// `04`: what went wrong, UTF-8.
+    /// `04`: the status message, in UTF-8.
     StatusMessage,
-    /// `05`: details of what went wrong, opaque.
+    /// `05`: details of the status, opaque.
     StatusDetails,
     /// `06`: the call was not executed and can be repeated safely.
     Refused,
-    /// `07`: milliseconds to wait before a retry, a zigzag varint; −1 forbids it.
+    /// `07`: milliseconds to wait before a retry, as a zigzag varint; −1 forbids a retry.
     Pushback,
-    /// `80`: trace id, span id and flags.
+    /// `80`: the trace context: trace id, span id and flags.
     TraceParent,
-    /// `81`: vendors' additions to the trace.
+    /// `81`: the vendor-specific trace state.
     TraceState,
-    /// `82`: the load of the side that answers.
+    /// `82`: the load of the server.
     LoadReport,
-    /// A tag of a later version that this one must not skip: its stream ends UNIMPLEMENTED.
+    /// A tag of a later version that must not be skipped: the stream ends UNIMPLEMENTED.
     Unknown(u8),
 }
 
@@ -50,7 +50,7 @@ impl Tag {
         }
     }
 
-    /// The tag with this number; `None` where an unknown one is to be skipped.
+    /// The tag with this number; `None` if it is unknown and may be skipped.
     #[inline]
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
@@ -77,7 +77,7 @@ mod tests {
     use super::Tag;
 
     #[test]
-    fn every_tag_goes_both_ways() {
+    fn every_tag_round_trips_through_its_number() {
         for code in 0..=0xff {
             let tag = Tag::from_code(code);
             assert_eq!(tag.map(Tag::code), (code < 0x83).then_some(code));

@@ -1,20 +1,20 @@
-//! Messages that their receiver does not take.
+//! Messages that are too large for their receiver.
 
 use crate::limits::NATIVE_ASSEMBLY_MAX;
 
-/// Why a message is not taken.
+/// The reason why a message is too large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TooLarge {
-    /// It has so many bytes.
+    /// The message has `len` bytes, more than `max`.
     Message { len: usize, max: u32 },
-    /// It has more bytes than `max`, and did not announce how many.
+    /// The message has more than `max` bytes, and did not announce its length.
     Unannounced { max: u32 },
-    /// There is no memory for it beside the others that are not whole.
+    /// Together with the other incomplete messages it would need too much memory.
     Together,
 }
 
 impl TooLarge {
-    /// In words, for the end of the call. `receiver` is "client" or "server".
+    /// The text with which the call ends. `receiver` is "client" or "server".
     #[cold]
     pub(super) fn text(self, receiver: &str) -> String {
         let setting =

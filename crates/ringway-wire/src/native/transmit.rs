@@ -1,4 +1,4 @@
-//! Bytes for the socket, cut when it asks for them (section 5).
+//! Handing out bytes for the socket, fragmented on demand (section 5).
 
 use super::StreamId;
 use super::native_connection::{NativeConnection, Pending};
@@ -10,20 +10,20 @@ use crate::limits::{
     UNSENT_MARK,
 };
 
-/// What a stream's turn has sent.
+/// The result of a stream's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
-    /// Nothing: the stream was given up.
+    /// Nothing was sent, because the stream was dropped.
     Gone,
     Some,
-    /// Its REQUEST.
+    /// Its REQUEST was sent.
     Opened,
-    /// The end of its RESPONSE.
+    /// The end of its RESPONSE was sent.
     Final,
 }
 
 impl NativeConnection {
-    /// Hands out about `budget` bytes: exceeded by less than one small message.
+    /// Hands out about `budget` bytes, exceeded by less than one small message.
     #[inline]
     pub(super) fn transmit(
         &mut self,
@@ -93,7 +93,7 @@ impl NativeConnection {
         budget: usize,
         out: &mut dyn FnMut(Outgoing<'_>),
     ) -> (usize, Served) {
-        // Long fragments are for a stream that makes nobody wait.
+        // // Only a stream that makes no other wait may send long fragments.
         let max_payload = self.peer.max_payload as usize;
         let is_alone = self.outbox.is_alone();
         let max =
@@ -102,7 +102,7 @@ impl NativeConnection {
         let (credit, with_crc) = (self.peer.initial_credit, self.outbox.with_crc);
         let stream = self.streams.at(index);
         if stream.send.opens_next() {
-            // What the peer grants a new stream counts from its REQUEST on.
+            // // The peer's initial credit for a new stream applies from its REQUEST on.
             stream.send.credit = credit;
         }
         let len_max = budget.max(NATIVE_FRAGMENT_MIN).min(max);
@@ -125,7 +125,7 @@ impl NativeConnection {
         (used, served)
     }
 
-    /// Puts a stream back into line, and says when a writer may go on.
+    /// Queues a stream again if it can send more, and reports `Writable` when due.
     fn after_turn(&mut self, index: u32) {
         self.streams.count_queued(index);
         self.schedule(index);
@@ -133,7 +133,7 @@ impl NativeConnection {
     }
 
     fn note_writable(&mut self, index: u32) {
-        // A stream whose own messages have left is never held up by others.
+        // // A stream without queued messages is not held up by others.
         let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
         let waiting_max = if is_much { 0 } else { UNSENT_MARK / 2 };
         let stream = self.streams.at(index);
@@ -144,16 +144,16 @@ impl NativeConnection {
         }
     }
 
-    /// What was written has left: writers that waited for that go on.
+    /// Lets the writers that waited for the written output continue once it has left.
     #[cold]
     fn end_backpressure(&mut self) {
         let mut backpressured = std::mem::take(&mut self.backpressured);
         for id in backpressured.drain(..) {
             if let Some(index) = self.slots.find_open(id)
-                && let place = self.slots.get(index).stream
-                && place != NO_STREAM
+                && let stream_index = self.slots.get(index).stream
+                && stream_index != NO_STREAM
             {
-                self.note_writable(place);
+                self.note_writable(stream_index);
             }
         }
         self.backpressured = backpressured;

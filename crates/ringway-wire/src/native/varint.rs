@@ -1,6 +1,6 @@
-//! Variable-length integers of metadata: LEB128, seven bits a byte, low bits first.
+//! Variable-length integers in metadata: LEB128, seven bits a byte, low bits first.
 
-/// Takes a number off the front of `bytes`; `None` when it does not end, or exceeds 64 bits.
+/// Takes a number off the front of `bytes`; `None` if it is cut off or exceeds 64 bits.
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for at in 0..LEN_MAX {
@@ -18,12 +18,12 @@ pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a number that fills `bytes`.
+/// Reads a number that must use all of `bytes`.
 pub(super) fn whole(mut bytes: &[u8]) -> Option<u64> {
     take(&mut bytes).filter(|_| bytes.is_empty())
 }
 
-/// Appends a number to `out`, in as few bytes as it takes.
+/// Appends a number to `out` in its shortest form.
 pub(super) fn push(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -32,22 +32,22 @@ pub(super) fn push(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Bytes that [`push`] appends.
+/// Number of bytes that [`push`] appends.
 pub(super) const fn len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Signed numbers as unsigned ones, small where they are near zero: 0, −1, 1, −2 …
+/// Maps signed numbers to unsigned ones such that values near zero stay small: 0, −1, 1, −2 …
 pub(super) const fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 
-/// The reverse of [`zigzag`].
+/// The inverse of [`zigzag`].
 pub(super) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Ten groups of seven bits hold 64.
+/// Longest encoding: ten groups of seven bits hold 64 bits.
 const LEN_MAX: usize = 10;
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::{len, push, take, unzigzag, whole, zigzag};
 
     #[test]
-    fn numbers_go_both_ways() {
+    fn numbers_round_trip_in_their_shortest_form() {
         let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit]);
         for value in edges.chain([u64::MAX]) {
             let mut bytes = vec![];
@@ -73,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn overlong_numbers() {
+    fn padding_is_accepted_and_more_than_64_bits_rejected() {
         assert_eq!(whole(b"\x80\x80\x00"), Some(0), "padding is harmless");
         assert_eq!(whole(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), None);
         assert_eq!(whole(b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), None);
     }
 
     #[test]
-    fn signed_numbers() {
+    fn signed_numbers_round_trip() {
         for (value, coded) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1)] {
             assert_eq!((zigzag(value), unzigzag(coded)), (coded, value));
         }

@@ -1,194 +1,195 @@
-//! What a peer can do wrong.
+//! The ways in which a peer can break the protocol.
 
 use std::fmt;
 
 use super::{Flags, FrameKind, GoAwayCode, StreamId, Tag};
 
-/// A violation of the protocol by a peer. The connection ends with a GOAWAY of its
-/// [`code`](Self::code), unless it was the peer that ended it.
+/// A violation of the protocol by a peer. The connection ends with a GOAWAY with this violation's
+/// [`code`](Self::code), unless the peer ended it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    // The peer speaks something else.
-    /// The first bytes are not those of this protocol.
+    // // Another protocol or version.
+    /// The peer's first bytes are not the magic of this protocol.
     NotNative,
     /// The peer speaks another major version.
     WrongVersion {
-        /// The version it speaks.
+        /// The peer's version.
         major: u8,
     },
 
-    // A frame that makes no sense by itself.
-    /// A kind of frame that is not known and may not be skipped.
+    // // Frames that are malformed.
+    /// The frame has an unknown kind that may not be skipped.
     UnknownFrame {
-        /// Its number.
+        /// The number of the kind.
         code: u8,
     },
-    /// Flags that are missing, contradict each other or do not belong to the kind of frame.
+    /// The frame's flags are missing, contradict each other or are not allowed for its kind.
     UnexpectedFlags {
         /// The kind of frame.
         kind: FrameKind,
-        /// All its flags.
+        /// The frame's flags.
         flags: Flags,
     },
-    /// A frame of a stream on the connection, the reverse, or an id that is none.
+    /// The frame names a stream although its kind does not allow one, or no valid one although it
+    /// needs one.
     WrongStream {
         /// The kind of frame.
         kind: FrameKind,
-        /// The id it carries.
+        /// The stream id in the frame.
         stream: StreamId,
     },
-    /// A length that does not suit the kind of frame, or that its parts exceed.
+    /// The frame's length does not suit its kind, or is shorter than its parts.
     WrongLength {
         /// The kind of frame.
         kind: FrameKind,
-        /// Bytes of its body.
+        /// Length of the body in bytes.
         len: u32,
-        /// Bytes of its metadata.
+        /// Length of the metadata in bytes.
         meta_len: u16,
     },
-    /// A body longer than was ever allowed.
+    /// The frame's body is longer than any that is allowed.
     FrameTooLarge {
-        /// Bytes of the body.
+        /// Length of the body in bytes.
         len: u32,
-        /// Bytes allowed.
+        /// Largest allowed length in bytes.
         max: u32,
     },
-    /// The checksum of a frame does not match its bytes.
+    /// The frame's checksum does not match its contents.
     WrongChecksum {
-        /// The sum at the frame's end.
+        /// The checksum in the frame.
         sent: u32,
-        /// The sum of its bytes.
+        /// The checksum of its contents.
         computed: u32,
     },
-    /// A SETTINGS body that is not made of pairs, or of too many.
+    /// The body of a SETTINGS frame is too long or does not consist of pairs.
     TornSettings {
-        /// Its bytes.
+        /// Length of the body in bytes.
         len: usize,
     },
-    /// A setting out of its range.
+    /// A setting is out of its range.
     BadSetting {
-        /// The setting.
+        /// The number of the setting.
         id: u16,
-        /// Its value.
+        /// The value.
         value: u32,
     },
-    /// A GOAWAY body without code and time.
+    /// The body of a GOAWAY is too short for code and time.
     TornGoAway {
-        /// Its bytes.
+        /// Length of the body in bytes.
         len: usize,
     },
-    /// Metadata that ends in the middle of a piece, or a piece whose value is malformed.
+    /// The metadata ends in the middle of a piece, or the value of a piece is malformed.
     TornMetadata {
-        /// The piece.
+        /// The tag of the piece.
         tag: Tag,
     },
 
-    // A frame that makes no sense here.
+    // // Frames that are not allowed in the current state.
     /// The first frame is not SETTINGS.
     SettingsExpected {
-        /// What it is.
+        /// The kind of the first frame.
         kind: FrameKind,
     },
-    /// An ACK that nothing asked for.
+    /// The peer acknowledged something that was not sent.
     UnexpectedAck {
-        /// SETTINGS or PING.
+        /// The kind of frame that was acknowledged, SETTINGS or PING.
         kind: FrameKind,
     },
-    /// A kind of frame that this side never receives.
+    /// The frame has a kind that this side never receives.
     WrongDirection {
         /// The kind of frame.
         kind: FrameKind,
     },
-    /// A frame for a stream that was never opened.
+    /// The frame names a stream that was never opened.
     NeverOpened {
         /// The kind of frame.
         kind: FrameKind,
         /// The stream.
         stream: StreamId,
     },
-    /// A request on a slot that is not below the announced number of streams.
+    /// The request uses a slot beyond the announced number of streams.
     SlotOutOfRange {
         /// The slot.
         slot: u32,
-        /// The number announced.
+        /// The announced number.
         max: u32,
     },
-    /// A request on a slot whose last call still runs, or with a generation used before.
+    /// The request uses a slot whose last call still runs, or an earlier generation.
     StreamInUse {
         /// The stream.
         stream: StreamId,
     },
-    /// A frame on a stream that its sender had ended.
+    /// The frame belongs to a side of a stream that has already ended.
     AfterEnd {
         /// The kind of frame.
         kind: FrameKind,
         /// The stream.
         stream: StreamId,
     },
-    /// A new message before the last one was whole, or a fragment of none.
+    /// The frame starts a message before the last one was complete, or continues none.
     OutOfOrder {
         /// The kind of frame.
         kind: FrameKind,
         /// The stream.
         stream: StreamId,
     },
-    /// A message that is longer than its first fragment said.
+    /// The message is longer than its first fragment announced.
     LongerThanAnnounced {
         /// The stream.
         stream: StreamId,
-        /// Bytes announced.
+        /// The announced length in bytes.
         announced: u32,
     },
-    /// A number that has a method already, given to another.
+    /// The client assigned a method number to a second name.
     MethodRebound {
-        /// The number.
+        /// The method number.
         method: u32,
     },
-    /// More numbered methods than were allowed.
+    /// The client assigned a number above the allowed one.
     TooManyMethods {
-        /// The number allowed.
+        /// The largest allowed number.
         max: u32,
     },
 
-    // More than was allowed.
-    /// Bytes beyond the credit of their stream.
+    // // Limits that are exceeded.
+    /// The peer sent bytes beyond the stream's credit.
     CreditExceeded {
         /// The stream.
         stream: StreamId,
-        /// Bytes sent beyond it.
+        /// Number of bytes beyond the credit.
         by: u64,
     },
-    /// Credit that is below its least or beyond its greatest value.
+    /// A credit is below its minimum or above its maximum.
     CreditOutOfRange {
-        /// The credit that a stream would have, in bytes.
+        /// The credit that the stream would have, in bytes.
         credit: u64,
     },
-    /// More frames of a kind in a short time than any sane peer sends.
+    /// The peer sent too many frames of a kind in a short time.
     Flood {
-        /// RST, PING or SETTINGS.
+        /// The kind of frame.
         kind: FrameKind,
     },
 
-    // The end.
-    /// The peer ends the connection at once, and says why.
+    // // The peer's own end.
+    /// The peer sent a GOAWAY that ends the connection at once.
     PeerLeft {
-        /// A [`GoAwayCode`] as a number.
+        /// The GOAWAY code; see [`GoAwayCode`].
         code: u32,
-        /// Why, in words of the peer's, made fit to be printed.
+        /// The peer's reason, with control characters replaced.
         reason: String,
     },
 
-    // Too late.
-    /// No answer came within the time for it.
+    // // Timeouts.
+    /// The peer did not answer in time.
     Unanswered {
-        /// What was not answered.
+        /// The kind of frame that was not answered.
         kind: FrameKind,
     },
 }
 
 impl Violation {
-    /// The code of the GOAWAY that ends the connection.
+    /// The GOAWAY code that ends the connection.
     #[must_use]
     pub const fn code(&self) -> GoAwayCode {
         match self {
@@ -225,12 +226,16 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotNative => write!(f, "the first bytes are not those of RWY/1"),
-            Self::WrongVersion { major } => write!(f, "peer speaks version {major}, not 1"),
+            Self::NotNative => write!(f, "the peer does not speak the native protocol RWY/1"),
+            Self::WrongVersion { major } => {
+                write!(f, "the peer speaks version {major} of the native protocol, not 1")
+            }
             Self::UnknownFrame { code } => write!(f, "frame of unknown kind {code:#04x}"),
-            Self::UnexpectedFlags { kind, flags } => write!(f, "{kind:?} with flags {flags:?}"),
+            Self::UnexpectedFlags { kind, flags } => {
+                write!(f, "{kind:?} with invalid flags {flags:?}")
+            }
             Self::WrongStream { kind, stream } => {
-                write!(f, "{kind:?} for {stream} (id {:#x})", stream.raw())
+                write!(f, "{kind:?} must not name {stream} (id {:#x})", stream.raw())
             }
             Self::WrongLength { kind, len, meta_len } => {
                 write!(f, "{kind:?} of {len} bytes with {meta_len} bytes of metadata")
@@ -239,27 +244,37 @@ impl fmt::Display for Violation {
             Self::WrongChecksum { sent, computed } => {
                 write!(f, "checksum {sent:#010x} on bytes whose sum is {computed:#010x}")
             }
-            Self::TornSettings { len } => write!(f, "settings of {len} bytes"),
+            Self::TornSettings { len } => write!(f, "malformed Settings of {len} bytes"),
             Self::BadSetting { id, value } => write!(f, "setting {id} is {value}, out of range"),
-            Self::TornGoAway { len } => write!(f, "GoAway of {len} bytes"),
+            Self::TornGoAway { len } => write!(f, "malformed GoAway of {len} bytes"),
             Self::TornMetadata { tag } => write!(f, "malformed {tag:?} in metadata"),
             Self::SettingsExpected { kind } => write!(f, "{kind:?} instead of the first Settings"),
-            Self::UnexpectedAck { kind } => write!(f, "answer to no {kind:?}"),
+            Self::UnexpectedAck { kind } => write!(f, "ACK of a {kind:?} that was not sent"),
             Self::WrongDirection { kind } => write!(f, "{kind:?} in the wrong direction"),
-            Self::NeverOpened { kind, stream } => write!(f, "{kind:?} for {stream}, never opened"),
-            Self::SlotOutOfRange { slot, max } => write!(f, "slot {slot} in a table of {max}"),
-            Self::StreamInUse { stream } => write!(f, "Request for {stream}, in use or past"),
+            Self::NeverOpened { kind, stream } => {
+                write!(f, "{kind:?} for {stream}, which was never opened")
+            }
+            Self::SlotOutOfRange { slot, max } => {
+                write!(f, "Request in slot {slot}, but only {max} streams were announced")
+            }
+            Self::StreamInUse { stream } => {
+                write!(f, "Request for {stream}, which is in use or was used before")
+            }
             Self::AfterEnd { kind, stream } => write!(f, "{kind:?} for {stream} after its end"),
             Self::OutOfOrder { kind, stream } => write!(f, "{kind:?} for {stream} out of order"),
             Self::LongerThanAnnounced { stream, announced } => {
                 write!(f, "message on {stream} longer than the {announced} bytes announced")
             }
-            Self::MethodRebound { method } => write!(f, "method number {method} named again"),
+            Self::MethodRebound { method } => {
+                write!(f, "method number {method} assigned to a second name")
+            }
             Self::TooManyMethods { max } => write!(f, "more than {max} method numbers"),
             Self::CreditExceeded { stream, by } => {
                 write!(f, "{by} bytes beyond the credit of {stream}")
             }
-            Self::CreditOutOfRange { credit } => write!(f, "credit of {credit}, out of range"),
+            Self::CreditOutOfRange { credit } => {
+                write!(f, "credit of {credit} bytes is out of range")
+            }
             Self::Flood { kind } => write!(f, "too many {kind:?} frames in a short time"),
             Self::PeerLeft { code, reason } => {
                 f.write_str("the peer has ended the connection: ")?;
@@ -269,7 +284,7 @@ impl fmt::Display for Violation {
                 }
                 if reason.is_empty() { Ok(()) } else { write!(f, ", {reason}") }
             }
-            Self::Unanswered { kind } => write!(f, "no answer to {kind:?} in time"),
+            Self::Unanswered { kind } => write!(f, "the peer did not answer {kind:?} in time"),
         }
     }
 }
@@ -282,24 +297,24 @@ mod tests {
     use crate::native::{Flags, FrameKind, GoAwayCode, StreamId, Tag};
 
     #[test]
-    fn each_says_what_happened_and_ends_the_connection_with_its_code() {
+    fn each_violation_has_its_text_and_goaway_code() {
         let stream = StreamId::new(3, 1);
         let flags = Flags::MORE | Flags::END;
         let cases = [
             (
                 Violation::WrongVersion { major: 2 },
                 GoAwayCode::Version,
-                "peer speaks version 2, not 1",
+                "the peer speaks version 2 of the native protocol, not 1",
             ),
             (
                 Violation::UnexpectedFlags { kind: FrameKind::Data, flags },
                 GoAwayCode::Protocol,
-                "Data with flags END|MORE",
+                "Data with invalid flags END|MORE",
             ),
             (
                 Violation::WrongStream { kind: FrameKind::Ping, stream },
                 GoAwayCode::Protocol,
-                "Ping for slot 3 generation 1 (id 0x3001)",
+                "Ping must not name slot 3 generation 1 (id 0x3001)",
             ),
             (
                 Violation::FrameTooLarge { len: 9, max: 8 },
@@ -344,7 +359,7 @@ mod tests {
             (
                 Violation::Unanswered { kind: FrameKind::Ping },
                 GoAwayCode::Timeout,
-                "no answer to Ping in time",
+                "the peer did not answer Ping in time",
             ),
         ];
         for (violation, code, text) in cases {

@@ -1,33 +1,33 @@
-//! The window of one stream, as its receiver keeps it (section 6).
+//! The receive window of one stream (section 6).
 
 use std::time::Duration;
 
 use crate::limits::NATIVE_CREDIT_STEP_MAX;
 
-/// How much the peer may send on one stream.
+/// The credit that the peer has on one stream, as its receiver counts it.
 ///
-/// What it may send, what is owed to it and what waits behind a message that the reader has not
-/// taken are always the size and the excess together.
+/// Granted, pending and unread bytes always add up to the size and the excess (plus the debt of a
+/// lowered window).
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Window {
     /// Bytes that the peer may send.
     granted: u32,
-    /// Credit to be returned, together with more.
+    /// Pending credit, to be returned together with more.
     owed: u32,
-    /// Owed credit that is worth a frame: half the size, so that CREDITs are few, up to a bound.
+    /// Pending credit that is worth a CREDIT frame: half the size, up to a limit, so that CREDITs
+    /// are few.
     step: u32,
-    /// Bytes that the peer may send when nothing waits here.
+    /// Bytes that the peer may send when nothing is unread.
     size: u32,
-    /// The size that the stream began with.
+    /// The size with which the stream started.
     start: u32,
-    /// Bytes by which more was granted before the size fell; they are not returned.
+    /// Bytes granted before the window shrank, which are not granted again.
     excess: u32,
-    /// Bytes by which what the peer may send is below nothing, since all windows were [made
-    /// smaller](Self::lower).
+    /// Bytes by which the peer's credit is negative, after all windows were [lowered](Self::lower).
     debt: u32,
-    /// Credit that came back so far, modulo 2³².
+    /// Total credit returned so far, modulo 2³².
     returned: u32,
-    /// When some was returned last; how much then, and how long after the time before.
+    /// When credit was returned last; how much, and how long after the time before.
     returned_at: Duration,
     pace: (u32, Duration),
 }
@@ -42,7 +42,7 @@ impl Window {
         self.granted
     }
 
-    /// Takes what a frame costs; `false` when the peer may not send so much.
+    /// Takes the cost of a frame from the credit; `false` if the credit does not suffice.
     #[inline]
     pub(crate) fn spend(&mut self, cost: u32) -> bool {
         let is_enough = cost <= self.granted;
@@ -52,26 +52,26 @@ impl Window {
         is_enough
     }
 
-    /// Bytes have gone to the reader, or are those that it waits for.
+    /// Adds credit for bytes that the reader has taken, or for the message that it takes next.
     #[inline]
     pub(crate) fn add_pending(&mut self, cost: u32) {
         self.owed += cost;
     }
 
-    /// Whether enough is owed to be returned.
+    /// Whether enough credit is pending to be returned.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.owed >= self.step
     }
 
-    /// Returns what is owed: how much of it the peer is granted.
+    /// Returns all pending credit, and returns how much of it the peer is granted.
     pub(crate) fn give_back(&mut self, now: Duration) -> u32 {
         let back = std::mem::take(&mut self.owed);
         let kept = back.min(self.excess);
         self.excess -= kept;
         self.grant(back - kept);
         self.returned = self.returned.wrapping_add(back);
-        // What comes in one turn of a caller has come since the turn before.
+        // // Bytes that arrive within one turn of the caller have arrived since the turn before.
         let since = now.saturating_sub(self.returned_at);
         self.pace = match since.is_zero() {
             true => (self.pace.0.saturating_add(back), self.pace.1),
@@ -81,12 +81,12 @@ impl Window {
         back - kept
     }
 
-    /// How many bytes were returned last, and in which time they came.
+    /// How many bytes were returned last, and the time within which they arrived.
     pub(crate) fn pace(&self) -> (u32, Duration) {
         self.pace
     }
 
-    /// Bytes that the reader has had or waits for since the beginning, modulo 2³².
+    /// Bytes delivered since the start, including the message the reader takes next, modulo 2³².
     pub(crate) fn delivered(&self) -> u32 {
         self.returned.wrapping_add(self.owed)
     }
@@ -100,17 +100,17 @@ impl Window {
         self.size
     }
 
-    /// Bytes that the peer may still send while a CREDIT is on its way to it.
+    /// Bytes that the peer may still send while a CREDIT is in flight.
     pub(crate) fn usable(&self) -> u32 {
         self.size - self.step
     }
 
-    /// Bytes that the peer may hold above what the stream began with.
+    /// Bytes by which the window exceeds its initial size.
     pub(crate) fn grown(&self) -> u32 {
         (self.size + self.excess).saturating_sub(self.start)
     }
 
-    /// Enlarges the window: how much more the peer is granted.
+    /// Enlarges the window, and returns how much more the peer is granted.
     pub(crate) fn grow(&mut self, by: u32) -> u32 {
         let kept = by.min(self.excess);
         self.excess -= kept;
@@ -126,8 +126,9 @@ impl Window {
         self.granted += by - paid;
     }
 
-    /// Takes credit back, as HTTP/2 does for all streams at a time: the peer knows of it, and may have
-    /// sent more before. The size is at least `by`.
+    /// Takes credit back, as an HTTP/2 SETTINGS does for all streams at once. The peer may have
+    /// sent more before it reads them, so its credit may become negative. The size must be at least
+    /// `by`.
     pub(crate) fn lower(&mut self, by: u32) {
         let now = by.min(self.granted);
         self.granted -= now;
@@ -137,7 +138,7 @@ impl Window {
         self.step = step(self.size);
     }
 
-    /// The opposite of [`lower`](Self::lower).
+    /// Gives credit back, the inverse of [`lower`](Self::lower).
     pub(crate) fn raise(&mut self, by: u32) {
         self.size += by;
         self.start += by;
@@ -145,7 +146,7 @@ impl Window {
         self.grant(by);
     }
 
-    /// Makes the window smaller. What was granted stays so, and is not granted again.
+    /// Shrinks the window. Credit already granted stays valid, and is not granted again.
     pub(crate) fn shrink_to(&mut self, size: u32) {
         if size < self.size {
             self.excess += self.size - size;
@@ -166,7 +167,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
 
     #[test]
-    fn credit_comes_back_by_halves_of_a_small_window_and_by_steps_of_a_large_one() {
+    fn credit_returns_by_half_a_small_window_and_by_fixed_steps_of_a_large_one() {
         for (size, step) in [(65_536, 32_768), (1 << 20, 1 << 19), (16 << 20, 1 << 19)] {
             let mut window = Window::new(size);
             assert!(window.spend(step));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_before_a_window_fell_is_not_granted_again() {
+    fn credit_granted_before_a_window_shrank_is_not_granted_again() {
         let mut window = Window::new(1 << 20);
         assert_eq!(window.grow(1 << 20), 1 << 20);
         assert_eq!(window.grown(), 1 << 20);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_one_turn_has_come_since_the_one_before() {
+    fn bytes_of_one_turn_count_as_arrived_since_the_turn_before() {
         let mut window = Window::new(1 << 20);
         let at = Duration::from_millis;
         for (now, pace) in [(5, (10, at(5))), (7, (10, at(2))), (7, (20, at(2))), (8, (10, at(1)))]
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_may_fall_below_nothing_and_comes_back() {
+    fn a_window_may_become_negative_and_recovers() {
         let mut window = Window::new(1 << 20);
         assert!(window.spend(1_000_000));
         window.add_pending(400_000);

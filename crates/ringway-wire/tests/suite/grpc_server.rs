@@ -540,7 +540,10 @@ fn calls_that_outlive_the_drain_are_unavailable_and_those_that_are_not_whole_ref
     assert_eq!(pair.server.failure(pair.ids[1]), Some(14));
     pair.run();
     assert_eq!(pair.told, ["failed 14"]);
-    assert_eq!(pair.status(runs), "14 the server ends this connection");
+    assert_eq!(
+        pair.status(runs),
+        "14 the server is shutting down and the time to finish open calls is over"
+    );
     assert_eq!(pair.answer(waits).reset, Some(ErrorCode::REFUSED_STREAM));
     assert!(pair.server.is_drained() && pair.server.refused() == 1);
 }
@@ -555,7 +558,7 @@ fn the_call_that_keeps_most_is_ended_first() {
     assert!(pair.server.end_largest(Side::Unread));
     pair.run();
     assert_eq!(pair.server.largest_len(Side::Unread), PREFIX_LEN + 200);
-    let text = "8 the server has no memory for what this call keeps there";
+    let text = "8 the server is short of memory and ended the call that held the most";
     assert_eq!(pair.status(streams[1]), text);
 
     pair.server.send(pair.ids[0], &[], Body::Shared(Bytes::from(vec![2; 4 << 20]))).expect("open");
