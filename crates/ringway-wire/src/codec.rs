@@ -1,4 +1,4 @@
-//! The contract between a codec and whoever holds the bytes.
+//! The contract between a codec and the code that holds the bytes.
 
 use crate::Error;
 use crate::limits::FRAME_LEN_MAX_DEFAULT;
@@ -6,24 +6,24 @@ use crate::limits::FRAME_LEN_MAX_DEFAULT;
 /// The result of decoding the front of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<T> {
-    /// A whole frame stands at the front of the input.
+    /// The input starts with a whole frame.
     Frame {
         /// The frame, borrowed from the input.
         item: T,
-        /// Bytes of the input that the frame took, delimiters and length fields included; never 0.
+        /// Length of the frame in the input, including delimiters and length fields; never 0.
         consumed: usize,
     },
-    /// Not a whole frame yet: at least this many bytes, counted from the front of the input, are
-    /// needed. Always more than the input had, never more than [`Codec::frame_len_max`].
+    /// The frame is incomplete: at least this many bytes are needed, counted from the front of the
+    /// input. Always more than the input had, never more than [`Codec::frame_len_max`].
     NeedAtLeast(usize),
 }
 
-/// Turns bytes into frames and payloads into bytes, and never touches a socket.
+/// Decodes bytes into frames and encodes payloads into bytes, without any I/O.
 ///
 /// A codec serves **one** stream of bytes. From one frame to the next, every call of
-/// [`decode`](Self::decode) must see input that starts at the same byte of that stream; how much
-/// of the stream it sees may grow or shrink between calls. Codecs that search may remember how
-/// far they got, and nothing else. Use a clone for another stream, made before the first call.
+/// [`decode`](Self::decode) must see input that starts at the same byte of that stream; the input
+/// may be longer or shorter than before. Codecs that search may remember how far they got, and
+/// nothing else. For another stream, use a clone that was made before the first call.
 ///
 /// # Examples
 ///
@@ -46,25 +46,26 @@ pub trait Codec {
     /// A decoded frame, borrowed from the input.
     type Item<'a>;
 
-    /// Looks at the front of `input`.
+    /// Decodes the frame at the front of `input`.
     ///
-    /// Called again with more bytes of the same stream, it gives the same answer for the same
-    /// prefix.
+    /// A call with more bytes of the same stream gives the same answer for the same prefix.
     ///
     /// # Errors
     ///
-    /// When the bytes can never become a frame, whatever follows; see [`Error::is_peer_fault`].
-    /// The stream has then lost its frame boundaries, and the connection should be closed.
+    /// Fails when the bytes can never become a frame, whatever follows; see
+    /// [`Error::is_peer_fault`]. The frame boundaries of the stream are then lost, and the
+    /// connection should be closed.
     fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<Self::Item<'a>>, Error>;
 
     /// Appends the frame that carries `payload` to `out`.
     ///
-    /// # Errors
+    /// Fails when no frame of this codec can carry `payload`; `out` is then unchanged.
     ///
     /// When no frame of this codec can carry `payload`; `out` is then as it was before.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// Bytes of the longest frame that [`decode`](Self::decode) accepts, everything included.
+    /// Length in bytes of the longest frame that [`decode`](Self::decode) accepts, including all
+    /// its parts.
     ///
     /// A [`Framer`](crate::Framer) never holds more than this many bytes.
     fn frame_len_max(&self) -> usize {

@@ -1,11 +1,11 @@
-//! The check of every codec's fuzz function: it does not matter how the network cuts a stream.
+//! The check of every codec's fuzz function: where the network cuts a stream must not matter.
 
 use std::fmt::Debug;
 
 use crate::{Codec, Error, Framer};
 
 /// Decodes `stream` at once, byte by byte, and in pieces of `cut` + 1 bytes; asserts that frames,
-/// error and memory bound are the same, and returns the frames.
+/// error and memory limit are the same, and returns the frames.
 pub(crate) fn same_when_cut<C: Codec, T: PartialEq + Debug>(
     codec: impl Fn() -> C,
     own: impl Fn(C::Item<'_>) -> T,

@@ -1,4 +1,4 @@
-//! Which of those that wait times out next.
+//! A queue of deadlines.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::limits::STALE_DEADLINES;
 
-/// Deadlines of a matcher's requests, or of a connection's streams, the earliest on top.
+/// Deadlines of a matcher's requests or of a connection's streams, the earliest first.
 ///
-/// One that ends leaves its entry behind; [`settle`](Self::settle) removes it when it comes
-/// to the top or when too many have gathered. So every operation is O(log n) at most, averaged,
-/// and the steady state allocates nothing.
+/// The entry of a request that ends stays behind; [`settle`](Self::settle) removes it when it comes
+/// to the top or when too many have gathered. So every operation takes O(log n) on average, and the
+/// steady state allocates nothing.
 #[derive(Debug)]
 pub(crate) struct Deadlines<K> {
-    /// The top entry is that of a live one, except between a change and its `settle`.
+    /// The top entry belongs to a live request, except between a change and its `settle`.
     heap: BinaryHeap<Reverse<(Duration, K)>>,
 }
 
@@ -26,7 +26,8 @@ impl<K: Ord + Copy> Deadlines<K> {
         self.heap.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
-    /// Removes the earliest deadline if it is not after `now`. Needs a `settle` when it did.
+    /// Removes the earliest deadline if it is not after `now`. Call [`settle`](Self::settle) if it
+    /// did.
     pub(crate) fn pop_due(&mut self, now: Duration) -> Option<K> {
         if self.next()? > now {
             return None;
@@ -34,7 +35,8 @@ impl<K: Ord + Copy> Deadlines<K> {
         self.heap.pop().map(|Reverse((_, id))| id)
     }
 
-    /// To be called whenever one ended; `live_len` counts those that did not.
+    /// Removes entries of ended requests; call it whenever one ended. `live_len` is the number of
+    /// live ones.
     pub(crate) fn settle(&mut self, live_len: usize, is_live: impl Fn(K) -> bool) {
         if self.heap.len() > 2 * live_len + STALE_DEADLINES {
             self.heap.retain(|Reverse((_, id))| is_live(*id));
@@ -67,7 +69,7 @@ mod tests {
     use crate::limits::STALE_DEADLINES;
 
     #[test]
-    fn ended_requests_do_not_pile_up_behind_a_slow_one() {
+    fn entries_of_ended_requests_do_not_pile_up_behind_a_slow_one() {
         let mut deadlines = Deadlines::default();
         let slow = RequestId::from(0_u64);
         deadlines.arm(Duration::from_secs(1), slow);

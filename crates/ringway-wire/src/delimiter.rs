@@ -1,13 +1,13 @@
-//! Frames that end with a fixed byte string.
+//! Frames that end with a delimiter.
 
 use memchr::memmem::Finder;
 
 use crate::{Codec, Decoded, Error};
 
-/// Frames that end with a delimiter, which is not part of the item.
+/// A codec for frames that end with a delimiter, which is not part of the item.
 ///
-/// Bytes already searched are not searched again when more arrive, so a frame that trickles in
-/// costs no more than one that comes at once.
+/// Bytes already searched are not searched again when more arrive, so a frame that arrives slowly
+/// costs no more than one that arrives at once.
 ///
 /// # Examples
 ///
@@ -28,16 +28,16 @@ use crate::{Codec, Decoded, Error};
 pub struct Delimiter {
     finder: Finder<'static>,
     max: usize,
-    /// No delimiter begins in this many bytes at the front of the stream's next frame.
+    /// Number of bytes at the front of the next frame in which no delimiter starts.
     searched: usize,
 }
 
 impl Delimiter {
-    /// Frames of at most `payload_len_max` bytes, each followed by `delimiter`.
+    /// Creates a codec for frames of at most `payload_len_max` bytes, each followed by `delimiter`.
     ///
     /// # Panics
     ///
-    /// When `delimiter` is empty.
+    /// Panics when `delimiter` is empty.
     #[must_use]
     pub fn new(delimiter: &[u8], payload_len_max: usize) -> Self {
         assert!(!delimiter.is_empty(), "a delimiter has at least one byte");
@@ -49,7 +49,7 @@ impl Delimiter {
         self.finder.needle().len()
     }
 
-    /// Positions at the front of `len` bytes at which a whole delimiter could begin.
+    /// Number of positions at the front of `len` bytes at which a whole delimiter could start.
     fn positions(&self, len: usize) -> usize {
         (len + 1).saturating_sub(self.delimiter_len())
     }
@@ -61,7 +61,7 @@ impl Codec for Delimiter {
     #[inline]
     fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<&'a [u8]>, Error> {
         let window = &input[..input.len().min(self.frame_len_max())];
-        // The input may be shorter than the one that was searched before.
+        // // The input may be shorter than the one searched before.
         let from = self.searched.min(self.positions(window.len()));
         if let Some(found) = self.finder.find(&window[from..]) {
             self.searched = 0;
@@ -82,9 +82,9 @@ impl Codec for Delimiter {
     ///
     /// # Errors
     ///
-    /// [`PayloadTooLarge`](Error::PayloadTooLarge), or
-    /// [`DelimiterInPayload`](Error::DelimiterInPayload) when a delimiter would be found before
-    /// the one that is appended. `out` is then unchanged.
+    /// Returns [`PayloadTooLarge`](Error::PayloadTooLarge), or
+    /// [`DelimiterInPayload`](Error::DelimiterInPayload) when a delimiter would be found before the
+    /// appended one. `out` is then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if payload.len() > self.max {
             return Err(Error::PayloadTooLarge { len: payload.len(), max: self.max });
@@ -93,8 +93,8 @@ impl Codec for Delimiter {
         out.reserve(payload.len() + self.delimiter_len());
         out.extend_from_slice(payload);
         out.extend_from_slice(self.finder.needle());
-        // Searched with the delimiter in place: the payload's end and the delimiter's front may
-        // make a delimiter together.
+        // // Searched with the delimiter in place: the end of the payload and the start of the
+        // delimiter may form a delimiter together.
         match self.finder.find(&out[start..]) {
             Some(at) if at < payload.len() => {
                 out.truncate(start);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_only_what_it_searched() {
+    fn only_searched_bytes_are_remembered() {
         let mut codec = Delimiter::new(b"ab", 16);
         assert_eq!(codec.decode(b"xxxa"), Ok(Decoded::NeedAtLeast(5)));
         assert_eq!(codec.searched, 3, "the last byte may begin a delimiter");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_on_the_payload() {
+    fn the_limit_applies_to_the_payload() {
         let mut codec = Delimiter::new(b"--", 3);
         assert_eq!(codec.decode(b"abc--"), frame(b"abc", 5));
         assert_eq!(codec.decode(b"abcd"), Ok(Decoded::NeedAtLeast(5)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_would_be_cut_short_is_refused() {
+    fn a_payload_that_contains_the_delimiter_is_refused() {
         let cases: [(&[u8], Result<(), Error>); 5] = [
             (b"abc", Ok(())),
             (b"", Ok(())),
@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(Delimiter::new(b"aab", 8).encode(payload, &mut out), expected);
             assert_eq!(out.len() > 6, expected.is_ok());
         }
-        // "x" and "aa" and "aa": the first delimiter would begin one byte early.
+        // // "x", "aa", "aa": the first delimiter would start one byte early.
         let mut out = Vec::new();
         let error = Delimiter::new(b"aa", 8).encode(b"xa", &mut out);
         assert_eq!((error, out.len()), (Err(Error::DelimiterInPayload { at: 1 }), 0));

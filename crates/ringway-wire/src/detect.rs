@@ -1,36 +1,36 @@
-//! Which protocol a connection speaks, told by its first bytes.
+//! Detection of a connection's protocol by its first bytes.
 
 use crate::native;
 
-/// Bytes that [`detect`] needs at most before it is certain.
+/// Largest number of bytes that [`detect`] needs to be certain.
 pub const DETECT_LEN: usize = 24;
 
-/// The protocol of a connection, told by its first bytes.
+/// The protocol of a connection, detected by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detected {
-    /// Too few bytes to be certain.
+    /// More bytes are needed to be certain.
     NeedMore,
     /// The native protocol; see [`native`].
     Native,
-    /// A TLS record; what it protects is told by ALPN or detected again.
+    /// A TLS record; detect the protocol inside by ALPN or by its first bytes.
     Tls,
     /// HTTP/2 with prior knowledge.
     Http2,
-    /// A request of HTTP/1.1 or older.
+    /// A request of HTTP/1.1 or an older version.
     Http1,
-    /// JSON text: an object, an array, or white space in front of one.
+    /// JSON text: an object or an array, perhaps after white space.
     Json,
-    /// A PROXY header of version 1 or 2, which anybody can forge: believe it only from those who
+    /// A PROXY header of version 1 or 2. Anybody can forge one, so trust it only from peers that
     /// are configured to send it.
     Proxy,
-    /// None of these.
+    /// None of the known protocols.
     Unknown,
 }
 
-/// Tells a protocol by the first bytes of the side that connected.
+/// Detects a protocol by the first bytes of the side that connected.
 ///
-/// The answer is final unless it is [`NeedMore`](Detected::NeedMore): half a prefix is never
-/// taken for the whole. It needs [`DETECT_LEN`] bytes at most.
+/// The answer is final unless it is [`NeedMore`](Detected::NeedMore): it is never based on part of
+/// a prefix. [`DETECT_LEN`] bytes always suffice.
 ///
 /// # Examples
 ///
@@ -57,7 +57,8 @@ pub fn detect(first_bytes: &[u8]) -> Detected {
     }
 }
 
-/// No entry begins with another one. The methods are those of RFC 9110 and RFC 5789.
+/// The prefixes of protocols; none starts with another. The methods are those of RFC 9110 and RFC
+/// 5789.
 const PREFIXES: &[(&[u8], Detected)] = &[
     (&native::MAGIC, Detected::Native),
     (b"\x16\x03", Detected::Tls),
@@ -75,7 +76,7 @@ const PREFIXES: &[(&[u8], Detected)] = &[
     (b"\r\n\r\n\0", Detected::Proxy),
 ];
 
-/// Gives the first bytes of `data` one by one: an answer is certain in time, and stays.
+/// Checks prefixes of `data` of every length: the answer is certain in time, and does not change.
 pub fn fuzz(data: &[u8]) {
     let mut last = Detected::NeedMore;
     for len in 0..=data.len() {
@@ -91,7 +92,7 @@ mod tests {
     use super::{DETECT_LEN, Detected, PREFIXES, detect};
 
     #[test]
-    fn every_prefix_needs_all_its_bytes() {
+    fn a_prefix_is_detected_only_when_complete() {
         for (prefix, protocol) in PREFIXES {
             for len in 0..prefix.len() {
                 assert_eq!(detect(&prefix[..len]), Detected::NeedMore, "{:?}", &prefix[..len]);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_byte_is_found_where_it_stands() {
+    fn a_wrong_byte_is_detected_at_once() {
         for (prefix, _) in PREFIXES {
             for at in 0..prefix.len() {
                 let mut bytes = prefix[..=at].to_vec();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_strangers() {
+    fn json_and_unknown_protocols_are_detected() {
         for text in ["{", "[1]", " {", "\t", "\n[", "\r{", "\r\n{", "\r\n\r\n{"] {
             assert_eq!(detect(text.as_bytes()), Detected::Json, "{text:?}");
         }

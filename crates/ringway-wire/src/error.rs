@@ -1,86 +1,86 @@
-//! What can go wrong between bytes and messages, sorted by whose fault it is.
+//! Errors of codecs and matchers, sorted by whose fault they are.
 
 use std::fmt;
 
-/// Why bytes could not become a frame, or a payload could not become bytes.
+/// The reason why bytes could not be decoded, or a payload could not be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     // The peer misbehaved: close the connection.
     /// The peer announced a frame longer than the codec accepts.
     FrameTooLarge {
-        /// Bytes of the announced frame, length field and header included.
+        /// Length of the announced frame in bytes, including length field and header.
         len: u64,
-        /// Bytes of the longest frame accepted.
+        /// Length of the longest accepted frame in bytes.
         max: usize,
     },
-    /// The peer's length field holds a value smaller than what that length must count.
+    /// The peer's length field is too small for what it counts.
     LengthUnderflow {
         /// The value in the length field.
         value: u64,
-        /// The least value that makes sense there.
+        /// The smallest valid value.
         min: u64,
     },
-    /// The peer's varint length field goes on after its last possible byte.
+    /// The peer's varint length field is longer than allowed.
     VarintTooLong {
-        /// Bytes of the longest varint accepted.
+        /// Length of the longest accepted varint in bytes.
         max: usize,
     },
-    /// The peer sent more bytes than a frame may have without ending it.
+    /// The peer sent more bytes without a delimiter than a frame may have.
     MissingDelimiter {
-        /// Bytes of the longest payload accepted between two delimiters.
+        /// Length of the longest accepted payload in bytes.
         max: usize,
     },
     /// The peer closed the stream in the middle of a frame.
     TruncatedFrame {
-        /// Bytes of the unfinished frame that had arrived.
+        /// Number of bytes of the incomplete frame that had arrived.
         buffered: usize,
     },
-    /// The peer replied although no request was waiting for a reply.
+    /// The peer sent a reply that no request was waiting for.
     UnexpectedReply,
 
-    // A limit was reached: try later, or raise it.
-    /// As many requests wait for a reply as the matcher allows.
+    // // A limit was reached: try later, or raise the limit.
+    /// The limit of requests in flight is reached.
     TooManyInFlight {
-        /// Requests that may wait at a time.
+        /// The largest number of requests in flight.
         max: usize,
     },
 
-    // Misuse: the calling program has to change.
+    // // Misuse: change the calling program.
     /// The payload does not fit into one frame.
     PayloadTooLarge {
-        /// Bytes of the payload.
+        /// Length of the payload in bytes.
         len: usize,
-        /// Bytes that such a frame can carry.
+        /// Length of the longest payload that fits in bytes.
         max: usize,
     },
-    /// The length adjustment leaves no length to write for so short a payload.
+    /// The length adjustment would make the length of so short a payload negative.
     PayloadTooSmall {
-        /// Bytes of the payload.
+        /// Length of the payload in bytes.
         len: usize,
-        /// Bytes of the shortest payload that can be encoded.
+        /// Length of the shortest payload that can be encoded, in bytes.
         min: usize,
     },
-    /// The payload is not exactly as long as the frames of this codec.
+    /// The payload does not have the frame size of this codec.
     WrongSize {
-        /// Bytes of the payload.
+        /// Length of the payload in bytes.
         len: usize,
-        /// Bytes of every frame.
+        /// Length of every frame in bytes.
         expected: usize,
     },
-    /// The header is not exactly as long as the offset of the length field.
+    /// The header does not have the length of the length field's offset.
     WrongHeaderSize {
-        /// Bytes of the header given.
+        /// Length of the given header in bytes.
         len: usize,
-        /// Bytes in front of the length field.
+        /// The offset of the length field in bytes.
         expected: usize,
     },
-    /// The payload contains the delimiter, so the receiver would cut it short.
+    /// The payload contains the delimiter, so the receiver would cut it.
     DelimiterInPayload {
-        /// Where in the payload the delimiter begins.
+        /// Offset of the delimiter in the payload.
         at: usize,
     },
-    /// A codec gave an answer that its contract forbids.
+    /// A codec broke the contract of [`Codec`](crate::Codec).
     CodecFault {
         /// The broken part of the contract.
         what: &'static str,
@@ -88,7 +88,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the remote side broke the protocol, so that its connection should be closed.
+    /// Whether the peer broke the protocol, so that its connection should be closed.
     #[must_use]
     pub fn is_peer_fault(&self) -> bool {
         matches!(
@@ -102,7 +102,7 @@ impl Error {
         )
     }
 
-    /// Whether a bound was reached that frees itself as replies arrive.
+    /// Whether a limit was reached that frees up as replies arrive.
     #[must_use]
     pub fn is_limit(&self) -> bool {
         matches!(self, Self::TooManyInFlight { .. })
@@ -181,7 +181,7 @@ mod tests {
     use super::Error;
 
     #[test]
-    fn display_names_what_happened_and_what_to_do() {
+    fn messages_name_what_happened_and_what_to_do() {
         let cases = [
             (
                 Error::FrameTooLarge { len: 99, max: 10 },
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
+    fn faults_are_classified() {
         assert!(Error::UnexpectedReply.is_peer_fault());
         assert!(!Error::TooManyInFlight { max: 1 }.is_peer_fault());
         assert!(Error::TooManyInFlight { max: 1 }.is_limit());

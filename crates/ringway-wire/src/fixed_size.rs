@@ -1,8 +1,8 @@
-//! Frames that are all of one size.
+//! Frames of one fixed size.
 
 use crate::{Codec, Decoded, Error};
 
-/// Frames of one fixed size, with nothing between them.
+/// A codec for frames of one fixed size, with nothing between them.
 ///
 /// # Examples
 ///
@@ -24,11 +24,11 @@ pub struct FixedSize {
 }
 
 impl FixedSize {
-    /// Frames of `frame_len` bytes.
+    /// Creates a codec for frames of `frame_len` bytes.
     ///
     /// # Panics
     ///
-    /// When `frame_len` is 0.
+    /// Panics when `frame_len` is 0.
     #[must_use]
     pub const fn new(frame_len: usize) -> Self {
         assert!(frame_len > 0, "a frame has at least one byte");
@@ -51,8 +51,8 @@ impl Codec for FixedSize {
     ///
     /// # Errors
     ///
-    /// [`WrongSize`](Error::WrongSize) when `payload` is shorter or longer than a frame. `out` is
-    /// then unchanged.
+    /// Returns [`WrongSize`](Error::WrongSize) when `payload` is shorter or longer than a frame.
+    /// `out` is then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if payload.len() != self.len {
             return Err(Error::WrongSize { len: payload.len(), expected: self.len });

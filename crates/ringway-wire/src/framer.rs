@@ -1,18 +1,18 @@
-//! From slices as the network cuts them to whole frames.
+//! Assembles whole frames from slices that the network cut anywhere.
 
 use std::ops::ControlFlow;
 
 use crate::limits::{ACCUMULATOR_EAGER, ACCUMULATOR_KEPT, READ_AHEAD_MAX, READ_AHEAD_MIN};
 use crate::{Codec, Decoded, Error};
 
-/// Joins a codec to a sequence of received slices.
+/// Applies a codec to a sequence of received slices.
 ///
 /// Frames inside one slice are borrowed from it. Only a frame that straddles two slices is
 /// copied, into an accumulator that never exceeds the codec's
 /// [`frame_len_max`](Codec::frame_len_max) and grows with the bytes that arrive, not with the
 /// length that a peer announces.
 ///
-/// A framer that failed keeps its error and repeats it: there are no frame boundaries after it.
+/// A framer that failed repeats its error, because the frame boundaries are lost.
 ///
 /// # Examples
 ///
@@ -33,40 +33,42 @@ use crate::{Codec, Decoded, Error};
 #[derive(Debug)]
 pub struct Framer<C> {
     codec: C,
-    /// Taken from the codec once, so that a codec which changes its mind cannot unbalance `tail`.
+    /// The codec's limit, read once so that a codec which changes it cannot break the invariants of
+    /// `tail`.
     frame_len_max: usize,
-    /// The front of a frame whose end has not arrived: shorter than `need`.
+    /// The start of an incomplete frame, shorter than `need`.
     tail: Vec<u8>,
-    /// What the codec last asked for while `tail` is not empty; at most `frame_len_max`.
+    /// The length that the codec last asked for while `tail` is not empty; at most `frame_len_max`.
     need: usize,
     failed: Option<Error>,
 }
 
-/// The progress of a framer with a slice; see [`Framer::push_while`].
+/// How much of a slice a framer has processed; see [`Framer::push_while`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pushed {
-    /// Frames handed to the closure.
+    /// Number of frames handed to the closure.
     pub frames: usize,
-    /// Bytes of the slice that are done: all of them unless the closure broke off.
+    /// Number of bytes processed: all of them unless the closure stopped early.
     pub consumed: usize,
 }
 
 impl<C: Codec> Framer<C> {
-    /// A framer at the beginning of a stream; holds no memory until a frame straddles.
+    /// Creates a framer for the start of a stream; it holds no memory until a frame straddles two
+    /// slices.
     #[must_use]
     pub fn new(codec: C) -> Self {
         let frame_len_max = codec.frame_len_max();
         Self { codec, frame_len_max, tail: Vec::new(), need: 0, failed: None }
     }
 
-    /// Takes the next bytes of the stream and calls `on_frame` for every frame that they end.
+    /// Takes the next bytes of the stream and calls `on_frame` for every frame that they complete.
     ///
-    /// Returns the number of frames. All of `input` is taken: what remains of it after the last
-    /// whole frame is copied.
+    /// Returns the number of frames. All of `input` is taken: the rest after the last whole frame
+    /// is copied.
     ///
     /// # Examples
     ///
-    /// A receive buffer of 64 KiB full of 32-byte frames, of which nothing is copied:
+    /// In a full receive buffer of 64 KiB with 32-byte frames, nothing is copied:
     ///
     /// ```
     /// use ringway_wire::{Codec, Framer, LengthField};
@@ -84,9 +86,9 @@ impl<C: Codec> Framer<C> {
     ///
     /// # Errors
     ///
-    /// The codec's error, after the frames in front of the bad bytes were handed over; from then
-    /// on the same error always. [`CodecFault`](Error::CodecFault) when the codec breaks its
-    /// contract.
+    /// Returns the codec's error after the frames before the bad bytes were handed over, and the
+    /// same error at every later call. Returns [`CodecFault`](Error::CodecFault) when the codec
+    /// breaks its contract.
     #[inline]
     pub fn push(
         &mut self,
@@ -100,14 +102,13 @@ impl<C: Codec> Framer<C> {
         Ok(pushed.frames)
     }
 
-    /// Like [`push`](Self::push), but stops after a frame for which `on_frame` breaks off.
+    /// Like [`push`](Self::push), but stops after a frame for which `on_frame` returns `Break`.
     ///
-    /// The bytes behind that frame are not taken: the next push must begin with
-    /// `input[consumed..]`.
+    /// The bytes after that frame are not taken: the next push must start with `input[consumed..]`.
     ///
     /// # Errors
     ///
-    /// Those of [`push`](Self::push).
+    /// Fails as [`push`](Self::push) does.
     #[inline]
     pub fn push_while(
         &mut self,
@@ -128,8 +129,8 @@ impl<C: Codec> Framer<C> {
     ///
     /// # Errors
     ///
-    /// [`TruncatedFrame`](Error::TruncatedFrame) when the front of a frame is left over; the
-    /// error of an earlier push if one failed.
+    /// Returns [`TruncatedFrame`](Error::TruncatedFrame) when the start of a frame is left over,
+    /// and the error of an earlier push if one failed.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.failed.is_none() && !self.tail.is_empty() {
             self.fail(&Error::TruncatedFrame { buffered: self.tail.len() });
@@ -137,35 +138,35 @@ impl<C: Codec> Framer<C> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Bytes held of a frame whose end has not arrived.
+    /// Number of bytes buffered of an incomplete frame.
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.tail.len()
     }
 
-    /// Bytes of memory held, used or not.
+    /// Capacity of the buffer in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.tail.capacity()
     }
 
-    /// Gives back the memory kept for the next straddling frame, unless one is under way.
+    /// Frees the buffer for straddling frames, unless it is in use.
     ///
-    /// A push leaves at most 4 KiB behind. Call this when a connection goes idle and even those
-    /// are too much.
+    /// A push leaves at most 4 KiB behind. Call this when a connection becomes idle and even that
+    /// is too much.
     pub fn release(&mut self) {
         if self.tail.is_empty() {
             self.tail = Vec::new();
         }
     }
 
-    /// The codec.
+    /// The codec of this framer.
     #[must_use]
     pub fn codec(&self) -> &C {
         &self.codec
     }
 
-    /// The codec, to encode with. Decoding with it would confuse the framer.
+    /// The codec, for encoding. Decoding with it would break the framer.
     #[must_use]
     pub fn codec_mut(&mut self) -> &mut C {
         &mut self.codec
@@ -207,8 +208,8 @@ impl<C: Codec> Framer<C> {
         Ok(pushed)
     }
 
-    /// Feeds the straddling frame from `input` until it is whole or `input` is used up. Breaks
-    /// when the frame is not whole yet, or when `on_frame` does.
+    /// Appends bytes of `input` to the straddling frame until it is complete or `input` is used up.
+    /// Breaks when the frame is still incomplete, or when `on_frame` does.
     fn complete_tail(
         &mut self,
         input: &[u8],
@@ -230,7 +231,8 @@ impl<C: Codec> Framer<C> {
                     continue;
                 }
                 Decoded::Frame { item, consumed } => {
-                    // The bytes held before were no frame, so the frame ends in the fresh ones.
+                    // // The buffered bytes alone were no frame, so the frame must end in the new
+                    // ones.
                     if consumed <= held || consumed > self.tail.len() {
                         return Err(FRAME_OUT_OF_INPUT);
                     }
@@ -245,11 +247,12 @@ impl<C: Codec> Framer<C> {
         Ok(ControlFlow::Break(()))
     }
 
-    /// Copies to the tail what the codec needs of `input`, or somewhat more: a codec that searches
-    /// asks for one byte at a time. Returns the number of bytes copied.
+    /// Copies to the tail what the codec needs of `input`, or somewhat more, since a codec that
+    /// searches asks for one byte at a time. Returns the number of bytes copied.
     fn append(&mut self, input: &[u8]) -> usize {
         let held = self.tail.len();
-        // Held is more than needed only if `on_frame` panicked on the straddling frame before.
+        // // More is buffered than needed only if `on_frame` panicked on the straddling frame
+        // before.
         let needed = self.need.saturating_sub(held);
         let wanted = needed.max(held.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));
         let room = self.frame_len_max - held;
@@ -268,8 +271,8 @@ impl<C: Codec> Framer<C> {
         Ok(())
     }
 
-    /// Makes room for `len` bytes in all: at once for a short frame, by doubling for a long one,
-    /// never for more than the longest frame.
+    /// Makes room for `len` bytes in total: at once for a short frame, by doubling for a long one,
+    /// and never for more than the longest frame.
     fn reserve(&mut self, len: usize) {
         if len > self.tail.capacity() {
             let announced = self.need.min(ACCUMULATOR_EAGER);

@@ -1,4 +1,4 @@
-//! Entry points of the fuzzer, one per decoder.
+//! Entry points of the fuzz targets, one per decoder.
 
 pub use crate::delimiter::fuzz as delimiter;
 pub use crate::detect::fuzz as detect;

@@ -1,4 +1,4 @@
-//! Replies that carry the id of their request and come in any order.
+//! Matching of replies that carry the id of their request.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::deadlines::Deadlines;
 use crate::limits::{ID_TABLE_MIN, IN_FLIGHT_MAX};
 use crate::{Error, RequestId};
 
-/// Matches replies to requests by id, for protocols that can answer in any order.
+/// Matches replies to requests by id, for protocols whose replies come in any order.
 ///
-/// Ids are handed out in sequence, so that one is used again only after all others: a reply that
-/// comes after its request timed out matches nothing.
+/// Ids are assigned in sequence, so that one is reused only after all others: a reply that arrives
+/// after its request timed out matches nothing.
 ///
-/// The matcher owns a context of type `T` for each request and gives it back exactly once. It
-/// reads no clock: times are durations since an origin of the caller's choice, always the same.
+/// The matcher owns a context of type `T` for each request and returns it exactly once. It reads no
+/// clock: times are durations since one origin that the caller chooses.
 ///
 /// # Examples
 ///
@@ -34,17 +34,17 @@ use crate::{Error, RequestId};
 /// ```
 #[derive(Debug)]
 pub struct IdMatcher<T> {
-    /// The request `id` stands at `id % table.len()`. The length is 0 or a power of two, and at
-    /// least twice `live`, so a sequence of ids soon comes to a free entry.
+    /// The request with `id` is at index `id % table.len()`. The length is 0 or a power of two, and
+    /// at least twice `live`, so a sequence of ids soon reaches a free entry.
     table: Vec<Option<Waiting<T>>>,
-    /// Entries in use.
+    /// Number of entries in use.
     live: usize,
     in_flight_max: usize,
     /// The id to try next.
     next: u64,
     /// The largest id.
     id_max: u64,
-    /// Requests begun so far.
+    /// Number of requests started so far.
     begun: u64,
     deadlines: Deadlines<RequestId>,
 }
@@ -52,20 +52,20 @@ pub struct IdMatcher<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     id: RequestId,
-    /// Its place among all requests; ids lose the order when they begin again.
+    /// The request's position among all requests; ids lose the order when they wrap around.
     serial: u64,
     context: T,
 }
 
 impl<T> IdMatcher<T> {
-    /// A matcher with 64-bit ids, for at most `in_flight_max` requests at a time, and never more
-    /// than 2^20.
+    /// Creates a matcher with 64-bit ids, for at most `in_flight_max` requests in flight, and never
+    /// more than 2^20.
     #[must_use]
     pub fn new(in_flight_max: usize) -> Self {
         Self::with_ids(in_flight_max, u64::MAX)
     }
 
-    /// A matcher like [`new`](Self::new) whose ids fit into 32 bits.
+    /// Creates a matcher like [`new`](Self::new) whose ids fit into 32 bits.
     #[must_use]
     pub fn with_u32_ids(in_flight_max: usize) -> Self {
         Self::with_ids(in_flight_max, u64::from(u32::MAX))
@@ -83,11 +83,11 @@ impl<T> IdMatcher<T> {
         }
     }
 
-    /// Notes a request that is sent at `now` and gives up at `now + timeout`.
+    /// Adds a request that is sent at `now` and times out at `now + timeout`.
     ///
     /// # Errors
     ///
-    /// [`TooManyInFlight`](Error::TooManyInFlight); `context` is dropped.
+    /// Returns [`TooManyInFlight`](Error::TooManyInFlight); `context` is then dropped.
     pub fn begin(
         &mut self,
         now: Duration,
@@ -109,8 +109,8 @@ impl<T> IdMatcher<T> {
         Ok(id)
     }
 
-    /// Takes the reply to `id`: returns the context of its request, or `None` when no such
-    /// request waits, be it that it ended or that it never was.
+    /// Takes the reply to `id` and returns the context of its request, or `None` if no such request
+    /// is waiting.
     pub fn complete(&mut self, id: RequestId) -> Option<T> {
         if self.table.is_empty() {
             return None;
@@ -125,22 +125,24 @@ impl<T> IdMatcher<T> {
         Some(waiting.context)
     }
 
-    /// Ends a request whose deadline is not after `now`, earliest first; call it until `None`.
+    /// Ends one request whose deadline is not after `now`, the earliest first; call it until
+    /// `None`.
     pub fn poll_timeout(&mut self, now: Duration) -> Option<(RequestId, T)> {
         let id = self.deadlines.pop_due(now)?;
         let context = self.complete(id)?;
         Some((id, context))
     }
 
-    /// When [`poll_timeout`](Self::poll_timeout) will next have something to tell.
+    /// The next time at which [`poll_timeout`](Self::poll_timeout) will end a request.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.next()
     }
 
-    /// Ends all requests, because the connection did, and returns them in the order they began.
+    /// Ends all requests because the connection ended, and returns them in the order in which they
+    /// started.
     ///
-    /// Ids go on where they were. Contexts not taken from the iterator are dropped with it.
+    /// Ids continue where they were. Contexts not taken from the iterator are dropped with it.
     pub fn fail_all(&mut self) -> impl Iterator<Item = (RequestId, T)> + use<T> {
         let mut failed: Vec<Waiting<T>> =
             std::mem::take(&mut self.table).into_iter().flatten().collect();
@@ -150,13 +152,13 @@ impl<T> IdMatcher<T> {
         failed.into_iter().map(|waiting| (waiting.id, waiting.context))
     }
 
-    /// Requests that wait for a reply.
+    /// Number of requests that wait for a reply.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.live
     }
 
-    /// The next id in sequence whose entry is free. Ends within one round of the table, half of
+    /// The next id in sequence whose entry is free. Found within one round of the table, half of
     /// which is free.
     fn free_id(&mut self) -> RequestId {
         loop {
@@ -168,7 +170,8 @@ impl<T> IdMatcher<T> {
         }
     }
 
-    /// Doubles the table. Ids that differ in a smaller table differ in a larger one.
+    /// Doubles the table. Ids with different entries in a smaller table have different ones in a
+    /// larger.
     #[cold]
     fn grow(&mut self) {
         let len = (2 * self.table.len()).max(ID_TABLE_MIN);
@@ -190,7 +193,7 @@ fn slot_of(id: RequestId, table_len: usize) -> usize {
     id.to_u64() as usize & (table_len - 1)
 }
 
-/// Many protocols give 0 a meaning of its own.
+/// The first id, since many protocols give 0 a meaning of its own.
 const FIRST_ID: u64 = 1;
 
 #[cfg(test)]
@@ -203,7 +206,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn replies_in_any_order() {
+    fn replies_match_in_any_order() {
         let mut matcher = IdMatcher::new(100);
         let ids: Vec<_> = (0..100).map(|n| matcher.begin(MS, MS, n).expect("room")).collect();
         assert_eq!(matcher.begin(MS, MS, 100), Err(Error::TooManyInFlight { max: 100 }));
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_request_keeps_its_id_while_32_bit_ids_come_round() {
+    fn a_slow_request_keeps_its_id_while_32_bit_ids_wrap_around() {
         let mut matcher = IdMatcher::with_u32_ids(8);
         let slow = matcher.begin(MS, Duration::MAX, 'a').expect("room");
         matcher.next = u64::from(u32::MAX);
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_all_ends_each_once() {
+    fn fail_all_ends_each_request_once() {
         let mut matcher = IdMatcher::new(64);
         for n in 0..40 {
             matcher.begin(MS, MS, n).expect("room");

@@ -1,4 +1,4 @@
-//! Frames that announce their length.
+//! Frames with a length field.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use crate::limits::FRAME_LEN_MAX_DEFAULT;
 use crate::width::{Field, U8, U16Be, U16Le, U32Be, U32Le, U64Be, U64Le, Varint, Width};
 use crate::{Codec, Decoded, Error};
 
-/// Frames with a length field: `header · length · payload`.
+/// A codec for frames with a length field: `header · length · payload`.
 ///
 /// Start from the form of the field ([`u32_le`](LengthField::u32_le) and its siblings); by
 /// default there is no header, the length counts the payload, and a frame has at most
@@ -26,7 +26,7 @@ use crate::{Codec, Decoded, Error};
 /// let Decoded::Frame { item, .. } = codec.decode(&bytes)? else { panic!("whole frame") };
 /// assert_eq!((item.header, item.payload), (&b"v1"[..], &b"hello"[..]));
 ///
-/// // A peer that announces more than the limit is found out by the length alone.
+/// // A peer that announces more than the limit is detected by the length alone.
 /// let error = codec.decode(b"v1\x00\x01\x00\x00").unwrap_err();
 /// assert_eq!(error, Error::FrameTooLarge { len: 0x1_0000, max: 64 });
 /// # Ok::<(), Error>(())
@@ -34,8 +34,8 @@ use crate::{Codec, Decoded, Error};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LengthField<W: Width> {
     offset: usize,
-    /// Added to the field's value to get the payload's length. Within ±2^33: an `i32` of the
-    /// user's, less a `u16` offset and the field; so it cannot overflow.
+    /// The number to add to the field's value to get the payload's length. It stays within ±2^33
+    /// (an `i32` of the user, minus a `u16` offset and the field), so it cannot overflow.
     adjustment: i64,
     counts_whole_frame: bool,
     max: usize,
@@ -85,23 +85,23 @@ impl<W: Width> LengthField<W> {
         }
     }
 
-    /// Puts `header_len` bytes of header in front of the length field.
+    /// Sets the length of the header before the length field, 0 by default.
     #[must_use]
     pub const fn offset(mut self, header_len: u16) -> Self {
         self.offset = header_len as usize;
         self
     }
 
-    /// Lets the length count header, length field and payload rather than the payload alone.
+    /// Makes the length count header, length field and payload instead of the payload alone.
     #[must_use]
     pub const fn counts_whole_frame(mut self) -> Self {
         self.counts_whole_frame = true;
         self
     }
 
-    /// Adds `bytes` to every received length before it is understood, and subtracts them from
-    /// every length sent: 5 where five more bytes follow the payload that the length counts,
-    /// -2 where the length counts two bytes of the header too.
+    /// Sets a number that is added to every received length and subtracted from every sent one: 5
+    /// if five more bytes follow the payload that the length counts, -2 if the length also counts
+    /// two bytes of the header.
     #[must_use]
     pub const fn adjustment(mut self, bytes: i32) -> Self {
         self.adjustment = bytes as i64;
@@ -110,7 +110,7 @@ impl<W: Width> LengthField<W> {
 
     /// Sets the longest frame accepted and sent, in bytes, header and length field included.
     ///
-    /// A limit below header and field counts as their sum: only empty payloads pass.
+    /// A limit below the length of header and field is raised to that: only empty payloads pass.
     #[must_use]
     pub const fn frame_max(mut self, bytes: usize) -> Self {
         self.max = bytes;
@@ -121,10 +121,10 @@ impl<W: Width> LengthField<W> {
     ///
     /// # Errors
     ///
-    /// [`WrongHeaderSize`](Error::WrongHeaderSize) when `header` is not as long as the offset,
-    /// [`PayloadTooLarge`](Error::PayloadTooLarge) when the frame exceeds its limit or the length
-    /// its field, [`PayloadTooSmall`](Error::PayloadTooSmall) when an adjustment would make the
-    /// length negative. `out` is then unchanged.
+    /// Returns [`WrongHeaderSize`](Error::WrongHeaderSize) when `header` is not as long as the
+    /// offset, [`PayloadTooLarge`](Error::PayloadTooLarge) when the frame exceeds its limit or the
+    /// length exceeds its field, and [`PayloadTooSmall`](Error::PayloadTooSmall) when an adjustment
+    /// would make the length negative. `out` is then unchanged.
     pub fn encode_with_header(
         &self,
         header: &[u8],
@@ -142,8 +142,8 @@ impl<W: Width> LengthField<W> {
         Ok(())
     }
 
-    /// The field's value and bytes for a payload: the shortest field that holds its own value,
-    /// which depends on the field's length when the length counts the whole frame.
+    /// The value and length of the field for a payload. The shortest field is chosen that can hold
+    /// the value, which itself includes the field's length if the length counts the whole frame.
     fn field_for(&self, payload_len: usize) -> Result<(u64, usize), Error> {
         let mut error = Error::PayloadTooLarge { len: payload_len, max: 0 };
         for field_len in W::LEN_MIN..=W::LEN_MAX {
@@ -170,7 +170,7 @@ impl<W: Width> LengthField<W> {
         usize::try_from(countable).map_or(room, |countable| countable.min(room))
     }
 
-    /// What to add to a field's value to get the payload's length.
+    /// The number to add to a field's value to get the payload's length.
     #[inline]
     fn bias(&self, prefix_len: usize) -> i64 {
         let counted = if self.counts_whole_frame { prefix_len as i64 } else { 0 };
@@ -214,11 +214,11 @@ impl<W: Width> Codec for LengthField<W> {
         }
     }
 
-    /// Appends the frame that carries `payload`; for codecs without a header.
+    /// Appends the frame with `payload`, for codecs without a header.
     ///
     /// # Errors
     ///
-    /// Those of [`encode_with_header`](Self::encode_with_header) with an empty header.
+    /// Fails as [`encode_with_header`](Self::encode_with_header) with an empty header does.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         self.encode_with_header(&[], payload, out)
     }

@@ -19,7 +19,7 @@
 //!
 //! # Examples
 //!
-//! A client's half of a request/reply protocol, with replies that arrive in two pieces:
+//! The client's side of a request/reply protocol, with replies that arrive in two pieces:
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,12 +1,12 @@
-//! Lines of text or of any bytes without a line feed.
+//! Lines of text, or of any bytes without a line feed.
 
 use memchr::memchr;
 
 use crate::{Codec, Decoded, Error};
 
-/// Frames that end with a line feed; a carriage return right before it is stripped.
+/// A codec for frames that end with a line feed; a carriage return right before it is stripped.
 ///
-/// Sends LF unless told to send [`crlf`](Self::crlf); accepts both in any mixture. Bytes already
+/// It sends LF, or CR LF after [`crlf`](Self::crlf), and accepts both in any mixture. Bytes already
 /// searched are not searched again when more arrive.
 ///
 /// # Examples
@@ -28,25 +28,25 @@ use crate::{Codec, Decoded, Error};
 pub struct Line {
     max: usize,
     ending: &'static [u8],
-    /// No line feed is in this many bytes at the front of the stream's next line.
+    /// Number of bytes at the front of the next line that contain no line feed.
     searched: usize,
 }
 
 impl Line {
-    /// Lines of at most `payload_len_max` bytes, the line ending not counted.
+    /// Creates a codec for lines of at most `payload_len_max` bytes, without the line ending.
     #[must_use]
     pub const fn new(payload_len_max: usize) -> Self {
         Self { max: payload_len_max, ending: LF, searched: 0 }
     }
 
-    /// Ends every line sent with CR LF instead of LF.
+    /// Makes every line sent end with CR LF instead of LF.
     #[must_use]
     pub const fn crlf(mut self) -> Self {
         self.ending = CRLF;
         self
     }
 
-    /// Where `payload` would be cut by whoever reads the line, if anywhere.
+    /// The offset at which a reader of the line would cut `payload`, if any.
     fn cut_in(&self, payload: &[u8]) -> Option<usize> {
         let stripped = self.ending == LF && payload.ends_with(b"\r");
         memchr(b'\n', payload).or(stripped.then(|| payload.len() - 1))
@@ -59,7 +59,7 @@ impl Codec for Line {
     #[inline]
     fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<&'a [u8]>, Error> {
         let window = &input[..input.len().min(self.frame_len_max())];
-        // The input may be shorter than the one that was searched before.
+        // // The input may be shorter than the one searched before.
         let from = self.searched.min(window.len());
         let Some(found) = memchr(b'\n', &window[from..]) else {
             self.searched = window.len();
@@ -81,10 +81,10 @@ impl Codec for Line {
     ///
     /// # Errors
     ///
-    /// [`PayloadTooLarge`](Error::PayloadTooLarge), or
-    /// [`DelimiterInPayload`](Error::DelimiterInPayload) when the payload contains a line feed,
-    /// or ends with a carriage return that the receiver would take for part of the line ending.
-    /// `out` is then unchanged.
+    /// Returns [`PayloadTooLarge`](Error::PayloadTooLarge), or
+    /// [`DelimiterInPayload`](Error::DelimiterInPayload) when the payload contains a line feed, or
+    /// ends with a carriage return that the receiver would take for part of the line ending. `out`
+    /// is then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if payload.len() > self.max {
             return Err(Error::PayloadTooLarge { len: payload.len(), max: self.max });
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings() {
+    fn lf_and_crlf_end_a_line() {
         let cases: [(&[u8], &[u8], usize); 6] = [
             (b"\n", b"", 1),
             (b"\r\n", b"", 2),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_on_the_payload() {
+    fn the_limit_applies_to_the_payload() {
         let too_long = Err(Error::MissingDelimiter { max: 2 });
         assert_eq!(Line::new(2).decode(b"ab\r\n"), frame(b"ab", 4));
         assert_eq!(Line::new(2).decode(b"abc"), Ok(Decoded::NeedAtLeast(4)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_only_what_it_searched() {
+    fn only_searched_bytes_are_remembered() {
         let mut codec = Line::new(16);
         assert_eq!(codec.decode(b"xxx\r"), Ok(Decoded::NeedAtLeast(5)));
         assert_eq!(codec.searched, 4);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_would_be_cut_short_is_refused() {
+    fn a_payload_that_contains_a_line_ending_is_refused() {
         let mut out = Vec::new();
         let cut = |at| Err(Error::DelimiterInPayload { at });
         assert_eq!(Line::new(8).encode(b"a\nb", &mut out), cut(1));

@@ -1,11 +1,11 @@
-//! The number that ties a reply to its request.
+//! The id that matches a reply to its request.
 
 use std::fmt;
 
-/// Names one request of one matcher.
+/// The id of one request of one matcher.
 ///
 /// Ids count up from 1 in the order of the requests. Those of an
-/// [`IdMatcher::with_u32_ids`](crate::IdMatcher::with_u32_ids) fit 32 bits, begin again at 1 after
+/// [`IdMatcher::with_u32_ids`](crate::IdMatcher::with_u32_ids) fit 32 bits, start again at 1 after
 /// the last, and are converted by [`to_u32`](Self::to_u32).
 ///
 /// # Examples
@@ -21,13 +21,13 @@ use std::fmt;
 pub struct RequestId(u64);
 
 impl RequestId {
-    /// The id as it stands in a protocol with 64-bit ids.
+    /// The id for a protocol with 64-bit ids.
     #[must_use]
     pub const fn to_u64(self) -> u64 {
         self.0
     }
 
-    /// The id as it stands in a protocol with 32-bit ids; `None` when it has more bits.
+    /// The id for a protocol with 32-bit ids; `None` if it has more bits.
     #[must_use]
     pub fn to_u32(self) -> Option<u32> {
         u32::try_from(self.0).ok()

@@ -1,4 +1,4 @@
-//! Replies that carry no id and come in the order of their requests.
+//! Matching of replies that come in the order of their requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::{Error, RequestId};
 
 /// Matches replies to requests by their order, for protocols without request ids.
 ///
-/// A request that timed out or was cancelled keeps its place in the order: the reply that the
-/// peer may still send is swallowed and can never be taken for that of the next request. Its
-/// place counts as in flight until then, so a peer that stopped answering is noticed by
+/// A request that timed out or was cancelled keeps its position in the order: the reply that the
+/// peer may still send is dropped and never taken for that of the next request. Until then it
+/// counts as in flight, so a peer that stopped answering is noticed by
 /// [`TooManyInFlight`](Error::TooManyInFlight).
 ///
-/// The matcher owns a context of type `T` for each request and gives it back exactly once. It
-/// reads no clock: times are durations since an origin of the caller's choice, always the same.
+/// The matcher owns a context of type `T` for each request and returns it exactly once. It reads no
+/// clock: times are durations since one origin that the caller chooses.
 ///
 /// # Examples
 ///
@@ -39,22 +39,22 @@ use crate::{Error, RequestId};
 /// ```
 #[derive(Debug)]
 pub struct SequentialMatcher<T> {
-    /// One place for each reply that may still come, in order; `None` when nobody waits for it.
-    places: VecDeque<Option<T>>,
-    /// The id of the first place. Ids are consecutive.
+    /// One entry for each reply that may still arrive, in order; `None` if nobody waits for it.
+    contexts: VecDeque<Option<T>>,
+    /// The id of the first entry. Ids are consecutive.
     first: u64,
-    /// Places that hold a context.
+    /// Number of entries that hold a context.
     live: usize,
     in_flight_max: usize,
     deadlines: Deadlines<RequestId>,
 }
 
 impl<T> SequentialMatcher<T> {
-    /// A matcher for at most `in_flight_max` requests at a time, and never more than 2^20.
+    /// Creates a matcher for at most `in_flight_max` requests in flight, and never more than 2^20.
     #[must_use]
     pub fn new(in_flight_max: usize) -> Self {
         Self {
-            places: VecDeque::new(),
+            contexts: VecDeque::new(),
             first: 1,
             live: 0,
             in_flight_max: in_flight_max.min(IN_FLIGHT_MAX),
@@ -62,94 +62,95 @@ impl<T> SequentialMatcher<T> {
         }
     }
 
-    /// Notes a request that is sent at `now` and gives up at `now + timeout`.
+    /// Adds a request that is sent at `now` and times out at `now + timeout`.
     ///
     /// # Errors
     ///
-    /// [`TooManyInFlight`](Error::TooManyInFlight); `context` is dropped.
+    /// Returns [`TooManyInFlight`](Error::TooManyInFlight); `context` is then dropped.
     pub fn begin(
         &mut self,
         now: Duration,
         timeout: Duration,
         context: T,
     ) -> Result<RequestId, Error> {
-        if self.places.len() >= self.in_flight_max {
+        if self.contexts.len() >= self.in_flight_max {
             return Err(Error::TooManyInFlight { max: self.in_flight_max });
         }
-        let id = RequestId::from(self.first + self.places.len() as u64);
-        self.places.push_back(Some(context));
+        let id = RequestId::from(self.first + self.contexts.len() as u64);
+        self.contexts.push_back(Some(context));
         self.live += 1;
         self.deadlines.arm(now.saturating_add(timeout), id);
         Ok(id)
     }
 
-    /// Takes the next reply: returns the context of its request, or `None` when that request has
-    /// ended and the reply is to be thrown away.
+    /// Takes the next reply and returns the context of its request, or `None` if that request has
+    /// ended and the reply must be dropped.
     ///
     /// # Errors
     ///
-    /// [`UnexpectedReply`](Error::UnexpectedReply) when no reply is due.
+    /// Returns [`UnexpectedReply`](Error::UnexpectedReply) when no reply is due.
     pub fn complete_next(&mut self) -> Result<Option<T>, Error> {
-        let place = self.places.pop_front().ok_or(Error::UnexpectedReply)?;
+        let context = self.contexts.pop_front().ok_or(Error::UnexpectedReply)?;
         self.first += 1;
-        if place.is_some() {
+        if context.is_some() {
             self.ended();
         }
-        Ok(place)
+        Ok(context)
     }
 
-    /// Stops waiting for `id` and returns its context; its reply will be swallowed. `None` when
-    /// it has ended.
+    /// Stops waiting for `id` and returns its context; its reply will be dropped. `None` if it has
+    /// ended.
     pub fn cancel(&mut self, id: RequestId) -> Option<T> {
         let index = index_of(id, self.first)?;
-        let context = self.places.get_mut(index)?.take()?;
+        let context = self.contexts.get_mut(index)?.take()?;
         self.ended();
         Some(context)
     }
 
-    /// Ends a request whose deadline is not after `now`, earliest first; call it until `None`.
+    /// Ends one request whose deadline is not after `now`, the earliest first; call it until
+    /// `None`.
     pub fn poll_timeout(&mut self, now: Duration) -> Option<(RequestId, T)> {
         let id = self.deadlines.pop_due(now)?;
         let context = self.cancel(id)?;
         Some((id, context))
     }
 
-    /// When [`poll_timeout`](Self::poll_timeout) will next have something to tell.
+    /// The next time at which [`poll_timeout`](Self::poll_timeout) will end a request.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.next()
     }
 
-    /// Ends all requests, because the connection did, and returns them in order.
+    /// Ends all requests because the connection ended, and returns them in order.
     ///
-    /// The matcher expects no reply any more and is ready for another connection. Contexts not
-    /// taken from the iterator are dropped with it.
+    /// The matcher expects no more replies and is ready for another connection. Contexts not taken
+    /// from the iterator are dropped with it.
     pub fn fail_all(&mut self) -> impl Iterator<Item = (RequestId, T)> + use<T> {
         let first = self.first;
-        let places = std::mem::take(&mut self.places);
-        self.first += places.len() as u64;
+        let contexts = std::mem::take(&mut self.contexts);
+        self.first += contexts.len() as u64;
         self.live = 0;
         self.deadlines.clear();
-        (first..).zip(places).filter_map(|(id, place)| Some((id.into(), place?)))
+        (first..).zip(contexts).filter_map(|(id, context)| Some((id.into(), context?)))
     }
 
-    /// Requests that wait for a reply.
+    /// Number of requests that wait for a reply.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.live
     }
 
-    /// Replies that may still come: for waiting requests and for ended ones.
+    /// Number of replies that may still arrive, for waiting and for ended requests.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.places.len()
+        self.contexts.len()
     }
 
     fn ended(&mut self) {
         self.live -= 1;
-        let (places, first) = (&self.places, self.first);
+        let (contexts, first) = (&self.contexts, self.first);
         self.deadlines.settle(self.live, |id| {
-            index_of(id, first).and_then(|index| places.get(index)).is_some_and(Option::is_some)
+            index_of(id, first).and_then(|index| contexts.get(index)).is_some_and(Option::is_some)
         });
     }
 }
@@ -168,7 +169,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_late_reply_goes_to_nobody() {
+    fn a_late_reply_is_dropped() {
         let mut matcher = SequentialMatcher::new(4);
         let a = matcher.begin(MS, 10 * MS, 'a').expect("room");
         let b = matcher.begin(MS, 30 * MS, 'b').expect("room");
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_request_keeps_its_place() {
+    fn a_cancelled_request_keeps_its_position() {
         let mut matcher = SequentialMatcher::new(4);
         let a = matcher.begin(MS, MS, 'a').expect("room");
         matcher.begin(MS, 5 * MS, 'b').expect("room");
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_all_ends_each_once() {
+    fn fail_all_ends_each_request_once() {
         let mut matcher = SequentialMatcher::new(8);
         for context in 0..5 {
             matcher.begin(MS, MS * (context + 1), context).expect("room");
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_beyond_time_is_never() {
+    fn a_timeout_beyond_the_range_of_time_never_happens() {
         let mut matcher = SequentialMatcher::new(1);
         matcher.begin(MS, Duration::MAX, ()).expect("room");
         assert_eq!(matcher.next_deadline(), Some(Duration::MAX));

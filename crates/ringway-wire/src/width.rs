@@ -1,19 +1,19 @@
-//! How a length stands on the wire: its width and its byte order.
+//! The encodings of a length field: width and byte order.
 
 use crate::limits::VARINT_LEN_MAX;
 
-/// A form that a length field can have; see [`LengthField`](crate::LengthField).
+/// An encoding of a length field; see [`LengthField`](crate::LengthField).
 ///
-/// Sealed: the implementors are the marker types of this crate.
+/// Sealed: only this crate's marker types implement it.
 pub trait Width: sealed::Encoding + Copy {}
 
-/// The length field at the front of some bytes, as far as it is there.
+/// The result of reading a length field.
 pub enum Field {
     /// A whole field of `len` bytes.
     Value { value: u64, len: usize },
     /// At least this many bytes of the field are needed.
     NeedAtLeast(usize),
-    /// A varint without an end.
+    /// A varint that is longer than allowed.
     TooLong,
 }
 
@@ -21,9 +21,9 @@ pub(crate) mod sealed {
     use super::Field;
 
     pub trait Encoding {
-        /// Bytes of the shortest field.
+        /// Length of the shortest field in bytes.
         const LEN_MIN: usize;
-        /// Bytes of the longest field.
+        /// Length of the longest field in bytes.
         const LEN_MAX: usize;
 
         /// The largest value that fits a field of `len` bytes.

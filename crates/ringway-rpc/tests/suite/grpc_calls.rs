@@ -178,7 +178,7 @@ fn the_deadline_of_a_client_ends_its_call() {
     let text = "the deadline passed while the handler ran";
     assert_eq!(caller.answer(hangs).status(), (4, text));
     let never_whole = caller.open_with("echo.Echo/Say", &fields, &framed(b"x"), false);
-    let text = "the request did not come whole in time";
+    let text = "the request did not arrive completely in time";
     assert_eq!(caller.answer(never_whole).status(), (4, text));
     eventually("it is counted", || handle.stats().expired == 1);
     leave(handle, caller);

@@ -1,4 +1,5 @@
-//! What the fields of a call mean: the resolvers of both ends, and the heads that come of them.
+//! The meanings of a call's header fields: the resolvers of both ends, and the heads read with
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,21 +16,21 @@ const ACCEPT_ENCODING: Key = Key::own(3);
 const STATUS: Key = Key::own(4);
 const ATTEMPTS: Key = Key::own(5);
 const PUSHBACK: Key = Key::own(6);
-/// Each client says who it is, and nobody asks.
+/// A key without a reader: it keeps the field out of the metadata.
 const USER_AGENT: Key = Key::own(7);
 
-/// A path that is no method, and a timeout that is none.
+/// The value of a path that is no method, and of a malformed timeout.
 const NONE: u64 = u64::MAX;
 
-/// The resolver of a server: knows its methods by their paths.
+/// The resolver of a server, which maps paths to methods.
 #[derive(Debug, Default)]
 pub struct RequestNames {
     methods: BTreeMap<Box<[u8]>, u32>,
 }
 
 impl RequestNames {
-    /// Methods by their paths, like `/package.Service/Method`, with the number that a
-    /// [`CallHead`] has for them.
+    /// Creates a resolver from the paths of methods, like `/package.Service/Method`, and the
+    /// numbers that a [`CallHead`] shows for them.
     #[must_use]
     pub fn new<'p>(methods: impl IntoIterator<Item = (&'p str, u32)>) -> Self {
         let own = |(path, number): (&str, u32)| (path.as_bytes().into(), number);
@@ -45,7 +46,7 @@ impl Resolver for RequestNames {
     fn value(&self, key: Key, value: &[u8]) -> Known {
         if key == Key::PATH {
             let number = self.methods.get(value).copied();
-            // A path that is no method is wanted for the answer that says so.
+            // // The answer to an unknown path quotes it.
             return Known { value: number.map_or(NONE, u64::from), keep: number.is_none() };
         }
         Known { value: meaning(key, value), keep: false }
@@ -66,7 +67,7 @@ impl Resolver for ResponseNames {
     }
 }
 
-/// Fields that either end cares for. Messages and details of a status are kept as they are.
+/// The keys of fields that either end interprets. Status message and details are kept as text.
 fn key(name: &[u8]) -> Option<Key> {
     Some(match name {
         b"content-type" => CONTENT_TYPE,
@@ -98,40 +99,40 @@ fn number(text: &[u8]) -> Option<i64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// What a request says, once it is one of gRPC.
+/// The head of a gRPC request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallHead {
-    /// The number of its method; `None`: UNIMPLEMENTED. The path is among the fields then.
+    /// The number of its method; `None` if the path is unknown, which the fields then contain.
     pub method: Option<u32>,
-    /// How its messages are encoded.
+    /// The encoding of its messages.
     pub content_type: ContentType,
-    /// The time that it has.
+    /// The time limit of the call.
     pub timeout: Option<Duration>,
-    /// How its messages are compressed where they are.
+    /// The compression of its compressed messages.
     pub compression: Compression,
-    /// How replies may be compressed.
+    /// The compressions accepted in replies.
     pub accepted: Accepted,
-    /// Attempts before this one.
+    /// The number of attempts before this one.
     pub attempts: u32,
 }
 
-/// Why a request is no call.
+/// The reason why a request is not a gRPC call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCall {
-    /// Another method than POST. HTTP 405.
+    /// The method is not POST; answered with HTTP status 405.
     WrongMethod,
-    /// Another content type, or none. HTTP 415.
+    /// The content type is missing or not one of gRPC; answered with HTTP status 415.
     WrongContentType,
-    /// A `grpc-timeout` that is none. INTERNAL, as others answer it.
+    /// The `grpc-timeout` is malformed; answered with INTERNAL, as other implementations do.
     WrongTimeout,
 }
 
 impl CallHead {
-    /// Reads the head of a request. `te: trailers` may be missing.
+    /// Reads the head of a request. `te: trailers` is not required.
     ///
     /// # Errors
     ///
-    /// When it is not a call.
+    /// Returns the reason when the request is not a call.
     #[inline]
     pub fn read(head: &Head) -> Result<Self, NoCall> {
         if head.value(Key::METHOD) != Some(Method::Post as u64) {
@@ -158,26 +159,26 @@ impl CallHead {
     }
 }
 
-/// What the head of a response, or its trailers, say.
+/// The head of a response, or its trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHead {
-    /// The status, if it is there: always in trailers, and in a head that is all of the response.
+    /// The status, present in trailers and in a head that is the whole response.
     pub status: Option<u8>,
-    /// How messages are compressed where they are.
+    /// The compression of its compressed messages.
     pub compression: Compression,
-    /// Milliseconds after which the call may be tried again; below 0: not at all.
+    /// Milliseconds to wait before a retry; a negative number forbids a retry.
     pub pushback_ms: Option<i64>,
-    /// The status that the response has because it is none of gRPC: its HTTP status or its content
-    /// type says so, and it has no status of its own.
+    /// The status of a response that is not from gRPC, judged by its HTTP status or content type,
+    /// and that has no `grpc-status`.
     pub foreign: Option<u8>,
 }
 
 impl ReplyHead {
-    /// What nothing says.
+    /// The head of a response without any of the fields.
     pub(super) const NONE: Self =
         Self { status: None, compression: Compression::Identity, pushback_ms: None, foreign: None };
 
-    /// Reads a head.
+    /// Reads the head of a response.
     #[inline]
     #[must_use]
     pub fn read(head: &Head) -> Self {
@@ -190,7 +191,7 @@ impl ReplyHead {
         reply
     }
 
-    /// Reads trailers.
+    /// Reads the trailers of a response.
     #[inline]
     #[must_use]
     pub fn read_trailers(head: &Head) -> Self {

@@ -1,4 +1,4 @@
-//! The calls of a client's connection, by the slots of their streams.
+//! The calls of a client's connection, indexed by the slots of their streams.
 
 use std::collections::VecDeque;
 
@@ -8,22 +8,22 @@ use crate::http2::StreamHandle;
 use crate::limits::NATIVE_COSTS_KEPT;
 use crate::native::StreamId;
 
-/// One call.
+/// An open call.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) stream: StreamHandle,
     pub(super) messages: Messages,
-    /// How the replies are compressed that say so.
+    /// The compression of replies that are marked as compressed.
     pub(super) compression: Compression,
-    /// What each message that the reader has not taken has cost of the window.
+    /// The window cost of each message that the reader has not taken.
     costs: VecDeque<u32>,
-    /// What the front of the next message has cost of it, while others wait before that. The reader
-    /// waits for one that is the first, so what comes of it is given back at once.
+    /// The window cost of the message that is arriving, while others are unread. Without unread
+    /// ones the reader waits for it, so its credit is returned at once.
     held: u32,
 }
 
 impl Call {
-    /// A part of a message has come that is not whole: how much of the window is to be given back.
+    /// Records a part of an incomplete message, and returns how much credit to return.
     pub(super) fn note_part(&mut self, len: usize) -> usize {
         if self.costs.is_empty() {
             return len;
@@ -32,13 +32,13 @@ impl Call {
         0
     }
 
-    /// The last `len` bytes of a message have come, which goes to the reader.
+    /// Records a complete message for the reader, whose last part has `len` bytes.
     pub(super) fn note_message(&mut self, len: usize) {
         let held = std::mem::take(&mut self.held);
         self.costs.push_back(held + len as u32);
     }
 
-    /// The reader has taken so many messages: how much of the window is to be given back.
+    /// Records that the reader has taken messages, and returns how much credit to return.
     pub(super) fn take(&mut self, messages: usize) -> usize {
         let taken = self.costs.drain(..messages.min(self.costs.len()));
         let sum: usize = taken.map(|cost| cost as usize).sum();
@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-/// A slot. Its buffers are used again.
+/// A slot, whose buffers are reused.
 #[derive(Debug)]
 struct CallSlot {
     call: Call,
@@ -55,17 +55,17 @@ struct CallSlot {
     generation: u16,
 }
 
-/// Calls by slots, each with the number that it has for the caller.
+/// Calls by slot, each with the id that the caller uses.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     slots: Vec<CallSlot>,
 }
 
 impl Calls {
-    /// Begins a call on a stream that was opened.
+    /// Adds a call on a new stream.
     pub(super) fn begin(&mut self, stream: StreamHandle, message_max: u32) -> StreamId {
-        let place = stream.slot();
-        while self.slots.len() <= place {
+        let index = stream.slot();
+        while self.slots.len() <= index {
             let call = Call {
                 stream,
                 messages: Messages::new(message_max),
@@ -75,15 +75,15 @@ impl Calls {
             };
             self.slots.push(CallSlot { call, is_open: false, generation: 0 });
         }
-        let slot = &mut self.slots[place];
+        let slot = &mut self.slots[index];
         slot.is_open = true;
         slot.generation = slot.generation % StreamId::GENERATION_MASK as u16 + 1;
         slot.call.stream = stream;
         slot.call.compression = Compression::Identity;
-        StreamId::new(place as u32, slot.generation)
+        StreamId::new(index as u32, slot.generation)
     }
 
-    /// A call that has not ended.
+    /// The call with this id, unless it has ended.
     #[inline]
     pub(super) fn get(&mut self, id: StreamId) -> Option<&mut Call> {
         let slot = self.slots.get_mut(id.slot() as usize)?;
@@ -97,7 +97,7 @@ impl Calls {
         (slot.is_open && slot.generation == id.generation()).then_some(slot.call.stream)
     }
 
-    /// The call of a stream, if it has not ended.
+    /// The id of a stream's call, unless it has ended.
     #[inline]
     pub(super) fn of(&self, stream: StreamHandle) -> Option<StreamId> {
         let slot = self.slots.get(stream.slot())?;
@@ -105,7 +105,7 @@ impl Calls {
         is_open.then(|| StreamId::new(stream.slot() as u32, slot.generation))
     }
 
-    /// Ends a call: its stream.
+    /// Ends a call, and returns its stream.
     pub(super) fn end(&mut self, id: StreamId) -> Option<StreamHandle> {
         let stream = self.stream(id)?;
         let slot = &mut self.slots[id.slot() as usize];

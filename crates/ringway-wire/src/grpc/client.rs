@@ -1,4 +1,4 @@
-//! The side that calls.
+//! The client side of gRPC.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,50 +17,51 @@ use super::timeout::TimeoutText;
 use crate::http2::{ErrorCode, Http2Client, Line, NewRequest, NoStream, Violation, Vocabulary};
 use crate::native::{Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 
-/// One connection to a server of gRPC as a machine without I/O.
+/// The client side of one gRPC connection, as a state machine without I/O.
 ///
-/// It is used as a [native client](crate::native::Client) is, and speaks as one to its caller: calls
-/// have numbers of the same kind, metadata is written and read by [`MetaWriter`](crate::native::MetaWriter)
-/// and [`MetaReader`](crate::native::MetaReader), and events are the same. What gRPC does not have is left
-/// out: priorities, leases, reasons of a cancelled call.
+/// It has the interface of a [native client](crate::native::Client): calls have the same kind of
+/// ids, metadata is written and read by [`MetaWriter`](crate::native::MetaWriter) and
+/// [`MetaReader`](crate::native::MetaReader), and events are the same. Features that gRPC lacks are
+/// ignored: priorities, leases, reasons of cancelled calls.
 ///
 /// Each call that [`open`](Self::open) starts ends in one [`ClientEvent::Response`], or by
-/// [`cancel`](Self::cancel) without an event. When the connection dies, its calls are the caller's to fail.
+/// [`cancel`](Self::cancel) without an event. When the connection dies, the caller fails its calls.
 #[derive(Debug)]
 pub struct GrpcClient {
     pub(super) http2: Http2Client,
     pub(super) config: ClientConfig,
     pub(super) calls: Calls,
-    /// What is to be told at the next `receive`.
+    /// Events that the caller gets at its next `receive`.
     pub(super) pending: VecDeque<ClientEvent<'static>>,
-    /// Bytes of memory for messages that are not whole.
+    /// Memory, in bytes, of incomplete messages.
     pub(super) assembled: usize,
-    /// What each call says in the same words: put together here.
+    /// Buffer in which a call's `:path` is assembled.
     path: Vec<u8>,
     texts: FieldTexts,
-    /// Metadata of replies is put together here.
+    /// Buffer in which the metadata of replies is assembled.
     pub(super) scratch: Vec<u8>,
 }
 
-/// Codec number of JSON, in [`Open`].
+/// The codec number of JSON in [`Open`].
 const JSON: u8 = 2;
 
-/// Numbers of methods whose paths are put into the server's table.
+/// Number of methods whose paths may be added to the server's table.
 const METHODS_MAX: u32 = 1 << 15;
 
-/// Bytes of the fields that each call has, without its path and the server's name, at most: eight
-/// names and values, with 32 for each.
+/// Upper bound for the fields that every call has, without path and authority: eight names and
+/// values, with 32 bytes added for each.
 const FIXED_FIELDS: usize = 512;
 
 impl GrpcClient {
-    /// A connection that was made; preface and settings are ready to be sent.
+    /// Creates the client side of an established connection, with preface and settings ready to
+    /// send.
     #[must_use]
     pub fn new(config: ClientConfig, now: Duration) -> Self {
         let vocabulary = Arc::new(Vocabulary::new(ResponseNames));
         Self::with(config, vocabulary, now)
     }
 
-    /// The same with a vocabulary of [`ResponseNames`] that many connections share.
+    /// As [`new`](Self::new), with a vocabulary of [`ResponseNames`] that many connections share.
     #[must_use]
     pub fn with(config: ClientConfig, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
         Self {
@@ -79,7 +80,7 @@ impl GrpcClient {
     ///
     /// # Errors
     ///
-    /// When this connection cannot take it now; nothing was sent.
+    /// Returns an error when this connection cannot open the call now; nothing was sent.
     pub fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
         if self.http2.in_flight() >= StreamId::SLOTS as usize {
             return Err(OpenError::Full);
@@ -149,40 +150,41 @@ impl GrpcClient {
     fn open_error(&self, none: NoStream) -> OpenError {
         match none {
             NoStream::Full => OpenError::Full,
-            // It has no time to look at when it has failed.
+            // // A failed connection has no deadlines.
             NoStream::Leaving if self.http2.poll_timeout().is_none() => OpenError::Closed,
             NoStream::Leaving => OpenError::Draining,
         }
     }
 
-    /// Sends a message of an open call; `end`: the last one. Messages beyond the server's window
-    /// wait here, however many: `false` says that the next one [should wait](Self::has_room).
+    /// Sends a message of an open call; `end` marks the last one. Messages beyond the server's
+    /// window are queued without limit: `false` asks the caller to [wait](Self::has_room) before
+    /// the next one.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended, or the last message was sent.
+    /// Returns [`Gone`] when the call has ended or the last message was already sent.
     pub fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<bool, Gone> {
         let handle = self.calls.stream(stream).ok_or(Gone)?;
         let prefix: [u8; PREFIX_LEN] = prefix(message.len() as u32, false);
         self.http2.send(handle, &prefix, message, end)
     }
 
-    /// Says that no more messages follow on an open call, if that was not said before.
+    /// Half-closes an open call: no more messages follow. Does nothing if that was already said.
     pub fn finish(&mut self, stream: StreamId) {
         if let Some(handle) = self.calls.stream(stream) {
-            // One that has ended its side has nothing to say.
+            // // Fails only if this side of the stream has ended already.
             let _ = self.http2.finish(handle, &[]);
         }
     }
 
-    /// Gives a call up: no event of it comes any more. The server is told that it was cancelled,
-    /// whatever the code and the reason.
+    /// Cancels a call, which yields no more events. The server only learns that it was cancelled,
+    /// not the code and the reason.
     pub fn cancel(&mut self, stream: StreamId, _code: u8, _reason: &str) {
         self.pending.retain(|event| !is_of(event, stream));
         self.forget(stream);
     }
 
-    /// Ends a call here and, as far as it goes on, at the server.
+    /// Ends a call here and, if it is still running, on the server.
     pub(super) fn forget(&mut self, stream: StreamId) {
         if let Some(call) = self.calls.get(stream) {
             self.assembled -= call.messages.incomplete_len();
@@ -192,8 +194,8 @@ impl GrpcClient {
         }
     }
 
-    /// Tells that the reader took `messages` out of its queue, so that the server may send as many
-    /// bytes more. Each [`ClientEvent::Message`] is to be told once.
+    /// Reports that the reader took `messages` from its queue, so that credit for them is returned.
+    /// Report each [`ClientEvent::Message`] exactly once.
     pub fn taken(&mut self, stream: StreamId, messages: usize) {
         if let Some(call) = self.calls.get(stream) {
             let (handle, bytes) = (call.stream, call.take(messages));
@@ -201,40 +203,40 @@ impl GrpcClient {
         }
     }
 
-    /// Whether a writer may send at once. If not, because more of its stream than
-    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
-    /// [`ClientEvent::Writable`] wakes it.
+    /// Whether the stream's writer may send now. It may not while more than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) bytes of the stream, or many bytes of all
+    /// streams, are unsent; [`ClientEvent::Writable`] tells when it may again.
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
         self.calls.stream(stream).is_none_or(|handle| self.http2.has_room(handle))
     }
 
-    /// Bytes of a stream that wait for the server's window or for their turn.
+    /// Bytes of a stream that wait for the server's window or for their turn to be sent.
     #[must_use]
     pub fn unsent(&self, stream: StreamId) -> usize {
         self.calls.stream(stream).map_or(0, |handle| self.http2.unsent(handle))
     }
 
-    /// Calls that may be opened now.
+    /// How many calls can be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.http2.capacity()
     }
 
-    /// Calls that have begun and not ended, and cancelled ones of which the server is not told yet.
+    /// Calls that have not ended, and cancelled ones whose RST_STREAM is held back.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.http2.in_flight()
     }
 
-    /// Servers of gRPC grant no leases.
+    /// Always 0, because gRPC servers grant no leases.
     #[must_use]
     pub fn lease_cuts(&self) -> u32 {
         0
     }
 
-    /// Whether an open call may have been executed by a server that has gone after it had taken
-    /// `accepted` requests, as its GOAWAY said. Those beyond have ended already, as not executed.
+    /// Whether the server may have executed an open call before it left, if it had accepted
+    /// `accepted` requests, as its GOAWAY said. Later calls have already ended as not executed.
     #[must_use]
     pub fn was_accepted(&self, stream: StreamId, accepted: u32) -> bool {
         self.calls.stream(stream).is_some_and(|handle| {
@@ -242,8 +244,8 @@ impl GrpcClient {
         })
     }
 
-    /// Announces that no more calls are opened, as before closing. `false`: it was announced, or the
-    /// server leaves by itself.
+    /// Sends GOAWAY: this client opens no more calls. Call it before closing. `false` if it was sent
+    /// before, or the server has sent one.
     pub fn announce_leave(&mut self) -> bool {
         self.http2.go_away(ErrorCode::NO_ERROR, "")
     }
@@ -254,58 +256,61 @@ impl GrpcClient {
         self.http2.transmit(budget, out);
     }
 
-    /// Bodies that were given up instead of being sent, to be [dropped](crate::native::Body) by the
-    /// caller. Ask after calls that end streams; nothing else remembers them.
+    /// Takes the bodies that were discarded instead of sent, for the caller to
+    /// [drop](crate::native::Body). Call it after each call that ends streams, since nothing else
+    /// remembers them.
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
         self.http2.take_discarded()
     }
 
-    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
-    /// gone.
+    /// Discards all unsent output because the connection is lost;
+    /// [`take_discarded`](Self::take_discarded) returns the bodies.
     pub fn discard_output(&mut self) {
         self.http2.discard_output();
     }
 
-    /// Whether [`transmit`](Self::transmit) has something to give.
+    /// Whether [`transmit`](Self::transmit) has bytes to hand out.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.http2.has_output()
     }
 
-    /// Bytes written and not yet handed out, without those that wait in queues of streams.
+    /// Bytes of written frames not handed out yet, without the data queued by streams.
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.http2.output_len()
     }
 
-    /// Bytes kept of a frame and of messages that are not whole.
+    /// Bytes buffered for an incomplete frame and incomplete messages.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.http2.incomplete_len() + self.assembled
     }
 
-    /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
+    /// Whether [`receive`](Self::receive) has an event even without input.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.pending.is_empty() || self.http2.has_events()
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.http2.poll_timeout()
     }
 
-    /// Does what is due: PING. Earlier calls than [`poll_timeout`](Self::poll_timeout) asks for do no harm.
+    /// Does what is due by now, such as sending a PING. Calling it before
+    /// [`poll_timeout`](Self::poll_timeout) says is harmless.
     ///
     /// # Errors
     ///
-    /// When the server is gone, as in [`receive`](Self::receive).
+    /// Fails when the server no longer answers; the error repeats as with
+    /// [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.http2.handle_timeout(now)
     }

@@ -1,24 +1,24 @@
-//! What a client is told when its connection is made.
+//! Configuration of a client's connection.
 
 use crate::http2::Http2Config;
 
-/// Settings of a client's connection, and what each of its calls says.
+/// Configuration of a client's connection, with the fields that all its calls share.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// Of the connection.
+    /// Configuration of the HTTP/2 connection.
     pub http2: Http2Config,
-    /// The server's name and port: `:authority`.
+    /// The server's name and port, sent as `:authority`.
     pub authority: String,
-    /// Who calls: `user-agent`.
+    /// The name of the client, sent as `user-agent`.
     pub user_agent: String,
-    /// The connection is encrypted: `:scheme` is `https`.
+    /// Whether the connection is encrypted, so that `:scheme` is `https`.
     pub is_secure: bool,
-    /// Bytes of the longest message that is taken, as it is on the wire.
+    /// Largest message that is accepted, in bytes on the wire.
     pub max_message: u32,
 }
 
 impl ClientConfig {
-    /// The defaults for a server with this name: plain text, messages of up to 4 MiB.
+    /// Creates the default for a server with this name: plain text, messages of up to 4 MiB.
     #[must_use]
     pub fn new(authority: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What a server answers.
+//! How a client handles the answers of a server.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::http2::{ErrorCode, Event, Key, StreamHandle, Violation};
 use crate::limits::NATIVE_ASSEMBLY_MAX;
 use crate::native::{ClientEvent, GoAwayCode, MetaWriter, Piece, StreamId};
 
-/// The input before an event and behind it.
+/// The input before an event, and the rest after it.
 pub(super) struct Input<'a, 'i> {
     pub(super) before: &'i [u8],
     pub(super) rest: &'a mut &'i [u8],
 }
 
 impl GrpcClient {
-    /// Takes frames off the front of `input` until one is an event.
+    /// Decodes frames from the front of `input` until one yields an event.
     ///
-    /// `None`: the input is used up, and a frame cut at its end is kept. What other calls have caused
-    /// ([`has_events`](Self::has_events)) comes first; an empty input will do for it.
+    /// `None` means that the input is used up; a frame cut at its end is buffered. Events caused by
+    /// other calls ([`has_events`](Self::has_events)) come first, even with an empty input.
     ///
     /// # Errors
     ///
-    /// When the server broke the protocol. The same error comes again ever after;
-    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    /// Fails when the server broke the protocol, and with the same error at every later call.
+    /// [`transmit`](Self::transmit) still hands out the GOAWAY; close the connection after that.
     pub fn receive<'i>(
         &mut self,
         input: &mut &'i [u8],
@@ -67,13 +67,17 @@ impl GrpcClient {
             Event::Failed { stream, code } => {
                 let id = self.calls.of(stream)?;
                 Some(match code {
-                    // Nothing of the request has left for too long.
-                    ErrorCode::CANCEL => {
-                        self.fail(id, code::UNAVAILABLE, "the server takes nothing")
-                    }
-                    _ => {
-                        self.fail(id, code::INTERNAL, "the server broke the protocol on the stream")
-                    }
+                    // // The machine cancels a stream whose peer has accepted no data for too long.
+                    ErrorCode::CANCEL => self.fail(
+                        id,
+                        code::UNAVAILABLE,
+                        "the server stopped accepting data on the stream",
+                    ),
+                    _ => self.fail(
+                        id,
+                        code::INTERNAL,
+                        "the server broke the HTTP/2 protocol on the stream",
+                    ),
                 })
             }
             Event::Writable { stream } => {
@@ -98,7 +102,7 @@ impl GrpcClient {
         let reply = ReplyHead::read(fields.head());
         if let Some(status) = reply.foreign {
             let http = fields.head().value(Key::STATUS).unwrap_or_default();
-            let text = format!("the answer is none of gRPC, with the HTTP status {http}");
+            let text = format!("the server did not answer with gRPC; the HTTP status is {http}");
             return Some(self.fail(id, status, &text));
         }
         if end && data.is_empty() {
@@ -120,7 +124,7 @@ impl GrpcClient {
         Some(ClientEvent::Initial { stream: id, meta })
     }
 
-    /// Content of a call: one message, and what is behind it comes again.
+    /// Takes one message out of a call's content; the rest is put back into the input.
     fn on_data<'i>(
         &mut self,
         id: StreamId,
@@ -132,7 +136,7 @@ impl GrpcClient {
         let event = self.next_message(id, &mut data);
         let goes_on = matches!(event, Some(ClientEvent::Message { .. }) | None);
         if end && goes_on {
-            // Its stream may be over, so what is behind cannot come again.
+            // // The stream may have ended, so the rest cannot be put back.
             self.drain_content(id, data);
         } else if goes_on && !data.is_empty() {
             self.http2.put_back(stream, data.len(), false, input.before, input.rest);
@@ -140,7 +144,7 @@ impl GrpcClient {
         event.or_else(|| self.pending.pop_front())
     }
 
-    /// Takes one message off `data`, or all of it; `None`: a message is not whole.
+    /// Takes one message off `data`; `None` if it is incomplete, and then all of `data` is taken.
     fn next_message<'i>(&mut self, id: StreamId, data: &mut Piece<'i>) -> Option<ClientEvent<'i>> {
         let len = data.len();
         let call = self.calls.get(id)?;
@@ -160,14 +164,14 @@ impl GrpcClient {
                 let (stream, owed) = (call.stream, call.note_part(len));
                 self.http2.taken(stream, owed);
                 let most = NATIVE_ASSEMBLY_MAX.max(self.config.max_message as usize);
-                let text = "too many bytes of messages that are not whole";
+                let text = "the client buffers too many bytes of incomplete messages";
                 (self.assembled > most).then(|| self.fail(id, code::RESOURCE_EXHAUSTED, text))
             }
             Err(error) => Some(self.fail(id, status_of(error), &error.to_string())),
         }
     }
 
-    /// The server has ended a call without trailers: what came whole is told, and then that.
+    /// Queues the complete messages of a call that ended without trailers, and then its end.
     #[cold]
     fn drain_content(&mut self, id: StreamId, mut data: Piece<'_>) {
         while !data.is_empty()
@@ -183,23 +187,27 @@ impl GrpcClient {
         self.pending.push_back(ended);
     }
 
-    /// No compression was offered.
+    /// Ends a call whose message is compressed, because no compression was offered.
     #[cold]
     fn compressed(&mut self, id: StreamId, compression: Compression) -> ClientEvent<'static> {
         match compression {
-            Compression::Identity => {
-                self.fail(id, code::INTERNAL, "a message is compressed and nothing says how")
-            }
-            _ => {
-                self.fail(id, code::UNIMPLEMENTED, "a message is compressed, which was not offered")
-            }
+            Compression::Identity => self.fail(
+                id,
+                code::INTERNAL,
+                "a message is compressed, and grpc-encoding does not say how",
+            ),
+            _ => self.fail(
+                id,
+                code::UNIMPLEMENTED,
+                "a message is compressed, but the client did not offer that",
+            ),
         }
     }
 
-    /// The server has ended a call by a head that is all of the response, or by trailers.
+    /// Ends a call whose response ended with a head or trailers.
     fn end(&mut self, id: StreamId, reply: ReplyHead) -> ClientEvent<'static> {
         let Some(status) = reply.status else {
-            return self.fail(id, code::UNKNOWN, "the server has ended the call without a status");
+            return self.fail(id, code::UNKNOWN, "the server ended the call without a grpc-status");
         };
         let is_whole = self.calls.get(id).is_none_or(|call| call.messages.finish().is_ok());
         if status == code::OK && !is_whole {
@@ -214,7 +222,7 @@ impl GrpcClient {
     }
 
     fn on_reset(&mut self, id: StreamId, error: ErrorCode) -> ClientEvent<'static> {
-        let text = format!("the server has reset the stream: {error}");
+        let text = format!("the server reset the stream: {error}");
         let mut meta = Vec::new();
         let mut writer = MetaWriter::new(&mut meta);
         writer.status_message(&text);
@@ -226,7 +234,7 @@ impl GrpcClient {
         ClientEvent::Response { stream: id, status, meta, message: None }
     }
 
-    /// Ends a call for what its answer is.
+    /// Ends a call that the server is still running, with a status of the client's own.
     fn fail(&mut self, id: StreamId, status: u8, text: &str) -> ClientEvent<'static> {
         self.forget(id);
         let mut meta = Vec::new();
@@ -234,7 +242,7 @@ impl GrpcClient {
         ClientEvent::Response { stream: id, status, meta: Piece::Owned(meta.into()), message: None }
     }
 
-    /// Metadata of the message that the machine has just told of.
+    /// The metadata in the message that the machine reported last.
     fn meta_of_fields(&mut self, pushback_ms: Option<i64>) -> Piece<'static> {
         if self.http2.fields().is_empty() && pushback_ms.is_none() {
             return Piece::EMPTY;
@@ -255,7 +263,7 @@ fn status_of(error: MessageError) -> u8 {
     }
 }
 
-/// An event that outlives the input.
+/// Copies an event so that it outlives the input.
 fn owned(event: ClientEvent<'_>) -> ClientEvent<'static> {
     match event {
         ClientEvent::Message { stream, message } => {
@@ -269,7 +277,7 @@ fn owned(event: ClientEvent<'_>) -> ClientEvent<'static> {
     }
 }
 
-/// How long open calls still have, nobody says.
+/// Makes the event of a GOAWAY; HTTP/2 does not say how much time open calls have.
 fn leaving(code: ErrorCode, last: u32, reason: Piece<'_>) -> ClientEvent<'_> {
     let code = match code {
         ErrorCode::NO_ERROR => GoAwayCode::NoError,

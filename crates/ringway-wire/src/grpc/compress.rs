@@ -1,7 +1,7 @@
-//! Messages as gzip and zstd have them.
+//! Compression of messages with gzip and zstd.
 //!
-//! Each is compressed and decompressed in one go where it is, on the core of its connection: what it costs
-//! is bounded by the longest message, and more than that is for nobody to decompress.
+//! Each message is compressed and decompressed in one go, on the core of its connection: the limit
+//! on messages bounds the cost.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -16,22 +16,22 @@ use super::inflate_error::InflateError;
 use super::names::Compression;
 use crate::limits::{GRPC_INFLATE_CHUNK, GRPC_ZSTD_LEVEL};
 
-/// What can be compressed and decompressed, the best first.
+/// The available compressions, the preferred one first.
 pub(super) const KNOWN: &[Compression] = &[Compression::Zstd, Compression::Gzip];
 
 thread_local! {
-    // Each has some hundred KiB of tables, which are used again.
+    // // Each has some hundred KiB of tables, which are reused.
     static DEFLATE: RefCell<Option<Compress>> = const { RefCell::new(None) };
     static ZSTD: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static UNZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// Decompresses a message of up to `max` bytes. Memory of the result is never more than `max`, and of one that
-/// does not say how long it is, four times what has come out of it.
+/// Decompresses a message of up to `max` bytes. The result never takes more memory than `max`, and
+/// not more than four times its length if the message does not announce that.
 ///
 /// # Errors
 ///
-/// When it is longer, or no such message.
+/// Fails when the result is longer than `max`, or the message is malformed.
 pub fn decompress(by: Compression, bytes: &[u8], max: usize) -> Result<Bytes, InflateError> {
     match by {
         Compression::Identity if bytes.len() > max => Err(InflateError::TooLong),
@@ -42,7 +42,7 @@ pub fn decompress(by: Compression, bytes: &[u8], max: usize) -> Result<Bytes, In
     }
 }
 
-/// Compresses a message; `None` if that would not make it shorter.
+/// Compresses a message; `None` if that would not shorten it.
 #[must_use]
 pub fn compress(by: Compression, bytes: &[u8]) -> Option<Vec<u8>> {
     let compressed = match by {
@@ -74,8 +74,8 @@ fn gunzip(mut bytes: &[u8], max: usize) -> Result<Bytes, InflateError> {
     if bytes.is_empty() { Ok(out.into()) } else { Err(InflateError::Broken) }
 }
 
-/// The result is the decoder's only memory of what came before, so there is no window that a peer could
-/// ask for. That needs a result that is long enough: one that is not is begun anew with four times as much.
+/// The result serves as the decoder's window, so a peer cannot ask for memory beyond it. If the
+/// result turns out longer than its buffer, decoding restarts with four times as much.
 fn unzstd(bytes: &[u8], max: usize) -> Result<Bytes, InflateError> {
     let mut room = match get_frame_content_size(bytes) {
         Ok(Some(len)) if len > max as u64 => return Err(InflateError::TooLong),
@@ -97,7 +97,7 @@ fn unzstd(bytes: &[u8], max: usize) -> Result<Bytes, InflateError> {
     })
 }
 
-/// What zstd says of a result that is longer than the memory for it.
+/// The error text of zstd for a buffer that is too short for the result.
 const TOO_SHORT: &str = "Destination buffer is too small";
 
 fn zstd(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -109,7 +109,7 @@ fn zstd(bytes: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// RFC 1952 around RFC 1951: no name, no time, unknown system.
+/// The head of RFC 1952 without name and time, from an unknown system.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -123,7 +123,7 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
             let rest = bytes.get(deflate.total_in() as usize..)?;
             match deflate.compress_vec(rest, &mut out, FlushCompress::Finish).ok()? {
                 Status::StreamEnd => break,
-                // What is no shorter than before is of no use.
+                // // A result that is not shorter is useless.
                 _ if out.len() > bytes.len() => return None,
                 _ => out.reserve(bytes.len() / 2 + 64),
             }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_back_as_they_were() {
+    fn messages_round_trip() {
         for by in BOTH {
             for len in [200, 5_000, 70_000, 3_000_000] {
                 let text = text(len);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_what_others_write_and_read() {
+    fn gzip_is_compatible_with_another_implementation() {
         let text = text(10_000);
         let mut written = Vec::new();
         let mut encoder = flate2::bufread::GzEncoder::new(&text[..], flate2::Compression::best());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_of_a_stream_does_not_say_how_long_it_is() {
+    fn zstd_without_a_content_size_is_decompressed() {
         let text = text(1_000_000);
         let stream = zstd::stream::encode_all(&text[..], 1).expect("memory");
         assert!(matches!(get_frame_content_size(&stream), Ok(None)));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_changed_is_broken() {
+    fn cut_and_extended_messages_are_broken() {
         for by in BOTH {
             let compressed = compress(by, &text(3_000)).expect("it is shorter");
             for len in 0..compressed.len() {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn bombs_end_at_the_limit() {
-        // 16 MiB of zeros, in 16 KiB and in less than one.
+        // // 16 MiB of zeros, which take 16 KiB as gzip and less than 1 KiB as zstd.
         let zeros = std::io::repeat(0).take(16 << 20);
         let mut gzip = Vec::new();
         let mut encoder = flate2::read::GzEncoder::new(zeros, flate2::Compression::fast());

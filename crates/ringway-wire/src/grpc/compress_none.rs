@@ -1,23 +1,23 @@
-//! Messages as they are, in a build that cannot compress them.
+//! The replacement for `compress` in builds without the feature `compression`.
 
 use bytes::Bytes;
 
 use super::inflate_error::InflateError;
 use super::names::Compression;
 
-/// There are none.
+/// The available compressions: none.
 pub(super) const KNOWN: &[Compression] = &[];
 
-/// Always [`InflateError::Unknown`]: the feature `compression` is off.
+/// Fails, because the feature `compression` is off.
 ///
 /// # Errors
 ///
-/// See above.
+/// Always returns [`InflateError::Unknown`].
 pub fn decompress(_: Compression, _: &[u8], _: usize) -> Result<Bytes, InflateError> {
     Err(InflateError::Unknown)
 }
 
-/// Always `None`: the feature `compression` is off.
+/// Returns `None`, because the feature `compression` is off.
 #[must_use]
 pub fn compress(_: Compression, _: &[u8]) -> Option<Vec<u8>> {
     None

@@ -1,23 +1,23 @@
-//! Which messages of a server's calls are compressed.
+//! Configuration of which calls of a server are compressed.
 
 use super::call_names::CallHead;
 use super::compress::KNOWN;
 use super::names::Compression;
 
-/// Which calls of a server may be compressed, and which of their replies are.
+/// The calls of a server whose messages may be compressed, and the replies that are.
 ///
-/// Without the feature `compression` none are, whatever this says.
+/// It has no effect without the feature `compression`.
 #[derive(Debug, Clone)]
 pub struct ServerCompression {
-    /// By the numbers of methods; `None`: all of them.
+    /// The chosen methods, by number; `None` means all.
     methods: Option<Vec<bool>>,
-    /// Bytes of the shortest reply that is compressed.
+    /// Length of the shortest reply that is compressed.
     reply_min: usize,
 }
 
 impl ServerCompression {
-    /// For these methods, by the numbers that [`RequestNames`](super::RequestNames) has, or for all. Replies
-    /// of `reply_min` bytes and more are compressed if their clients take it.
+    /// Chooses methods by their numbers in [`RequestNames`](super::RequestNames), or all. Replies
+    /// of `reply_min` bytes and more are compressed if the client accepts that.
     #[must_use]
     pub fn new(methods: Option<&[u32]>, reply_min: usize) -> Self {
         let table = |numbers: &[u32]| {
@@ -29,7 +29,7 @@ impl ServerCompression {
         Self { methods: methods.map(table), reply_min }
     }
 
-    /// What holds for a call.
+    /// The compression settings of a call.
     #[inline]
     pub(super) fn of(&self, head: &CallHead) -> CallCompression {
         let is_chosen = match &self.methods {
@@ -48,27 +48,27 @@ impl ServerCompression {
     }
 }
 
-/// How the messages of a call may be compressed.
+/// The compression settings of one call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallCompression {
-    /// How its requests are, where they are.
+    /// The compression of its compressed requests.
     pub(super) requests: Compression,
-    /// Whether such are read.
+    /// Whether compressed requests are accepted.
     pub(super) takes: bool,
-    /// How replies are that are not shorter than the least.
+    /// The compression of replies of `reply_min` bytes and more.
     pub(super) replies: Compression,
     pub(super) reply_min: usize,
 }
 
 impl CallCompression {
-    /// Of a server that knows nothing of it.
+    /// The settings on a server without compression.
     #[inline]
     pub(super) fn none(head: &CallHead) -> Self {
         let (takes, replies) = (false, Compression::Identity);
         Self { requests: head.compression, takes, replies, reply_min: 0 }
     }
 
-    /// Of a call of which nothing is known.
+    /// The settings of a slot without a call.
     pub(super) const NO_CALL: Self = Self {
         requests: Compression::Identity,
         takes: false,
@@ -77,7 +77,7 @@ impl CallCompression {
     };
 }
 
-/// The value of `grpc-accept-encoding` of an end that takes what is known here, or nothing.
+/// The value of `grpc-accept-encoding`, with all available compressions if `is_on` is set.
 #[must_use]
 pub fn accepted_names(is_on: bool) -> Vec<u8> {
     let known: &[Compression] = if is_on { KNOWN } else { &[] };

@@ -1,4 +1,4 @@
-//! Any bytes as what gRPC says on the wire.
+//! Fuzz functions of the decoders of gRPC.
 
 use super::{
     Messages, TimeoutText, binary_values, parse_base64, parse_status, parse_status_message,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::native::Piece;
 
-/// The first byte chooses what the others are.
+/// Runs the decoder that the first byte selects on the rest.
 pub fn fuzz(data: &[u8]) {
     let Some((&form, input)) = data.split_first() else {
         return;
@@ -38,7 +38,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// The same messages come out however they are cut.
+/// Checks that the same messages come out however the input is cut.
 fn messages(input: &[u8], step: usize) {
     let split = |step: usize| {
         let (mut messages, mut found) = (Messages::new(300), Vec::new());

@@ -1,4 +1,5 @@
-//! Any bytes as what a server answers: it does not matter how they are cut.
+//! A fuzz function that feeds arbitrary bytes to a client: the result must not depend on where they
+//! are cut.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use super::{ClientConfig, GrpcClient};
 use crate::http2::Violation;
 use crate::native::{Body, ClientEvent, Open};
 
-/// Bytes for a client that has opened three calls; the first byte says how they are cut.
+/// Feeds a client that has opened three calls; the first byte says how the input is cut.
 pub fn fuzz(data: &[u8]) {
     let [cut, input @ ..] = data else { return };
     let whole = run(input, usize::MAX);
@@ -15,7 +16,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// What is told of the bytes.
+/// Runs a client on the input, and returns its events and error.
 fn run(wire: &[u8], step: usize) -> (Vec<String>, Option<Violation>) {
     let now = Duration::ZERO;
     let config = ClientConfig { max_message: 1_000, ..ClientConfig::new("name") };
@@ -44,7 +45,7 @@ fn run(wire: &[u8], step: usize) -> (Vec<String>, Option<Violation>) {
     (events, None)
 }
 
-/// An event without the place of its bytes.
+/// Formats an event without the difference between borrowed and owned bytes.
 fn told(event: &ClientEvent<'_>) -> String {
     match event {
         ClientEvent::Initial { stream, meta } => format!("initial {stream:?} {:?}", &**meta),

@@ -1,5 +1,6 @@
-//! Any bytes as what a client says: it does not matter how they are cut, what is answered is whole frames,
-//! and nothing is kept of calls that are over.
+//! A fuzz function that feeds arbitrary bytes to a server: the result must not depend on where they
+//! are cut, the output must consist of whole frames, and no memory may be held for calls that are
+//! over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +11,9 @@ use crate::http2::fuzz_machines::check_frames;
 use crate::http2::{Http2Config, Vocabulary};
 use crate::native::{Body, Outgoing, Reply, ServerEvent, StreamId};
 
-/// Bytes for a server; of the first byte, a bit says that the preface and SETTINGS are among them, and another
-/// that the server takes little, and a third that nothing is compressed. The second byte says how they are cut.
+/// Feeds a server. Bits of the first byte say that the input contains preface and SETTINGS, that
+/// the server has low limits, and that compression is off; the second byte says how the input is
+/// cut.
 pub fn fuzz(data: &[u8]) {
     let [form, cut, input @ ..] = data else { return };
     let mut wire = if form & 1 == 0 { GREETING.to_vec() } else { Vec::new() };
@@ -21,8 +23,8 @@ pub fn fuzz(data: &[u8]) {
         let pieces = Session::run(*form, &wire, step);
         let has_reset = whole.has_reset || pieces.has_reset;
         if has_reset && (whole.error.is_some() || pieces.error.is_some()) {
-            // Whether a stream was over when its end came, or was reset before it, is for the cut to say,
-            // and only one of these makes late frames an error.
+            // // Where the input is cut decides whether a stream had ended or was reset when its
+            // end arrived, and only then are late frames an error.
             let len = whole.told.len().min(pieces.told.len());
             assert_eq!(pieces.told[..len], whole.told[..len], "in pieces of {step}");
             continue;
@@ -35,19 +37,19 @@ pub fn fuzz(data: &[u8]) {
 /// The preface of HTTP/2, and empty SETTINGS.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// The methods that the server has, by how it reads their messages.
+/// Numbers of the server's methods, by how they read their messages.
 const WHOLE: u32 = 1;
 const IGNORED: u32 = 3;
 
-/// What a server was told, and how it ended.
+/// A server, with the calls that it received and how it ended.
 struct Session {
     server: GrpcServer,
     /// Calls that are not answered: their methods, and their messages so far.
     calls: BTreeMap<StreamId, (u32, Vec<Vec<u8>>)>,
-    /// Calls that came to their ends.
+    /// Calls that completed.
     told: Vec<String>,
     error: Option<String>,
-    /// It has reset a stream.
+    /// Whether the server has reset a stream.
     has_reset: bool,
 }
 
@@ -115,14 +117,14 @@ impl Session {
         }
     }
 
-    /// Handlers that send each message back, and success at the end.
+    /// Acts as a handler that echoes each message, and ends with success.
     fn on_message(&mut self, stream: StreamId, message: Option<&[u8]>, end: bool) {
         let (method, messages) = self.calls.get_mut(&stream).expect("a call that is known");
         if let Some(message) = message
             && *method != IGNORED
         {
             messages.push(message.to_vec());
-            // The call may end by it: its client takes no metadata.
+            // // The call ends if its client accepts no metadata.
             let _gone = self.server.send(stream, &[], Body::Copy(message));
             self.server.taken(stream, 1);
         }

@@ -1,24 +1,24 @@
-//! What may be wrong with a compressed message.
+//! The error of decompression.
 
 use std::fmt;
 
-/// Why a message cannot be decompressed.
+/// The reason why a message cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InflateError {
-    /// It is longer than is taken. RESOURCE_EXHAUSTED.
+    /// The message is too long when decompressed; the status is RESOURCE_EXHAUSTED.
     TooLong,
-    /// It is not what it is said to be. INTERNAL.
+    /// The message is malformed; the status is INTERNAL.
     Broken,
-    /// Nothing here knows how. UNIMPLEMENTED.
+    /// The compression is not available; the status is UNIMPLEMENTED.
     Unknown,
 }
 
 impl fmt::Display for InflateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooLong => "a message is longer than is taken when it is decompressed",
-            Self::Broken => "a compressed message cannot be decompressed",
-            Self::Unknown => "a message is compressed in a way that is not known here",
+            Self::TooLong => "a message exceeds the message limit when it is decompressed",
+            Self::Broken => "a compressed message is malformed",
+            Self::Unknown => "a message uses a compression that is not supported here",
         })
     }
 }

@@ -1,13 +1,13 @@
-//! The fields of calls as they are sent.
+//! The header fields that calls send.
 
 use super::names::ContentType;
 use super::status::status_text;
 use super::timeout::TimeoutText;
 use crate::http2::Line;
 
-/// Ids of the fixed fields of a connection. Those of methods follow.
+/// Ids of the fixed fields of a connection; those of methods follow.
 mod id {
-    pub(super) const CONTENT_TYPE: u16 = 0; // and two more
+    pub(super) const CONTENT_TYPE: u16 = 0; // and the next two
     pub(super) const OK: u16 = 3;
     pub(super) const STATUS: u16 = 4;
     pub(super) const MESSAGE: u16 = 5;
@@ -61,7 +61,7 @@ pub fn message(encoded: &[u8]) -> Line<'_> {
     Line::Named { id: id::MESSAGE, name: b"grpc-message", value: encoded }
 }
 
-/// `:path` of a method, `/package.Service/Method`, with its number, dense and below 2^15.
+/// `:path` of a method, `/package.Service/Method`, with its number, which is dense and below 2^15.
 #[inline]
 #[must_use]
 pub fn path(number: u16, path: &[u8]) -> Line<'_> {

@@ -1,4 +1,4 @@
-//! Messages in the content of a stream: five bytes in front of each.
+//! Messages in the content of a stream, each with a prefix of five bytes.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use crate::limits::GRPC_MESSAGE_LEAST;
 use crate::native::Piece;
 
-/// Bytes in front of each message: whether it is compressed, and its length.
+/// Length of a message's prefix: the compression flag, and the length of the message.
 pub const PREFIX_LEN: usize = 5;
 
-/// The bytes in front of a message of `len` bytes.
+/// The prefix of a message of `len` bytes.
 #[inline]
 #[must_use]
 pub fn prefix(len: u32, is_compressed: bool) -> [u8; PREFIX_LEN] {
@@ -18,28 +18,28 @@ pub fn prefix(len: u32, is_compressed: bool) -> [u8; PREFIX_LEN] {
     [u8::from(is_compressed), a, b, c, d]
 }
 
-/// A whole message.
+/// A complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message<'i> {
-    /// It has to be decompressed by what `grpc-encoding` said.
+    /// Whether it must be decompressed as `grpc-encoding` said.
     pub is_compressed: bool,
-    /// A part of the input where it came in one piece; else put together.
+    /// The bytes: borrowed if the input had them in one piece, otherwise owned.
     pub bytes: Piece<'i>,
 }
 
-/// Why the content of a stream is not a sequence of messages.
+/// The reason why the content of a stream is not a sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageError {
-    /// A message is longer than is taken. RESOURCE_EXHAUSTED.
+    /// A message is too long; the status is RESOURCE_EXHAUSTED.
     TooLong {
-        /// Bytes that were announced.
+        /// The announced length in bytes.
         len: u32,
-        /// Bytes that are taken.
+        /// The largest accepted length in bytes.
         max: u32,
     },
-    /// The first byte says neither "compressed" nor "not compressed". INTERNAL.
+    /// The compression flag is neither 0 nor 1; the status is INTERNAL.
     WrongFlag(u8),
-    /// The content ended inside of a message. INTERNAL.
+    /// The content ended inside a message; the status is INTERNAL.
     Cut,
 }
 
@@ -47,38 +47,39 @@ impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { len, max } => {
-                write!(f, "a message of {len} bytes is longer than the {max} that are taken")
+                write!(f, "a message of {len} bytes is longer than the limit of {max}")
             }
             Self::WrongFlag(flag) => write!(f, "a message has the unknown flag {flag:#x}"),
-            Self::Cut => f.write_str("the stream ended inside of a message"),
+            Self::Cut => f.write_str("the stream ended inside a message"),
         }
     }
 }
 
 impl std::error::Error for MessageError {}
 
-/// Takes messages off the content of one stream, however its DATA frames were cut.
+/// Decodes the messages in the content of one stream, however its DATA frames were cut.
 #[derive(Debug)]
 pub struct Messages {
     head: [u8; PREFIX_LEN],
     head_len: u8,
-    /// The front of a message whose prefix is whole.
+    /// The start of a message whose prefix is complete.
     body: BytesMut,
     len_max: u32,
 }
 
 impl Messages {
-    /// For messages of up to `len_max` bytes, as they are on the wire.
+    /// Creates a decoder for messages of up to `len_max` bytes on the wire.
     #[must_use]
     pub fn new(len_max: u32) -> Self {
         Self { head: [0; PREFIX_LEN], head_len: 0, body: BytesMut::new(), len_max }
     }
 
-    /// Takes the next message off the front of `data`; `None` when that is used up.
+    /// Takes the next message off the front of `data`; `None` if it is incomplete, and then all of
+    /// `data` is taken.
     ///
     /// # Errors
     ///
-    /// When the content is no sequence of messages. What follows makes no sense either.
+    /// Fails when the content is not a sequence of messages; the rest cannot be decoded either.
     #[inline]
     pub fn next<'i>(&mut self, data: &mut Piece<'i>) -> Result<Option<Message<'i>>, MessageError> {
         if self.head_len == 0
@@ -130,8 +131,8 @@ impl Messages {
         Ok(Some(Message { is_compressed, bytes: Piece::Owned(bytes) }))
     }
 
-    /// Memory follows the bytes that came, by a factor of two at most: a length that was only
-    /// announced reserves nothing.
+    /// Buffers a part of a message. Memory is at most twice what has arrived: an announced length
+    /// alone reserves nothing.
     fn keep(&mut self, bytes: &[u8], len: usize) {
         let needed = self.body.len() + bytes.len();
         if needed > self.body.capacity() {
@@ -141,21 +142,21 @@ impl Messages {
         self.body.extend_from_slice(bytes);
     }
 
-    /// Says that the content has ended.
+    /// Checks the end of the content.
     ///
     /// # Errors
     ///
-    /// When it ended inside of a message.
+    /// Fails when the content ended inside a message.
     pub fn finish(&self) -> Result<(), MessageError> {
         if self.head_len == 0 { Ok(()) } else { Err(MessageError::Cut) }
     }
 
-    /// Forgets what has come: another stream begins.
+    /// Resets the decoder for another stream.
     pub(super) fn clear(&mut self) {
         (self.head_len, self.body) = (0, BytesMut::new());
     }
 
-    /// Bytes of memory for a message that is not whole.
+    /// Memory, in bytes, of an incomplete message.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.body.capacity()
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_out_however_they_are_cut() {
+    fn messages_are_decoded_however_they_are_cut() {
         let long = [7; 1_000];
         let wire = wire(&[b"", b"abc", &long, b"", b"xy"]);
         let whole = split(&[&wire]).expect("well-formed");
@@ -204,7 +205,7 @@ mod tests {
         let start = data.as_ptr();
         let first = messages.next(&mut data).expect("well-formed").expect("whole");
         assert_eq!(first.bytes.as_ptr(), start.wrapping_add(PREFIX_LEN));
-        // The same behind a prefix that came alone.
+        // // The same if the prefix arrived alone.
         assert_eq!(messages.next(&mut data.split_to(PREFIX_LEN)), Ok(None));
         let start = data.as_ptr();
         let second = messages.next(&mut data).expect("well-formed").expect("whole");
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sequence_of_messages() {
+    fn content_that_is_no_sequence_of_messages_is_rejected() {
         let too_long = MessageError::TooLong { len: 1_001, max: 1_000 };
         assert_eq!(split(&[&prefix(1_001, false)]), Err(too_long));
         assert_eq!(split(&[&[2, 0, 0, 0, 0]]), Err(MessageError::WrongFlag(2)));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_the_bytes_that_came() {
+    fn memory_grows_with_the_bytes_received() {
         let mut messages = Messages::new(u32::MAX);
         messages.next(&mut Piece::Borrowed(&prefix(1 << 30, false))).expect("so far");
         let mut came = 0;

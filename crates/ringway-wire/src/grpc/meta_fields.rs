@@ -1,4 +1,4 @@
-//! Metadata as the native protocol writes it, to and from the fields of gRPC.
+//! Conversion between metadata in the native form and the header fields of gRPC, at a client.
 
 use super::metadata::{
     binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved, parse_base64,
@@ -8,8 +8,8 @@ use super::status::parse_status_message;
 use crate::http2::{Fields, Line};
 use crate::native::{MetaReader, MetaWriter, Tag};
 
-/// Appends what `fields` say besides what has a meaning of its own. What no metadata can hold is left
-/// out.
+/// Appends the metadata in `fields`, without fields that have a meaning of their own and without
+/// those that no metadata can hold.
 pub(super) fn put_meta(fields: &Fields, out: &mut Vec<u8>) {
     let mut meta = MetaWriter::new(out);
     let mut bytes = Vec::new();
@@ -51,11 +51,11 @@ fn put_entry(name: &[u8], value: &[u8], meta: &mut MetaWriter<'_>, bytes: &mut V
     }
 }
 
-/// Fields to be sent, in memory that is used again.
+/// Fields to send, in memory that is reused.
 #[derive(Debug, Default)]
 pub(super) struct FieldTexts {
     texts: Vec<u8>,
-    /// Bytes of name and value, and whether nobody may remember it.
+    /// Lengths of name and value, and whether the field is secret.
     lens: Vec<(usize, usize, bool)>,
 }
 
@@ -72,7 +72,7 @@ impl FieldTexts {
         self.lens.push((name.len(), self.texts.len() - start, is_secret));
     }
 
-    /// Adds what `meta` says, as far as gRPC has a field for it.
+    /// Adds the metadata for which gRPC has a field.
     pub(super) fn push_meta(&mut self, meta: &[u8]) {
         for (tag, value) in MetaReader::new(meta).flatten() {
             match tag {
@@ -93,8 +93,9 @@ impl FieldTexts {
         }
     }
 
-    /// Names of the protocol's own and blanks at the ends of a value make a request malformed, of which a
-    /// peer may count so many before it closes the connection (RFC 9113, sections 8.2.1 and 8.2.2).
+    /// Adds an entry, without reserved names and blanks at the ends of its value. These make a
+    /// request malformed (RFC 9113, sections 8.2.1 and 8.2.2), and a peer may close the connection
+    /// after too many.
     fn push_entry(&mut self, entry: &[u8]) {
         let Ok((name, value)) = MetaReader::entry(entry) else { return };
         match is_binary(name) {
@@ -118,13 +119,14 @@ impl FieldTexts {
         self.lens.is_empty()
     }
 
-    /// Bytes of the fields, counted with 32 for each.
+    /// Size of the fields in bytes, with 32 added for each.
     pub(super) fn size(&self) -> usize {
         self.texts.len() + 32 * self.lens.len()
     }
 }
 
-/// `00-trace-span-flags` in hexadecimal (W3C Trace Context), of 16, 8 and 1 bytes.
+/// Appends the 16, 8 and 1 bytes of a trace context as `00-trace-span-flags` in hexadecimal (W3C
+/// Trace Context).
 fn put_traceparent(parent: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(b"00");

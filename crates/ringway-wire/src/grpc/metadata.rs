@@ -1,23 +1,23 @@
-//! Metadata: names, and values of `-bin` names in base64 (PROTOCOL-HTTP2.md of gRPC).
+//! Metadata: names, and the base64 values of `-bin` names (PROTOCOL-HTTP2.md of gRPC).
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Whether the values of a name are bytes, in base64 on the wire.
+/// Whether the values of a name are bytes, which are base64 on the wire.
 #[inline]
 #[must_use]
 pub fn is_binary(name: &[u8]) -> bool {
     name.ends_with(b"-bin")
 }
 
-/// Whether a name may be metadata of a caller's: lower case letters, digits, `_`, `-` and `.`, and none
-/// that the protocol uses itself.
+/// Whether a name may be metadata of an application: lower case letters, digits, `_`, `-` and `.`,
+/// and not a name that the protocol uses itself.
 #[must_use]
 pub fn is_metadata_name(name: &[u8]) -> bool {
     let is_legal = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.');
     !name.is_empty() && name.iter().all(is_legal) && !is_reserved(name)
 }
 
-/// Names that the protocol uses itself.
+/// Whether a name is one that the protocol uses itself.
 #[must_use]
 pub fn is_reserved(name: &[u8]) -> bool {
     const RESERVED: [&[u8]; 10] = [
@@ -35,8 +35,8 @@ pub fn is_reserved(name: &[u8]) -> bool {
     name.starts_with(b"grpc-") || name.starts_with(b"ringway-") || RESERVED.contains(&name)
 }
 
-/// Whether a text may be a value of a name that does not end in `-bin`: printable ASCII, no blank at
-/// either end.
+/// Whether a text may be the value of a name that does not end in `-bin`: printable ASCII without a
+/// blank at either end.
 #[must_use]
 pub fn is_ascii_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| byte == Some(&b' ');
@@ -55,8 +55,8 @@ pub fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes that `text` stands for, with padding or without; `false` and nothing appended
-/// when it is no base64.
+/// Appends the bytes that `text` encodes, with or without padding; `false` if it is not base64, and
+/// nothing is appended.
 pub fn parse_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let unpadded = match text {
@@ -91,7 +91,7 @@ fn parse_group(group: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The values of a `-bin` field, which may be several joined by commas, as base64 each.
+/// The values of a `-bin` field, which may be several, each in base64, joined by commas.
 pub fn binary_values(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_goes_both_ways_with_padding_and_without() {
+    fn base64_round_trips_with_and_without_padding() {
         for (bytes, text, padded) in [
             (&b""[..], "", ""),
             (b"f", "Zg", "Zg=="),

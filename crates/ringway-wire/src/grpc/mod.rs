@@ -1,10 +1,10 @@
-//! gRPC on HTTP/2: what its fields mean, and its messages.
+//! gRPC on HTTP/2: the meanings of its header fields, and its messages.
 //!
-//! A [`GrpcClient`] is one end of a connection, a [`GrpcServer`] the other. Their parts serve by
-//! themselves as well: a connection of [`http2`](crate::http2) has a
-//! [`Vocabulary`](crate::http2::Vocabulary) of [`RequestNames`] at a server and of [`ResponseNames`] at a
-//! client; then [`CallHead`] and [`ReplyHead`] read the head of a message, [`Messages`] splits the content
-//! of a stream, and [`lines`] has the fields to be sent.
+//! A [`GrpcClient`] is one end of a connection, a [`GrpcServer`] the other. Their parts can be used
+//! alone as well: a connection of [`http2`](crate::http2) has a
+//! [`Vocabulary`](crate::http2::Vocabulary) of [`RequestNames`] at a server and of
+//! [`ResponseNames`] at a client; then [`CallHead`] and [`ReplyHead`] read the head of a message,
+//! [`Messages`] splits the content of a stream, and [`lines`] has the fields to send.
 
 mod call_names;
 mod calls;

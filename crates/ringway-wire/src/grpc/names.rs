@@ -1,6 +1,6 @@
 //! Content types and compressions (PROTOCOL-HTTP2.md and compression.md of gRPC).
 
-/// How messages are encoded, by the content type of their call.
+/// The encoding of messages, as the content type of their call tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ContentType {
@@ -10,16 +10,16 @@ pub enum ContentType {
     Proto,
     /// `application/grpc+json`.
     Json,
-    /// `application/grpc+` something else.
+    /// `application/grpc+` another encoding.
     Unknown,
-    /// No call of gRPC: answered with the HTTP status 415.
+    /// Not a gRPC call; answered with HTTP status 415.
     NotGrpc,
 }
 
 impl ContentType {
     const ALL: [Self; 5] = [Self::Plain, Self::Proto, Self::Json, Self::Unknown, Self::NotGrpc];
 
-    /// By the value of a `content-type` field; parameters behind `;` mean nothing.
+    /// Parses the value of a `content-type` field; parameters after `;` are ignored.
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
         let value = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
@@ -50,24 +50,24 @@ impl ContentType {
     }
 }
 
-/// How messages are compressed.
+/// The compression of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     Identity,
     /// `gzip`.
     Gzip,
     /// `zstd`.
     Zstd,
-    /// One that is not known here: UNIMPLEMENTED, with the names of those that are.
+    /// A compression that is not supported; answered with UNIMPLEMENTED and the supported names.
     Unknown,
 }
 
 impl Compression {
     const KNOWN: [Self; 3] = [Self::Identity, Self::Gzip, Self::Zstd];
 
-    /// By the value of a `grpc-encoding` field.
+    /// Parses the value of a `grpc-encoding` field.
     #[must_use]
     pub fn parse(name: &[u8]) -> Self {
         let known = Self::KNOWN.into_iter().find(|known| known.name() == name);
@@ -89,12 +89,13 @@ impl Compression {
     }
 }
 
-/// Compressions that a peer takes, as a set.
+/// The set of compressions that a peer accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Accepted(pub(super) u8);
 
 impl Accepted {
-    /// By the value of a `grpc-accept-encoding` field: names joined by commas, unknown ones skipped.
+    /// Parses the value of a `grpc-accept-encoding` field: names joined by commas, unknown ones
+    /// skipped.
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
         let names = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -105,7 +106,7 @@ impl Accepted {
         Self(names.map(bit).fold(0, |set, bit| set | bit))
     }
 
-    /// Whether messages may be compressed so.
+    /// Whether messages may use this compression.
     #[must_use]
     pub fn contains(self, compression: Compression) -> bool {
         compression == Compression::Identity || self.0 & 1 << compression as u8 != 0
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types_are_told_apart() {
+    fn content_types_are_parsed() {
         use ContentType::*;
         for (value, expected) in [
             ("application/grpc", Plain),
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn compressions_are_known_by_name() {
+    fn compressions_round_trip_through_their_names() {
         for compression in Compression::KNOWN {
             assert_eq!(Compression::parse(compression.name()), compression);
             assert_eq!(Compression::from_number(compression as u64), compression);

@@ -1,4 +1,4 @@
-//! The side of gRPC that accepts connections and answers calls.
+//! The server side of gRPC.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::http2::{
 };
 use crate::native::{Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId};
 
-/// What a server of gRPC accepts, and how long it waits.
+/// Configuration of a gRPC server's connections.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// That of the connection.
+    /// Configuration of the HTTP/2 connection.
     pub http2: Http2Config,
-    /// Bytes of the longest message that is accepted.
+    /// Largest message that is accepted, in bytes.
     pub max_message: u32,
 }
 
-/// One accepted connection that speaks gRPC, as a machine without I/O.
+/// The server side of one gRPC connection, as a state machine without I/O.
 ///
-/// It is used like [`native::Server`](crate::native::Server) and speaks its words, so that one driver
-/// serves both: streams are numbered by slots, a request has a
+/// It has the interface of [`native::Server`](crate::native::Server), so that one driver serves
+/// both: streams are numbered by slots, a request has a
 /// [`RequestHead`](crate::native::RequestHead), and metadata is written by a
-/// [`MetaWriter`](crate::native::MetaWriter), whatever it is on the wire. What is said there of events,
-/// of calls that end, and of bytes that are kept, holds here as well. A head's `method` is the number
-/// that [`RequestNames`](super::RequestNames) has; 0 and the name in the metadata where it has none.
+/// [`MetaWriter`](crate::native::MetaWriter) in the native form. The rules there for events, for
+/// the end of calls, and for held memory apply here as well. A head's `method` is the number in
+/// [`RequestNames`](super::RequestNames), or 0 with the name in the metadata if it is unknown.
 ///
 /// # Examples
 ///
@@ -59,22 +59,23 @@ pub struct ServerConfig {
 pub struct GrpcServer {
     pub(super) http: Http2Server,
     pub(super) calls: ServedCalls,
-    /// `None`: nothing is.
+    /// The compression settings; `None` means no compression.
     pub(super) compression: Option<Arc<ServerCompression>>,
     pub(super) stall_timeout: Duration,
-    /// What the caller is told at its next `receive`, whatever arrives.
+    /// Events that the caller gets at its next `receive`, before any input is decoded.
     pub(super) pending: VecDeque<ServerEvent<'static>>,
-    /// Of calls whose requests are not whole.
+    /// Deadlines of calls whose requests are incomplete.
     pub(super) waits: Deadlines<StreamId>,
     pub(super) drain: Option<ServerDrain>,
-    /// The time at the last call that told it.
+    /// The time passed in by the latest call that had one.
     pub(super) now: Duration,
     pub(super) refused: u64,
     pub(super) overdue: u64,
 }
 
 impl GrpcServer {
-    /// A connection that was accepted; `vocabulary` is one of [`RequestNames`](super::RequestNames).
+    /// Creates the server side of an accepted connection; `vocabulary` must be one of
+    /// [`RequestNames`](super::RequestNames).
     #[must_use]
     pub fn new(config: ServerConfig, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
         Self {
@@ -91,13 +92,13 @@ impl GrpcServer {
         }
     }
 
-    /// Has compressed messages taken, and replies compressed, from the next call on. A message counts with
-    /// the length that it has when it is decompressed.
+    /// Enables compression from the next call on. A compressed message counts with its decompressed
+    /// length.
     pub fn set_compression(&mut self, compression: Arc<ServerCompression>) {
         self.compression = Some(compression);
     }
 
-    /// Requests that need no closer look: there are none.
+    /// Always `None`: gRPC has no fast path for requests.
     #[inline(always)]
     pub fn receive_plain<'i>(
         &mut self,
@@ -107,17 +108,17 @@ impl GrpcServer {
         None
     }
 
-    /// Messages that need no closer look: there are none.
+    /// Always `None`: gRPC has no fast path for messages.
     #[inline(always)]
     pub fn receive_message<'i>(&mut self, _input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         None
     }
 
-    /// Takes frames off the front of `input` until one is an event.
+    /// Decodes frames from the front of `input` until one yields an event.
     ///
     /// # Errors
     ///
-    /// When the client broke the protocol. The same error comes again ever after.
+    /// Fails when the client broke the protocol, and with the same error at every later call.
     #[inline]
     pub fn receive<'i>(
         &mut self,
@@ -156,7 +157,7 @@ impl GrpcServer {
             }
             Event::Failed { stream, code } => {
                 let (stream, is_known) = self.on_gone(stream)?;
-                // The only stream that is cancelled from here is one whose client takes nothing.
+                // // The machine cancels a stream whose client has accepted no data for too long.
                 let code = match code {
                     ErrorCode::CANCEL => code::RESOURCE_EXHAUSTED,
                     _ => code::INTERNAL,
@@ -175,7 +176,7 @@ impl GrpcServer {
         }
     }
 
-    /// A stream is over, whatever its call was about; whether a handler is to be told.
+    /// Ends the call of a stream that is over, and tells whether its handler must know.
     fn on_gone(&mut self, stream: StreamHandle) -> Option<(StreamId, bool)> {
         self.http.let_go(stream);
         let call = self.calls.of(stream)?;
@@ -184,7 +185,7 @@ impl GrpcServer {
         Some((id, is_known))
     }
 
-    /// Calls that have begun and whose last byte is not written yet.
+    /// Calls whose last byte is not written yet.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -197,42 +198,43 @@ impl GrpcServer {
         self.http.transmit(budget, out);
     }
 
-    /// Bodies that were given up instead of being sent, to be [dropped](crate::native::Body) by the
-    /// caller. Ask after calls that end streams; nothing else remembers them.
+    /// Takes the bodies that were discarded instead of sent, for the caller to
+    /// [drop](crate::native::Body). Call it after each call that ends streams, since nothing else
+    /// remembers them.
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
         self.http.take_discarded()
     }
 
-    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
-    /// gone.
+    /// Discards all unsent output because the connection is lost;
+    /// [`take_discarded`](Self::take_discarded) returns the bodies.
     pub fn discard_output(&mut self) {
         self.http.discard_output();
     }
 
-    /// Whether [`transmit`](Self::transmit) has something to give.
+    /// Whether [`transmit`](Self::transmit) has bytes to hand out.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.http.has_output()
     }
 
-    /// Bytes written and not yet handed out, without those that wait in queues of streams.
+    /// Bytes of written frames not handed out yet, without the data queued by streams.
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.http.output_len()
     }
 
-    /// Whether [`receive`](Self::receive) has something to tell, whatever its input.
+    /// Whether [`receive`](Self::receive) has something to report even without input.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.pending.is_empty() || self.http.has_events()
     }
 
-    /// Bytes kept for readers, or those to be sent.
+    /// Bytes held for one side: unread input, or unsent output.
     #[inline]
     #[must_use]
     pub fn kept_len(&self, side: Side) -> usize {
@@ -242,31 +244,32 @@ impl GrpcServer {
         }
     }
 
-    /// Bytes of memory of streams that are over: it is given back at once.
+    /// Always 0: the memory of finished streams is freed at once.
     #[inline]
     #[must_use]
     pub fn spare_len(&self) -> usize {
         0
     }
 
-    /// Does nothing, as there is [none](Self::spare_len).
+    /// Does nothing, since no memory of finished streams is [kept](Self::spare_len).
     pub fn drop_spare(&mut self) {}
 
-    /// Requests that this machine has answered as not executed.
+    /// Number of requests that this machine answered as not executed.
     #[inline]
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Requests that this machine has ended, since they did not come whole in time.
+    /// Number of requests that this machine ended because they did not arrive completely in time.
     #[inline]
     #[must_use]
     pub fn overdue(&self) -> u64 {
         self.overdue
     }
 
-    /// The status with which a call has ended, if its [`Failed`](ServerEvent::Failed) is still to come.
+    /// The status with which a call failed, if its [`Failed`](ServerEvent::Failed) event is still
+    /// pending.
     #[cold]
     #[must_use]
     pub fn failure(&self, stream: StreamId) -> Option<u8> {
@@ -276,23 +279,25 @@ impl GrpcServer {
         })
     }
 
-    /// Whether a writer may send at once; if not, [`Writable`](ServerEvent::Writable) wakes it.
+    /// Whether the stream's writer may send now; if not, [`Writable`](ServerEvent::Writable) tells
+    /// when it may.
     #[inline]
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
         self.calls.find(stream).is_none_or(|http| self.http.has_room(http))
     }
 
-    /// Does nothing: HTTP/2 has no word for how many calls are welcome that may change at any time.
+    /// Does nothing: HTTP/2 has no lease that may change at any time.
     pub fn lease(&mut self, _permits: u32) {}
 
-    /// Asks the client for less, or no longer, as [`Connection`](crate::http2::Connection::set_tight).
+    /// Turns memory pressure on or off, as
+    /// [`Connection::set_tight`](crate::http2::Connection::set_tight) does.
     pub fn set_tight(&mut self, is_tight: bool) {
         self.http.set_tight(is_tight);
     }
 }
 
-/// Statuses that the machine gives.
+/// Statuses that the machine itself sends.
 pub(super) mod code {
     pub(in crate::grpc) const CANCELLED: u8 = 1;
     pub(in crate::grpc) const DEADLINE_EXCEEDED: u8 = 4;

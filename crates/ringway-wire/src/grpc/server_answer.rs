@@ -1,4 +1,4 @@
-//! Replies: what handlers say, and what the machine says itself.
+//! Replies of handlers and of the machine itself.
 
 use super::compress::compress;
 use super::compression::CallCompression;
@@ -12,11 +12,12 @@ use crate::http2::{ErrorCode, Line, StreamHandle};
 use crate::native::{Body, Gone, Reply, ServerEvent, StreamId};
 
 impl GrpcServer {
-    /// Ends a call, with the status that is returned. `None`: it had ended already, and nothing is sent.
+    /// Ends a call and returns the status that was sent. `None` means that the call had already
+    /// ended, and nothing is sent.
     ///
-    /// A reply whose trailers are more than the client takes is RESOURCE_EXHAUSTED in its place where it
-    /// is a success; a failure keeps its status, and of its metadata what fits of the message. One that
-    /// says that its call was not executed, as UNAVAILABLE, resets the stream so that the client knows.
+    /// If the trailers are larger than the client accepts, a success is replaced by
+    /// RESOURCE_EXHAUSTED; a failure keeps its status, and as much of its message as fits. A reply
+    /// marked as not executed, with UNAVAILABLE, resets the stream so that the client knows.
     #[inline]
     pub fn respond(&mut self, id: StreamId, reply: Reply<'_>) -> Option<u8> {
         let stream = self.calls.find(id)?;
@@ -42,7 +43,8 @@ impl GrpcServer {
         let Reply { status, meta, message } = reply;
         let is_too_long = message.as_ref().is_some_and(|it| u32::try_from(it.len()).is_err());
         if is_too_long {
-            let text = ReplyFields::of_message("the reply is longer than a message may be");
+            let text =
+                ReplyFields::of_message("the reply is longer than 4 GiB, the limit of a message");
             return self.end_with(stream, code::RESOURCE_EXHAUSTED, &text, None);
         }
         let fields = ReplyFields::read(meta);
@@ -56,17 +58,17 @@ impl GrpcServer {
         if fields.size() <= room {
             return self.end_with(stream, status, &fields, message);
         }
-        // A success without its trailers might be taken for the whole of it.
+        // // Without its trailers, a success could be mistaken for a complete one.
         if status == 0 {
             let text = ReplyFields::of_message(
-                "the metadata of the reply is longer than the client takes",
+                "the metadata of the reply is longer than the client accepts",
             );
             return self.end_with(stream, code::RESOURCE_EXHAUSTED, &text.shortened(room), None);
         }
         self.end_with(stream, status, &fields.shortened(room), None)
     }
 
-    /// Bytes of fields in trailers that the client takes, beside the status.
+    /// Bytes of fields that the client accepts in trailers beside the status.
     fn trailers_room(&self) -> usize {
         let head: [(&str, &str); 3] =
             [(":status", "200"), ("content-type", "application/grpc+proto"), ("grpc-status", "16")];
@@ -75,7 +77,7 @@ impl GrpcServer {
             .saturating_sub(head.into_iter().map(size).sum::<usize>())
     }
 
-    /// Ends a call: with a head of its own, if it had none, the message, if there is one, and trailers.
+    /// Ends a call with its head if that was not sent, the message if there is one, and trailers.
     fn end_with(
         &mut self,
         stream: StreamHandle,
@@ -110,7 +112,7 @@ impl GrpcServer {
         sent.ok().map(|()| status)
     }
 
-    /// Answers a request that is none of gRPC with an HTTP status.
+    /// Answers a request that is not a gRPC call with an HTTP status.
     #[cold]
     pub(super) fn answer_plainly(
         &mut self,
@@ -122,7 +124,7 @@ impl GrpcServer {
         None
     }
 
-    /// Ends a call that nobody was told of, or that was given back.
+    /// Ends a call that was not reported to the caller, or that the caller gave back.
     #[cold]
     pub(super) fn fail_unknown<'i>(
         &mut self,
@@ -134,7 +136,7 @@ impl GrpcServer {
         None
     }
 
-    /// Ends a call that runs, and tells so.
+    /// Ends a call that has a handler, and returns the event for it.
     #[cold]
     pub(super) fn fail_known<'i>(
         &mut self,
@@ -147,7 +149,7 @@ impl GrpcServer {
         ServerEvent::Failed { stream: id, code: status }
     }
 
-    /// Ends a call from here.
+    /// Ends a call with a status of the machine's own.
     pub(super) fn fail(&mut self, stream: StreamHandle, status: u8, text: &str) {
         let mut fields = ReplyFields::of_message(text);
         if fields.size() > self.trailers_room() {
@@ -159,21 +161,22 @@ impl GrpcServer {
         let _gone_or_answered = self.end_with(stream, status, &fields, None);
     }
 
-    /// Sends a message of a stream, with `meta` as the initial metadata when it is the first.
+    /// Sends a message of a stream; with the first one, `meta` is the initial metadata.
     ///
-    /// Messages beyond the client's credit wait here, however many: `false` says that the next one
-    /// [should wait](Self::has_room).
+    /// Messages beyond the client's credit are queued without limit: `false` asks the caller to
+    /// [wait](Self::has_room) before the next one.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the call has ended, as it does when the message or the metadata is longer than may
-    /// be sent: then with [`ServerEvent::Failed`].
+    /// Returns [`Gone`] when the call has ended. A message or metadata longer than allowed also
+    /// ends it, and is reported by [`ServerEvent::Failed`].
     #[inline]
     pub fn send(&mut self, id: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
         let stream = self.calls.find(id).ok_or(Gone)?;
         self.send_head(stream, meta)?;
         if u32::try_from(message.len()).is_err() {
-            return Err(self.refuse_to_send(stream, "a message is longer than one may be"));
+            return Err(self
+                .refuse_to_send(stream, "a message is longer than 4 GiB, the limit of a message"));
         }
         let (prefix, message) = packed(self.calls.of(stream).ok_or(Gone)?, message);
         self.http.send(stream, &prefix, message, false)
@@ -183,7 +186,7 @@ impl GrpcServer {
     ///
     /// # Errors
     ///
-    /// [`Gone`] as at [`send`](Self::send).
+    /// Returns [`Gone`] as [`send`](Self::send) does.
     pub fn send_initial(&mut self, id: StreamId, meta: &[u8]) -> Result<(), Gone> {
         let stream = self.calls.find(id).ok_or(Gone)?;
         self.send_head(stream, meta)
@@ -212,7 +215,7 @@ impl GrpcServer {
         self.http.head(stream, &lines, false)
     }
 
-    /// Ends a call whose handler sends more at once than may be.
+    /// Ends a call whose handler sent more at once than is allowed.
     #[cold]
     fn refuse_to_send(&mut self, stream: StreamHandle, text: &str) -> Gone {
         let failed = self.fail_known(stream, code::RESOURCE_EXHAUSTED, text);
@@ -221,7 +224,7 @@ impl GrpcServer {
     }
 }
 
-/// The head of a reply that has messages, and how many lines that are.
+/// The head of a reply that has messages, and its number of lines.
 #[inline]
 fn head_of(call: &ServedCall) -> ([Line<'static>; 3], usize) {
     let compression = call.compression.replies;
@@ -230,7 +233,7 @@ fn head_of(call: &ServedCall) -> ([Line<'static>; 3], usize) {
     ([HTTP_OK, content_type, lines::encoding(compression.name())], len)
 }
 
-/// A message as it is sent: compressed, where its client takes that and it becomes shorter.
+/// Prepares a message for sending: compresses it if the client accepts that and it becomes shorter.
 #[inline]
 fn packed<'a>(call: &ServedCall, message: Body<'a>) -> ([u8; PREFIX_LEN], Body<'a>) {
     let CallCompression { replies, reply_min, .. } = call.compression;

@@ -1,4 +1,4 @@
-//! The calls of a server's connection that are not answered yet.
+//! The unanswered calls of a server's connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::http2::StreamHandle;
 use crate::limits::{GRPC_COST_MIN, GRPC_SPARE_COSTS, NATIVE_COSTS_KEPT};
 use crate::native::{RequestHead, StreamId};
 
-/// A table by the slots of the connection's streams.
+/// The calls, indexed by the slots of their streams.
 #[derive(Debug)]
 pub(super) struct ServedCalls {
     slots: Vec<ServedCall>,
-    /// Bytes of the longest message.
+    /// Length of the longest accepted message.
     message_max: u32,
-    /// Bytes that all of them keep.
+    /// Memory, in bytes, that all calls hold.
     kept: usize,
 }
 
@@ -26,31 +26,31 @@ pub(super) struct ServedCalls {
 #[derive(Debug)]
 pub(super) struct ServedCall {
     id: StreamId,
-    /// Its stream; `None` when it is answered or over.
+    /// The stream; `None` if the call is answered or over.
     http: Option<StreamHandle>,
     pub(super) content_type: ContentType,
     pub(super) compression: CallCompression,
-    /// The head of its reply was sent.
+    /// Whether the head of the reply was sent.
     pub(super) has_head: bool,
-    /// Nobody reads its messages any more.
+    /// Whether the reader is gone, so that messages are dropped.
     pub(super) is_ignored: bool,
     pub(super) messages: Messages,
-    /// Its request, which the caller has not been told of, or has given back.
+    /// The request, if it is held back because it is incomplete.
     pub(super) request: Option<Box<HeldRequest>>,
-    /// When the client no longer waits.
+    /// The deadline of the call.
     pub(super) until: Duration,
-    /// When something of it came last.
+    /// When something was last received.
     pub(super) touched: Duration,
-    /// Messages that the reader has not taken, and what they count for.
+    /// Messages that the reader has not taken, with their costs.
     untaken: VecDeque<Untaken>,
     untaken_cost: usize,
-    /// Bytes that have come of the message that is not whole, and those of them that the client has
-    /// got back, since the reader waits for them.
+    /// Bytes received of the incomplete message, and those of them whose credit was returned
+    /// because the reader waits for the message.
     came: usize,
     credited: usize,
 }
 
-/// A request that is to be told when it is whole.
+/// A request that is held back until it is complete.
 #[derive(Debug)]
 pub(super) struct HeldRequest {
     pub(super) head: RequestHead,
@@ -67,12 +67,12 @@ impl HeldRequest {
 #[derive(Debug, Clone, Copy)]
 struct Untaken {
     cost: u32,
-    /// What the client gets back when it is taken.
+    /// Credit that returns to the client when the message is taken.
     credit: u32,
 }
 
 impl Untaken {
-    /// Remembering a message takes memory, however short it is.
+    /// The record of an unread message has a minimum cost, since even a short message takes memory.
     #[inline]
     fn new(len: usize, credit: usize) -> Self {
         Self { cost: (PREFIX_LEN + len).max(GRPC_COST_MIN) as u32, credit: credit as u32 }
@@ -82,7 +82,7 @@ impl Untaken {
 impl ServedCall {
     fn free(slot: u32, message_max: u32) -> Self {
         Self {
-            // The next one has the first generation.
+            // // The next call gets the first generation.
             id: StreamId::new(slot, 0xfff),
             http: None,
             content_type: ContentType::Plain,
@@ -105,26 +105,27 @@ impl ServedCall {
         self.id
     }
 
-    /// Whether the caller has it.
+    /// Whether the call was reported to the caller.
     #[inline]
     pub(super) fn is_known(&self) -> bool {
         self.request.is_none()
     }
 
-    /// Bytes that it keeps.
+    /// Memory, in bytes, that the call holds.
     fn kept(&self) -> usize {
         self.untaken_cost + self.unready()
     }
 
-    /// Bytes of what is not whole.
+    /// Memory, in bytes, of incomplete data.
     #[inline]
     fn unready(&self) -> usize {
         let request = self.request.as_ref().map_or(0, |request| request.len());
         request + self.messages.incomplete_len()
     }
 
-    /// So many bytes have come of a message that is not whole; how many the client gets back at once.
-    /// Those that its reader waits for, or longer messages than a window would never be whole.
+    /// Records a part of an incomplete message, and returns how much credit to return at once: all
+    /// if the reader waits for it, since a message longer than the window could never complete
+    /// otherwise.
     fn note_part(&mut self, len: usize) -> usize {
         self.came += len;
         self.credit_part()
@@ -137,7 +138,7 @@ impl ServedCall {
         self.came - std::mem::replace(&mut self.credited, self.came)
     }
 
-    /// A message of so many bytes on the wire is whole; what the client is to get back when it is taken.
+    /// Records a complete message, and returns the credit due when the message is taken.
     fn note_message(&mut self, len: usize) -> usize {
         self.came = 0;
         let credited = std::mem::take(&mut self.credited);
@@ -145,7 +146,7 @@ impl ServedCall {
         (PREFIX_LEN + len).saturating_sub(credited)
     }
 
-    /// Gives up the memory of a list that was long.
+    /// Frees the memory of a list that was long.
     #[inline]
     fn shrink_untaken(&mut self, entries: usize) {
         if self.untaken.is_empty() && self.untaken.capacity() > entries {
@@ -155,17 +156,17 @@ impl ServedCall {
 }
 
 impl ServedCalls {
-    /// For messages of up to so many bytes.
+    /// Creates a table for messages of up to `message_max` bytes.
     pub(super) fn new(message_max: u32) -> Self {
         Self { slots: Vec::new(), message_max, kept: 0 }
     }
 
-    /// Bytes of the longest message.
+    /// Length of the longest accepted message.
     pub(super) fn message_max(&self) -> usize {
         self.message_max as usize
     }
 
-    /// Bytes kept of all calls.
+    /// Memory, in bytes, that all calls hold.
     #[inline]
     pub(super) fn kept(&self) -> usize {
         self.kept
@@ -177,24 +178,24 @@ impl ServedCalls {
         self.slots.get_mut(stream.slot()).filter(|call| call.http == Some(stream))
     }
 
-    /// How the caller names a stream.
+    /// The id that the caller uses for a stream's call.
     pub(super) fn name(&mut self, stream: StreamHandle) -> Option<StreamId> {
         self.of(stream).map(|call| call.id)
     }
 
-    /// The stream of a call that is not answered.
+    /// The stream of an unanswered call.
     #[inline]
     pub(super) fn find(&self, id: StreamId) -> Option<StreamHandle> {
         let call = self.slots.get(id.slot() as usize)?;
         if call.id == id { call.http } else { None }
     }
 
-    /// The streams of all calls that are not answered.
+    /// The streams of all unanswered calls.
     pub(super) fn live(&self) -> Vec<StreamHandle> {
         self.slots.iter().filter_map(|call| call.http).collect()
     }
 
-    /// Takes in a stream that has begun.
+    /// Adds the call of a new stream.
     #[inline]
     pub(super) fn begin(&mut self, stream: StreamHandle) -> &mut ServedCall {
         let slot = stream.slot();
@@ -209,7 +210,7 @@ impl ServedCalls {
         call
     }
 
-    /// A call is over, or answered: what it keeps goes.
+    /// Removes a call that is over or answered, and frees its memory.
     #[inline]
     pub(super) fn end(&mut self, stream: StreamHandle) {
         let Some(call) = self.slots.get_mut(stream.slot()) else { return };
@@ -223,13 +224,13 @@ impl ServedCalls {
             call.untaken_cost = 0;
             call.messages = Messages::new(self.message_max);
         }
-        // A message that failed has left its counts, whole as it may be.
+        // // A failed message leaves its counts behind.
         let call = &mut self.slots[stream.slot()];
         (call.came, call.credited) = (0, 0);
         call.shrink_untaken(GRPC_SPARE_COSTS);
     }
 
-    /// Does something to a call that may change what it keeps of what is not whole.
+    /// Changes a call's incomplete data, and updates the sum of held memory.
     #[inline]
     pub(super) fn change<T>(
         &mut self,
@@ -243,13 +244,12 @@ impl ServedCalls {
         Some(done)
     }
 
-    /// A part of a message has come; how many bytes the client gets back at once.
+    /// Records a part of a message, and returns how much credit to return at once.
     pub(super) fn note_part(&mut self, stream: StreamHandle, len: usize) -> usize {
         self.of(stream).map_or(0, |call| call.note_part(len))
     }
 
-    /// A message of a stream is whole and goes to a reader, who takes it later; and how long it was on the
-    /// wire.
+    /// Records a complete message for the reader, with its length on the wire.
     #[inline]
     pub(super) fn note_message(&mut self, stream: StreamHandle, len: usize, wire_len: usize) {
         let Some(call) = self.slots.get_mut(stream.slot()) else { return };
@@ -262,14 +262,14 @@ impl ServedCalls {
         }
     }
 
-    /// A message of so many bytes on the wire is whole that no reader takes.
+    /// Records a complete message that no reader takes, by its length on the wire.
     pub(super) fn forget_message(&mut self, stream: StreamHandle, wire_len: usize) {
         if let Some(call) = self.of(stream) {
             let _never_given_back = call.note_message(wire_len);
         }
     }
 
-    /// The reader has taken so many messages; how many bytes the client gets back.
+    /// Records that the reader has taken messages, and returns how much credit to return.
     pub(super) fn taken(&mut self, stream: StreamHandle, messages: usize) -> usize {
         let Some(call) = self.slots.get_mut(stream.slot()) else { return 0 };
         let (mut cost, mut credit) = (0, 0);
@@ -284,7 +284,7 @@ impl ServedCalls {
         credit + call.credit_part()
     }
 
-    /// The call that keeps most, and how much.
+    /// The call that holds the most memory, and how much.
     pub(super) fn largest(&self) -> Option<(StreamHandle, usize)> {
         let kept = self.slots.iter().filter_map(|call| Some((call.http?, call.kept())));
         kept.filter(|&(_, len)| len > 0).max_by_key(|&(_, len)| len)

@@ -1,4 +1,4 @@
-//! How calls end at the server that nobody answers, and how the connection does.
+//! How unanswered calls and the connection end on the server.
 
 use std::time::Duration;
 
@@ -7,45 +7,47 @@ use crate::http2::{ErrorCode, StreamHandle, Violation};
 use crate::limits::GRPC_DRAIN_KNOWN;
 use crate::native::{GoAwayCode, ServerEvent, Side};
 
-/// The end of a connection that finishes what it has begun.
+/// A drain: the connection ends after it has completed its open calls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerDrain {
     length: Duration,
-    /// Known from the first look at the clock on.
+    /// End of the drain, set when the time is next known.
     until: Option<Duration>,
-    /// When the client is taken to know, at the latest.
+    /// The time from which the client is assumed to know of the drain.
     known: Duration,
     is_over: bool,
 }
 
 impl GrpcServer {
-    /// Announces the end in two steps: those calls that cross the first are served, and later ones are
-    /// refused when the client has answered. Calls that run may take `drain` to end; then the machine
-    /// answers them UNAVAILABLE, with a [`Failed`](ServerEvent::Failed) for each, and resets requests
-    /// that are not whole by then as not executed.
+    /// Sends GOAWAY in two steps: calls that cross the first are served, and later ones are refused
+    /// when the client has answered. Running calls have `drain` to finish; then the machine answers
+    /// them UNAVAILABLE, with a [`Failed`](ServerEvent::Failed) event for each, and resets
+    /// incomplete requests as not executed.
     ///
-    /// HTTP/2 has other codes and no place for the length; neither is told.
+    /// HTTP/2 has other codes and no field for the duration, so neither is sent.
     pub fn go_away(&mut self, _code: GoAwayCode, drain: Duration, _reason: &str) {
-        // The machine below never says that the time is over: it does not know which calls have run.
+        // // The HTTP/2 machine must not end the drain itself, since it does not know which calls
+        // have run.
         self.http.drain(Duration::MAX);
         let known = Duration::MAX;
         self.drain = Some(ServerDrain { length: drain, until: None, known, is_over: false });
     }
 
-    /// Whether the connection drains and has nothing left to do: nothing can be under way either.
+    /// Whether the connection is draining, has nothing left to do, and no new call can be in
+    /// flight.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let is_known = self.http.is_drain_known() || self.is_drain_over();
         self.drain.is_some() && is_known && self.in_flight() == 0
     }
 
-    /// Whether the time to drain is over, so that requests come too late.
+    /// Whether the drain is over, so that requests are refused.
     #[inline]
     pub(super) fn is_drain_over(&self) -> bool {
         self.drain.is_some_and(|drain| drain.is_over)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let http = self.http.poll_timeout()?;
@@ -55,11 +57,11 @@ impl GrpcServer {
         Some([drain, known, self.waits.next()].into_iter().flatten().fold(http, Duration::min))
     }
 
-    /// Does what is due: PING, the end of calls that are not whole in time, the end of a drain.
+    /// Does what is due by now: sends PINGs, and ends overdue calls and the drain.
     ///
     /// # Errors
     ///
-    /// When the client is gone.
+    /// Fails when the client no longer answers.
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.now = now;
         self.http.handle_timeout(now)?;
@@ -81,7 +83,7 @@ impl GrpcServer {
         Ok(())
     }
 
-    /// The time to drain is over.
+    /// Ends all calls because the drain is over.
     fn end_all(&mut self) {
         for stream in self.calls.live() {
             let Some(call) = self.calls.of(stream) else { continue };
@@ -95,11 +97,11 @@ impl GrpcServer {
                 self.calls.end(stream);
             }
         }
-        // What is left of answers that their clients do not take.
+        // // Drops replies that their clients do not read.
         self.http.reset_unsent(ErrorCode::CANCEL);
     }
 
-    /// Looks after a request that is not whole from now on.
+    /// Sets a deadline for an incomplete request.
     pub(super) fn watch(&mut self, stream: StreamHandle) {
         let stall_timeout = self.stall_timeout;
         let Some(call) = self.calls.of(stream) else { return };
@@ -109,7 +111,7 @@ impl GrpcServer {
         self.waits.settle(live, |id| calls.find(id).is_some());
     }
 
-    /// Ends the requests that did not come whole in time.
+    /// Ends the requests whose deadline has passed.
     fn end_overdue(&mut self, now: Duration) {
         while let Some(id) = self.waits.pop_due(now) {
             let Some(stream) = self.calls.find(id) else { continue };
@@ -122,12 +124,12 @@ impl GrpcServer {
                 continue;
             }
             self.overdue += 1;
-            let text = "the request did not come whole in time";
+            let text = "the request did not arrive completely in time";
             self.fail(stream, code::DEADLINE_EXCEEDED, text);
         }
     }
 
-    /// Bytes kept for the call that has most of those that count for [`kept_len`](Self::kept_len).
+    /// Bytes held for the largest call, as counted by [`kept_len`](Self::kept_len).
     #[must_use]
     pub fn largest_len(&mut self, side: Side) -> usize {
         self.largest(side).map_or(0, |(_, len)| len)
@@ -140,8 +142,9 @@ impl GrpcServer {
         }
     }
 
-    /// Ends the call with [most](Self::largest_len) bytes kept as RESOURCE_EXHAUSTED, with a
-    /// [`Failed`](ServerEvent::Failed) if it was known. `false`: no call keeps any.
+    /// Ends the call that holds the [most bytes](Self::largest_len) with RESOURCE_EXHAUSTED, and
+    /// reports [`Failed`](ServerEvent::Failed) if the caller knows the call. `false` means that no
+    /// call holds any.
     pub fn end_largest(&mut self, side: Side) -> bool {
         let Some((stream, _)) = self.largest(side) else { return false };
         let known = self.calls.of(stream).filter(|call| call.is_known()).map(|call| call.id());
@@ -150,7 +153,7 @@ impl GrpcServer {
                 let text = "the server is short of memory and ended the call that held the most";
                 self.fail(stream, code::RESOURCE_EXHAUSTED, text);
             }
-            // Trailers would wait behind what is not taken.
+            // // Trailers would wait behind data that the client does not read.
             Side::Unsent => {
                 self.http.reset(stream, ErrorCode::ENHANCE_YOUR_CALM);
                 self.calls.end(stream);

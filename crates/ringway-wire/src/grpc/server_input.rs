@@ -1,4 +1,4 @@
-//! What a client sends: the heads of calls, and their messages.
+//! How a server handles the heads of calls and their messages.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl GrpcServer {
         call.id()
     }
 
-    /// The first message of a call, if it came with its head, and whether nothing follows.
+    /// The first message of a call, if it arrived with the head, and whether the request has ended.
     #[inline]
     fn first_message<'i>(
         &mut self,
@@ -102,7 +102,8 @@ impl GrpcServer {
         Ok((Some(message), end))
     }
 
-    /// Takes the next message off the front of a stream's content; `end`: nothing comes behind that.
+    /// Takes the next message off the front of a stream's content; `end` says that nothing follows
+    /// it.
     #[inline]
     fn next_message<'i>(
         &mut self,
@@ -143,15 +144,15 @@ impl GrpcServer {
         if !compression.takes {
             return Err(Unfit::compressed(compression.requests));
         }
-        // Few bytes may become many, which their client has no credit for.
+        // // A few compressed bytes may become many, for which the client needs no credit.
         if self.calls.kept() > GRPC_INFLATED_MAX {
-            let text = "too many bytes of decompressed messages are unread";
+            let text = "the server holds too many unread bytes of decompressed messages";
             return Err(Unfit { status: code::RESOURCE_EXHAUSTED, text: text.into() });
         }
         Ok(decompress(compression.requests, bytes, self.calls.message_max())?)
     }
 
-    /// Content of a stream that has begun before.
+    /// Handles content of a call that has started before.
     pub(super) fn on_content<'i>(
         &mut self,
         stream: StreamHandle,
@@ -196,7 +197,7 @@ impl GrpcServer {
         }
     }
 
-    /// More has come of a request that is to be whole.
+    /// Handles content of a request that is held back until it is complete.
     fn on_rest<'i>(
         &mut self,
         stream: StreamHandle,
@@ -232,9 +233,9 @@ impl GrpcServer {
         Some(ServerEvent::Request { stream: id, head, meta: Piece::Owned(meta), message, end })
     }
 
-    /// Takes a request back that its method wants whole: with one message, and the end behind it. It
-    /// comes again as a [`Request`](ServerEvent::Request) when its end is there, with the message if
-    /// there was one. Until then it is the machine's to answer.
+    /// Takes back a request whose method needs it complete: one message, and the end after it. It
+    /// is reported again as [`Request`](ServerEvent::Request) when its end has arrived, with the
+    /// message if there was one. Until then the machine answers it.
     pub fn await_rest(
         &mut self,
         id: StreamId,
@@ -243,7 +244,7 @@ impl GrpcServer {
         message: Option<&[u8]>,
     ) {
         let Some(stream) = self.calls.find(id) else { return };
-        // It was noted as one for a reader.
+        // // The message was counted as one for a reader.
         let credit = self.calls.taken(stream, usize::from(message.is_some()));
         self.http.taken(stream, credit);
         let meta = Bytes::copy_from_slice(meta);
@@ -253,7 +254,7 @@ impl GrpcServer {
         self.watch(stream);
     }
 
-    /// Tells that the reader took `messages` out of its queue, so that their client may send more.
+    /// Reports that the reader took `messages` from its queue, so that credit for them is returned.
     #[inline]
     pub fn taken(&mut self, id: StreamId, messages: usize) {
         if let Some(stream) = self.calls.find(id) {
@@ -262,15 +263,15 @@ impl GrpcServer {
         }
     }
 
-    /// Tells that nobody reads the messages of a call any more, though it goes on. Those that come are
-    /// dropped here, and their client gets no credit for more.
+    /// Drops the messages of a call that stays open although nobody reads them any more. The client
+    /// gets no credit for more.
     pub fn ignore(&mut self, id: StreamId) {
         let Some(stream) = self.calls.find(id) else { return };
         let _not_given_back = self.calls.taken(stream, usize::MAX);
         self.calls.change(stream, |call| call.is_ignored = true);
     }
 
-    /// Answers a request that is no call, or one that comes too late or with too many fields.
+    /// Answers a request that is not a call, comes too late or has too many fields.
     #[cold]
     fn refuse_head(
         &mut self,
@@ -285,12 +286,12 @@ impl GrpcServer {
         match read {
             Ok(head) => {
                 self.begin(stream, &head);
-                let text = "the request has more metadata than is taken";
+                let text = "the request's metadata is longer than the server accepts";
                 self.fail_unknown(stream, code::RESOURCE_EXHAUSTED, text)
             }
             Err(NoCall::WrongTimeout) => {
                 self.calls.begin(stream);
-                self.fail_unknown(stream, code::INTERNAL, "grpc-timeout is no timeout")
+                self.fail_unknown(stream, code::INTERNAL, "grpc-timeout is malformed")
             }
             Err(NoCall::WrongMethod) => self.answer_plainly(stream, b"405"),
             Err(NoCall::WrongContentType) => self.answer_plainly(stream, b"415"),
@@ -298,13 +299,13 @@ impl GrpcServer {
     }
 }
 
-/// A whole message, and its bytes on the wire.
+/// A complete message, with its length on the wire.
 struct Whole<'i> {
     message: Piece<'i>,
     wire_len: usize,
 }
 
-/// Why a call has to end for what its client sent.
+/// The reason why a call must end because of its client's input.
 struct Unfit {
     status: u8,
     text: String,
@@ -320,7 +321,7 @@ impl Unfit {
             },
             _ => Self {
                 status: code::UNIMPLEMENTED,
-                text: "a message is compressed in a way that is not taken here".into(),
+                text: "a message uses a compression that the server does not accept".into(),
             },
         }
     }
@@ -349,13 +350,13 @@ impl From<MessageError> for Unfit {
     }
 }
 
-/// What is left in microseconds, at least one; 0 stands for no timeout.
+/// The timeout in microseconds, at least one; 0 stands for none.
 #[inline]
 fn timeout_us(timeout: Option<Duration>) -> u32 {
     timeout.map_or(0, |timeout| u32::try_from(timeout.as_micros()).unwrap_or(u32::MAX).max(1))
 }
 
-/// The number of a codec in a request's head.
+/// The codec number in a request head.
 #[inline]
 fn codec(content_type: ContentType) -> u8 {
     match content_type {

@@ -1,4 +1,4 @@
-//! Metadata between the fields of HTTP/2 and the form in which callers of a machine have it.
+//! Conversion between the header fields of gRPC and metadata in the native form, at a server.
 
 use bytes::Bytes;
 
@@ -9,21 +9,21 @@ use super::status::put_status_message;
 use crate::http2::{Fields, Line};
 use crate::native::{MetaReader, MetaWriter, Tag};
 
-/// What a request says beside its head.
+/// Makes the metadata of a request.
 pub(super) struct RequestMeta;
 
 impl RequestMeta {
-    /// Whether a head says what its numbers have no room for.
+    /// Whether the head contains values that a request head has no room for.
     #[inline]
     pub(super) fn is_needed(head: &CallHead) -> bool {
         head.timeout.is_some_and(|timeout| timeout.as_micros() > u32::MAX.into())
     }
 
-    /// Metadata of a request.
+    /// Makes the metadata of a request from its head and fields.
     ///
     /// # Errors
     ///
-    /// Why it cannot be read.
+    /// Returns the reason when a field is malformed.
     pub(super) fn write(head: &CallHead, fields: &Fields) -> Result<Bytes, &'static str> {
         let mut out = Vec::new();
         let mut meta = MetaWriter::new(&mut out);
@@ -47,8 +47,7 @@ impl RequestMeta {
                 b"tracestate" => _ = meta.tracestate(value),
                 _ if name.starts_with(b":") || is_reserved(name) => {}
                 _ => {
-                    let name =
-                        str::from_utf8(name).map_err(|_| "a field has a name that is none")?;
+                    let name = str::from_utf8(name).map_err(|_| "a field name is not UTF-8")?;
                     if !is_binary(name.as_bytes()) {
                         meta.entry(name, value);
                         continue;
@@ -67,7 +66,7 @@ impl RequestMeta {
     }
 }
 
-/// `traceparent` as bytes: trace id, span id, flags. `None` of what is not well-formed.
+/// Parses `traceparent` into trace id, span id and flags; `None` if it is malformed.
 fn trace_parent(text: &[u8]) -> Option<[u8; 25]> {
     let fields: Vec<&[u8]> = text.split(|&byte| byte == b'-').collect();
     let [version, trace, span, flags, rest @ ..] = &fields[..] else { return None };
@@ -85,18 +84,18 @@ fn trace_parent(text: &[u8]) -> Option<[u8; 25]> {
     Some(parent)
 }
 
-/// What the metadata of a reply becomes.
+/// The header fields of a reply, made from its metadata.
 #[derive(Debug, Default)]
 pub(super) struct ReplyFields {
-    /// Names and values as they are sent.
+    /// Names and values, encoded for sending.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     message: String,
-    /// The call was not executed.
+    /// Whether the call was not executed.
     pub(super) is_refused: bool,
 }
 
 impl ReplyFields {
-    /// Reads metadata, up to what makes no sense.
+    /// Reads metadata up to the first malformed piece.
     pub(super) fn read(meta: &[u8]) -> Self {
         let mut reply = Self::default();
         for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
@@ -128,21 +127,21 @@ impl ReplyFields {
         reply
     }
 
-    /// A message alone.
+    /// Makes fields of a status message alone.
     pub(super) fn of_message(message: &str) -> Self {
         let mut out = Vec::new();
         MetaWriter::new(&mut out).status_message(message);
         Self::read(&out)
     }
 
-    /// The message, as far as it fits so many bytes of fields, without anything else.
+    /// Makes fields of the status message alone, shortened to `size_max` bytes of fields.
     pub(super) fn shortened(&self, size_max: usize) -> Self {
-        // Encoding makes three bytes of one at most.
+        // // Percent-encoding makes at most three bytes of one.
         let len = size_max.saturating_sub(FIELD_OVERHEAD + b"grpc-message".len()) / 3;
         Self::of_message(&self.message[..self.message.floor_char_boundary(len)])
     }
 
-    /// Says which compressions are known.
+    /// Adds the supported compressions.
     pub(super) fn push_accepted(&mut self, is_on: bool) {
         self.push(b"grpc-accept-encoding", accepted_names(is_on));
     }
@@ -160,13 +159,13 @@ impl ReplyFields {
         self.push(name, text);
     }
 
-    /// The size of the fields as HTTP/2 counts it.
+    /// Size of the fields in bytes, as HTTP/2 counts it.
     pub(super) fn size(&self) -> usize {
         let size = |(name, value): &(Vec<u8>, Vec<u8>)| name.len() + value.len() + FIELD_OVERHEAD;
         self.fields.iter().map(size).sum()
     }
 
-    /// The fields as they are sent.
+    /// The fields in the form for sending.
     pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.fields.iter().map(|(name, value)| match &name[..] {
             b"grpc-message" => super::lines::message(value),
@@ -176,7 +175,7 @@ impl ReplyFields {
     }
 }
 
-/// What HTTP/2 counts for a field beside name and value.
+/// Bytes that HTTP/2 adds to name and value when it counts a field.
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
 #[cfg(test)]
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_parent_is_read_as_its_document_has_it() {
+    fn a_trace_parent_is_parsed_as_w3c_specifies() {
         let text = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let parent = trace_parent(text).expect("well-formed");
         assert_eq!((parent[0], parent[15], parent[16], parent[24]), (0x0a, 0x9c, 0xb7, 1));
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_say_what_their_metadata_says() {
+    fn the_metadata_of_a_reply_becomes_fields() {
         let mut meta = Vec::new();
         MetaWriter::new(&mut meta)
             .status_message("50 % é")

@@ -1,9 +1,9 @@
-//! Statuses of calls, and what other outcomes become (statuscodes.md, http-grpc-status-mapping.md and
-//! PROTOCOL-HTTP2.md of gRPC).
+//! Statuses of calls, and their mapping from other outcomes (statuscodes.md,
+//! http-grpc-status-mapping.md and PROTOCOL-HTTP2.md of gRPC).
 
 use crate::http2::ErrorCode;
 
-/// Statuses that the tables below name.
+/// The statuses used in the tables below.
 pub(super) mod code {
     pub(in crate::grpc) const OK: u8 = 0;
     pub(in crate::grpc) const CANCELLED: u8 = 1;
@@ -16,7 +16,7 @@ pub(super) mod code {
     pub(in crate::grpc) const UNAUTHENTICATED: u8 = 16;
 }
 
-/// The status in a `grpc-status` field: 0 to 16. What is none of these reads as UNKNOWN.
+/// Parses a `grpc-status` field, 0 to 16. Other values are read as UNKNOWN.
 #[must_use]
 pub fn parse_status(value: &[u8]) -> u8 {
     match value {
@@ -26,7 +26,7 @@ pub fn parse_status(value: &[u8]) -> u8 {
     }
 }
 
-/// The text of a status in a `grpc-status` field.
+/// Formats a status for a `grpc-status` field.
 #[must_use]
 pub fn status_text(status: u8) -> &'static [u8] {
     const TEXTS: [&[u8]; 17] = [
@@ -36,7 +36,7 @@ pub fn status_text(status: u8) -> &'static [u8] {
     TEXTS.get(usize::from(status)).copied().unwrap_or(TEXTS[usize::from(code::UNKNOWN)])
 }
 
-/// The status of an answer that has no `grpc-status`, by its HTTP status.
+/// The status of a response without `grpc-status`, by its HTTP status.
 #[must_use]
 pub fn status_of_http(http: u64) -> u8 {
     match http {
@@ -49,7 +49,7 @@ pub fn status_of_http(http: u64) -> u8 {
     }
 }
 
-/// The status of a call whose stream was reset. A refused one was not executed.
+/// The status of a call whose stream was reset; a refused call was not executed.
 #[must_use]
 pub fn status_of_reset(error: ErrorCode) -> u8 {
     match error {
@@ -61,13 +61,13 @@ pub fn status_of_reset(error: ErrorCode) -> u8 {
     }
 }
 
-/// Appends a status message as `grpc-message` has it: what is not printable ASCII, and `%`, as the
-/// percent-encoded bytes of its UTF-8.
+/// Appends a status message as encoded in `grpc-message`: `%` and everything but printable ASCII
+/// become percent-encoded UTF-8.
 pub fn put_status_message(message: &str, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let last = message.len().saturating_sub(1);
     for (at, &byte) in message.as_bytes().iter().enumerate() {
-        // A field may not begin or end with a blank (RFC 9113, section 8.2.1).
+        // // A field must not start or end with a blank (RFC 9113, section 8.2.1).
         let is_outer_blank = byte == b' ' && (at == 0 || at == last);
         if matches!(byte, b' '..=b'~') && byte != b'%' && !is_outer_blank {
             out.push(byte);
@@ -78,8 +78,8 @@ pub fn put_status_message(message: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The message in a `grpc-message` field. What is not well encoded stays as it is, and what is no UTF-8
-/// is replaced: a message is for people and worth having in parts.
+/// Decodes a `grpc-message` field. Malformed percent-encoding is kept and invalid UTF-8 replaced,
+/// because even a part of a message helps its reader.
 #[must_use]
 pub fn parse_status_message(value: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(value.len());
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_go_both_ways_and_unknown_ones_are_unknown() {
+    fn statuses_round_trip_and_others_read_as_unknown() {
         for status in 0..=16 {
             assert_eq!(parse_status(status_text(status)), status);
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_without_a_status_have_the_one_of_the_tables() {
+    fn outcomes_without_a_status_are_mapped_by_the_tables() {
         let http = [200, 400, 401, 403, 404, 429, 431, 500, 502, 503, 504].map(status_of_http);
         assert_eq!(http, [2, 13, 16, 7, 12, 14, 13, 2, 14, 14, 14]);
         let resets: Vec<u8> = (0..=14).map(|code| status_of_reset(ErrorCode(code))).collect();

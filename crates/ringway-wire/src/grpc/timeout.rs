@@ -1,14 +1,14 @@
-//! `grpc-timeout`: up to eight digits and a unit.
+//! The `grpc-timeout` field: up to eight digits and a unit.
 
 use std::time::Duration;
 
-/// Most digits.
+/// Largest number of digits.
 const DIGITS_MAX: usize = 8;
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// Units that are written, in nanoseconds.
+/// The units used for writing, in nanoseconds.
 const NANOS: [(u8, u64); 6] = [
     (b'n', 1),
     (b'u', 1_000),
@@ -18,13 +18,13 @@ const NANOS: [(u8, u64); 6] = [
     (b'H', 3_600 * SECOND),
 ];
 
-/// The value of a `grpc-timeout` field. More than five centuries are five centuries.
+/// Parses the value of a `grpc-timeout` field; longer timeouts than five centuries are cut to that.
 #[must_use]
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     parse_nanos(value).map(Duration::from_nanos)
 }
 
-/// The same in nanoseconds.
+/// As [`parse_timeout`], in nanoseconds.
 #[inline]
 pub(super) fn parse_nanos(value: &[u8]) -> Option<u64> {
     let (unit, digits) = value.split_last()?;
@@ -45,12 +45,12 @@ pub(super) fn parse_nanos(value: &[u8]) -> Option<u64> {
     number(behind_zeros.swap_bytes()).map(|count| count.saturating_mul(nanos))
 }
 
-/// The number of eight digits, of which the first is the lowest byte: neighbours are put together, then
-/// pairs, then fours.
+/// Parses eight digits, with the first one in the lowest byte: combines digits to pairs, pairs to
+/// fours, and those to the number.
 #[inline]
 fn number(digits: u64) -> Option<u64> {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Above '9', six more are in the next sixteen.
+    // // Adding 6 moves bytes above '9' into the next group of sixteen.
     let high = digits & (EACH * 0xf0);
     let high_after = digits.wrapping_add(EACH * 6) & (EACH * 0xf0);
     if high != EACH * 0x30 || high_after != EACH * 0x30 {
@@ -62,7 +62,7 @@ fn number(digits: u64) -> Option<u64> {
     Some(all)
 }
 
-/// A value for a `grpc-timeout` field, without memory of its own on the heap.
+/// A value for a `grpc-timeout` field, which needs no heap memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutText {
     bytes: [u8; DIGITS_MAX + 1],
@@ -70,8 +70,8 @@ pub struct TimeoutText {
 }
 
 impl TimeoutText {
-    /// `timeout` in the finest unit that fits, rounded up, so that the peer is not the first to give the
-    /// call up; at least one nanosecond.
+    /// Formats `timeout` in the finest unit that fits, and at least one nanosecond. It is rounded up, so
+    /// that the peer does not give up the call before us.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -89,7 +89,7 @@ impl TimeoutText {
         }
     }
 
-    /// The text.
+    /// The text of the value.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..]
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_go_both_ways_in_the_finest_unit_that_fits() {
+    fn timeouts_round_trip_in_the_finest_unit_that_fits() {
         let check = |nanos: u64, text: &str, back: u64| {
             let written = TimeoutText::new(Duration::from_nanos(nanos));
             assert_eq!(str::from_utf8(written.as_bytes()), Ok(text));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_timeout() {
+    fn malformed_timeouts_are_rejected() {
         for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
             for at in 0..DIGITS_MAX {
                 let mut value = *b"12345678n";

@@ -1,20 +1,20 @@
-//! A DATA frame on its way.
+//! A DATA frame that is being received.
 
 use super::StreamHandle;
 
-/// A DATA frame of which bytes are to come.
+/// A DATA frame that has not arrived completely.
 #[derive(Debug, Default)]
 pub(super) struct Arriving {
     pub(super) is_active: bool,
-    /// `None`: the stream was reset, and the bytes are skipped.
+    /// The stream; `None` if it was reset, so that the bytes are skipped.
     pub(super) stream: Option<StreamHandle>,
-    /// Bytes of content that have not come.
+    /// Bytes of content still to come.
     pub(super) left: u32,
-    /// Bytes of padding that have not come.
+    /// Bytes of padding still to come.
     pub(super) padding: u32,
-    /// The length of the padding has not come.
+    /// Whether the byte with the length of the padding is still to come.
     pub(super) wants_padding: bool,
     pub(super) end: bool,
-    /// The frame has brought something.
+    /// Whether the frame has delivered any content.
     pub(super) has_content: bool,
 }

@@ -1,4 +1,4 @@
-//! What a peer may do in vain (RFC 9113, section 10.5).
+//! Limits for what a peer may do without making progress (RFC 9113, section 10.5).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::rates::{Allowance, Bucket};
 
-/// How much a peer still may.
+/// The remaining budgets of a peer.
 #[derive(Debug)]
 pub(super) struct Budgets {
     pings: Bucket,
@@ -16,9 +16,9 @@ pub(super) struct Budgets {
     resets: Allowance,
     own_resets: Allowance,
     idle: Allowance,
-    /// Streams that came to their end.
+    /// Number of streams that completed.
     pub(super) finished: u64,
-    /// Requests, and DATA frames in both directions.
+    /// Number of requests, and of DATA frames in both directions.
     pub(super) progress: u64,
 }
 
@@ -35,22 +35,22 @@ impl Budgets {
         }
     }
 
-    /// Counts a PING of the peer's.
+    /// Counts a PING from the peer.
     ///
     /// # Errors
     ///
-    /// Here and below, when there are too many.
+    /// Fails when there are too many, as the other counters do.
     pub(super) fn bear_ping(&mut self, now: Duration) -> Result<(), Violation> {
         if self.pings.take(now) { Ok(()) } else { Err(Violation::TooManyPings) }
     }
 
-    /// Counts SETTINGS of the peer's.
+    /// Counts SETTINGS from the peer.
     pub(super) fn bear_settings(&mut self, now: Duration) -> Result<(), Violation> {
         if self.settings.take(now) { Ok(()) } else { Err(Violation::TooManySettings) }
     }
 
-    /// Counts a stream that the peer resets at the moment at which it opens it, or makes us reset.
-    /// Those that come to their end earn as many.
+    /// Counts a stream that the peer resets in the moment it opens it, or makes us reset. Each
+    /// completed stream allows one more.
     pub(super) fn bear_reset(&mut self, now: Duration) -> Result<(), Violation> {
         match self.resets.take(now, self.finished) {
             true => Ok(()),
@@ -58,17 +58,17 @@ impl Budgets {
         }
     }
 
-    /// Whether a client may reset one more stream by now.
+    /// Whether a client may reset one more stream now.
     pub(super) fn may_reset(&mut self, now: Duration) -> bool {
         self.own_resets.take(now, self.finished)
     }
 
-    /// When it may at the latest.
+    /// The latest time at which a client may reset one more stream.
     pub(super) fn next_reset(&self) -> Duration {
         self.own_resets.next()
     }
 
-    /// Counts a frame that brings nothing. Requests and DATA earn two each.
+    /// Counts a frame without content. Each request and DATA frame allows two more.
     pub(super) fn bear_idle(&mut self, now: Duration) -> Result<(), Violation> {
         match self.idle.take(now, self.progress) {
             true => Ok(()),

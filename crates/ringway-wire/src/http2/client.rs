@@ -1,4 +1,4 @@
-//! The side that connects and sends requests.
+//! The client side of a connection, which sends requests.
 
 use std::fmt;
 
@@ -9,43 +9,44 @@ use super::{ErrorCode, Line, StreamHandle};
 use crate::limits::HTTP2_REASON_MAX;
 use crate::native::Body;
 
-/// One connection to a server as a machine without I/O; see [`Http2Server`](super::Http2Server) for how it is
-/// used.
+/// The client side of one connection, as a state machine without I/O;
+/// [`Http2Server`](super::Http2Server) shows how to drive it.
 ///
-/// Each request that [`open`](Connection::open) starts ends in an event that says `end`, in
+/// Each request that [`open`](Connection::open) starts ends in an event with `end` set, in
 /// [`Trailers`](super::Event::Trailers), [`Reset`](super::Event::Reset) or
-/// [`Failed`](super::Event::Failed), or by [`reset`](Connection::reset) without an event. When the
-/// response has ended before the request, `reset` frees the stream.
+/// [`Failed`](super::Event::Failed), or by [`reset`](Connection::reset) without an event. If the
+/// response ends before the request, call `reset` to free the stream.
 pub type Http2Client = Connection<Calling>;
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Debug, Clone, Default)]
 pub struct NewRequest<'a> {
-    /// Its fields, pseudo-fields first.
+    /// The header fields, pseudo-fields first.
     pub head: &'a [Line<'a>],
-    /// Bytes in front of the body.
+    /// Bytes that precede the body.
     pub prefix: &'a [u8],
-    /// The first part of its content, if there is one already.
+    /// The first part of the content, if it is known already.
     pub body: Option<Body<'a>>,
-    /// Nothing follows.
+    /// Whether this is the whole request.
     pub end: bool,
 }
 
-/// Why a request was not sent.
+/// The reason why a request was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoStream {
-    /// As many streams are open as the server takes. [`Capacity`](super::Event::Capacity) tells
-    /// when there is room.
+    /// The server's limit of open streams is reached; [`Capacity`](super::Event::Capacity) tells
+    /// when a stream can be opened again.
     Full,
-    /// The connection takes no more: the server leaves, stream ids are used up, or it has failed.
+    /// The connection takes no more streams: the server sent GOAWAY, stream ids are used up, or the
+    /// connection has failed.
     Leaving,
 }
 
 impl fmt::Display for NoStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the server takes no more streams at a time",
-            Self::Leaving => "the connection takes no more streams",
+            Self::Full => "the server's limit of concurrent streams is reached",
+            Self::Leaving => "the connection takes no more streams; open another one",
         })
     }
 }
@@ -53,11 +54,11 @@ impl fmt::Display for NoStream {
 impl std::error::Error for NoStream {}
 
 impl Connection<Calling> {
-    /// Opens a stream and sends the head of a request, and its content as far as it is there.
+    /// Opens a stream and sends the head of a request, with its content as far as it is given.
     ///
     /// # Errors
     ///
-    /// When no stream can be opened; nothing is sent.
+    /// Returns an error when no stream can be opened; nothing is sent.
     pub fn open(&mut self, request: NewRequest<'_>) -> Result<StreamHandle, NoStream> {
         if self.room() == 0 {
             let is_full = self.room_later();
@@ -76,32 +77,32 @@ impl Connection<Calling> {
             self.note_local_end(stream, request.end);
         } else {
             let body = request.body.unwrap_or(Body::Copy(&[]));
-            // It was opened just now.
+            // // It was opened just now, so this cannot fail.
             let _ = self.send(stream, request.prefix, body, request.end);
         }
         Ok(stream)
     }
 
-    /// Streams that may be opened now.
+    /// How many streams can be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.room()
     }
 
-    /// Whether there will be room again when streams have ended.
+    /// Whether streams can be opened again once others have ended.
     fn room_later(&self) -> bool {
         !self.is_leaving && self.failed.is_none() && self.next_own <= super::frames::MAX_31
     }
 
-    /// Whether anything of an open request has left, so that it may have been executed when the
-    /// connection dies.
+    /// Whether any byte of an open request was handed out, so that it may have been executed when
+    /// the connection dies.
     #[must_use]
     pub fn was_sent(&self, stream: StreamHandle) -> bool {
         self.streams.peek(stream).is_some_and(|s| s.opened_at < self.outbox.left())
     }
 
-    /// Announces that no more streams are opened, as before closing. `false`: it was announced, or the
-    /// server leaves by itself.
+    /// Sends GOAWAY: this client opens no more streams. Call it before closing. `false` if it was sent
+    /// before, or the server has sent one.
     pub fn go_away(&mut self, code: ErrorCode, reason: &str) -> bool {
         if self.failed.is_some() || self.is_leaving {
             return false;

@@ -1,20 +1,20 @@
-//! Streams that have closed and whose frames may still come (RFC 9113, section 5.1).
+//! Closed streams for which frames may still arrive (RFC 9113, section 5.1).
 
 use std::collections::VecDeque;
 
 use crate::limits::HTTP2_RESETS_REMEMBERED;
 
-/// Streams that ended on both sides and are still told apart from those that were never opened.
+/// Number of streams that ended on both sides and are still distinguished from unopened ones.
 const ENDED_KEPT: usize = 8;
 
-/// What a peer may send on a stream that is closed.
+/// Why a stream is closed, which decides what the peer may still send on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Past {
-    /// We reset it: what the peer had sent before it knew is ignored.
+    /// This end reset it: frames that the peer sent before it knew are ignored.
     Reset,
-    /// The peer has ended or reset it, and may send nothing more.
+    /// The peer ended or reset it, and may send nothing more.
     Ended,
-    /// It was never opened, or long ago.
+    /// It was never opened, or was closed long ago.
     Unknown,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Past {
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     resets: VecDeque<u32>,
-    /// The highest id that was forgotten: nothing is said against streams up to it.
+    /// The highest forgotten id: streams up to it count as reset.
     forgotten: u32,
     ended: [u32; ENDED_KEPT],
     next: usize,
@@ -44,7 +44,7 @@ impl Closed {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// What is known of a stream that is not open.
+    /// Why a stream that is not open is closed.
     pub(super) fn past(&self, id: u32) -> Past {
         if self.ended.contains(&id) {
             Past::Ended
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resets_beyond_the_memory_are_still_borne() {
+    fn frames_of_forgotten_resets_are_still_tolerated() {
         let mut closed = Closed::default();
         closed.note_ended(1);
         closed.note_reset(3);

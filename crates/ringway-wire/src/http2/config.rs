@@ -1,4 +1,4 @@
-//! What an endpoint accepts, and how long it waits.
+//! Configuration of one end of a connection.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use crate::limits::{
     HTTP2_PING_AFTER, HTTP2_PING_TIMEOUT, HTTP2_STALL_TIMEOUT, HTTP2_STREAMS, HTTP2_WINDOW_MAX,
 };
 
-/// PeerSettings of one end of a connection. The default suits most services.
+/// Configuration of one end of a connection. The default suits most services.
 #[derive(Debug, Clone)]
 pub struct Http2Config {
-    /// Streams that a client may have open at a time.
+    /// Streams that a client may have open at the same time.
     pub max_streams: u32,
-    /// Bytes that a stream may bring before the reader has taken some.
+    /// Initial window of a stream: bytes that it may receive before the reader takes some.
     pub initial_window: u32,
-    /// Bytes to which such a window grows where the path makes use of it.
+    /// Largest size, in bytes, to which a stream's window may grow if the path makes use of it.
     pub window_max: u32,
-    /// Bytes of the longest frame that is accepted: 16 KiB to 16 MiB.
+    /// Largest frame that is accepted, in bytes: 16 KiB to 16 MiB.
     pub max_frame: u32,
-    /// Bytes of the fields of a message, counted with 32 for each.
+    /// Largest header list of a message in bytes, with 32 added for each field.
     pub max_header_list: u32,
-    /// A connection on which nothing was heard so long is probed.
+    /// A PING is sent after this time without input.
     pub ping_after: Duration,
-    /// It is given up when nothing is heard so long after that.
+    /// The connection fails when no input arrives for this time after a PING.
     pub ping_timeout: Duration,
-    /// The peer's preface and SETTINGS must have come so long after the connection was made.
+    /// The peer's preface and SETTINGS must arrive within this time.
     pub handshake_timeout: Duration,
-    /// A stream is given up when its peer lets nothing of it leave for so long.
+    /// A stream is reset when its peer accepts none of its queued data for this time.
     pub stall_timeout: Duration,
 }
 
 impl Http2Config {
-    /// The default of a client: it probes a silent server less often, since servers of gRPC take one
-    /// PING in five minutes and go away after some more.
+    /// The default for clients: they send PINGs less often, since gRPC servers accept one in five
+    /// minutes and close the connection after a few more.
     #[must_use]
     pub fn client() -> Self {
         Self { ping_after: HTTP2_CLIENT_PING_AFTER, ..Self::default() }

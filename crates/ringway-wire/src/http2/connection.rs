@@ -1,4 +1,4 @@
-//! One connection as a machine without I/O: what both ends have.
+//! One connection as a state machine without I/O: the part that both ends share.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::limits::{HTTP2_ANSWERS_MAX, HTTP2_CONNECTION_WINDOW, HTTP2_STREAMS_DEFAULT};
 
-/// How far the connection has come.
+/// The stage of a connection's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handshake {
     Preface,
@@ -32,23 +32,23 @@ pub(super) enum Handshake {
     Open,
 }
 
-/// One end of a connection: bytes go into [`receive`](Self::receive), events come out of it, and
-/// bytes to send out of [`transmit`](Self::transmit). See [`Http2Server`](super::Http2Server) and
-/// [`Http2Client`](super::Http2Client).
+/// One end of a connection: bytes go into [`receive`](Self::receive), which returns events, and
+/// bytes to send come out of [`transmit`](Self::transmit). See [`Http2Server`](super::Http2Server)
+/// and [`Http2Client`](super::Http2Client).
 ///
-/// The output of a machine is bounded as long as its caller stops calling `receive` while much of
-/// it is unsent: see [`output_len`](Self::output_len).
+/// The output is bounded if the caller stops calling `receive` while much of it is unsent: see
+/// [`output_len`](Self::output_len).
 #[derive(Debug)]
 pub struct Connection<R: Role> {
     pub(super) config: Http2Config,
     pub(super) vocabulary: Arc<Vocabulary>,
-    /// What the peer accepts.
+    /// The settings of the peer.
     pub(super) peer: PeerSettings,
     pub(super) stage: Handshake,
     pub(super) failed: Option<Violation>,
-    /// Bytes of the client's preface that have come.
+    /// Number of bytes received of the client's preface.
     pub(super) preface_len: usize,
-    /// The front of a frame whose rest has not arrived; empty between frames.
+    /// The start of a frame that has not arrived completely; empty between frames.
     pub(super) partial: Vec<u8>,
     pub(super) arriving: Arriving,
     pub(super) block: OpenBlock,
@@ -57,43 +57,44 @@ pub struct Connection<R: Role> {
     pub(super) fields: Fields,
     pub(super) outbox: WrittenFrames,
     pub(super) streams: StreamTable,
-    /// Slots of streams that have data and credit, in turn.
+    /// Slots of streams that have data and credit, in the order in which they send.
     pub(super) line: VecDeque<u32>,
-    /// Messages that were written past that line since somebody in it had a turn.
+    /// Number of messages written ahead of that queue since one of its streams had a turn.
     pub(super) streak: u32,
-    /// Bytes that wait in all streams.
+    /// Bytes queued in all streams.
     pub(super) queued: usize,
-    /// Bytes that the peer may send on the connection, and those that are to be given back.
+    /// Bytes that the peer may send on the connection.
     pub(super) window_left: u32,
+    /// Bytes received on the connection whose credit is not returned yet.
     pub(super) window_owed: u32,
-    /// Bytes that we may send on the connection.
+    /// Bytes that this end may send on the connection.
     pub(super) credit: i64,
-    /// What the caller is told at its next `receive`, whatever arrives.
+    /// Events that the caller gets at its next `receive`, before any input is decoded.
     pub(super) pending: VecDeque<Event<'static>>,
     pub(super) budgets: Budgets,
-    /// Streams that a client has given up and whose RST_STREAM waits: at most those that the server
-    /// lets be open.
+    /// Cancelled streams of a client whose RST_STREAM is held back: at most as many as the server
+    /// allows to be open.
     pub(super) held_resets: VecDeque<(StreamHandle, ErrorCode)>,
     pub(super) keepalive: Clocks,
     pub(super) growth: WindowGrowth,
     pub(super) start: StartWindow,
-    /// When streams are looked at whose peers take nothing.
+    /// When to check next for streams whose peers accept no data.
     pub(super) stall_at: Option<Duration>,
-    /// The time at the last call that told it.
+    /// The time passed in by the latest call that had one.
     pub(super) now: Duration,
-    /// The highest stream that the peer has opened.
+    /// The highest stream id that the peer has opened.
     pub(super) last_peer: u32,
-    /// The id of the next stream that we open.
+    /// The id of the next stream that this end opens.
     pub(super) next_own: u32,
-    /// The peer takes no more streams.
+    /// Whether the peer takes no more streams.
     pub(super) is_leaving: bool,
-    /// A stream could not be opened since the last `Capacity`.
+    /// Whether a stream could not be opened since the last `Capacity` event.
     pub(super) is_starved: bool,
     pub(super) drain: Draining,
     role: PhantomData<R>,
 }
 
-/// What a PING of ours is for.
+/// The purpose of a PING from this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum PingTag {
@@ -109,7 +110,7 @@ impl PingTag {
         [b'r', b'w', b'y', self as u8, a, b, c, d]
     }
 
-    /// Tag and nonce of an answer, if it is one to a PING of ours.
+    /// Tag and nonce of a PING's ACK, if this end sent that PING.
     pub(super) fn parse(payload: &[u8]) -> Option<(Self, u32)> {
         let [b'r', b'w', b'y', tag, nonce @ ..] = payload.first_chunk::<8>()? else {
             return None;
@@ -121,7 +122,7 @@ impl PingTag {
 }
 
 impl<R: Role> Connection<R> {
-    /// A connection that was made or accepted; preface and settings are ready to be sent.
+    /// Creates one end of an established connection, with preface and settings ready to send.
     #[must_use]
     pub fn new(mut config: Http2Config, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
         config.max_frame = config.max_frame.clamp(FRAME_DEFAULT, FRAME_MAX);
@@ -174,7 +175,7 @@ impl<R: Role> Connection<R> {
         connection
     }
 
-    /// Section 3.4.
+    /// Queues the preface and SETTINGS (section 3.4).
     fn greet(&mut self) {
         let (config, out) = (&self.config, &mut self.outbox.written);
         let common = [
@@ -195,49 +196,51 @@ impl<R: Role> Connection<R> {
         self.keepalive.note_settings_sent(self.now);
     }
 
-    /// The fields of the message that the last event told of.
+    /// The fields of the message that the last event reported.
     #[inline]
     #[must_use]
     pub fn fields(&self) -> &Fields {
         &self.fields
     }
 
-    /// Streams that are open, those of a server that were reset and not [let go](Self::let_go), and those
-    /// that a client has given up and whose server is not told yet.
+    /// Open streams, a server's reset streams that were not [let go](Self::let_go), and a client's
+    /// cancelled streams whose RST_STREAM is held back.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.streams.live()
     }
 
-    /// Bytes kept of frames and field blocks that are not whole.
+    /// Bytes buffered for incomplete frames and field blocks.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
         self.partial.len() + self.block.len()
     }
 
-    /// Most bytes of fields that the peer takes in one message, counted with 32 for each field.
+    /// Largest header list of a message that the peer accepts, in bytes, with 32 added for each
+    /// field.
     #[must_use]
     pub fn peer_header_list_max(&self) -> u32 {
         self.peer.max_header_list
     }
 
-    /// Whether [`receive`](Self::receive) has an event to give, whatever its input.
+    /// Whether [`receive`](Self::receive) has an event even without input.
     #[inline]
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Sends a PING, to be answered with [`Event::Pong`].
+    /// Sends a PING, whose answer is reported as [`Event::Pong`].
     pub fn ping(&mut self, nonce: u32) {
         if self.failed.is_none() {
             put_ping(0, PingTag::Caller.payload(nonce), &mut self.outbox.written);
         }
     }
 
-    /// Gives a stream up: RST_STREAM is sent, and no event of it comes any more. A client that gives up
-    /// very many tells the server of some a little later; they count until then.
+    /// Resets a stream: RST_STREAM is sent, and the stream yields no more events. A client that
+    /// resets very many streams sends some RST_STREAMs later; those streams stay in flight until
+    /// then.
     pub fn reset(&mut self, stream: StreamHandle, code: ErrorCode) {
         if self.failed.is_some() {
             return;
@@ -252,8 +255,7 @@ impl<R: Role> Connection<R> {
         self.let_go(stream);
     }
 
-    /// Nobody wants to hear of a stream any more. One of whose end the caller was yet to be told is
-    /// let go.
+    /// Drops pending events of a stream. If one of them was its end, the stream is let go.
     fn forget_events(&mut self, stream: StreamHandle) {
         let before = self.pending.len();
         self.pending.retain(|event| event.ends() != Some(stream));
@@ -265,17 +267,16 @@ impl<R: Role> Connection<R> {
         self.pending.retain(|event| !is_room(event));
     }
 
-    /// Tells that nothing works any more on a stream that was [reset](Event::Reset) or has
-    /// [failed](Event::Failed), so that its place is free for another. Servers only: a client's
-    /// places are free at once.
+    /// Releases the slot of a stream that was [reset](Event::Reset) or has [failed](Event::Failed),
+    /// once its handler has stopped. Only servers need to; a client's slots are released at once.
     pub fn let_go(&mut self, stream: StreamHandle) {
         if R::IS_SERVER {
             self.streams.let_go(stream);
         }
     }
 
-    /// Ends the connection for what the peer did: streams stop and what they hold goes, nobody is
-    /// told anything more, GOAWAY is the last frame.
+    /// Fails the connection because of what the peer did: streams and their contents are dropped,
+    /// no further events are reported, and GOAWAY is the last frame.
     #[cold]
     pub(super) fn fail(&mut self, violation: Violation) -> Violation {
         if self.failed.is_none() {
@@ -288,7 +289,7 @@ impl<R: Role> Connection<R> {
             self.partial = Vec::new();
             self.block = OpenBlock::default();
             match violation {
-                // Somebody who speaks something else is told nothing.
+                // // No GOAWAY for a peer that speaks another protocol.
                 Violation::NotHttp2 => {
                     self.outbox.drop_written(&mut self.streams.discarded);
                 }
@@ -303,11 +304,11 @@ impl<R: Role> Connection<R> {
         violation
     }
 
-    /// Counts an answer that was written.
+    /// Counts a frame that was written because the peer asked for it.
     ///
     /// # Errors
     ///
-    /// When the peer causes them and does not read them.
+    /// Fails when the peer causes many such frames and does not read them.
     pub(super) fn count_answer(&mut self) -> Result<(), Violation> {
         match self.outbox.count_answer() > HTTP2_ANSWERS_MAX {
             true => Err(Violation::AnswersUnread),
@@ -315,7 +316,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Whether a stream was never opened (section 5.1).
+    /// Whether a stream was never opened (idle in section 5.1).
     pub(super) fn is_idle(&self, id: u32) -> bool {
         let is_clients = id % 2 == 1;
         match R::IS_SERVER {
@@ -324,7 +325,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest; `None` after a failure.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         if self.failed.is_some() {
@@ -335,11 +336,11 @@ impl<R: Role> Connection<R> {
         Some(others.into_iter().flatten().fold(self.keepalive.deadline(), Duration::min))
     }
 
-    /// Looks at the clock.
+    /// Checks the deadlines.
     ///
     /// # Errors
     ///
-    /// When the peer is gone.
+    /// Fails when the peer no longer answers.
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         if let Some(violation) = self.failed {
             return Err(violation);

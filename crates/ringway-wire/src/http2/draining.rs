@@ -1,21 +1,21 @@
-//! The end of a connection that finishes what it has begun (RFC 9113, section 6.8).
+//! The drain of a connection (RFC 9113, section 6.8).
 
 use std::time::Duration;
 
-/// How far the end of a connection has come that finishes what it has begun.
+/// The stage of a connection's drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Draining {
     No,
-    /// The first GOAWAY and a PING are sent; what crosses them is served.
+    /// The first GOAWAY and a PING are sent; streams that cross them are served.
     Announced(Duration),
-    /// The last GOAWAY names the last stream that is served.
+    /// The last GOAWAY is sent, with the last stream that is served.
     Final(Duration, u32),
-    /// The caller was told that the time is over. The last GOAWAY has named that stream.
+    /// The caller was told that the drain is over; the last GOAWAY named this stream.
     Over(u32),
 }
 
 impl Draining {
-    /// Whether a new stream comes too late.
+    /// Whether a new stream is refused.
     #[inline]
     pub(super) fn refuses(self, id: u32) -> bool {
         match self {
@@ -24,7 +24,7 @@ impl Draining {
         }
     }
 
-    /// The stream that the last GOAWAY has named. Another one may not name a higher one.
+    /// The stream that the last GOAWAY named; a further GOAWAY must not name a higher one.
     pub(super) fn last(self) -> Option<u32> {
         match self {
             Draining::No | Draining::Announced(_) => None,

@@ -1,42 +1,42 @@
-//! Why a stream or a connection ends (RFC 9113, section 7).
+//! Error codes (RFC 9113, section 7).
 
 use std::fmt;
 
-/// A number of RST_STREAM and GOAWAY. Unknown ones are kept as they are.
+/// An error code of RST_STREAM and GOAWAY. Unknown codes are kept unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// Not a failure.
+    /// There is no error.
     pub const NO_ERROR: Self = Self(0x0);
-    /// The peer did what the protocol forbids.
+    /// The peer broke the protocol.
     pub const PROTOCOL_ERROR: Self = Self(0x1);
-    /// Something failed that is no fault of the peer.
+    /// An internal error that is not the peer's fault.
     pub const INTERNAL_ERROR: Self = Self(0x2);
-    /// More data than a window allows, or a window that cannot be counted.
+    /// The peer exceeded a window, or enlarged one beyond the limit.
     pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
     /// SETTINGS were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(0x4);
-    /// A frame for a stream that was closed before.
+    /// The peer sent a frame on a closed stream.
     pub const STREAM_CLOSED: Self = Self(0x5);
-    /// A frame of a wrong length.
+    /// The peer sent a frame of a wrong length.
     pub const FRAME_SIZE_ERROR: Self = Self(0x6);
-    /// The stream was not processed at all, so the request may be sent again.
+    /// The stream was not processed, so the request can be sent again.
     pub const REFUSED_STREAM: Self = Self(0x7);
     /// The stream is no longer needed.
     pub const CANCEL: Self = Self(0x8);
-    /// Header compression cannot go on.
+    /// The state of header compression is lost.
     pub const COMPRESSION_ERROR: Self = Self(0x9);
     /// The connection of a CONNECT request failed.
     pub const CONNECT_ERROR: Self = Self(0xa);
-    /// The peer does too much of something.
+    /// The peer causes excessive load.
     pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
     /// The transport is not secure enough.
     pub const INADEQUATE_SECURITY: Self = Self(0xc);
-    /// HTTP/1.1 is needed instead.
+    /// HTTP/1.1 is required.
     pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
 
-    /// The name in the specification, if the number has one.
+    /// The name in the specification; `None` for an unknown code.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         NAMES.get(self.0 as usize).copied()

@@ -1,79 +1,80 @@
-//! What a machine tells.
+//! Events of a connection.
 
 use super::{ErrorCode, StreamHandle};
 use crate::native::Piece;
 
-/// What has arrived from the peer, or happened to a stream. Both roles have the same events.
+/// Something that arrived from the peer, or that happened to a stream. Both roles have the same
+/// events.
 #[derive(Debug)]
 pub enum Event<'i> {
-    /// A request, or the final response to one. Until the next `receive`, the machine's `fields`
-    /// are those of this message.
+    /// The head of a request, or of the final response to one. The machine's `fields` hold it until
+    /// the next `receive`.
     Head {
-        /// Its stream.
+        /// The stream.
         stream: StreamHandle,
-        /// Data that came right behind, if it came whole; else empty.
+        /// Data that followed in the same input, if the whole frame did; otherwise empty.
         data: Piece<'i>,
-        /// The peer sends nothing more on the stream.
+        /// Whether the peer sends nothing more on the stream.
         end: bool,
     },
-    /// A part of a message's content. DATA frames are cut where the input is, never assembled.
+    /// A part of a message's content. DATA frames are cut where the input is cut, never assembled.
     Data {
-        /// Its stream.
+        /// The stream.
         stream: StreamHandle,
-        /// The bytes; empty only where they `end`.
+        /// The bytes; empty only if `end` is set.
         data: Piece<'i>,
-        /// The peer sends nothing more on the stream.
+        /// Whether the peer sends nothing more on the stream.
         end: bool,
     },
-    /// The peer has ended the stream with trailers. Until the next `receive`, the machine's
-    /// `fields` are these.
+    /// The peer ended the stream with trailers. The machine's `fields` hold them until the next
+    /// `receive`.
     Trailers {
-        /// Its stream.
+        /// The stream.
         stream: StreamHandle,
     },
-    /// The peer has reset the stream, or has said by GOAWAY that it does not look at it. At a
-    /// server, drop the handler and call `let_go`.
+    /// The peer reset the stream, or its GOAWAY said that it does not process it. On a server, drop
+    /// the handler and call `let_go`.
     Reset {
-        /// Its stream.
+        /// The stream.
         stream: StreamHandle,
-        /// Why. REFUSED_STREAM: the request was not processed.
+        /// The error code; REFUSED_STREAM means that the request was not processed.
         code: ErrorCode,
     },
-    /// The machine has reset the stream, for what the peer did or did not do. At a server, drop
+    /// The machine reset the stream because of what the peer did or failed to do. On a server, drop
     /// the handler and call `let_go`.
     Failed {
-        /// Its stream.
+        /// The stream.
         stream: StreamHandle,
-        /// What the peer was told.
+        /// The error code that was sent to the peer.
         code: ErrorCode,
     },
-    /// The stream has room again.
+    /// The stream may send again.
     Writable {
         /// The stream.
         stream: StreamHandle,
     },
-    /// Streams can be opened again, after one could not. Clients only.
+    /// Streams can be opened again after one could not be. Clients only.
     Capacity,
-    /// The peer takes or opens no more streams.
+    /// The peer sent GOAWAY: it opens and accepts no more streams.
     Leaving {
-        /// Why.
+        /// The error code.
         code: ErrorCode,
-        /// The highest stream that the peer looks at.
+        /// The highest stream id that the peer processes.
         last: u32,
-        /// Why, in words of the peer's.
+        /// The peer's reason, as text.
         reason: Piece<'i>,
     },
-    /// The time to drain is over. Answer what is still open, send, and close. Servers only.
+    /// The drain is over. Answer the open streams, send, and close. Servers only.
     DrainOver,
-    /// The peer has answered a [`ping`](super::Connection::ping).
+    /// The peer answered a [`ping`](super::Connection::ping).
     Pong {
-        /// The number that was given.
+        /// The nonce of that `ping`.
         nonce: u32,
     },
 }
 
 impl Event<'_> {
-    /// The stream that was reset by either side, if it says so.
+    /// The stream that this event ends by a reset, of either side.
     pub(super) fn ends(&self) -> Option<StreamHandle> {
         match *self {
             Self::Reset { stream, .. } | Self::Failed { stream, .. } => Some(stream),

@@ -1,16 +1,16 @@
-//! Which fields may be in a message at all (RFC 9113, sections 8.2 and 8.3).
+//! Checks of single header fields (RFC 9113, sections 8.2 and 8.3).
 
 use super::Violation;
 use super::meaning::Key;
 
-/// Digits of a number that are read: no message has 10^18 bytes.
+/// Most digits of a number: no message has 10^18 bytes.
 const DIGITS_MAX: usize = 18;
 
-/// Checks a name by itself.
+/// Checks the name of a field.
 ///
 /// # Errors
 ///
-/// When no message may have a field of that name.
+/// Fails when no message may have a field of that name.
 pub(super) fn check_name(name: &[u8]) -> Result<(), Violation> {
     let is_pseudo = name.first() == Some(&b':');
     let regular = if is_pseudo { &name[1..] } else { name };
@@ -28,11 +28,11 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), Violation> {
     }
 }
 
-/// Checks the value of a field whose name has this key.
+/// Checks the value of a field with this key.
 ///
 /// # Errors
 ///
-/// When no message may have it.
+/// Fails when the field must not have that value.
 #[inline]
 pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
@@ -49,8 +49,8 @@ pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
     }
 }
 
-/// Whether one of the bytes is one that no value may have. These are among the lowest, so eight bytes are
-/// looked at at a time.
+/// Whether a value contains a forbidden byte. All of those are small, so eight bytes are checked at
+/// a time.
 #[inline]
 fn has_control(value: &[u8]) -> bool {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -64,7 +64,7 @@ fn has_control(value: &[u8]) -> bool {
     has_low && is_control(value) || is_control(eights.remainder())
 }
 
-/// Bytes that a name may have: neither capitals, nor signs that end a name elsewhere.
+/// Bytes allowed in a name: no upper case, no separators.
 static NAME_BYTES: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0x21_u8;
@@ -75,7 +75,7 @@ static NAME_BYTES: [bool; 256] = {
     table
 };
 
-/// Bytes that a value may not have.
+/// Bytes forbidden in a value.
 static CONTROLS: [bool; 256] = {
     let mut table = [false; 256];
     table[0] = true;
@@ -84,7 +84,7 @@ static CONTROLS: [bool; 256] = {
     table
 };
 
-/// A number of decimal digits.
+/// Parses a decimal number.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > DIGITS_MAX {
         return None;
@@ -94,7 +94,7 @@ pub(super) fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Faults as they are kept in tables.
+/// The violations that tables store, by number.
 const FAULTS: [Violation; 5] = [
     Violation::BadFieldName,
     Violation::BadFieldValue,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_no_message_may_have() {
+    fn forbidden_names_and_values_are_rejected() {
         use Violation::*;
         for (name, value, expected) in [
             (&b"x-1_~"[..], &b"a b"[..], Ok(())),

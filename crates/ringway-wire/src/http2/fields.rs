@@ -1,41 +1,41 @@
-//! The fields of one message: what they mean together, and the texts of those that are kept.
+//! The fields of one message: their combined meaning, and the texts that are kept.
 
 use super::Violation;
 use super::field_check;
 use super::hpack::ENTRY_OVERHEAD;
 use super::meaning::{ALWAYS, KEPT, KEYED, KEYS, Key, MALFORMED, Meaning, PSEUDO, REGULAR};
 
-/// What the fields of a message say that an endpoint cares for.
+/// The known fields of a message, as numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Head {
     values: [u64; KEYS],
-    /// One bit for each key that is there, and those of [`meaning`](super::meaning).
+    /// One bit for each key that is present, and the bits defined in [`meaning`](super::meaning).
     bits: u32,
 }
 
 impl Head {
-    /// The value of `key`, if the message has the field.
+    /// The value of `key`, if the message has that field.
     #[inline]
     #[must_use]
     pub fn value(&self, key: Key) -> Option<u64> {
         self.has(key).then(|| self.values[usize::from(key.0)])
     }
 
-    /// Whether the message has the field.
+    /// Whether the message has the field `key`.
     #[inline]
     #[must_use]
     pub fn has(&self, key: Key) -> bool {
         self.bits & 1 << key.0 != 0
     }
 
-    /// Whether exactly these of the pseudo-fields are there, `:authority` or not.
+    /// Whether the message has exactly these pseudo-fields, with or without `:authority`.
     #[inline]
     pub(super) fn has_pseudo_exactly(&self, keys: &[Key]) -> bool {
         let wanted = keys.iter().fold(0, |set, key| set | 1 << key.0);
         self.bits & PSEUDO_KEYS & !(1 << Key::AUTHORITY.0) == wanted
     }
 
-    /// Whether there is no pseudo-field at all.
+    /// Whether the message has no pseudo-field.
     pub(super) fn has_no_pseudo(&self) -> bool {
         self.bits & PSEUDO_KEYS == 0
     }
@@ -53,14 +53,14 @@ const PSEUDO_KEYS: u32 = 1 << Key::METHOD.0
     | 1 << Key::PATH.0
     | 1 << Key::STATUS.0;
 
-/// What [`Fields::note`] has made of the first fields of a message.
+/// The state after the first fields of a message were [noted](Fields::note).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Noted {
     head: Head,
     size: usize,
 }
 
-/// The fields of one message, in memory that is used again for the next.
+/// The fields of one message, in memory that is reused for the next.
 #[derive(Debug, Default)]
 pub struct Fields {
     pub(super) head: Head,
@@ -68,26 +68,27 @@ pub struct Fields {
     lens: Vec<(u32, u32)>,
     size: usize,
     size_max: usize,
-    /// Fields were left out since there were too many of them.
+    /// Whether fields were dropped because the list is too large.
     is_cut: bool,
     fault: Option<Violation>,
 }
 
 impl Fields {
-    /// For fields of so many bytes, counted as the setting does: with 32 for each field.
+    /// Creates storage for `size_max` bytes of fields, counted as the setting does: with 32 for
+    /// each field.
     #[must_use]
     pub fn new(size_max: usize) -> Self {
         Self { size_max, ..Self::default() }
     }
 
-    /// What the fields mean that an endpoint cares for.
+    /// The known fields.
     #[inline]
     #[must_use]
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// The other fields, in the order of the message.
+    /// The names and values of the other fields, in the order of the message.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = &self.texts[..];
         self.lens.iter().map(move |&(name, value)| {
@@ -97,21 +98,21 @@ impl Fields {
         })
     }
 
-    /// Whether there is no other field.
+    /// Whether there are no other fields.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lens.is_empty()
     }
 
-    /// Whether the fields had more bytes than they may have; those beyond are missing.
+    /// Whether the fields exceeded the size limit; those beyond are missing.
     #[inline]
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// What was wrong with a field, or with the order of the fields.
+    /// The first violation of a field, or of the order of fields.
     #[inline]
     #[must_use]
     pub fn fault(&self) -> Option<Violation> {
@@ -126,8 +127,8 @@ impl Fields {
         (self.size, self.is_cut, self.fault) = (0, false, None);
     }
 
-    /// Takes a field of `size` bytes if nothing is to be said of it but its meaning: one with a key,
-    /// or a pseudo-field before these. `false`: it needs a closer look, and nothing was done.
+    /// Adds a field of `size` bytes if only its meaning matters: a known field, or a pseudo-field
+    /// before all others. `false` leaves the state unchanged for [`add`](Self::add).
     #[inline(always)]
     pub(super) fn note(&mut self, meaning: &Meaning, size: u32) -> bool {
         let size = self.size + size as usize;
@@ -140,18 +141,18 @@ impl Fields {
         true
     }
 
-    /// What has come so far, where all of it was noted.
+    /// A copy of the state, valid if all fields so far were [noted](Self::note).
     pub(super) fn noted(&self) -> Noted {
         Noted { head: self.head, size: self.size }
     }
 
-    /// Notes the same again, as the first fields of a message.
+    /// Restores a copied state, as the first fields of a message.
     #[inline]
     pub(super) fn restore(&mut self, noted: &Noted) {
         (self.head, self.size) = (noted.head, noted.size);
     }
 
-    /// Takes a field of `size` bytes by its meaning. `true`: its text is to be [kept](Self::keep).
+    /// Adds a field of `size` bytes. `true` means that its text must be [kept](Self::keep).
     pub(super) fn add(&mut self, meaning: Meaning, size: u32) -> bool {
         if self.note(&meaning, size) {
             return false;
@@ -197,7 +198,7 @@ impl Fields {
     }
 }
 
-/// Bytes of a field, as tables and limits count them.
+/// Size of a field in bytes, as tables and limits count it.
 #[inline]
 pub(super) fn field_size(name: usize, value: usize) -> usize {
     name + value + ENTRY_OVERHEAD

@@ -1,17 +1,17 @@
-//! Frames as they are received (RFC 9113, sections 4 and 6).
+//! Received frames (RFC 9113, sections 4 and 6).
 
 use super::{ErrorCode, Violation};
 
-/// Bytes in front of each frame's payload (section 4.1).
+/// Length of a frame header in bytes (section 4.1).
 pub(super) const HEADER_LEN: usize = 9;
 
-/// What a client sends first (section 3.4).
+/// The client's preface (section 3.4).
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Largest stream id, window and increment: 31 bits.
 pub(super) const MAX_31: u32 = i32::MAX as u32;
 
-/// Types of frames. Others are skipped (section 4.1).
+/// Frame types; other types are skipped (section 4.1).
 pub(super) mod kind {
     pub(in crate::http2) const DATA: u8 = 0;
     pub(in crate::http2) const HEADERS: u8 = 1;
@@ -25,7 +25,7 @@ pub(super) mod kind {
     pub(in crate::http2) const CONTINUATION: u8 = 9;
 }
 
-/// Flags of frames. Others mean nothing (section 4.1).
+/// Frame flags; others are ignored (section 4.1).
 pub(super) mod flag {
     pub(in crate::http2) const END_STREAM: u8 = 1;
     pub(in crate::http2) const ACK: u8 = 1;
@@ -34,7 +34,7 @@ pub(super) mod flag {
     pub(in crate::http2) const PRIORITY: u8 = 0x20;
 }
 
-/// The front of a frame (section 4.1).
+/// The header of a frame (section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     pub(super) len: u32,
@@ -48,7 +48,7 @@ impl FrameHeader {
     pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Self {
         let [a, b, c, kind, flags, stream @ ..] = *bytes;
         let len = u32::from_be_bytes([0, a, b, c]);
-        // The reserved bit means nothing.
+        // // The reserved bit is ignored.
         Self { len, kind, flags, stream: u32::from_be_bytes(stream) & MAX_31 }
     }
 
@@ -64,12 +64,12 @@ impl FrameHeader {
         self.flags & flag != 0
     }
 
-    /// Checks what the type of the frame asks for. A wrong length of PRIORITY is an error of its
-    /// stream (section 6.3), found later.
+    /// Checks length and stream against the rules of the frame's type. A wrong length of PRIORITY
+    /// is a stream error (section 6.3) and is found later.
     ///
     /// # Errors
     ///
-    /// When the length or the stream does not suit the type.
+    /// Fails when the length or the stream does not suit the type.
     pub(super) fn check(self, len_max: u32) -> Result<(), Violation> {
         if self.len > len_max {
             return Err(Violation::FrameTooLong);
@@ -102,11 +102,11 @@ impl FrameHeader {
     }
 }
 
-/// The block in a HEADERS frame, without padding and priority (section 6.2).
+/// The field block in a HEADERS frame, without padding and priority (section 6.2).
 ///
 /// # Errors
 ///
-/// When these are longer than the frame, or the stream depends on itself.
+/// Fails when padding and priority are longer than the frame, or the stream depends on itself.
 pub(super) fn headers_block(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Violation> {
     let mut block = payload;
     if header.has(flag::PADDED) {
@@ -122,11 +122,12 @@ pub(super) fn headers_block(header: FrameHeader, payload: &[u8]) -> Result<&[u8]
     Ok(block)
 }
 
-/// Priorities mean nothing any more (section 5.3.2), but one that was never legal is refused.
+/// Checks a priority. Priorities are ignored (section 5.3.2), but a self-dependency was never
+/// legal.
 ///
 /// # Errors
 ///
-/// When the stream depends on itself.
+/// Fails when the stream depends on itself.
 pub(super) fn check_dependency(stream: u32, priority: &[u8]) -> Result<(), Violation> {
     match number(priority) & MAX_31 == stream {
         true => Err(Violation::SelfDependency),
@@ -134,12 +135,12 @@ pub(super) fn check_dependency(stream: u32, priority: &[u8]) -> Result<(), Viola
     }
 }
 
-/// The first four bytes as a number; frames whose length was checked have them.
+/// The first four bytes as a number; the frame's length was checked before.
 pub(super) fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// What a GOAWAY says (section 6.8): the last stream, why, and words.
+/// Last stream, error code and reason of a GOAWAY (section 6.8).
 pub(super) fn go_away(payload: &[u8]) -> (u32, ErrorCode, &[u8]) {
     let code = ErrorCode(number(payload.get(4..).unwrap_or_default()));
     (number(payload) & MAX_31, code, payload.get(8..).unwrap_or_default())
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back_without_the_reserved_bit() {
+    fn headers_round_trip_without_the_reserved_bit() {
         let header = FrameHeader { len: 0x01_0203, kind: 4, flags: 5, stream: 0x7000_0001 };
         let mut bytes = header.encode();
         assert_eq!(bytes, [1, 2, 3, 4, 5, 0x70, 0, 0, 1]);
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_asks_for_its_length_and_for_a_stream_or_none() {
+    fn each_frame_type_checks_its_length_and_stream() {
         use Violation::*;
         for (kind, flags, len, stream, expected) in [
             (kind::DATA, 0, 16_384, 1, Ok(())),
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_and_priority_are_taken_off() {
+    fn padding_and_priority_are_removed() {
         let check = |flags, stream, payload: &'static [u8]| {
             let header = FrameHeader { len: payload.len() as u32, kind: 1, flags, stream };
             headers_block(header, payload)

@@ -1,5 +1,5 @@
-//! Any bytes as what a peer sends: it does not matter how they are cut, and what a machine answers is
-//! whole frames.
+//! Fuzz functions that feed arbitrary bytes to a machine: the result must not depend on where they
+//! are cut, and the output must consist of whole frames.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{
     Outgoing, Resolver, Role, StreamHandle, Violation, Vocabulary,
 };
 
-/// Knows `:path` alone.
+/// A resolver that knows `:path` alone.
 #[derive(Debug)]
 pub(super) struct Paths;
 
@@ -25,7 +25,7 @@ impl Resolver for Paths {
     }
 }
 
-/// What came of a peer's bytes.
+/// What a machine made of the peer's bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     events: Vec<String>,
@@ -35,8 +35,8 @@ struct Heard {
     sent: Vec<u8>,
 }
 
-/// Bytes for a server; the first byte says whether the preface stands before them, the second how they
-/// are cut.
+/// Feeds a server: the first byte says whether the preface precedes the input, the second how the
+/// input is cut.
 pub fn server(data: &[u8]) {
     let [form, cut, input @ ..] = data else { return };
     let mut wire = if form & 1 == 0 { PREFACE.to_vec() } else { Vec::new() };
@@ -49,7 +49,7 @@ pub fn server(data: &[u8]) {
     same(run, *cut);
 }
 
-/// The same for a client that has opened three streams.
+/// Feeds a client that has opened three streams, as [`server`] does a server.
 pub fn client(data: &[u8]) {
     let [form, cut, input @ ..] = data else { return };
     let run = |step: usize| {
@@ -77,7 +77,7 @@ fn same(run: impl Fn(usize) -> Heard, cut: u8) {
     }
 }
 
-/// A handler that answers what has ended, some with more than the first window.
+/// Acts as a handler that answers ended requests, some with more than the initial window.
 fn answer(server: &mut Http2Server, stream: StreamHandle, turn: usize) {
     let head = [Line::Static(8), Line::Fixed { id: 0, name: b"x", value: b"y" }];
     let trailers: &[Line<'_>] = if turn.is_multiple_of(2) { &head[1..] } else { &[] };
@@ -122,7 +122,8 @@ fn feed<R: Role>(
     outcome
 }
 
-/// Notes an event without the place of its cuts; the stream that the peer has ended, if it has.
+/// Records an event independently of how the input was cut; returns the stream that the peer ended,
+/// if any.
 fn note(
     event: &Event<'_>,
     outcome: &mut Heard,
@@ -154,7 +155,7 @@ fn note(
     Some(stream)
 }
 
-/// The kinds of the frames that a machine has sent.
+/// The types of the frames that a machine sent.
 pub(crate) fn check_frames(sent: &[u8]) -> Vec<u8> {
     let mut rest = sent.strip_prefix(PREFACE).unwrap_or(sent);
     let mut kinds = Vec::new();

@@ -1,4 +1,4 @@
-//! What is measured to have stream windows grow with the path.
+//! Measurements for the growth of stream windows.
 
 use std::time::Duration;
 
@@ -6,19 +6,18 @@ use super::StreamHandle;
 use crate::limits::{HTTP2_GROWN_MAX, HTTP2_MEASURED_MAX};
 use crate::native::Window;
 
-/// What is being measured: how much streams bring within a round trip.
+/// A connection's measurement of how much its streams receive within a round trip.
 #[derive(Debug, Default)]
 pub(super) struct WindowGrowth {
-    /// Windows fall instead: memory is short.
+    /// Memory is short, so windows shrink instead of growing.
     pub(super) is_tight: bool,
     pub(super) round: Option<GrowthPing>,
-    /// Streams that returned credit while the PING was on its way.
+    /// Streams that returned credit while the PING was in flight.
     pub(super) samples: Vec<StreamSample>,
     pub(super) nonce: u32,
-    /// No PING before.
+    /// The earliest time for the next PING.
     pub(super) next: Duration,
-    /// Bytes by which the windows of this connection's streams have grown. Streams that have ended
-    /// give theirs back.
+    /// Bytes by which the windows of open streams have grown.
     pub(super) grown: u32,
 }
 
@@ -29,17 +28,17 @@ pub(super) struct GrowthPing {
     pub(super) began: Duration,
 }
 
-/// A stream as it was when it returned credit.
+/// A snapshot of a stream, taken when it returned credit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamSample {
     pub(super) stream: StreamHandle,
     pub(super) at: Duration,
-    /// What its reader had had.
+    /// Bytes that its reader had taken.
     pub(super) delivered: u32,
 }
 
 impl WindowGrowth {
-    /// Whether a window may be larger, and its reader keeps up with what comes.
+    /// Whether a window may grow: it is below the limit, and its reader keeps up with the sender.
     pub(super) fn suits(&self, window: &Window, size_max: u32) -> bool {
         !self.is_tight
             && window.size() < size_max
@@ -54,7 +53,7 @@ impl WindowGrowth {
         }
     }
 
-    /// A stream has ended whose window had grown.
+    /// Subtracts the growth of a stream that has ended.
     #[inline]
     pub(super) fn note_ended(&mut self, window: &Window) {
         self.grown -= self.grown.min(window.grown());
@@ -62,8 +61,8 @@ impl WindowGrowth {
 }
 
 impl StreamSample {
-    /// How many bytes a stream brings within a `trip`, by those that came since; `None` when that was
-    /// too short a time to tell.
+    /// Bytes that the stream receives within a `trip`, judged by those since the snapshot; `None`
+    /// if that was too short a time.
     pub(super) fn within(&self, trip: Duration, now: Duration, delivered: u32) -> Option<u64> {
         let since = now.saturating_sub(self.at);
         let came = u128::from(delivered.wrapping_sub(self.delivered));

@@ -1,33 +1,34 @@
-//! Which slot a stream id has.
+//! The index from stream ids to slots.
 
-/// Ids to slots. Ids only grow, and those that are open at a time are mostly neighbours, so the low
-/// bits of an id are its place, without any hash. Ids that find their place taken are in a list: a few
-/// when some streams live long. A peer that chooses ids which share low bits makes a look-up as long as
-/// there are streams: a thousand comparisons.
+/// Maps stream ids to slots without hashing. Open ids are mostly neighbours, since ids only grow,
+/// so the low bits of an id select its bucket. Ids whose bucket is taken are in a list, which stays
+/// short. A peer that chooses ids with equal low bits makes a look-up as long as it has streams: a
+/// thousand comparisons.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Id and slot; id 0 is free. The length is a power of two, at least twice the ids that are there.
-    places: Vec<(u32, u32)>,
+    /// Ids and slots; id 0 marks a free bucket. The length is a power of two, at least twice the
+    /// number of ids.
+    buckets: Vec<(u32, u32)>,
     others: Vec<(u32, u32)>,
     len: usize,
 }
 
-/// Places of the first table.
-const PLACES_MIN: usize = 16;
+/// Number of buckets of the first table.
+const BUCKETS_MIN: usize = 16;
 
 impl Index {
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
-        match self.places.get(self.place(id)) {
+        match self.buckets.get(self.bucket(id)) {
             Some(&(found, slot)) if found == id => Some(slot),
             _ => self.others.iter().find(|other| other.0 == id).map(|other| other.1),
         }
     }
 
-    /// Adds an id that is not there.
+    /// Adds an id, which must not be present.
     #[inline]
     pub(super) fn insert(&mut self, id: u32, slot: u32) {
-        if self.len * 2 >= self.places.len() {
+        if self.len * 2 >= self.buckets.len() {
             self.grow();
         }
         self.len += 1;
@@ -36,8 +37,8 @@ impl Index {
 
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {
-        let place = self.place(id);
-        match self.places.get_mut(place) {
+        let bucket = self.bucket(id);
+        match self.buckets.get_mut(bucket) {
             Some(found) if found.0 == id => {
                 *found = (0, 0);
                 self.len -= 1;
@@ -54,27 +55,27 @@ impl Index {
         }
     }
 
-    /// Ids of one side are all odd or all even.
+    /// The bucket of an id. The ids of one side are all odd or all even.
     #[inline]
-    fn place(&self, id: u32) -> usize {
-        (id >> 1) as usize & self.places.len().wrapping_sub(1)
+    fn bucket(&self, id: u32) -> usize {
+        (id >> 1) as usize & self.buckets.len().wrapping_sub(1)
     }
 
     #[inline]
     fn put(&mut self, id: u32, slot: u32) {
-        let place = self.place(id);
-        match self.places[place].0 {
-            0 => self.places[place] = (id, slot),
+        let bucket = self.bucket(id);
+        match self.buckets[bucket].0 {
+            0 => self.buckets[bucket] = (id, slot),
             _ => self.others.push((id, slot)),
         }
     }
 
     #[cold]
     fn grow(&mut self) {
-        let len = (self.places.len() * 2).max(PLACES_MIN);
-        let places = std::mem::replace(&mut self.places, vec![(0, 0); len]);
+        let len = (self.buckets.len() * 2).max(BUCKETS_MIN);
+        let buckets = std::mem::replace(&mut self.buckets, vec![(0, 0); len]);
         let others = std::mem::take(&mut self.others);
-        let all = places.into_iter().chain(others).filter(|place| place.0 != 0);
+        let all = buckets.into_iter().chain(others).filter(|bucket| bucket.0 != 0);
         all.for_each(|(id, slot)| self.put(id, slot));
     }
 }
@@ -86,7 +87,7 @@ mod tests {
     use super::Index;
 
     #[test]
-    fn what_was_inserted_and_not_removed_is_found() {
+    fn ids_are_found_from_insertion_to_removal() {
         let (mut index, mut model) = (Index::default(), BTreeMap::new());
         let mut state = 1_u32;
         for step in 0..20_000_u32 {
@@ -105,6 +106,6 @@ mod tests {
             }
         }
         assert_eq!(index.len, model.len());
-        assert!(index.places.len() <= 256 && !index.others.is_empty());
+        assert!(index.buckets.len() <= 256 && !index.others.is_empty());
     }
 }

@@ -1,23 +1,23 @@
-//! Whether the peer still answers: preface, SETTINGS, field blocks and PING.
+//! Supervision of the peer: preface, SETTINGS, field blocks and PING.
 
 use std::time::Duration;
 
 use super::{Http2Config, Violation};
 use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT};
 
-/// The clocks of one connection.
+/// The deadlines of one connection.
 #[derive(Debug)]
 pub(super) struct Clocks {
     ping_after: Duration,
     ping_timeout: Duration,
-    /// When the preface and SETTINGS must be there.
+    /// Deadline for the peer's preface and SETTINGS.
     handshake_until: Option<Duration>,
-    /// When our SETTINGS must be acknowledged.
+    /// Deadline for the acknowledgement of our SETTINGS.
     settings_until: Option<Duration>,
-    /// When a field block that has begun must be whole.
+    /// Deadline for the rest of an incomplete field block.
     block_until: Option<Duration>,
     heard: Duration,
-    /// When a PING left that nothing was heard since.
+    /// When the PING was sent, if nothing has arrived since.
     probed: Option<Duration>,
 }
 
@@ -65,11 +65,11 @@ impl Clocks {
         others.into_iter().flatten().fold(ping, Duration::min)
     }
 
-    /// Looks at the clock; `true`: a PING is to be sent.
+    /// Checks the deadlines; `true` asks for a PING.
     ///
     /// # Errors
     ///
-    /// When the peer owes something for too long.
+    /// Fails when a deadline has passed.
     pub(super) fn look(&mut self, now: Duration) -> Result<bool, Violation> {
         let is_over = |until: Option<Duration>| until.is_some_and(|until| now >= until);
         if is_over(self.handshake_until) {

@@ -1,4 +1,4 @@
-//! What a connection keeps to be sent, and which stream keeps most of it.
+//! Unsent output of a connection, and the streams that hold it.
 
 use super::connection::Connection;
 use super::draining::Draining;
@@ -8,28 +8,29 @@ use super::stream::{ANY_LENGTH, OpenStream};
 use super::{ErrorCode, StreamHandle};
 
 impl<R: Role> Connection<R> {
-    /// Bytes to be sent: those that are written, and those that wait in queues of streams.
+    /// Bytes to be sent: written frames, and data queued by streams.
     #[inline]
     #[must_use]
     pub fn unsent_len(&self) -> usize {
         self.outbox.backlog() + self.queued
     }
 
-    /// The stream with most bytes that wait in its queue, and how many. All streams are looked at.
+    /// The stream with the most queued bytes, and how many. Visits all streams.
     #[must_use]
     pub fn largest_unsent(&self) -> Option<(StreamHandle, usize)> {
         let queued = self.streams.open_streams().map(|(stream, s)| (stream, s.queued()));
         queued.filter(|&(_, len)| len > 0).max_by_key(|&(_, len)| len)
     }
 
-    /// Resets all streams of which something waits to be sent.
+    /// Resets all streams that have data queued.
     pub(crate) fn reset_unsent(&mut self, code: ErrorCode) {
         let waiting = self.streams.open_streams().filter(|(_, s)| s.queued() > 0);
         let waiting: Vec<_> = waiting.map(|(stream, _)| stream).collect();
         waiting.into_iter().for_each(|stream| self.reset(stream, code));
     }
 
-    /// Takes the end of a stream off the front of `input`, if it comes next and brings nothing else.
+    /// Takes the end of a stream off the front of `input`, if the next frame is an empty DATA frame
+    /// that ends it.
     #[inline]
     pub(crate) fn take_end(&mut self, stream: StreamHandle, input: &mut &[u8]) -> bool {
         let Some((head, rest)) = input.split_first_chunk::<HEADER_LEN>() else { return false };
@@ -50,7 +51,7 @@ impl<R: Role> Connection<R> {
 }
 
 impl Connection<Serving> {
-    /// Whether the client knows that the connection drains: no stream is under way any more.
+    /// Whether the client has seen the drain, so that no stream can be in flight any more.
     #[must_use]
     pub(crate) fn is_drain_known(&self) -> bool {
         matches!(self.drain, Draining::Final(..) | Draining::Over(_))

@@ -1,4 +1,4 @@
-//! What header fields mean to us, found once for each entry of a table.
+//! The meanings of header fields, which are found once for each entry of a table.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use super::field_check;
 use super::fields::field_size;
 use super::hpack::{STATIC_LEN, STATIC_TABLE};
 
-/// Which of the fields that an endpoint cares for a field is.
+/// The key of a known field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub(super) u8);
 
-/// Keys that a [`Head`](super::Head) has room for.
+/// Number of keys that a [`Head`](super::Head) can hold.
 pub(super) const KEYS: usize = 16;
 
 impl Key {
-    /// `:method`; its value is a [`Method`] as a number.
+    /// `:method`; its value is the number of a [`Method`].
     pub const METHOD: Self = Self(0);
     /// `:scheme`.
     pub const SCHEME: Self = Self(1);
     /// `:authority`.
     pub const AUTHORITY: Self = Self(2);
-    /// `:path`; its value is what the [`Resolver`] says.
+    /// `:path`; its value comes from the [`Resolver`].
     pub const PATH: Self = Self(3);
     /// `:status`; its value is the number.
     pub const STATUS: Self = Self(4);
@@ -29,10 +29,10 @@ impl Key {
     /// `te: trailers`.
     pub const TE: Self = Self(6);
 
-    /// The key of a pseudo-field that no request or response has.
+    /// The key of pseudo-fields that no request or response has.
     pub(super) const NONE: Self = Self(7);
 
-    /// One of the eight keys, 0 to 7, that a resolver gives meanings of its own.
+    /// One of the eight keys, 0 to 7, whose meanings the resolver defines.
     #[must_use]
     pub const fn own(number: u8) -> Self {
         assert!(number < 8, "eight keys belong to the resolver");
@@ -40,11 +40,11 @@ impl Key {
     }
 }
 
-/// A request's method, as far as it makes a difference.
+/// A request's method, if it makes a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Method {
-    /// POST, what calls are made with.
+    /// POST, the method of calls.
     Post,
     /// GET.
     Get,
@@ -65,61 +65,64 @@ impl Method {
     }
 }
 
-/// What a resolver says of a field's value.
+/// A resolver's answer about the value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// What it means.
+    /// The meaning of the value, as a number.
     pub value: u64,
-    /// Whether the text is wanted as well, among the fields of no concern.
+    /// Whether the text is also kept among the other fields.
     pub keep: bool,
 }
 
-/// Knows the fields that an endpoint cares for.
+/// Defines the fields that an endpoint knows.
 ///
-/// It is asked once for each field that is put into a table. Of a field that is sent with the name of a
-/// table's entry, only the value is new.
+/// It is called once for each field that enters a table. A field sent with the name of a table
+/// entry only needs its value resolved.
 pub trait Resolver: fmt::Debug + Send + Sync {
-    /// The key of a field with this name; `None`: it is of no concern, and kept as it is. Names that
-    /// HTTP/2 itself cares for have [keys](Key) already.
+    /// The key of a field with this name; `None` keeps the field as text. Names that HTTP/2 itself
+    /// interprets have [keys](Key) already.
     fn key(&self, name: &[u8]) -> Option<Key>;
 
-    /// What the value of a field means: one with a key of its own, `:path`, `:scheme` or
-    /// `:authority`, or another that HTTP/2 cares for, of which only `keep` matters.
+    /// Resolves the value of a field with one of the resolver's keys, `:path`, `:scheme` or
+    /// `:authority`. It is also called for other fields that HTTP/2 interprets, where only `keep`
+    /// matters.
     fn value(&self, key: Key, value: &[u8]) -> Known;
 }
 
-/// What is known of a field by its name.
+/// The properties of a field that follow from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NameClass {
     key: Key,
-    /// A set of the flags below.
+    /// A set of the flags defined below.
     flags: u8,
-    /// With [`MALFORMED`]: the number of the fault.
+    /// The number of the violation, with [`MALFORMED`].
     fault: u8,
 }
 
-/// The meaning of a field, as tables keep it.
+/// The meaning of a field, as tables store it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meaning {
     pub(super) value: u64,
     pub(super) key: Key,
-    /// A set of the flags below; most fields of most calls have [`KEYED`] alone.
+    /// A set of the flags defined below; most fields have [`KEYED`] alone.
     pub(super) flags: u8,
-    /// What it adds to the bits of a [`Head`](super::Head), and which of these it may not follow.
+    /// Bits that the field adds to those of a [`Head`](super::Head).
     pub(super) sets: u32,
+    /// Bits of a [`Head`](super::Head) that the field must not follow.
     pub(super) forbids: u32,
 }
 
-/// Bits of a head above those of the keys: there was a regular field, after which no pseudo-field may
-/// come; and one that is always there, so that what is not simply noted is looked at more closely.
+/// The bit of a head that says that there was a regular field, after which no pseudo-field may
+/// follow.
 pub(super) const REGULAR: u32 = 1 << 30;
+/// The bit that every head has, so that a meaning which forbids it always takes the slow path.
 pub(super) const ALWAYS: u32 = 1 << 31;
 
 impl Meaning {
     fn new(value: u64, key: Key, flags: u8) -> Self {
         let bit = 1 << key.0;
         let (sets, forbids) = match flags {
-            // A second one has to say the same.
+            // // A repeated content-length must have the same value.
             KEYED if key == Key::CONTENT_LENGTH => (bit | REGULAR, bit),
             KEYED => (bit | REGULAR, 0),
             _ if flags == KEYED | PSEUDO => (bit, bit | REGULAR),
@@ -129,13 +132,13 @@ impl Meaning {
     }
 }
 
-/// The field may not be there at all; the value of its meaning is the number of the fault.
+/// The field is forbidden; its meaning's value is the number of the violation.
 pub(super) const MALFORMED: u8 = 1;
-/// Its name begins with a colon.
+/// The name starts with a colon.
 pub(super) const PSEUDO: u8 = 2;
-/// Its text is to be kept.
+/// The text is kept.
 pub(super) const KEPT: u8 = 4;
-/// It has a key.
+/// The field has a key.
 pub(super) const KEYED: u8 = 8;
 
 /// An entry of the static table.
@@ -146,7 +149,7 @@ pub(super) struct StaticEntry {
     pub(super) size: u32,
 }
 
-/// A resolver together with what it says of the static table: made once, for all connections.
+/// A resolver with its answers for the static table, made once for all connections.
 #[derive(Debug)]
 pub struct Vocabulary {
     resolver: Box<dyn Resolver>,
@@ -154,7 +157,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// What `resolver` knows.
+    /// Creates a vocabulary from `resolver`.
     #[must_use]
     pub fn new(resolver: impl Resolver + 'static) -> Self {
         let static_entries = STATIC_TABLE.map(|(name, value)| {
@@ -166,18 +169,18 @@ impl Vocabulary {
         Self { resolver: Box::new(resolver), static_entries }
     }
 
-    /// An entry of the static table, from 0.
+    /// The entry of the static table at index `at`, which starts at 0.
     #[inline]
     pub(super) fn static_entry(&self, at: usize) -> &StaticEntry {
         &self.static_entries[at]
     }
 
-    /// What is known of a name.
+    /// The properties of a field with this name.
     pub(super) fn class(&self, name: &[u8]) -> NameClass {
         class_of(&*self.resolver, name)
     }
 
-    /// What a field of that name means.
+    /// The meaning of a field with this class and value.
     #[inline]
     pub(super) fn meaning(&self, class: NameClass, value: &[u8]) -> Meaning {
         meaning_of(&*self.resolver, class, value)

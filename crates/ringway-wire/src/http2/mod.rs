@@ -1,8 +1,8 @@
 //! HTTP/2: both ends of a connection as machines without I/O (RFC 9113, RFC 7541).
 //!
-//! Header fields become meanings once, when they enter a table: a [`Resolver`] says what they mean to
-//! the application, and a [`Head`] has the meanings of a message as numbers. Files name the sections
-//! that they follow.
+//! A header field is resolved to a meaning once, when it enters a table: a [`Resolver`] defines the
+//! meanings for the application, and a [`Head`] holds the meanings of a message as numbers.
+//! Comments name the sections that they follow.
 
 mod arriving;
 mod budgets;

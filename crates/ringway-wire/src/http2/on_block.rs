@@ -1,5 +1,5 @@
-//! Field blocks as they arrive, and the messages that they begin or end (RFC 9113, sections 6.2, 6.10
-//! and 8).
+//! Received field blocks, and the messages that they start or end (RFC 9113, sections 6.2, 6.10 and
+//! 8).
 
 use super::closed::Past;
 use super::connection::Connection;
@@ -35,7 +35,7 @@ impl<R: Role> Connection<R> {
         Ok(None)
     }
 
-    /// Checked already: it continues the open block.
+    /// Handles a CONTINUATION, which was checked to continue the open block.
     pub(super) fn on_continuation(
         &mut self,
         header: FrameHeader,
@@ -61,7 +61,7 @@ impl<R: Role> Connection<R> {
         event
     }
 
-    /// A whole block. It is decoded whatever becomes of it, so that the table stays right.
+    /// Handles a complete field block. It is decoded in any case, to keep the table in sync.
     #[inline]
     pub(super) fn on_block(
         &mut self,
@@ -86,7 +86,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// A block of a stream that is not open.
+    /// Handles a field block of a stream that is not open.
     fn on_stray_block(&mut self, id: u32) -> Result<Option<Event<'static>>, Violation> {
         if !R::IS_SERVER && self.is_idle(id) {
             return Err(Violation::IdleStream);
@@ -102,7 +102,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// A new stream (section 5.1.1).
+    /// Opens a new stream of the peer (section 5.1.1).
     #[inline]
     fn on_request(&mut self, id: u32, end: bool) -> Result<Option<Event<'static>>, Violation> {
         if id.is_multiple_of(2) {
@@ -134,14 +134,14 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))
     }
 
-    /// Answers a stream that nobody hears of.
+    /// Resets a stream that is not reported to the caller.
     fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), Violation> {
         put_reset(id, code, &mut self.outbox.written);
         self.streams.closed.note_reset(id);
         self.count_answer()
     }
 
-    /// The head of a response, or an informational one before it (section 8.1).
+    /// Handles the head of a response, final or informational (section 8.1).
     fn on_response(
         &mut self,
         stream: StreamHandle,
@@ -168,13 +168,13 @@ impl<R: Role> Connection<R> {
         s.content_left = length.unwrap_or(ANY_LENGTH);
         self.budgets.progress += 1;
         if end {
-            // The length may be that of a content which a HEAD request does not ask for.
+            // // The content-length may describe content that a HEAD request did not ask for.
             self.end_remote(stream);
         }
         Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))
     }
 
-    /// A second block of a message.
+    /// Handles the second field block of a message.
     fn on_trailers(
         &mut self,
         stream: StreamHandle,
@@ -195,11 +195,11 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Trailers { stream }))
     }
 
-    /// Resets a stream for what the peer did on it (section 5.4.2).
+    /// Resets a stream because of what the peer did on it (section 5.4.2).
     ///
     /// # Errors
     ///
-    /// When it does so too often.
+    /// Fails when that happens too often.
     #[cold]
     pub(super) fn fault(
         &mut self,
@@ -215,7 +215,7 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Failed { stream, code }))
     }
 
-    /// Ends a stream and keeps its slot. `by_us`: frames of it may still come.
+    /// Ends a stream and keeps its slot. `by_us` says that frames of the peer may still arrive.
     pub(super) fn retire(&mut self, stream: StreamHandle, by_us: bool) {
         self.forget_queue(stream);
         let window = self.streams.at(stream.slot).window;
@@ -223,7 +223,7 @@ impl<R: Role> Connection<R> {
         self.streams.retire(stream, by_us);
     }
 
-    /// The peer has ended a stream before its end. A server's slot is kept until it is let go.
+    /// Ends a stream that was reset. A server's slot is kept until it is let go.
     pub(super) fn abandon(&mut self, stream: StreamHandle, by_us: bool) {
         self.retire(stream, by_us);
         if !R::IS_SERVER {
@@ -232,7 +232,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Room for another stream of ours, where one was wanted.
+    /// Queues a `Capacity` event if a stream could not be opened before and one can be now.
     #[inline]
     pub(super) fn note_capacity(&mut self) {
         if !R::IS_SERVER && self.is_starved && self.room() > 0 && self.failed.is_none() {
@@ -241,7 +241,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Streams that may be opened now.
+    /// How many streams this end can open now.
     pub(super) fn room(&self) -> usize {
         if self.is_leaving || self.next_own > MAX_31 || self.failed.is_some() {
             return 0;
@@ -250,5 +250,5 @@ impl<R: Role> Connection<R> {
     }
 }
 
-/// What a request begins with (section 8.3.1); `:authority` may be missing.
+/// The pseudo-fields that a request must have (section 8.3.1); `:authority` may be missing.
 const REQUEST: &[Key] = &[Key::METHOD, Key::SCHEME, Key::PATH];

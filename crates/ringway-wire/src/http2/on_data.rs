@@ -1,4 +1,4 @@
-//! DATA as it arrives (RFC 9113, section 6.1).
+//! Received DATA frames (RFC 9113, section 6.1).
 
 use super::arriving::Arriving;
 use super::closed::Past;
@@ -13,8 +13,8 @@ use crate::limits::{HTTP2_CONNECTION_WINDOW, HTTP2_UPDATE_WORTH};
 use crate::native::Piece;
 
 impl<R: Role> Connection<R> {
-    /// Takes the header of a DATA frame. All of its bytes count for the windows, whatever becomes
-    /// of them.
+    /// Handles the header of a DATA frame. All its bytes count for the windows, even if they are
+    /// dropped.
     pub(super) fn on_data(&mut self, header: FrameHeader) -> Result<(), Violation> {
         self.spend_window(header.len)?;
         let wants_padding = header.has(flag::PADDED);
@@ -40,7 +40,8 @@ impl<R: Role> Connection<R> {
             None if self.is_idle(header.stream) => return Err(Violation::IdleStream),
             None => match self.streams.closed.past(header.stream) {
                 Past::Reset => {
-                    // What was under way is ordinary; what is short and late is work for nothing.
+                    // // Data in flight at the reset is normal; short frames that arrive late cost
+                    // us work for nothing.
                     if header.len < HTTP2_UPDATE_WORTH {
                         self.budgets.bear_idle(self.now)?;
                     }
@@ -61,14 +62,15 @@ impl<R: Role> Connection<R> {
         Ok(())
     }
 
-    /// Resets a stream; the caller is told at the next step.
+    /// Resets a stream; the caller gets the event at its next `receive`.
     fn fault_later(&mut self, stream: StreamHandle, violation: Violation) -> Result<(), Violation> {
         let event = self.fault(stream, violation)?;
         self.pending.extend(event);
         Ok(())
     }
 
-    /// The connection's window is no back-pressure: it is given back as bytes arrive.
+    /// Accounts for bytes in the connection's window, whose credit returns as bytes arrive:
+    /// back-pressure works by stream.
     #[inline]
     fn spend_window(&mut self, len: u32) -> Result<(), Violation> {
         self.window_left = self.window_left.checked_sub(len).ok_or(Violation::WindowExceeded)?;
@@ -81,7 +83,7 @@ impl<R: Role> Connection<R> {
         Ok(())
     }
 
-    /// The next part of a DATA frame.
+    /// Takes the next part of a DATA frame off the input.
     pub(super) fn data_piece<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
         if self.arriving.wants_padding && !self.take_padding_len(input)? {
             return Ok(Step::Done);
@@ -115,7 +117,8 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Padding counts for the window of the stream, and is given back at once.
+    /// Reads the length of the padding, which counts for the stream's window and is credited at
+    /// once.
     fn take_padding_len(&mut self, input: &mut &[u8]) -> Result<bool, Violation> {
         let Some((&padding, rest)) = input.split_first() else {
             return Ok(false);
@@ -137,7 +140,7 @@ impl<R: Role> Connection<R> {
             return Ok(Step::Again);
         };
         let Some(s) = self.streams.get(stream) else {
-            // Given up since the frame began.
+            // // The stream was reset since the frame began.
             return Ok(Step::Again);
         };
         if s.content_left != ANY_LENGTH {
@@ -157,9 +160,9 @@ impl<R: Role> Connection<R> {
         Ok(Step::Event(Event::Data { stream, data: Piece::Borrowed(piece), end }))
     }
 
-    /// Gives back the last `len` bytes of the data of the last event, so that they come again with the
-    /// next. `before`: the input as it was when that event was asked for. Of a stream that has ended
-    /// meanwhile, nothing comes again.
+    /// Puts back the last `len` bytes of the last event's data, so that the next event repeats
+    /// them. `before` is the input as it was before that event. If the stream has ended meanwhile,
+    /// nothing is repeated.
     pub(crate) fn put_back<'i>(
         &mut self,
         stream: StreamHandle,
@@ -175,7 +178,7 @@ impl<R: Role> Connection<R> {
         if s.content_left != ANY_LENGTH {
             s.content_left += len as u64;
         }
-        // Data is the last that was taken off the input.
+        // // Data is the last thing that was taken off the input.
         *input = &before[before.len() - input.len() - len..];
         let stream = Some(stream);
         if !self.arriving.is_active {
@@ -185,7 +188,7 @@ impl<R: Role> Connection<R> {
         self.arriving.left += len as u32;
     }
 
-    /// The event of a message's head together with its data, if that is the next frame and whole.
+    /// Makes the event of a message's head, including its data if the next frame is complete DATA.
     #[inline]
     pub(super) fn with_data<'i>(
         &mut self,
@@ -211,12 +214,12 @@ impl<R: Role> Connection<R> {
             ANY_LENGTH => Some(ANY_LENGTH),
             left => left.checked_sub(header.len.into()).filter(|&left| !end || left == 0),
         };
-        // What does not match is looked at as any other frame.
+        // // A frame that does not fit is handled on the general path.
         let Some(content_left) = content_left.filter(|_| s.window.spend(header.len)) else {
             return alone;
         };
         s.content_left = content_left;
-        // There is room: it was looked at above.
+        // // Cannot fail: the window was checked above.
         let _ = self.spend_window(header.len);
         *input = rest;
         self.budgets.progress += 1;
@@ -226,7 +229,7 @@ impl<R: Role> Connection<R> {
         Event::Head { stream, data: Piece::Borrowed(data), end }
     }
 
-    /// The peer sends nothing more on a stream.
+    /// Records that the peer has ended its side of a stream.
     #[inline]
     pub(super) fn end_remote(&mut self, stream: StreamHandle) {
         let s = self.streams.at(stream.slot);
@@ -236,7 +239,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// A stream has come to its end.
+    /// Closes a stream that has ended on both sides.
     #[inline]
     pub(super) fn close(&mut self, stream: StreamHandle) {
         let s = self.streams.at(stream.slot);

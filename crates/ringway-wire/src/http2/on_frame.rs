@@ -1,4 +1,4 @@
-//! Frames other than DATA (RFC 9113, section 6).
+//! Received frames other than DATA (RFC 9113, section 6).
 
 use bytes::Bytes;
 
@@ -42,8 +42,8 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Section 6.3. Of a wrong length, it ends its stream, unless that was never opened and cannot be
-    /// reset.
+    /// Handles PRIORITY (section 6.3). A wrong length resets the stream, unless it was never
+    /// opened.
     fn on_priority(
         &mut self,
         id: u32,
@@ -64,7 +64,7 @@ impl<R: Role> Connection<R> {
         self.budgets.bear_idle(self.now).map(|()| None)
     }
 
-    /// Section 6.4.
+    /// Handles RST_STREAM (section 6.4).
     fn on_reset(&mut self, id: u32, code: ErrorCode) -> Result<Option<Event<'static>>, Violation> {
         let Some(stream) = self.streams.find(id) else {
             if self.is_idle(id) {
@@ -72,7 +72,7 @@ impl<R: Role> Connection<R> {
             }
             return self.budgets.bear_idle(self.now).map(|()| None);
         };
-        // One that came before had a place among those that may be open, and its handler ends.
+        // // A stream that is older counted among the open ones, and its handler ends.
         if R::IS_SERVER && self.streams.at(stream.slot).came == moment(self.now) {
             self.budgets.bear_reset(self.now)?;
         }
@@ -80,7 +80,7 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Reset { stream, code }))
     }
 
-    /// Section 6.5.
+    /// Handles SETTINGS (section 6.5).
     fn on_settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Violation> {
         if header.has(flag::ACK) {
             self.on_settings_ack();
@@ -90,7 +90,7 @@ impl<R: Role> Connection<R> {
             self.stage = Handshake::Open;
             self.keepalive.note_handshake();
             if !R::IS_SERVER {
-                // What the server does not limit has no limit (section 6.5.2).
+                // // A limit that the server does not set is unlimited (section 6.5.2).
                 self.peer.max_streams = u32::MAX;
             }
         }
@@ -105,7 +105,7 @@ impl<R: Role> Connection<R> {
         self.count_answer()
     }
 
-    /// A change of the initial window is one of all streams (section 6.9.2).
+    /// Applies a change of the initial window to all streams (section 6.9.2).
     fn move_windows(&mut self, by: i64) -> Result<(), Violation> {
         if by == 0 {
             return Ok(());
@@ -125,7 +125,7 @@ impl<R: Role> Connection<R> {
         Ok(())
     }
 
-    /// Section 6.7.
+    /// Handles PING (section 6.7).
     fn on_ping(
         &mut self,
         header: FrameHeader,
@@ -147,7 +147,8 @@ impl<R: Role> Connection<R> {
         Ok(None)
     }
 
-    /// Section 6.8. Streams above the last that the peer looks at are given back as refused.
+    /// Handles GOAWAY (section 6.8). Streams above the last one that the peer processes are reset
+    /// as refused.
     fn on_go_away(&mut self, payload: &[u8]) -> Result<Event<'static>, Violation> {
         self.budgets.bear_idle(self.now)?;
         let (last, code, reason) = go_away(payload);
@@ -165,7 +166,7 @@ impl<R: Role> Connection<R> {
         Ok(Event::Leaving { code, last, reason: Piece::Owned(reason) })
     }
 
-    /// Section 6.9.
+    /// Handles WINDOW_UPDATE (section 6.9).
     fn on_window_update(
         &mut self,
         id: u32,

@@ -1,9 +1,9 @@
-//! A field block on its way (RFC 9113, section 6.10).
+//! A field block that is being received (RFC 9113, section 6.10).
 
-/// A field block whose CONTINUATION has not come.
+/// A field block whose CONTINUATION has not arrived.
 #[derive(Debug, Default)]
 pub(super) struct OpenBlock {
-    /// 0: there is none.
+    /// The stream, or 0 if no block is open.
     pub(super) stream: u32,
     pub(super) end: bool,
     pub(super) frames: u32,

@@ -1,4 +1,4 @@
-//! Frames that are written, in the order in which they leave.
+//! Written frames, in the order in which they leave.
 
 use std::collections::VecDeque;
 
@@ -7,55 +7,54 @@ use bytes::Bytes;
 use crate::limits::HTTP2_OUTPUT_KEPT;
 use crate::native::Outgoing;
 
-/// Whole frames in one buffer, and between them payloads that are not copied.
+/// Whole frames in one buffer, interleaved with payloads that are not copied.
 #[derive(Debug, Default)]
 pub(super) struct WrittenFrames {
     pub(super) written: Vec<u8>,
-    /// Bytes of `written` that have left.
+    /// Bytes of `written` that are handed out.
     sent: usize,
-    /// Position of `written`'s first byte among all that were ever written.
+    /// Position of `written`'s first byte in the connection's output as a whole.
     base: u64,
-    /// Payloads, each to leave when `written` has left up to its position.
+    /// Payloads sent without copying, each with the position of `written` after which it is due.
     bodies: VecDeque<(u64, Bytes)>,
     bodies_len: usize,
-    /// Frames that the peer has asked for and that have not left: those up to `answers_mark`, and
-    /// those behind it.
+    /// Unsent frames that the peer asked for: those up to `answers_mark`, and those behind it.
     answers: [usize; 2],
     answers_mark: u64,
 }
 
 impl WrittenFrames {
-    /// The position behind all that is written.
+    /// The position behind all written bytes.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.base + self.written.len() as u64
     }
 
-    /// The position up to which all has left.
+    /// The position up to which all bytes are handed out.
     #[inline]
     pub(super) fn left(&self) -> u64 {
         self.base + self.sent as u64
     }
 
-    /// Bytes that are written and have not left.
+    /// Bytes that are written and not handed out.
     #[inline]
     pub(super) fn backlog(&self) -> usize {
         self.written.len() - self.sent + self.bodies_len
     }
 
-    /// Puts a payload behind its frame's header.
+    /// Appends a payload after the header of its frame.
     pub(super) fn put_shared(&mut self, body: Bytes) {
         self.bodies_len += body.len();
         self.bodies.push_back((self.end(), body));
     }
 
-    /// Counts an answer that was written; how many have not left.
+    /// Counts a frame that the peer asked for, and returns how many such frames are unsent.
     pub(super) fn count_answer(&mut self) -> usize {
         self.answers[1] += 1;
         self.answers[0] + self.answers[1]
     }
 
-    /// Hands out what is written, at least one byte if there is one, and at most about `budget`.
+    /// Hands out written bytes: at least one if there is any, and at most about `budget`.
     pub(super) fn emit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) -> usize {
         let mut total = 0;
         while total < budget && self.backlog() > 0 {
@@ -104,7 +103,7 @@ impl WrittenFrames {
         }
     }
 
-    /// Lets all go, since nobody is there to read it: payloads go to `discarded`.
+    /// Drops all output because the peer no longer reads: payloads go to `discarded`.
     pub(super) fn drop_written(&mut self, discarded: &mut Vec<Bytes>) {
         discarded.extend(self.bodies.drain(..).map(|(_, body)| body));
         *self = Self { base: self.end(), ..Self::default() };

@@ -1,4 +1,4 @@
-//! Streams that this end gives up: a server bears only so many.
+//! Streams that this end resets, within the number that servers tolerate.
 
 use super::connection::Connection;
 use super::put::put_reset;
@@ -6,9 +6,9 @@ use super::role::Role;
 use super::{ErrorCode, StreamHandle};
 
 impl<R: Role> Connection<R> {
-    /// Ends a stream with RST_STREAM. A server's slot is kept until it is let go. A client's is until the
-    /// frame is written, which may be later: servers take many resets for an attack (CVE-2023-44487),
-    /// also of streams that they made us reset (CVE-2025-8671).
+    /// Ends a stream with RST_STREAM. A server's slot is kept until it is let go, a client's until
+    /// the frame is written. That may be later, since servers take many resets for an attack
+    /// (CVE-2023-44487), even those they provoked (CVE-2025-8671).
     pub(super) fn give_up(&mut self, stream: StreamHandle, code: ErrorCode) {
         self.retire(stream, true);
         if R::IS_SERVER {
@@ -20,7 +20,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Sends what was held back, as far as it may be sent by now.
+    /// Sends as many of the held back RST_STREAMs as the limit allows now.
     #[cold]
     pub(super) fn release_resets(&mut self) {
         while let Some(&(stream, code)) = self.held_resets.front()

@@ -1,4 +1,4 @@
-//! Frames as they are sent (RFC 9113, section 6).
+//! Frames to send (RFC 9113, section 6).
 
 use super::ErrorCode;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
@@ -43,7 +43,7 @@ pub(super) fn put_go_away(last: u32, code: ErrorCode, reason: &[u8], out: &mut V
     out.extend_from_slice(reason);
 }
 
-/// Appends HEADERS with the first `len` bytes of `block`, which never need a second frame.
+/// Appends HEADERS with the first `len` bytes of `block`, which always fits one frame.
 #[inline]
 pub(super) fn put_short_headers(
     stream: u32,
@@ -57,14 +57,14 @@ pub(super) fn put_short_headers(
     let mut frame = [0; HEADER_LEN + SHORT_MAX];
     frame[..HEADER_LEN].copy_from_slice(&header.encode());
     frame[HEADER_LEN..].copy_from_slice(&block);
-    // All of it at once, and what is not meant off again: cheaper than a copy of so many bytes.
+    // // Appending all and truncating is cheaper than a copy of variable length.
     let end = out.len() + HEADER_LEN + len;
     out.extend_from_slice(&frame);
     out.truncate(end);
 }
 
-/// Appends HEADERS with the block that `write` appends, and CONTINUATION for what is beyond
-/// `len_max` bytes (section 6.10).
+/// Appends HEADERS with the block that `write` appends, and CONTINUATION frames for bytes beyond
+/// `len_max` (section 6.10).
 #[inline]
 pub(super) fn put_headers(
     stream: u32,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_is_longer_than_a_frame_goes_on_in_others() {
+    fn a_block_longer_than_a_frame_is_continued_in_others() {
         for (len, lens) in [(0, &[0][..]), (5, &[5]), (6, &[5, 1]), (11, &[5, 5, 1])] {
             let mut out = Vec::new();
             put_headers(7, true, 5, &mut out, |out| out.extend((0..len).map(|at| at as u8)));

@@ -1,4 +1,4 @@
-//! Received bytes into frames, and frames into events.
+//! Decodes received bytes into frames, and frames into events.
 
 use std::time::Duration;
 
@@ -8,26 +8,27 @@ use super::role::Role;
 use super::{Event, Violation};
 use crate::limits::{HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
 
-/// What came of a look at the input.
+/// The result of one decoding step.
 pub(super) enum Step<'i> {
     Event(Event<'i>),
-    /// There may be more.
+    /// No event; there may be more input.
     Again,
     /// The input is used up.
     Done,
 }
 
 impl<R: Role> Connection<R> {
-    /// Takes frames off the front of `input` until one is an event.
+    /// Decodes frames from the front of `input` until one yields an event.
     ///
-    /// `None`: the input is used up, and a frame cut at its end is kept. The event borrows from
-    /// `input` only, so the machine may be used while it is looked at. What other calls have caused
-    /// ([`has_events`](Self::has_events)) comes first; an empty input will do for it.
+    /// `None` means that the input is used up; a frame cut at its end is buffered. The event
+    /// borrows from `input` only, so the machine can be used while the event is alive. Events
+    /// caused by other calls ([`has_events`](Self::has_events)) come first, even with an empty
+    /// input.
     ///
     /// # Errors
     ///
-    /// When the peer broke the protocol. The same error comes again ever after;
-    /// [`transmit`](Self::transmit) still gives the GOAWAY, then the connection is to be closed.
+    /// Fails when the peer broke the protocol, and with the same error at every later call.
+    /// [`transmit`](Self::transmit) still hands out the GOAWAY; close the connection after that.
     #[inline]
     pub fn receive<'i>(
         &mut self,
@@ -92,7 +93,7 @@ impl<R: Role> Connection<R> {
         Ok(self.with_next(event, input))
     }
 
-    /// Whether a frame is like most: a field block in one piece, with nothing around it.
+    /// Whether a frame qualifies for the fast path: a complete field block with nothing around it.
     #[inline]
     fn is_plain_block(&self, header: FrameHeader) -> bool {
         header.kind == kind::HEADERS
@@ -103,7 +104,7 @@ impl<R: Role> Connection<R> {
             && self.stage == Handshake::Open
     }
 
-    /// What came of a frame, together with data that is right behind it.
+    /// Turns the event of a frame into a step, together with DATA right behind it.
     #[inline]
     fn with_next<'i>(&mut self, event: Option<Event<'static>>, input: &mut &'i [u8]) -> Step<'i> {
         match event {
@@ -115,7 +116,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Section 3.4.
+    /// Takes the client's preface off the input (section 3.4).
     fn take_preface<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
         let expected = &PREFACE[self.preface_len..];
         let (front, rest) = input.split_at(expected.len().min(input.len()));
@@ -131,7 +132,7 @@ impl<R: Role> Connection<R> {
         Ok(Step::Again)
     }
 
-    /// What can be said of a frame before its payload is there.
+    /// Checks a frame's header before its payload has arrived.
     fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
         header.check(self.config.max_frame)?;
         if header.kind != kind::DATA && header.len as usize > HTTP2_BLOCK_MAX {
@@ -151,7 +152,7 @@ impl<R: Role> Connection<R> {
         Ok(())
     }
 
-    /// Goes on with a frame that came in pieces. DATA is not put together.
+    /// Continues a frame that arrived in pieces. DATA is never assembled.
     #[cold]
     fn resume<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
         if !self.fill(HEADER_LEN, input) {
@@ -176,7 +177,7 @@ impl<R: Role> Connection<R> {
         Ok(event.map_or(Step::Again, Step::Event))
     }
 
-    /// Moves bytes from `input` until `len` are there. Memory follows the bytes that came.
+    /// Moves bytes from `input` until `len` are buffered. Memory grows with the bytes received.
     fn fill(&mut self, len: usize, input: &mut &[u8]) -> bool {
         let missing = len - self.partial.len().min(len);
         let (now, rest) = input.split_at(missing.min(input.len()));

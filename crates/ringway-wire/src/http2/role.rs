@@ -1,16 +1,16 @@
-//! The two ends of a connection.
+//! The two roles of a connection's ends.
 
-/// Accepts connections and answers requests.
+/// The server's role: accepts connections and answers requests.
 #[derive(Debug)]
 pub enum Serving {}
 
-/// Makes connections and sends requests.
+/// The client's role: makes connections and sends requests.
 #[derive(Debug)]
 pub enum Calling {}
 
-/// Which end of a connection a machine is: [`Serving`] or [`Calling`].
+/// The role of a machine: [`Serving`] or [`Calling`].
 pub trait Role: sealed::Sealed {
-    /// Whether it accepts connections.
+    /// Whether the role is the server's.
     const IS_SERVER: bool;
 }
 

@@ -1,5 +1,5 @@
-//! Messages on their way to the output: at once, or when their turn and their credit come (RFC 9113,
-//! sections 5.2 and 6.9).
+//! Sending content: at once, or queued until a stream has its turn and credit (RFC 9113, sections
+//! 5.2 and 6.9).
 
 use std::collections::VecDeque;
 
@@ -18,15 +18,15 @@ use crate::limits::{
 use crate::native::{Body, Gone, Outgoing};
 
 impl<R: Role> Connection<R> {
-    /// Sends a part of a stream's content: `prefix` and `body` one behind the other. `end`: the
-    /// last part, without trailers. A large shared body is not copied.
+    /// Sends a part of a stream's content: `prefix`, then `body`. `end` marks the last part,
+    /// without trailers. A large shared body is not copied.
     ///
-    /// What is beyond the peer's credit waits here, however much: `false` says that the next part
-    /// [should wait](Self::has_room).
+    /// Content beyond the peer's credit is queued without limit: `false` asks the caller to
+    /// [wait](Self::has_room) before the next part.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the stream has ended, or was ended by an earlier call.
+    /// Returns [`Gone`] when the stream has ended, or was ended by an earlier call.
     pub fn send(
         &mut self,
         stream: StreamHandle,
@@ -45,11 +45,11 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Ends a stream's content, with `trailers` or without.
+    /// Ends a stream's content, with or without `trailers`.
     ///
     /// # Errors
     ///
-    /// [`Gone`] as at [`send`](Self::send).
+    /// Returns [`Gone`] as [`send`](Self::send) does.
     pub fn finish(&mut self, stream: StreamHandle, trailers: &[Line<'_>]) -> Result<(), Gone> {
         self.check_sending(stream)?;
         let s = self.streams.at(stream.slot);
@@ -72,16 +72,16 @@ impl<R: Role> Connection<R> {
         Ok(())
     }
 
-    /// Whether a writer may send at once. If not, because more of its stream than
-    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) waits or because much of all streams does,
-    /// [`Event::Writable`] wakes it.
+    /// Whether the stream's writer may send now. It may not while more than
+    /// [`UNSENT_MARK`](crate::native::UNSENT_MARK) bytes of the stream, or many bytes of all
+    /// streams, are unsent; [`Event::Writable`] tells when it may again.
     #[inline]
     #[must_use]
     pub fn has_room(&self, stream: StreamHandle) -> bool {
         self.streams.peek(stream).is_none_or(|s| !s.wants_writable)
     }
 
-    /// Bytes of a stream that wait for credit or for their turn.
+    /// Bytes of a stream that wait for credit or for their turn to be sent.
     #[must_use]
     pub fn unsent(&self, stream: StreamHandle) -> usize {
         self.streams.peek(stream).map_or(0, |s| s.queued())
@@ -93,8 +93,8 @@ impl<R: Role> Connection<R> {
         if can_send && self.failed.is_none() { Ok(()) } else { Err(Gone) }
     }
 
-    /// Whether content of a stream is written at once: there is credit, nothing of the stream waits,
-    /// and those that stand in line have not waited for too many others.
+    /// Whether content is written at once: there is credit, nothing of the stream is queued, and
+    /// not too many messages have passed the queued streams.
     #[inline]
     pub(super) fn is_direct(&mut self, stream: StreamHandle, len: usize) -> bool {
         let s = self.streams.at(stream.slot);
@@ -108,7 +108,7 @@ impl<R: Role> Connection<R> {
                     && is_next)
     }
 
-    /// Writes a DATA frame for which there is credit.
+    /// Writes a DATA frame, for which there must be credit.
     #[inline]
     pub(super) fn write_data(
         &mut self,
@@ -146,8 +146,8 @@ impl<R: Role> Connection<R> {
         });
     }
 
-    /// Our side of a stream has ended, if it has. A server that has answered a request before its
-    /// end asks for no more of it (section 8.1).
+    /// Records the end of our side of a stream, if `end` is set. A server that answers before the
+    /// request has ended stops the rest of it with RST_STREAM (section 8.1).
     #[inline]
     pub(super) fn note_local_end(&mut self, stream: StreamHandle, end: bool) {
         if !end {
@@ -165,7 +165,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Has content wait; whether there is room for more.
+    /// Queues content, and returns whether the writer may go on.
     fn queue(&mut self, stream: StreamHandle, prefix: &[u8], body: Body<'_>, end: bool) -> bool {
         let now = self.now;
         let s = self.streams.at(stream.slot);
@@ -189,7 +189,7 @@ impl<R: Role> Connection<R> {
         has_room
     }
 
-    /// Puts a stream into the line if it has data and credit.
+    /// Queues a stream for sending if it has data and credit.
     #[inline]
     pub(super) fn schedule(&mut self, slot: u32) {
         let s = self.streams.at(slot);
@@ -199,14 +199,14 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Lets go what waits of a stream.
+    /// Drops the queue of a stream.
     pub(super) fn forget_queue(&mut self, stream: StreamHandle) {
         self.queued -= self.streams.at(stream.slot).queued();
         self.streams.clear_queue(stream.slot);
     }
 
     /// Hands out bytes to send, in order: about `budget`, exceeded by less than one frame. DATA is
-    /// cut to frames here, so what is not asked for can still be overtaken.
+    /// cut into frames here, so data not handed out yet can still be overtaken.
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         let mut total = 0;
         while total < budget {
@@ -222,7 +222,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Sends one DATA frame of a stream that waits.
+    /// Sends one DATA frame of a queued stream.
     fn serve(&mut self, slot: u32, out: &mut dyn FnMut(Outgoing<'_>)) -> usize {
         let frame_max = i64::from(self.peer.max_frame.min(HTTP2_DATA_MAX));
         let s = self.streams.at(slot);
@@ -263,7 +263,7 @@ impl<R: Role> Connection<R> {
         HEADER_LEN + len
     }
 
-    /// Nothing waits any more of a stream but its end.
+    /// Sends the end of a stream whose queue is empty.
     fn end_queue(&mut self, stream: StreamHandle) {
         let ending = std::mem::take(&mut self.streams.at(stream.slot).ending);
         match ending {
@@ -290,16 +290,16 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Bodies that were given up instead of being sent, to be [dropped](Body) by the caller. Ask after
-    /// calls that end streams; nothing else remembers them.
+    /// Takes the bodies that were discarded instead of sent, for the caller to [drop](Body). Call
+    /// it after each call that ends streams, since nothing else remembers them.
     #[inline]
     #[must_use]
     pub fn take_discarded(&mut self) -> Vec<Bytes> {
         std::mem::take(&mut self.streams.discarded)
     }
 
-    /// Gives up all that is to be sent, as [discarded](Self::take_discarded) bodies: the connection is
-    /// gone.
+    /// Discards all unsent output because the connection is lost;
+    /// [`take_discarded`](Self::take_discarded) returns the bodies.
     pub fn discard_output(&mut self) {
         self.streams.drop_contents();
         self.line = VecDeque::new();
@@ -307,22 +307,22 @@ impl<R: Role> Connection<R> {
         self.outbox.drop_written(&mut self.streams.discarded);
     }
 
-    /// Whether [`transmit`](Self::transmit) has something to give.
+    /// Whether [`transmit`](Self::transmit) has bytes to hand out.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.outbox.backlog() > 0 || self.credit > 0 && !self.line.is_empty()
     }
 
-    /// Bytes written and not yet handed out, without those that wait in queues of streams. When it
-    /// is more than some hundred KiB, wait for the socket before the next `receive`.
+    /// Bytes of written frames not handed out yet, without the data queued by streams. If they
+    /// exceed some hundred KiB, wait for the socket before the next `receive`.
     #[inline]
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.outbox.backlog()
     }
 
-    /// Resets streams whose peer has let nothing of them leave for too long.
+    /// Resets streams whose peer has accepted no data for too long.
     pub(super) fn look_for_stalls(&mut self) {
         let (now, timeout) = (self.now, self.config.stall_timeout);
         let waiting = self.streams.open_streams().filter(|(_, s)| s.queued() > 0);

@@ -1,4 +1,4 @@
-//! The side that accepts connections and answers requests.
+//! The server side of a connection, which answers requests.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::{ErrorCode, Line, StreamHandle};
 use crate::limits::HTTP2_SMALL_MAX;
 use crate::native::{Body, Gone};
 
-/// One accepted connection as a machine without I/O.
+/// The server side of one connection, as a state machine without I/O.
 ///
-/// Each request that an event begins is answered by [`respond`](Connection::respond), or by
-/// [`head`](Connection::head), [`send`](Connection::send) and [`finish`](Connection::finish); or it
-/// ends by an event or [`reset`](Connection::reset).
+/// Answer each request that an event starts by [`respond`](Connection::respond), or by
+/// [`head`](Connection::head), [`send`](Connection::send) and [`finish`](Connection::finish),
+/// unless it ends before by an event or [`reset`](Connection::reset).
 ///
 /// # Examples
 ///
@@ -71,11 +71,11 @@ use crate::native::{Body, Gone};
 pub type Http2Server = Connection<Serving>;
 
 impl Connection<Serving> {
-    /// Sends the head of a response; `end`: it is all of it.
+    /// Sends the head of a response; `end` says that there is nothing else.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the stream has ended.
+    /// Returns [`Gone`] when the stream has ended.
     pub fn head(
         &mut self,
         stream: StreamHandle,
@@ -88,12 +88,12 @@ impl Connection<Serving> {
         Ok(())
     }
 
-    /// Sends a whole response: `head`, then `prefix` and `body` one behind the other, and
-    /// `trailers` unless there are none. A small one is written in one piece.
+    /// Sends a whole response: `head`, then `prefix` and `body`, then `trailers` if there are any.
+    /// A small one is written in one piece.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when the stream has ended.
+    /// Returns [`Gone`] when the stream has ended.
     #[inline]
     pub fn respond(
         &mut self,
@@ -119,9 +119,10 @@ impl Connection<Serving> {
         if has_trailers { self.finish(stream, trailers) } else { Ok(()) }
     }
 
-    /// Ends the connection in two steps: first the client is told that it is to open no more
-    /// streams, and those that cross this are served; when it has answered, later ones are refused.
-    /// After `length`, [`DrainOver`](super::Event::DrainOver) asks for the end of what is left.
+    /// Drains the connection in two steps: a first GOAWAY asks the client to open no more streams,
+    /// and those that cross it are served; when the client has answered, later ones are refused.
+    /// After `length`, [`DrainOver`](super::Event::DrainOver) asks the caller to end the remaining
+    /// streams.
     pub fn drain(&mut self, length: Duration) {
         if self.drain != Draining::No || self.failed.is_some() {
             return;
@@ -132,7 +133,7 @@ impl Connection<Serving> {
         self.drain = Draining::Announced(self.now.saturating_add(length));
     }
 
-    /// Whether the connection drains and nothing is left to be served or sent, so that it may be
+    /// Whether the connection is draining with nothing left to serve or send, so that it can be
     /// closed.
     #[must_use]
     pub fn is_drained(&self) -> bool {
@@ -141,8 +142,8 @@ impl Connection<Serving> {
 }
 
 impl<R: Role> Connection<R> {
-    /// Names the last stream that is served: the client has seen the first GOAWAY, so none is under
-    /// way any more, or the time is over.
+    /// Sends the last GOAWAY, which names the last stream that is served: the client has seen the
+    /// first one, or the drain is over.
     pub(crate) fn announce_last(&mut self) {
         if let Draining::Announced(until) = self.drain {
             let last = self.last_peer;
@@ -151,7 +152,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// The last stream of the peer's that is not refused.
+    /// The last stream of the peer that is not refused.
     pub(super) fn last_served(&self) -> u32 {
         self.drain.last().unwrap_or(self.last_peer)
     }

@@ -1,9 +1,9 @@
-//! What a peer says that it accepts (RFC 9113, section 6.5).
+//! The settings of a peer (RFC 9113, section 6.5).
 
 use super::Violation;
 use super::frames::MAX_31;
 
-/// Numbers of the settings (section 6.5.2). Others mean nothing.
+/// Identifiers of settings (section 6.5.2); others are ignored.
 pub(super) mod setting {
     pub(in crate::http2) const HEADER_TABLE_SIZE: u16 = 1;
     pub(in crate::http2) const ENABLE_PUSH: u16 = 2;
@@ -13,13 +13,13 @@ pub(super) mod setting {
     pub(in crate::http2) const MAX_HEADER_LIST_SIZE: u16 = 6;
 }
 
-/// A window before any setting (section 6.9.2).
+/// The initial window before any SETTINGS (section 6.9.2).
 pub(super) const WINDOW_DEFAULT: u32 = 65_535;
 
-/// The least that the longest frame may be set to, and what it is before any setting.
+/// The smallest and default value of SETTINGS_MAX_FRAME_SIZE.
 pub(super) const FRAME_DEFAULT: u32 = 1 << 14;
 
-/// The most that it may be set to.
+/// The largest value of SETTINGS_MAX_FRAME_SIZE.
 pub(super) const FRAME_MAX: u32 = (1 << 24) - 1;
 
 /// The peer's settings.
@@ -32,7 +32,7 @@ pub(super) struct PeerSettings {
     pub(super) max_header_list: u32,
 }
 
-/// Sizes of the encoder's table that a frame of settings asks for.
+/// Sizes of the encoder's table that a SETTINGS frame asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TableSizes {
     pub(super) least: u32,
@@ -40,12 +40,13 @@ pub(super) struct TableSizes {
 }
 
 impl PeerSettings {
-    /// Takes the settings of a frame, in their order. Of the table's sizes, the smallest counts as
+    /// Applies the settings of a frame, in order. Of several table sizes, the smallest matters as
     /// well as the last (RFC 7541, section 4.2).
     ///
     /// # Errors
     ///
-    /// When a value is out of its range. `from_server`: the peer is one, and may not enable push.
+    /// Fails when a value is out of range. `from_server` says that the peer is a server, which must
+    /// not enable push.
     pub(super) fn take(
         &mut self,
         payload: &[u8],

@@ -1,5 +1,5 @@
-//! The window that streams begin with, and how it changes while they are open (RFC 9113, sections
-//! 6.5.3 and 6.9.2).
+//! The initial window of streams, and its changes while they are open (RFC 9113, sections 6.5.3 and
+//! 6.9.2).
 
 use super::StreamHandle;
 use super::connection::Connection;
@@ -7,33 +7,34 @@ use super::put::put_settings;
 use super::role::Role;
 use super::settings::{WINDOW_DEFAULT, setting};
 
-/// What the peer is to know, and what it does.
+/// The initial window that the peer should know, and the one it does know.
 #[derive(Debug)]
 pub(super) struct StartWindow {
     wanted: u32,
-    /// By our last SETTINGS.
+    /// The value in our last SETTINGS.
     said: u32,
-    /// What the windows of streams are reckoned with. It rises when that is said, and falls when the
-    /// peer has acknowledged it, so that nothing is refused that it may have sent.
+    /// The value with which windows of streams are counted. It rises when an increase is sent, and
+    /// falls when a decrease is acknowledged, so that nothing the peer was allowed to send is
+    /// rejected.
     pub(super) counted: u32,
-    /// Our last SETTINGS are. Others wait for that.
+    /// Whether our last SETTINGS are unacknowledged; further ones wait for that.
     is_unacknowledged: bool,
 }
 
 impl StartWindow {
-    /// By the settings of the greeting.
+    /// Starts with the value in the first SETTINGS.
     pub(super) fn new(size: u32) -> Self {
         Self { wanted: size, said: size, counted: size, is_unacknowledged: true }
     }
 }
 
 impl<R: Role> Connection<R> {
-    /// Asks the peer for less, or no longer: while memory is tight, streams have windows of 64 KiB.
-    /// Those of open streams fall to that as their readers take what came. What was granted already may
-    /// still come.
+    /// Turns memory pressure on or off. Under pressure streams have windows of 64 KiB, and windows
+    /// of open streams shrink to that as their readers take data. Credit granted before stays
+    /// valid.
     ///
-    /// A change is told to the peer in SETTINGS. It may be taken back at any time, but since it takes a
-    /// round trip, not with every message.
+    /// A change is announced in SETTINGS, which takes a round trip, so do not switch with every
+    /// message.
     pub fn set_tight(&mut self, is_tight: bool) {
         self.growth.is_tight = is_tight;
         self.start.wanted = if is_tight { WINDOW_DEFAULT } else { self.config.initial_window };
@@ -53,7 +54,7 @@ impl<R: Role> Connection<R> {
         self.streams.open_streams_mut().for_each(|(_, s)| s.window.raise(by));
     }
 
-    /// The peer has taken note of our last SETTINGS.
+    /// Handles the acknowledgement of our last SETTINGS.
     pub(super) fn on_settings_ack(&mut self) {
         self.keepalive.note_settings_acknowledged();
         let start = &mut self.start;
@@ -72,7 +73,7 @@ impl<R: Role> Connection<R> {
         let mut due: Vec<StreamHandle> = Vec::new();
         for (stream, s) in self.streams.open_streams_mut() {
             s.window.lower(by);
-            // The peer may be waiting for what was not worth a frame before.
+            // // The peer may be waiting for credit that was too little to return before.
             if s.window.is_due() && !s.remote_ended {
                 due.push(stream);
             }

@@ -1,4 +1,4 @@
-//! One stream: its state, its windows and what it has to send (RFC 9113, sections 5.1 and 5.2).
+//! One stream: its state, its windows and its queue (RFC 9113, sections 5.1 and 5.2).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use bytes::Bytes;
 use crate::limits::{HTTP2_CHUNKS_KEPT, HTTP2_SMALL_KEPT};
 use crate::native::{Outgoing, Window};
 
-/// No content-length was given.
+/// Stands for a message without content-length.
 pub(super) const ANY_LENGTH: u64 = u64::MAX;
 
-/// Something that waits to be sent.
+/// A part of a stream's queue.
 #[derive(Debug)]
 pub(super) enum Chunk {
-    /// So many bytes of the stream's own buffer.
+    /// That many bytes of the stream's own buffer.
     Small(usize),
-    /// A caller's memory.
+    /// Bytes in a caller's memory.
     Shared(Bytes),
 }
 
@@ -29,19 +29,19 @@ impl Chunk {
     }
 }
 
-/// How a stream's own side ends behind what waits.
+/// How this side of the stream ends after its queue.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum QueueEnd {
-    /// Not yet.
+    /// It stays open.
     #[default]
     Open,
-    /// With the last DATA.
+    /// It ends with the last DATA frame.
     Data,
-    /// With trailers, whose block depends on no table.
+    /// It ends with these trailers, encoded without references to the dynamic table.
     Trailers(Vec<u8>),
 }
 
-/// The state of a stream. The diagram of section 5.1 has both sides in one; here each has its bit:
+/// The state of a stream. Section 5.1 draws one diagram for both sides; here each side has a flag:
 ///
 /// ```text
 ///                 remote_ended   local_ended
@@ -52,41 +52,41 @@ pub(super) enum QueueEnd {
 /// ```
 #[derive(Debug, Default)]
 pub(super) struct OpenStream {
-    /// 0 when the slot is free.
+    /// The stream id, or 0 if the slot is free.
     pub(super) id: u32,
-    /// The peer sends nothing more.
+    /// Whether the peer has ended its side.
     pub(super) remote_ended: bool,
-    /// The last frame of ours is written; until then `ending` says whether it waits.
+    /// Whether our last frame is written; until then `ending` tells whether it is queued.
     pub(super) local_ended: bool,
-    /// The final HEADERS of the peer have come.
+    /// Whether the peer's final HEADERS have arrived.
     pub(super) has_head: bool,
-    /// It was reset, and its slot is kept until the caller has let it go.
+    /// Whether it was reset and its slot is kept until the caller lets it go.
     pub(super) is_gone: bool,
-    /// It stands in the line of those that send.
+    /// Whether it is queued for sending.
     pub(super) is_in_line: bool,
-    /// The caller waits for room.
+    /// Whether the caller waits for `Writable`.
     pub(super) wants_writable: bool,
-    /// Bytes of its content-length that have not come.
+    /// Bytes of the content-length that have not arrived.
     pub(super) content_left: u64,
     pub(super) window: Window,
-    /// Bytes that the peer takes; below 0 when a setting made it so (section 6.9.2).
+    /// Bytes that the peer accepts; negative if SETTINGS made it so (section 6.9.2).
     pub(super) credit: i64,
-    /// When data was last sent, or began to wait.
+    /// When data was last sent, or was queued on an empty queue.
     pub(super) touched: Duration,
-    /// The moment at which its head came.
+    /// The moment at which its head arrived, as `rates::moment` counts it.
     pub(super) came: u32,
-    /// Where the output was when it was opened.
+    /// The position of the output when it was opened.
     pub(super) opened_at: u64,
     chunks: VecDeque<Chunk>,
     small: Vec<u8>,
     small_sent: usize,
-    /// Bytes in `chunks`.
+    /// Number of bytes in `chunks`.
     queued: usize,
     pub(super) ending: QueueEnd,
 }
 
 impl OpenStream {
-    /// Makes a free slot a stream. Buffers of the last one are kept.
+    /// Opens a stream in a free slot, whose buffers are reused.
     #[inline]
     pub(super) fn open(&mut self, id: u32, window: u32, credit: i64) {
         self.id = id;
@@ -97,7 +97,7 @@ impl OpenStream {
         self.credit = credit;
     }
 
-    /// Lets go what waits, as [`clear_queue`](Self::clear_queue), and buffers that a burst has left.
+    /// Drops the queue as [`clear_queue`](Self::clear_queue) does, and frees the slot.
     #[inline]
     pub(super) fn clear(&mut self, discarded: &mut Vec<Bytes>) {
         self.id = 0;
@@ -106,7 +106,7 @@ impl OpenStream {
         }
     }
 
-    /// Gives up what waits: callers' memory goes to `discarded`.
+    /// Drops the queue: callers' memory goes to `discarded`. Buffers are kept up to a limit.
     #[cold]
     pub(super) fn clear_queue(&mut self, discarded: &mut Vec<Bytes>) {
         discarded.extend(self.chunks.drain(..).filter_map(Chunk::into_shared));
@@ -121,7 +121,7 @@ impl OpenStream {
         self.remote_ended && self.local_ended
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes that are queued.
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.queued
@@ -152,7 +152,7 @@ impl OpenStream {
         }
     }
 
-    /// Takes up to `len` bytes off the front of what waits: of the stream's own buffer or of a
+    /// Takes up to `len` bytes off the front of the queue, from the stream's own buffer or from a
     /// caller's memory.
     pub(super) fn take(&mut self, len: usize) -> Option<Outgoing<'_>> {
         match self.chunks.front_mut()? {
@@ -178,7 +178,7 @@ impl OpenStream {
         }
     }
 
-    /// Gives the front of the stream's buffer back when all or most of it was sent.
+    /// Reclaims the sent front of the stream's buffer once it is all or most of it.
     pub(super) fn compact(&mut self) {
         if self.small_sent == self.small.len() {
             self.small.clear();

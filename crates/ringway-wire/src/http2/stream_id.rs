@@ -10,15 +10,15 @@ pub struct StreamHandle {
 }
 
 impl StreamHandle {
-    /// The id on the wire. They only grow.
+    /// The stream id on the wire; ids only grow.
     #[inline]
     #[must_use]
     pub fn id(self) -> u32 {
         self.id
     }
 
-    /// A dense number below the highest count of streams at a time, to index a table of the
-    /// caller's. It is used again when the stream has ended.
+    /// A dense index below the largest number of concurrent streams, for tables of the caller. It
+    /// is reused after the stream has ended.
     #[inline]
     #[must_use]
     pub fn slot(self) -> usize {

@@ -1,4 +1,4 @@
-//! The streams of a connection: slots that are used again.
+//! The streams of a connection, in slots that are reused.
 
 use bytes::Bytes;
 
@@ -7,17 +7,17 @@ use super::closed::Closed;
 use super::index::Index;
 use super::stream::OpenStream;
 
-/// All streams that are open, by slot and by id.
+/// All open streams, by slot and by id.
 #[derive(Debug, Default)]
 pub(super) struct StreamTable {
     slots: Vec<OpenStream>,
-    /// Free slots; the one that was left last is used first.
+    /// Free slots; the one freed last is reused first.
     free: Vec<u32>,
     index: Index,
     pub(super) closed: Closed,
-    /// Streams that count: those that are open, and those whose slot the caller has not let go.
+    /// Number of open streams, and of slots that the caller has not let go.
     live: usize,
-    /// Callers' memory that was given up, for them to drop.
+    /// Discarded bodies, for the caller to drop.
     pub(super) discarded: Vec<Bytes>,
 }
 
@@ -39,7 +39,7 @@ impl StreamTable {
         StreamHandle { id, slot }
     }
 
-    /// The slot of an id that is open.
+    /// The handle of an open stream with this id.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<StreamHandle> {
         self.index.find(id).map(|slot| StreamHandle { id, slot })
@@ -56,13 +56,13 @@ impl StreamTable {
         self.slots.get(stream.slot as usize).filter(|s| s.id == stream.id && !s.is_gone)
     }
 
-    /// A slot by its number, whatever is in it.
+    /// The slot with this number, whatever it contains.
     #[inline]
     pub(super) fn at(&mut self, slot: u32) -> &mut OpenStream {
         &mut self.slots[slot as usize]
     }
 
-    /// Ends a stream that has ended on both sides, and frees its slot.
+    /// Closes a stream that has ended on both sides, and frees its slot.
     #[inline]
     pub(super) fn close(&mut self, stream: StreamHandle) {
         self.closed.note_ended(stream.id);
@@ -70,15 +70,15 @@ impl StreamTable {
         self.release(stream.slot);
     }
 
-    /// Ends a stream that we reset, and frees its slot.
+    /// Ends a stream that this end reset, and frees its slot.
     pub(super) fn reset(&mut self, stream: StreamHandle) {
         self.closed.note_reset(stream.id);
         self.index.remove(stream.id);
         self.release(stream.slot);
     }
 
-    /// Ends a stream and keeps its slot until [`let_go`](Self::let_go). `by_us`: its frames may
-    /// still come.
+    /// Ends a stream and keeps its slot until [`let_go`](Self::let_go). `by_us` says that frames of
+    /// the peer may still arrive.
     pub(super) fn retire(&mut self, stream: StreamHandle, by_us: bool) {
         match by_us {
             true => self.closed.note_reset(stream.id),
@@ -104,14 +104,14 @@ impl StreamTable {
         self.live -= 1;
     }
 
-    /// All that are open.
+    /// All open streams.
     pub(super) fn open_streams(&self) -> impl Iterator<Item = (StreamHandle, &OpenStream)> {
         let all = self.slots.iter().enumerate();
         all.filter(|(_, s)| s.id != 0 && !s.is_gone)
             .map(|(slot, s)| (StreamHandle { id: s.id, slot: slot as u32 }, s))
     }
 
-    /// The same, to be changed.
+    /// All open streams, mutably.
     pub(super) fn open_streams_mut(
         &mut self,
     ) -> impl Iterator<Item = (StreamHandle, &mut OpenStream)> {
@@ -120,12 +120,12 @@ impl StreamTable {
             .map(|(slot, s)| (StreamHandle { id: s.id, slot: slot as u32 }, s))
     }
 
-    /// Lets go all that waits to be sent.
+    /// Drops the queues of all streams.
     pub(super) fn drop_contents(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.clear_queue(&mut self.discarded));
     }
 
-    /// Lets go what waits of a stream.
+    /// Drops the queue of a stream.
     pub(super) fn clear_queue(&mut self, slot: u32) {
         self.slots[slot as usize].clear_queue(&mut self.discarded);
     }

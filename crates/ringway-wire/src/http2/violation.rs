@@ -1,4 +1,4 @@
-//! What a peer can do wrong, with the error code and the section that says so.
+//! The ways in which a peer can break the protocol, with their error codes and sections.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use super::ErrorCode;
 
 macro_rules! violations {
     ($($name:ident: $code:ident, $text:literal;)*) => {
-        /// What a peer did against the protocol (RFC 9113 and, for header fields, RFC 7541).
+        /// A violation of the protocol by a peer (RFC 9113 and, for header fields, RFC 7541).
         ///
-        /// As an error of a machine it ends the connection with a GOAWAY of its
-        /// [`code`](Self::code). Some end one stream only, with RST_STREAM of that code.
+        /// Returned as an error by a machine, it ends the connection with a GOAWAY with its
+        /// [`code`](Self::code). Some violations only reset one stream with that code.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Violation {
@@ -17,7 +17,7 @@ macro_rules! violations {
         }
 
         impl Violation {
-            /// What GOAWAY or RST_STREAM says.
+            /// The error code of the GOAWAY or RST_STREAM.
             #[must_use]
             pub fn code(self) -> ErrorCode {
                 match self {
@@ -35,20 +35,20 @@ macro_rules! violations {
 }
 
 violations! {
-    NotHttp2: PROTOCOL_ERROR, "the connection does not begin with the preface of HTTP/2 (3.4)";
+    NotHttp2: PROTOCOL_ERROR, "the client did not send the preface of HTTP/2 (3.4)";
     NoSettings: PROTOCOL_ERROR, "the first frame is not SETTINGS (3.4)";
 
-    FrameTooLong: FRAME_SIZE_ERROR, "a frame is longer than was allowed (4.2)";
-    WrongLength: FRAME_SIZE_ERROR, "a frame does not have the length of its type (4.2, 6)";
+    FrameTooLong: FRAME_SIZE_ERROR, "a frame is longer than the announced maximum (4.2)";
+    WrongLength: FRAME_SIZE_ERROR, "a frame has a length that its type does not allow (4.2, 6)";
     PaddingTooLong: PROTOCOL_ERROR, "padding is longer than its frame (6.1, 6.2)";
-    NeedsStream: PROTOCOL_ERROR, "a frame that belongs to a stream has none (6)";
+    NeedsStream: PROTOCOL_ERROR, "a frame that needs a stream names none (6)";
     NeedsConnection: PROTOCOL_ERROR, "a frame of the connection names a stream (6)";
     NotContinued: PROTOCOL_ERROR, "a field block is interrupted by another frame (6.10)";
     NothingToContinue: PROTOCOL_ERROR, "CONTINUATION follows no open field block (6.10)";
     Pushed: PROTOCOL_ERROR, "PUSH_PROMISE came although push is switched off (8.4)";
     SelfDependency: PROTOCOL_ERROR, "a stream depends on itself (RFC 7540, 5.3.1)";
 
-    WrongPushSetting: PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH has a value that it may not have (6.5.2)";
+    WrongPushSetting: PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH has a value that is not allowed (6.5.2)";
     WindowSettingTooLarge: FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1 (6.5.2)";
     WrongFrameSizeSetting: PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is out of its range (6.5.2)";
     SettingsTimeout: SETTINGS_TIMEOUT, "SETTINGS were not acknowledged in time (6.5.3)";
@@ -64,35 +64,35 @@ violations! {
 
     HuffmanPadding: COMPRESSION_ERROR, "a Huffman string ends in wrong padding (RFC 7541, 5.2)";
     HuffmanEos: COMPRESSION_ERROR, "a Huffman string contains EOS (RFC 7541, 5.2)";
-    IntegerTooLarge: COMPRESSION_ERROR, "an integer of a field block is too large (RFC 7541, 5.1)";
+    IntegerTooLarge: COMPRESSION_ERROR, "an integer in a field block is too large (RFC 7541, 5.1)";
     BlockTruncated: COMPRESSION_ERROR, "a field block ends inside a field (RFC 7541, 5)";
-    NoSuchIndex: COMPRESSION_ERROR, "a field refers to an entry that is not there (RFC 7541, 2.3.3)";
+    NoSuchIndex: COMPRESSION_ERROR, "a field refers to an entry that does not exist (RFC 7541, 2.3.3)";
     SizeUpdateTooLarge: COMPRESSION_ERROR, "the table's size exceeds the setting (RFC 7541, 6.3)";
     SizeUpdateMisplaced: COMPRESSION_ERROR, "a size update follows a field (RFC 7541, 4.2)";
     SizeUpdateMissing: COMPRESSION_ERROR, "the table was not made smaller as required (RFC 7541, 4.2)";
 
-    BadFieldName: PROTOCOL_ERROR, "a field name has characters that it may not have (8.2.1)";
-    BadFieldValue: PROTOCOL_ERROR, "a field value has characters that it may not have (8.2.1)";
-    ConnectionField: PROTOCOL_ERROR, "a field belongs to HTTP/1.1 connections only (8.2.2)";
+    BadFieldName: PROTOCOL_ERROR, "a field name contains a forbidden character (8.2.1)";
+    BadFieldValue: PROTOCOL_ERROR, "a field value contains a forbidden character (8.2.1)";
+    ConnectionField: PROTOCOL_ERROR, "a field is allowed on HTTP/1.1 connections only (8.2.2)";
     BadPseudoField: PROTOCOL_ERROR, "a pseudo-field is unknown, misplaced, repeated or missing (8.3)";
     InformationalEnd: PROTOCOL_ERROR, "an informational response ends its stream (8.1)";
     MisplacedFields: PROTOCOL_ERROR, "a second field section does not end its stream (8.1)";
     BadContentLength: PROTOCOL_ERROR, "content-length does not match the data (8.1.1)";
 
-    BlockTooLong: ENHANCE_YOUR_CALM, "a field block is longer than any that is sensible (10.5.1)";
-    TooManyResets: ENHANCE_YOUR_CALM, "too many streams were opened in vain (10.5)";
-    TooManyPings: ENHANCE_YOUR_CALM, "too many PINGs (10.5)";
-    TooManySettings: ENHANCE_YOUR_CALM, "too many SETTINGS (10.5)";
-    TooManyIdleFrames: ENHANCE_YOUR_CALM, "too many frames that bring nothing (10.5)";
-    AnswersUnread: ENHANCE_YOUR_CALM, "what the peer has asked for is not read by it (10.5)";
-    HandshakeTimeout: PROTOCOL_ERROR, "preface and SETTINGS did not come in time";
-    BlockTimeout: ENHANCE_YOUR_CALM, "a field block was not finished in time";
+    BlockTooLong: ENHANCE_YOUR_CALM, "a field block is longer than the limit (10.5.1)";
+    TooManyResets: ENHANCE_YOUR_CALM, "too many streams were opened and reset (10.5)";
+    TooManyPings: ENHANCE_YOUR_CALM, "the peer sent too many PINGs (10.5)";
+    TooManySettings: ENHANCE_YOUR_CALM, "the peer sent too many SETTINGS (10.5)";
+    TooManyIdleFrames: ENHANCE_YOUR_CALM, "the peer sent too many frames without content (10.5)";
+    AnswersUnread: ENHANCE_YOUR_CALM, "the peer does not read the answers to its PINGs and other frames (10.5)";
+    HandshakeTimeout: PROTOCOL_ERROR, "the peer's preface and SETTINGS did not arrive in time";
+    BlockTimeout: ENHANCE_YOUR_CALM, "a field block did not arrive completely in time";
     Silent: NO_ERROR, "the peer did not answer a PING in time";
 }
 
 impl Violation {
-    /// What GOAWAY says beside its code. Clients of gRPC know one word, at which they send fewer PINGs
-    /// (gRFC A8).
+    /// The reason text of the GOAWAY. gRPC clients know one, at which they send fewer PINGs (gRFC
+    /// A8).
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::TooManyPings => "too_many_pings",

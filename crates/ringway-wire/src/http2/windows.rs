@@ -1,4 +1,5 @@
-//! Stream windows: credit that goes back as the reader takes, and growth with the path.
+//! Receive windows of streams: credit returns as readers take data, and windows grow to suit the
+//! path.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use super::role::Role;
 use crate::limits::{HTTP2_GROWN_MAX, HTTP2_MEASURE_PAUSE, HTTP2_RATE_ENOUGH};
 
 impl<R: Role> Connection<R> {
-    /// Tells that the reader has taken so many bytes of a stream's data, so that the peer may send
-    /// as many more. Each byte of each event is to be told once, unless the stream has ended.
+    /// Reports that the reader has taken `bytes` of a stream's data, so that the peer may send as
+    /// many more. Report each byte of each event exactly once, unless the stream has ended.
     #[inline]
     pub fn taken(&mut self, stream: StreamHandle, bytes: usize) {
         if let Some(s) = self.streams.get(stream) {
@@ -43,8 +44,8 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Watches a stream whose window may hold it up: the answer to a PING behind the WINDOW_UPDATE
-    /// tells what came meanwhile.
+    /// Samples a stream whose window may limit its sender. The answer to the PING behind the
+    /// WINDOW_UPDATE tells how much arrived within a round trip.
     fn measure(&mut self, sample: StreamSample) {
         let growth = &mut self.growth;
         if growth.round.is_none() {
@@ -59,7 +60,7 @@ impl<R: Role> Connection<R> {
         growth.watch(sample);
     }
 
-    /// The peer has answered a PING that measures.
+    /// Handles the answer to a measuring PING.
     pub(super) fn on_growth_pong(&mut self, nonce: u32) {
         let Some(round) = self.growth.round.take_if(|round| round.nonce == nonce) else {
             return;
@@ -71,7 +72,7 @@ impl<R: Role> Connection<R> {
         self.growth.samples = samples;
     }
 
-    /// Doubles a window of which more than two thirds of what is usable came within a round trip.
+    /// Doubles a window if more than two thirds of its usable size arrived within a round trip.
     fn grow(&mut self, sample: &StreamSample, trip: Duration) {
         let (now, size_max) = (self.now, self.config.window_max);
         let Some(s) = self.streams.get(sample.stream) else { return };
@@ -104,7 +105,7 @@ mod tests {
     };
 
     #[test]
-    fn what_a_window_grew_by_comes_back_however_its_stream_ends() {
+    fn window_growth_is_subtracted_however_the_stream_ends() {
         let vocabulary = Arc::new(Vocabulary::new(Paths));
         let mut client = Http2Client::new(Http2Config::client(), vocabulary, Duration::ZERO);
         let ends: [fn(&mut Http2Client, StreamHandle); 3] = [

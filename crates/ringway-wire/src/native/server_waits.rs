@@ -119,7 +119,7 @@ impl Server {
                         Phase::Closing => "the reply was not taken in time",
                         _ => {
                             self.overdue += 1;
-                            "the request did not come whole in time"
+                            "the request did not arrive completely in time"
                         }
                     };
                     let meta = self.own_meta(|meta| meta.status_message(text));

@@ -245,7 +245,7 @@ fn resets_have_the_status_of_the_table_and_refused_ones_were_not_executed() {
         assert!(!events[0].contains("Refused") && ends.is_empty());
     }
     let refused =
-        "response 0 14 [StatusMessage the server has reset the stream: REFUSED_STREAM, Refused ]";
+        "response 0 14 [StatusMessage the server reset the stream: REFUSED_STREAM, Refused ]";
     assert_eq!(answered(&[unary()], &[frame(RST_STREAM, 0, 1, &[0, 0, 0, 7])]).0, [refused]);
     // After the reply's end, a reset says nothing.
     let reset = frame(RST_STREAM, 0, 1, &[0; 4]);
@@ -258,7 +258,7 @@ fn resets_have_the_status_of_the_table_and_refused_ones_were_not_executed() {
 fn what_a_go_away_does_not_cover_was_not_executed() {
     let frames = [frame(GOAWAY, 0, 0, &[&[0, 0, 0, 1, 0, 0, 0, 0][..], b"bye"].concat())];
     let refused =
-        "response 1 14 [StatusMessage the server has reset the stream: REFUSED_STREAM, Refused ]";
+        "response 1 14 [StatusMessage the server reset the stream: REFUSED_STREAM, Refused ]";
     let (events, ends) = answered(&[unary(), unary()], &frames);
     assert_eq!(events, ["leaving 0 1 bye", refused]);
     assert_eq!(ends, []);

@@ -158,7 +158,7 @@ fn timeouts_are_told_and_wrong_ones_are_internal() {
     assert_eq!(told("1n"), "1 None", "0 would be no timeout");
     assert_eq!(told("2H"), format!("{} Some(7200000000)", u32::MAX));
     for wrong in ["", "5", "m", "123456789m", "-1m", "1x"] {
-        assert_eq!(told(wrong), "13 grpc-timeout is no timeout");
+        assert_eq!(told(wrong), "13 grpc-timeout is malformed");
     }
 }
 
@@ -273,7 +273,10 @@ fn trailers_that_are_too_much_for_the_client_are_left_out() {
     let success = pair.call(&[], &message(b"x"), true);
     let failure = pair.open(&but(":path", "/a.B/D"), &message(b"x"), true);
     pair.run();
-    assert_eq!(pair.status(success), "8 the metadata of the reply is longer than the client takes");
+    assert_eq!(
+        pair.status(success),
+        "8 the metadata of the reply is longer than the client accepts"
+    );
     assert_eq!(pair.status(failure), "5 no such user");
 }
 
@@ -287,10 +290,10 @@ fn content_that_is_no_sequence_of_messages_ends_its_call() {
         (&[("grpc-encoding", "identity")], &flagged, "13 a message is compressed, and"),
         (&[("grpc-encoding", "gzip")], &flagged, "12 a message is compressed in a way"),
         (&[("grpc-encoding", "own")], &flagged, "12 a message is compressed in a way"),
-        (&[], &too_long, "8 a message of 1048577 bytes is longer than the 1048576 that are taken"),
+        (&[], &too_long, "8 a message of 1048577 bytes is longer than the limit of 1048576"),
         (&[], &[2, 0, 0, 0, 0], "13 a message has the unknown flag 0x2"),
-        (&[], &[0, 0], "13 the stream ended inside of a message"),
-        (&[], &message(b"abc")[..7], "13 the stream ended inside of a message"),
+        (&[], &[0, 0], "13 the stream ended inside a message"),
+        (&[], &message(b"abc")[..7], "13 the stream ended inside a message"),
     ];
     for (more, content, status) in cases {
         for serve in [echo as Serve, echo_stream] {
@@ -367,7 +370,7 @@ fn a_request_that_is_given_back_comes_again_whole_or_ends_in_time() {
     assert_eq!(pair.now, Duration::from_secs(2));
     pair.server.handle_timeout(pair.now).expect("a good client");
     pair.run();
-    assert_eq!(pair.status(never), "4 the request did not come whole in time");
+    assert_eq!(pair.status(never), "4 the request did not arrive completely in time");
     assert_eq!((pair.server.overdue(), pair.server.in_flight()), (1, 0));
 }
 

@@ -173,7 +173,7 @@ fn a_request_that_is_not_whole_has_its_time() {
         assert_eq!(server.in_flight(), 1, "{name}");
         server.handle_timeout(SECOND + 50 * MS).expect("in order");
         let [(0, DEADLINE, text)] = &responses(&mut server)[..] else { panic!("{name}") };
-        assert_eq!(text, "the request did not come whole in time", "{name}");
+        assert_eq!(text, "the request did not arrive completely in time", "{name}");
         assert_eq!((server.in_flight(), held(&server)), (0, 0), "{name}");
         let late = frame(DATA, END, id(0, 1), 0, b"late");
         assert_eq!(feed_at(&mut server, &late, 2 * SECOND), Ok(vec![]), "{name}");

@@ -1,15 +1,16 @@
-//! The Huffman code (RFC 7541, appendix B), which follows from the lengths of its codes.
+//! The Huffman code (RFC 7541, appendix B), computed from the lengths of its codes.
 
-/// Symbols of the code: each byte, and the end of a string.
+/// Number of symbols: each byte, and the end of a string.
 pub(super) const SYMBOLS: usize = 257;
 
-/// The last symbol. It may not be part of a string, and its front is what strings are padded with.
+/// The end-of-string symbol. It must not occur in a string, and strings are padded with its first
+/// bits.
 pub(super) const EOS: u16 = 256;
 
-/// Longest code, in bits.
+/// Length of the longest code in bits.
 pub(super) const LEN_MAX: usize = 30;
 
-/// Bits of the code of each symbol.
+/// Length of the code of each symbol, in bits.
 #[rustfmt::skip]
 pub(super) const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -31,8 +32,8 @@ pub(super) const LENGTHS: [u8; SYMBOLS] = [
     30,
 ];
 
-/// Symbols ordered by their codes. The code is canonical: shorter ones come first, and those of one
-/// length are numbered in the order of their symbols.
+/// Symbols in the order of their codes. The code is canonical: shorter codes come first, and codes
+/// of one length are in the order of their symbols.
 pub(super) const SORTED: [u16; SYMBOLS] = sorted();
 
 /// The code of each symbol, in its lowest bits.
@@ -74,7 +75,7 @@ mod tests {
     use super::{CODES, EOS};
 
     #[test]
-    fn codes_are_those_of_the_appendix() {
+    fn codes_match_the_appendix() {
         let codes = [
             (usize::from(b'0'), 0x0),
             (usize::from(b'a'), 0x3),

@@ -1,4 +1,4 @@
-//! Field blocks into fields (RFC 7541, section 6).
+//! Decodes field blocks (RFC 7541, section 6).
 
 use super::dynamic_table::DynamicTable;
 use super::runs::{IndexRun, RUN_MIN, Runs};
@@ -7,11 +7,11 @@ use crate::http2::fields::{Fields, field_size};
 use crate::http2::{Violation, Vocabulary};
 use crate::limits::HTTP2_PARTIAL_KEPT;
 
-/// The state of a connection's received field blocks.
+/// The decoder of a connection's received field blocks.
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
-    /// Largest table that the peer may ask for.
+    /// Largest table size that the peer may choose.
     limit: usize,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -27,18 +27,19 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Changes the largest size of the table, once the peer has acknowledged the setting.
+    /// Changes the largest table size, once the peer has acknowledged the setting.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit as usize;
     }
 
-    /// Decodes a whole field block. What a field means comes from the table or from `vocabulary`.
-    /// Fields beyond the bound of `fields` are left out, and the table is kept right.
+    /// Decodes a whole field block. The meaning of a field comes from the table or from
+    /// `vocabulary`. Fields beyond the size limit of `fields` are dropped, but the table is
+    /// updated.
     ///
     /// # Errors
     ///
-    /// When the block makes no sense: nothing of this connection can be decoded after it. A field
-    /// that a message may not have is a fault of its message only.
+    /// Fails when the block is malformed, after which no block of this connection can be decoded. A
+    /// field that is forbidden in a message is a fault of that message only.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -70,7 +71,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Long fields are rare, and connections are many.
+    /// Frees the buffers of long fields, which are rare while connections are many.
     #[cold]
     fn drop_spare(&mut self) {
         for text in [&mut self.name, &mut self.value] {
@@ -79,7 +80,8 @@ impl Decoder {
         }
     }
 
-    /// Takes the indices of one byte that a block begins with, all at once where they came before.
+    /// Takes the one-byte indices at the start of a block, all at once if the same run was decoded
+    /// before.
     #[inline]
     fn take_run(&mut self, rest: &mut &[u8], vocabulary: &Vocabulary, fields: &mut Fields) {
         let run = IndexRun::at_front(rest);
@@ -111,8 +113,8 @@ impl Decoder {
         self.runs.keep(run, self.table.version(), fields.noted());
     }
 
-    /// Takes a field that is an index of one byte and asks for nothing but to be noted, as nearly
-    /// all are. `false`: nothing was done.
+    /// Takes a field that is a one-byte index and only needs to be noted, as nearly all are.
+    /// `false` leaves the state unchanged.
     #[inline(always)]
     fn note_short(&self, first: u8, vocabulary: &Vocabulary, fields: &mut Fields) -> bool {
         let index = usize::from(first.wrapping_sub(0x81));
@@ -120,7 +122,7 @@ impl Decoder {
             let entry = vocabulary.static_entry(index);
             return fields.note(&entry.meaning, entry.size);
         }
-        // 0x7f is the prefix of a longer index, and what is above was no index.
+        // // 0x7f is the prefix of a longer index, and larger values mean that there is no index.
         if index >= 0x7e {
             return false;
         }
@@ -130,7 +132,8 @@ impl Decoder {
         }
     }
 
-    /// Section 6.3. They stand in front of the fields only (section 4.2).
+    /// Handles dynamic table size updates (section 6.3), which are allowed only before the fields
+    /// (section 4.2).
     fn take_size_updates(&mut self, rest: &mut &[u8]) -> Result<(), Violation> {
         while let Some((&first, behind)) = rest.split_first()
             && first & 0xe0 == 0x20
@@ -148,7 +151,7 @@ impl Decoder {
         }
     }
 
-    /// Section 6.1.
+    /// Decodes an indexed field (section 6.1).
     #[inline]
     fn indexed(
         &mut self,
@@ -175,7 +178,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Sections 6.2.2 and 6.2.3.
+    /// Decodes a literal field that is not added to the table (sections 6.2.2 and 6.2.3).
     fn literal(
         &mut self,
         first: u8,
@@ -201,7 +204,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Section 6.2.1. The entry that names the field may be one that goes.
+    /// Decodes a literal field and adds it to the table (section 6.2.1). That may evict the entry
+    /// that names it.
     fn inserted(
         &mut self,
         first: u8,
@@ -231,7 +235,7 @@ impl Decoder {
     }
 }
 
-/// A string (section 5.2): a part of the block, or decoded into `scratch`.
+/// Takes a string (section 5.2), borrowed from the block or decoded into `scratch`.
 fn take_string<'s, 'b: 's>(
     rest: &mut &'b [u8],
     scratch: &'s mut Vec<u8>,
@@ -255,7 +259,7 @@ mod tests {
     use crate::http2::hpack::fuzz::Keeper;
 
     #[test]
-    fn memory_of_long_fields_is_given_back() {
+    fn memory_of_long_fields_is_freed() {
         let (mut decoder, vocabulary) = (Decoder::default(), Vocabulary::new(Keeper));
         let mut fields = Fields::new(16 << 10);
         let mut block = vec![0];

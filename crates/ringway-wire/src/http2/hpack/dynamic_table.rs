@@ -1,35 +1,35 @@
-//! Fields that one end has sent and both remember (RFC 7541, sections 2.3.2 and 4).
+//! The dynamic table of a decoder (RFC 7541, sections 2.3.2 and 4).
 
 use std::collections::VecDeque;
 
 use crate::http2::fields::field_size;
 use crate::http2::meaning::{Meaning, NameClass};
 
-/// An entry without its text.
+/// An entry of the table, without its text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) meaning: Meaning,
     pub(super) class: NameClass,
-    /// As the table's bound counts it.
+    /// The entry's size, as the table's limit counts it.
     pub(super) size: u32,
-    /// Position of its name among all bytes that were ever put into the table, modulo 2^32; the
-    /// value stands behind.
+    /// Position of its name among all bytes ever added to the table, modulo 2^32; its value
+    /// follows.
     start: u32,
     name_len: u32,
     value_len: u32,
 }
 
-/// The table of a decoder: the newest entry is the first.
+/// The dynamic table; the newest entry comes first.
 #[derive(Debug)]
 pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
-    /// Texts of the entries, in order, and in front of them some of entries that have gone.
+    /// Texts of the entries in order, preceded by some of evicted entries.
     texts: Vec<u8>,
     /// Position of the first byte of `texts`.
     base: u32,
     size: usize,
     size_max: usize,
-    /// Rises with each change of the entries.
+    /// Changes whenever the entries do.
     version: u64,
 }
 
@@ -59,14 +59,14 @@ impl DynamicTable {
         self.size_max
     }
 
-    /// Changes the size that the entries may have together, and lets go those beyond it.
+    /// Changes the size limit of the table, and evicts entries beyond it.
     pub(super) fn resize(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.version += 1;
         self.evict(0);
     }
 
-    /// Puts an entry in front. One that is larger than the table only empties it.
+    /// Adds an entry at the front. One that is larger than the table only empties it.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], class: NameClass, meaning: Meaning) {
         let size = field_size(name.len(), value.len());
         self.version += 1;
@@ -84,7 +84,7 @@ impl DynamicTable {
         self.entries.push_front(Entry { meaning, class, size, start, name_len, value_len });
     }
 
-    /// Lets the oldest entries go until `size` more bytes fit.
+    /// Evicts the oldest entries until `size` more bytes fit.
     fn evict(&mut self, size: usize) {
         while self.size + size > self.size_max
             && let Some(oldest) = self.entries.pop_back()
@@ -93,8 +93,8 @@ impl DynamicTable {
         }
     }
 
-    /// Moves the texts to the front when as much in front of them is unused as a table may hold:
-    /// each byte is moved once for each byte that came.
+    /// Moves the texts to the front of their buffer once the unused bytes before them are as many
+    /// as the table may hold, so that each byte is moved about once.
     fn make_room(&mut self, len: usize) {
         if self.texts.len() + len <= 2 * self.size_max {
             return;
@@ -115,7 +115,7 @@ mod tests {
     use crate::http2::hpack::fuzz::Keeper;
 
     #[test]
-    fn texts_stay_right_and_their_memory_bounded_while_entries_come_and_go() {
+    fn texts_stay_intact_in_bounded_memory_while_entries_come_and_go() {
         let vocabulary = Vocabulary::new(Keeper);
         let class = vocabulary.class(b"name");
         let meaning = vocabulary.meaning(class, b"value");

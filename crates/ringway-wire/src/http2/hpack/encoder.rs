@@ -1,36 +1,37 @@
-//! Fields into field blocks (RFC 7541, section 6).
+//! Encodes fields into field blocks (RFC 7541, section 6).
 //!
-//! Only a fixed set of fields is inserted into the peer's table, and only as far as there is room: no
-//! entry is ever evicted by another, so an entry's index is the number of those behind it.
+//! Only a fixed set of fields is added to the peer's table, and only while there is room. No entry
+//! ever evicts another, so an entry's index is the number of entries added after it.
 
 use super::static_table::index_of_name;
 use super::{Line, STATIC_LEN, TABLE_SIZE_DEFAULT, huffman, integer};
 use crate::http2::fields::field_size;
 
-/// Fields of a short block. A response has two, its trailers one.
+/// Most fields of a short block. A response has two, its trailers one.
 pub(in crate::http2) const SHORT_MAX: usize = 8;
 
-/// The state of a connection's sent field blocks.
+/// The encoder of a connection's field blocks.
 #[derive(Debug)]
 pub struct Encoder {
-    /// For each id of a caller's field: how many entries there were with it, or 0.
-    places: Vec<u16>,
+    /// By the caller's field id: the number of entries when its entry was added, or 0 if it has
+    /// none.
+    added_at: Vec<u16>,
     entries: u16,
     size: usize,
     size_max: usize,
-    /// The smallest size since the last block, to be said in front of the next.
+    /// The smallest size since the last block, to be announced at the start of the next.
     said_least: Option<usize>,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
         let size_max = TABLE_SIZE_DEFAULT as usize;
-        Self { places: Vec::new(), entries: 0, size: 0, size_max, said_least: None }
+        Self { added_at: Vec::new(), entries: 0, size: 0, size_max, said_least: None }
     }
 }
 
 impl Encoder {
-    /// The peer's table may have so many bytes from now on. We use no more than the default size.
+    /// Changes the size limit of the peer's table. No more than the default size is used.
     pub fn set_limit(&mut self, limit: u32) {
         let limit = limit.min(TABLE_SIZE_DEFAULT) as usize;
         if limit == self.size_max {
@@ -38,8 +39,8 @@ impl Encoder {
         }
         let least = self.said_least.map_or(limit, |least| least.min(limit));
         if limit < self.size {
-            // What the peer keeps of the entries is not worth knowing.
-            self.places.clear();
+            // // Which entries the peer keeps is not worth tracking.
+            self.added_at.clear();
             (self.entries, self.size) = (0, 0);
             self.said_least = Some(0);
         } else {
@@ -48,7 +49,7 @@ impl Encoder {
         self.size_max = limit;
     }
 
-    /// Says what has become of the table's size. Each block begins with it.
+    /// Starts a block with any pending table size updates.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(least) = self.said_least.take() {
@@ -59,7 +60,7 @@ impl Encoder {
         }
     }
 
-    /// The block of fields that are one byte each, and how long it is; `None` where some are not.
+    /// Encodes a block whose fields are one byte each, with its length; `None` if some are not.
     #[inline]
     pub(in crate::http2) fn short_block(
         &self,
@@ -83,7 +84,7 @@ impl Encoder {
         Some((block, lines.len()))
     }
 
-    /// Appends a field to a block that has begun.
+    /// Appends a field to a started block.
     #[inline]
     pub fn put(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
         match *line {
@@ -104,8 +105,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a field that depends on no entry and makes none, so that the block may leave after
-    /// others that are put together later.
+    /// Appends a field without using or changing the table, so that the block may be sent after
+    /// blocks that are encoded later.
     pub fn put_apart(line: &Line<'_>, out: &mut Vec<u8>) {
         match *line {
             Line::Static(index) => out.push(0x80 | index),
@@ -118,11 +119,11 @@ impl Encoder {
 
     #[inline]
     fn index(&self, id: u16) -> Option<usize> {
-        let place = *self.places.get(usize::from(id))?;
-        (place != 0).then(|| STATIC_LEN + 1 + usize::from(self.entries - place))
+        let added_at = *self.added_at.get(usize::from(id))?;
+        (added_at != 0).then(|| STATIC_LEN + 1 + usize::from(self.entries - added_at))
     }
 
-    /// Inserts a field if there is room for it.
+    /// Adds a field to the table if there is room for it.
     #[cold]
     fn put_first(&mut self, id: u16, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let size = field_size(name.len(), value.len());
@@ -133,10 +134,10 @@ impl Encoder {
         self.size += size;
         self.entries += 1;
         let id = usize::from(id);
-        if self.places.len() <= id {
-            self.places.resize(id + 1, 0);
+        if self.added_at.len() <= id {
+            self.added_at.resize(id + 1, 0);
         }
-        self.places[id] = self.entries;
+        self.added_at[id] = self.entries;
     }
 }
 
@@ -146,7 +147,7 @@ fn put_literal(form: u8, mask: u8, name: &[u8], value: &[u8], out: &mut Vec<u8>)
     if index.is_none() {
         put_string(name, out);
     }
-    // What is inserted is read once, so it is made as short as can be.
+    // // An inserted value is decoded once, so it is made as short as possible.
     match form == 0x40 && huffman::encoded_len(value) < value.len() {
         true => put_huffman(value, out),
         false => put_string(value, out),
@@ -158,7 +159,7 @@ fn put_huffman(string: &[u8], out: &mut Vec<u8>) {
     huffman::encode(string, out);
 }
 
-/// A string as it is: what is sent once is not worth the work at both ends.
+/// Appends a string without Huffman coding: a string sent once is not worth the work at both ends.
 #[inline]
 fn put_string(string: &[u8], out: &mut Vec<u8>) {
     integer::encode(0x00, 0x7f, string.len(), out);

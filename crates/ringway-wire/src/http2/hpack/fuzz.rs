@@ -1,9 +1,10 @@
-//! Any bytes as field blocks, and any fields through both ends of a connection.
+//! Fuzz functions that decode arbitrary field blocks and pass fields through both ends of a
+//! connection.
 
 use super::{Decoder, Encoder, Line};
 use crate::http2::{Fields, Key, Known, Resolver, Violation, Vocabulary};
 
-/// Knows no field, so that each is kept as it is.
+/// A resolver that knows no field, so that every text is kept.
 #[derive(Debug)]
 pub(super) struct Keeper;
 
@@ -19,7 +20,8 @@ impl Resolver for Keeper {
 
 type Texts = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Blocks of up to 255 bytes, each with its length in front; the first byte chooses the limits.
+/// Decodes blocks of up to 255 bytes, each preceded by its length; the first byte selects the
+/// limits.
 pub fn fuzz(data: &[u8]) {
     let Some((&form, mut rest)) = data.split_first() else {
         return;
@@ -46,7 +48,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// An encoder of ours and a decoder of ours behind it.
+/// An encoder, and a decoder of its output.
 struct Path {
     vocabulary: Vocabulary,
     encoder: Encoder,
@@ -54,12 +56,12 @@ struct Path {
 }
 
 impl Path {
-    /// What was decoded is encoded in every way, and decoded again.
+    /// Encodes decoded fields in every way, and decodes them again.
     fn check(&mut self, texts: &Texts) {
         let mut block = Vec::new();
         self.encoder.begin(&mut block);
         for (at, (name, value)) in texts.iter().enumerate() {
-            // An id stands for one name and one value.
+            // // An id must always have the same name and value.
             let id = 0;
             let line = match at % 4 {
                 0 if name == b"x" && value == b"y" => Line::Fixed { id, name, value },

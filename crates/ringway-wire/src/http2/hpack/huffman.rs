@@ -1,16 +1,16 @@
-//! Huffman strings (RFC 7541, section 5.2), decoded nine bits at a look.
+//! Huffman strings (RFC 7541, section 5.2), decoded nine bits at a time.
 
 use super::codes::{CODES, EOS, LEN_MAX, LENGTHS, SORTED, SYMBOLS};
 use crate::http2::Violation;
 
-/// Bits that one look at the table takes. Every letter, digit and most signs have no more.
+/// Number of bits in one table look-up. Letters, digits and most punctuation have shorter codes.
 const SHORT_BITS: usize = 9;
 
-/// Symbol and length of the code at the front of nine bits; length 0: the code is longer.
+/// Symbol and length of the code at the start of nine bits; length 0 means that the code is longer.
 static SHORT: [(u8, u8); 1 << SHORT_BITS] = short();
 
-/// Where the codes of a length end, as the front of 32 bits, and what leads from a code to its
-/// place in [`SORTED`].
+/// By code length: where the codes of that length end, left-aligned in 32 bits, and the difference
+/// between a code and its index in [`SORTED`].
 static LONG: [(u64, i64); LEN_MAX + 1] = long();
 
 const fn short() -> [(u8, u8); 1 << SHORT_BITS] {
@@ -43,11 +43,11 @@ const fn long() -> [(u64, i64); LEN_MAX + 1] {
     table
 }
 
-/// Appends the string that `input` encodes to `out`.
+/// Decodes the string in `input` and appends it to `out`.
 ///
 /// # Errors
 ///
-/// When it contains EOS or does not end in the first bits of EOS, fewer than eight.
+/// Fails when it contains EOS, or does not end in fewer than eight bits of the start of EOS.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     // No code is shorter than five bits.
     out.reserve(input.len() * 8 / 5);
@@ -80,7 +80,7 @@ fn decode_long(front: u64) -> Result<(u8, u8), Violation> {
     }
     let code = (front >> (32 - len)) as i64;
     match SORTED[(code + LONG[len].1) as usize] {
-        // More bits than there are; what they say is looked at as padding.
+        // // The code is longer than the remaining bits, which are then checked as padding.
         EOS => Ok((0, u8::MAX)),
         symbol => Ok((symbol as u8, len as u8)),
     }
@@ -97,7 +97,7 @@ fn check_padding(bits: u64, count: usize) -> Result<(), Violation> {
     }
 }
 
-/// Bytes of `string` as a Huffman string.
+/// Length of `string` as a Huffman string, in bytes.
 pub(super) fn encoded_len(string: &[u8]) -> usize {
     let bits: usize = string.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_bytes_comes_back() {
+    fn every_pair_of_bytes_round_trips() {
         for first in 0..=u8::MAX {
             for second in 0..=u8::MAX {
                 let string = [first, second, b'0', first];
@@ -153,7 +153,7 @@ mod tests {
         for eos in [&[0xff; 4][..], &[0xff; 9], &[0b0001_1111, 0xff, 0xff, 0xff, 0xff]] {
             assert_eq!(decoded(eos), Err(Violation::HuffmanEos), "{eos:?}");
         }
-        // The front of a long code and no more of it.
+        // // The start of a long code.
         assert_eq!(decoded(&[0xff, 0xc0]), Err(Violation::HuffmanPadding));
     }
 }

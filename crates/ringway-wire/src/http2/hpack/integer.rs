@@ -2,14 +2,15 @@
 
 use crate::http2::Violation;
 
-/// Bytes behind the prefix that an integer may have: 28 bits, far more than any length or index.
+/// Most bytes after the prefix of an integer: 28 bits, far more than any length or index needs.
 const MORE_MAX: usize = 4;
 
-/// Takes the rest of an integer, whose first byte had `prefix` in its lowest bits, off `input`.
+/// Decodes an integer whose first byte had `prefix` in its lowest bits, and takes the rest off
+/// `input`.
 ///
 /// # Errors
 ///
-/// When it is cut, or has more than 28 bits behind its prefix.
+/// Fails when it is cut off, or has more than 28 bits after its prefix.
 #[inline]
 pub(super) fn decode(prefix: u8, mask: u8, input: &mut &[u8]) -> Result<usize, Violation> {
     let prefix = prefix & mask;
@@ -29,7 +30,7 @@ fn decode_more(mask: u8, input: &mut &[u8]) -> Result<usize, Violation> {
     Err(Violation::IntegerTooLarge)
 }
 
-/// Appends `value` with a prefix of the bits in `mask`, `form` above them.
+/// Appends `value` with a prefix in the bits of `mask` and `form` in the bits above.
 #[inline]
 pub(super) fn encode(form: u8, mask: u8, value: usize, out: &mut Vec<u8>) {
     if value < usize::from(mask) {
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_appendix_c_1() {
+    fn the_examples_of_appendix_c_1_round_trip() {
         for (value, mask, bytes) in
             [(10, 0x1f, &[0b01010][..]), (1337, 0x1f, &[31, 154, 10]), (42, 0xff, &[42])]
         {
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_bounded_and_whole() {
+    fn integers_that_are_cut_off_or_too_large_are_rejected() {
         let mut largest = Vec::new();
         encode(0, 0x7f, 0x7f + (1 << 28) - 1, &mut largest);
         assert_eq!(decode(largest[0], 0x7f, &mut &largest[1..]), Ok(0x7f + (1 << 28) - 1));

@@ -1,39 +1,39 @@
-//! A field to be sent, and how.
+//! A header field to send, with its form of encoding.
 
-/// One field of a block to be sent.
+/// A field of a block to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// An entry of the static table (RFC 7541, appendix A), by its index.
+    /// An entry of the static table (RFC 7541, appendix A), by index.
     Static(u8),
-    /// One of the fields that a connection sends again and again. It is put into the peer's table
-    /// at its first use, and is one byte or two from then on.
+    /// A field that a connection sends repeatedly. It is added to the peer's table at its first
+    /// use, and takes one or two bytes from then on.
     Fixed {
-        /// A dense number of the caller's, always with the same name and value.
+        /// A dense number that the caller gives to this name and value.
         id: u16,
-        /// In lower case.
+        /// The name, in lower case.
         name: &'a [u8],
         /// The value.
         value: &'a [u8],
     },
-    /// A field whose value changes. Its name is put into the peer's table with the first value.
+    /// A field whose value changes. Its name is added to the peer's table with the first value.
     Named {
-        /// A dense number of the caller's, always with the same name.
+        /// A dense number that the caller gives to this name.
         id: u16,
-        /// In lower case.
+        /// The name, in lower case.
         name: &'a [u8],
         /// The value.
         value: &'a [u8],
     },
     /// A field that is sent once.
     Once {
-        /// In lower case.
+        /// The name, in lower case.
         name: &'a [u8],
         /// The value.
         value: &'a [u8],
     },
-    /// A field that nobody on the way may put into a table (section 7.1.3).
+    /// A field that no intermediary may add to a table (section 7.1.3).
     Secret {
-        /// In lower case.
+        /// The name, in lower case.
         name: &'a [u8],
         /// The value.
         value: &'a [u8],

@@ -1,4 +1,5 @@
-//! Header compression (RFC 7541): field blocks into meanings, and fields into blocks.
+//! Header compression (RFC 7541): decodes field blocks into meanings, and encodes fields into
+//! blocks.
 
 mod codes;
 mod decoder;
@@ -17,8 +18,8 @@ pub(super) use encoder::SHORT_MAX;
 pub use line::Line;
 pub(super) use static_table::{STATIC_LEN, STATIC_TABLE};
 
-/// Bytes that an entry counts besides its name and its value (section 4.1).
+/// Bytes added to an entry's name and value when its size is counted (section 4.1).
 pub(super) const ENTRY_OVERHEAD: usize = 32;
 
-/// Size of a dynamic table before any setting says otherwise (RFC 9113, section 6.5.2).
+/// Size of a dynamic table before any SETTINGS (RFC 9113, section 6.5.2).
 pub(super) const TABLE_SIZE_DEFAULT: u32 = 4096;

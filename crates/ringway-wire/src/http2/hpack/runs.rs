@@ -1,23 +1,24 @@
-//! Runs of indexed fields that blocks begin with, remembered together with what they come to: the
-//! requests of a connection are mostly the same but for a field or two.
+//! Runs of indexed fields at the start of blocks, remembered with their result: most requests of a
+//! connection differ in a field or two only.
 
 use crate::http2::fields::Noted;
 
-/// The bytes of a run, each of which is an index of its own, the first one lowest; then zeros.
+/// The bytes of a run, each a one-byte index, lowest first; then zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexRun(u64);
 
-/// Bytes from which on a run is worth a look: what it saves is more than what that costs.
+/// Shortest run for which a look-up saves more than it costs.
 pub(super) const RUN_MIN: usize = 3;
 
-/// Runs that a connection remembers: of one method each, where these are called in turns. 640 bytes.
+/// Runs that a connection remembers, in 640 bytes: one per method when a few are called
+/// alternately.
 const RUNS: usize = 4;
 
-/// The highest bit of each byte: an index of one byte has it.
+/// The highest bit of each byte, which a one-byte index has.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 impl IndexRun {
-    /// At the front of a block: eight bytes at most.
+    /// The run at the start of a block, of eight bytes at most.
     #[inline]
     pub(super) fn at_front(block: &[u8]) -> Self {
         let front = match block.first_chunk() {
@@ -25,7 +26,7 @@ impl IndexRun {
             None => block.iter().rev().fold(0, |bytes, &byte| bytes << 8 | u64::from(byte)),
         };
         let others = !front & HIGH;
-        // The bits below the first byte that is no index, or all.
+        // // The bits below the first byte that is no index, or all bits.
         let below = ((others & others.wrapping_neg()) >> 7).wrapping_sub(1);
         Self(front & below)
     }
@@ -36,7 +37,7 @@ impl IndexRun {
     }
 }
 
-/// A run and what it comes to, as long as the table is of that version.
+/// A run with its result, valid for one version of the table.
 #[derive(Debug, Clone, Copy)]
 struct KnownRun {
     run: IndexRun,
@@ -44,27 +45,27 @@ struct KnownRun {
     noted: Noted,
 }
 
-/// The runs that a connection remembers.
+/// The remembered runs of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Runs(Option<Box<[Option<KnownRun>; RUNS]>>);
 
 impl Runs {
     #[inline]
     pub(super) fn find(&self, run: IndexRun, version: u64) -> Option<&Noted> {
-        let known = self.0.as_ref()?[place(run)].as_ref()?;
+        let known = self.0.as_ref()?[bucket(run)].as_ref()?;
         (known.run == run && known.version == version).then_some(&known.noted)
     }
 
     #[cold]
     pub(super) fn keep(&mut self, run: IndexRun, version: u64, noted: Noted) {
         let known = self.0.get_or_insert_default();
-        known[place(run)] = Some(KnownRun { run, version, noted });
+        known[bucket(run)] = Some(KnownRun { run, version, noted });
     }
 }
 
-/// Runs that differ in one byte have different places mostly.
+/// The bucket of a run; runs that differ in one byte mostly have different ones.
 #[inline]
-fn place(run: IndexRun) -> usize {
+fn bucket(run: IndexRun) -> usize {
     (run.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62) as usize % RUNS
 }
 
@@ -73,7 +74,7 @@ mod tests {
     use super::IndexRun;
 
     #[test]
-    fn a_run_is_what_a_block_begins_with() {
+    fn a_run_ends_before_the_first_byte_that_is_no_index() {
         for (block, len) in [
             (&b""[..], 0),
             (b"\x83", 1),

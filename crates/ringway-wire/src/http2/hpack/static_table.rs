@@ -1,9 +1,9 @@
-//! Fields that every endpoint knows (RFC 7541, appendix A).
+//! The static table (RFC 7541, appendix A).
 
-/// Entries of the static table.
+/// Number of entries of the static table.
 pub(in crate::http2) const STATIC_LEN: usize = 61;
 
-/// Names and values; the first one has index 1.
+/// Names and values of the entries; the first one has index 1.
 pub(in crate::http2) static STATIC_TABLE: [(&[u8], &[u8]); STATIC_LEN] = [
     (b":authority", b""),
     (b":method", b"GET"),
