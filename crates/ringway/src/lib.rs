@@ -58,6 +58,7 @@
 //! }
 //! ```
 
+pub use ringway_http as http;
 pub use ringway_net as net;
 pub use ringway_net::{Error, Result};
 pub use ringway_rpc as rpc;

@@ -22,6 +22,7 @@ const LAYERS: &[Layer] = &[
     layer("ringway-build", &[]),
     layer("ringway-macros", &[]),
     layer("ringway-net", &["ringway-runtime", "ringway-wire"]),
+    layer("ringway-http", &["ringway-net", "ringway-runtime"]),
     layer("ringway-tokio", &["ringway-runtime"]),
     layer(
         "ringway-rpc",
@@ -41,6 +42,7 @@ const LAYERS: &[Layer] = &[
 
 const LIBRARIES: &[&str] = &[
     "ringway-discovery",
+    "ringway-http",
     "ringway-macros",
     "ringway-mongo",
     "ringway-net",
@@ -53,6 +55,7 @@ const LIBRARIES: &[&str] = &[
 const TOOL_MAY_IMPORT: &[&str] = &[
     "ringway",
     "ringway-discovery",
+    "ringway-http",
     "ringway-macros",
     "ringway-mongo",
     "ringway-net",

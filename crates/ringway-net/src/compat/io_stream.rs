@@ -55,6 +55,12 @@ impl IoStream {
         Self { connection, unread: None, is_congested: false, is_shut_down: false }
     }
 
+    /// The same, over a connection from which `received` has been taken already: it is read first.
+    pub fn with_received(connection: Connection, received: View) -> Self {
+        let unread = Some(received).filter(|view| !view.is_empty());
+        Self { unread, ..Self::new(connection) }
+    }
+
     /// The connection, for its addresses, session and state.
     pub fn connection(&self) -> &Connection {
         &self.connection

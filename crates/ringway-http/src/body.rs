@@ -1,0 +1,272 @@
+//! Bodies: what a peer sends us, and what we send.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use http::StatusCode;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use ringway_runtime::{now, timeout};
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::limits::{BODY_RATE_MIN, BODY_STALL};
+
+/// A request as a handler gets it: its body has not been read yet.
+pub type Request = http::Request<RequestBody>;
+
+/// What a handler answers.
+pub type Response = http::Response<Body>;
+
+/// The body of a request, read piece by piece as its handler asks for it.
+///
+/// What is not asked for stays in the kernel: a slow handler slows its own client down.
+#[derive(Debug)]
+pub struct RequestBody {
+    incoming: Incoming,
+    left: usize,
+    bytes_max: usize,
+    pace: Pace,
+}
+
+impl RequestBody {
+    pub(crate) fn new(incoming: Incoming, bytes_max: usize) -> Self {
+        Self { incoming, left: bytes_max, bytes_max, pace: Pace::default() }
+    }
+
+    /// The next piece, which is not empty; `None` at the end.
+    ///
+    /// # Errors
+    /// 400 if the peer sends what is no body or goes away, 408 if it sends too slowly, 413 if the body
+    /// is longer than the server's limit. The connection ends then.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        let Some(chunk) = next_chunk(&mut self.incoming, &mut self.pace, "request").await? else {
+            return Ok(None);
+        };
+        match self.left.checked_sub(chunk.len()) {
+            Some(left) => self.left = left,
+            None => return Err(too_long(self.bytes_max)),
+        }
+        Ok(Some(chunk))
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk).
+    pub async fn bytes(mut self) -> Result<Bytes> {
+        if self.incoming.size_hint().lower() > self.left as u64 {
+            return Err(too_long(self.bytes_max));
+        }
+        let mut whole = Gathered::default();
+        while let Some(chunk) = self.chunk().await? {
+            whole.push(chunk);
+        }
+        Ok(whole.into_bytes())
+    }
+
+    /// The whole body, read as JSON.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk), and 400 if it is no JSON of such a value.
+    pub async fn json<T: DeserializeOwned>(self) -> Result<T> {
+        let bytes = self.bytes().await?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::bad_request(format!("the body is not as expected: {error}")))
+    }
+}
+
+fn too_long(bytes_max: usize) -> Error {
+    let message = format!("the body is longer than {bytes_max} bytes, the server's limit");
+    Error::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+}
+
+/// How fast a peer sends its body.
+#[derive(Default, Debug)]
+pub(crate) struct Pace {
+    /// Time spent waiting for the peer, so that a slow reader is not blamed on it.
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Pace {
+    fn is_too_slow(&self) -> bool {
+        let counted = self.waited.saturating_sub(BODY_STALL).as_secs();
+        self.bytes < counted * BODY_RATE_MIN
+    }
+}
+
+/// The next piece of data that is not empty. Trailers are skipped.
+pub(crate) async fn next_chunk(
+    incoming: &mut Incoming,
+    pace: &mut Pace,
+    of: &'static str,
+) -> Result<Option<Bytes>> {
+    loop {
+        let began: Instant = now();
+        let frame = poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx));
+        let frame = timeout(BODY_STALL, frame).await;
+        pace.waited += now().saturating_duration_since(began);
+        let slow = || {
+            let message = format!("the body of the {of} came too slowly");
+            Error::new(StatusCode::REQUEST_TIMEOUT, message)
+        };
+        match frame.map_err(|_elapsed| slow())? {
+            None => return Ok(None),
+            Some(Err(error)) => {
+                let message = format!("the body of the {of} did not come whole: {error}");
+                return Err(Error::bad_request(message));
+            }
+            Some(Ok(frame)) => {
+                let Ok(data) = frame.into_data() else { continue };
+                pace.bytes += data.len() as u64;
+                if pace.is_too_slow() {
+                    return Err(slow());
+                }
+                if !data.is_empty() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+/// Pieces as one; copies nothing where there is only one.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Gathered {
+    pub(crate) fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        if self.all.is_empty() && self.first.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.all.extend_from_slice(&chunk);
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self.all.is_empty() {
+            true => self.first,
+            false => self.all.freeze(),
+        }
+    }
+}
+
+/// The body of a response: nothing, bytes, or a stream of bytes that is sent as it comes.
+#[derive(Default)]
+pub struct Body(Kind);
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Empty,
+    Whole(Bytes),
+    Stream(Pin<Box<dyn Stream<Item = Result<Bytes>>>>),
+}
+
+impl Body {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// What `stream` gives, in chunks. An item is asked for when those before it have left for the
+    /// socket's queue. An error cuts the response off, which the peer notices: it lacks its end.
+    pub fn stream(stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
+        Self(Kind::Stream(Box::pin(stream)))
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Body {
+    fn from(bytes: T) -> Self {
+        match bytes.into() {
+            bytes if bytes.is_empty() => Self::empty(),
+            bytes => Self(Kind::Whole(bytes)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Kind::Empty => f.write_str("Body(empty)"),
+            Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Kind::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>>>> {
+        match &mut self.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Stream(stream) => {
+                let item = ready!(stream.as_mut().poll_next(cx));
+                Poll::Ready(item.map(|item| item.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_one_and_a_single_one_is_not_copied() {
+        let only = Bytes::from(vec![1; 100]);
+        let mut gathered = Gathered::default();
+        gathered.push(only.clone());
+        assert_eq!(gathered.into_bytes().as_ptr(), only.as_ptr());
+
+        let mut gathered = Gathered::default();
+        for piece in ["a", "bc", "def"] {
+            gathered.push(Bytes::from_static(piece.as_bytes()));
+        }
+        assert_eq!((gathered.len(), gathered.into_bytes()), (6, Bytes::from_static(b"abcdef")));
+    }
+
+    #[test]
+    fn a_body_has_to_keep_a_pace_once_it_has_had_its_time() {
+        let pace = |waited: u64, bytes| Pace { waited: Duration::from_secs(waited), bytes };
+        assert!(!pace(30, 1).is_too_slow() && pace(31, 999).is_too_slow());
+        assert!(!pace(31, 1_000).is_too_slow() && pace(130, 99_999).is_too_slow());
+    }
+}

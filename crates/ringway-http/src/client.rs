@@ -1,0 +1,284 @@
+//! Requests of our own.
+
+mod idle;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST, HeaderValue};
+use http::uri::{Authority, Scheme};
+use http::{Method, Uri};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use ringway_net::ClientTls;
+use ringway_runtime::{spawn_named, timeout};
+use serde::de::DeserializeOwned;
+
+use self::idle::{Idle, Pool};
+use crate::body::{Gathered, Pace, next_chunk};
+use crate::queued_io::QueuedIo;
+use crate::{Body, Error, Result, limits};
+
+/// A client of HTTP/1.1 servers, for the tasks of one core; clones share their connections.
+///
+/// A connection is used again once its reply has been read to its end. A request that could not be sent on such
+/// a connection, because the server has closed it meanwhile, goes out on a new one; whatever may have
+/// been sent is never sent twice.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn ask() -> ringway_http::Result<()> {
+/// use ringway_http::Client;
+///
+/// let client = Client::new();
+/// let response = client.get("https://example.org/health").await?;
+/// println!("{}", response.status());
+/// let text = response.into_body().bytes(64 << 10).await?; // 64 KiB at most
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    pool: Rc<Pool>,
+    tls: Option<ClientTls>,
+    timeout: Duration,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self { pool: Rc::default(), tls: None, timeout: limits::REQUEST_TIMEOUT }
+    }
+}
+
+impl Client {
+    /// A client without connections.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how long a request may take until the head of its reply is there; 10 s if not set. The body has
+    /// its own clock: 30 s without a byte end it.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
+        self
+    }
+
+    /// Sets whom `https` trusts and which certificate it shows; the machine's roots if not set.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = Some(tls.alpn(["http/1.1"]));
+        self
+    }
+
+    /// Asks for what is at `url`.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    pub async fn get(&self, url: &str) -> Result<http::Response<ClientBody>> {
+        self.request(plain(Method::GET, url, Body::empty())?).await
+    }
+
+    /// Sends `body`, of the type `content_type`, to what is at `url`.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    pub async fn post(
+        &self,
+        url: &str,
+        content_type: &'static str,
+        body: impl Into<Body>,
+    ) -> Result<http::Response<ClientBody>> {
+        let mut request = plain(Method::POST, url, body.into())?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self.request(request).await
+    }
+
+    /// Sends a request, whose URI is a whole `http` or `https` URL, and returns what came back, whatever
+    /// its status.
+    ///
+    /// # Errors
+    /// 400 when the request's URL cannot be asked, 503 when there is no connection or it was lost, 504
+    /// when there was no reply in time. Whether the request had an effect is not known of the last two.
+    pub async fn request(
+        &self,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<ClientBody>> {
+        let (server, request) = addressed(request)?;
+        match timeout(self.timeout, self.exchange(&server, request)).await {
+            Ok(outcome) => outcome,
+            Err(_elapsed) => {
+                let limit = self.timeout;
+                Err(Error::timeout(format!("{server} has not answered within {limit:?}")))
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        server: &Server,
+        mut request: http::Request<Body>,
+    ) -> Result<http::Response<ClientBody>> {
+        loop {
+            let (mut sender, is_new) = match self.pool.take(server) {
+                Some(sender) => (sender, false),
+                None => (self.connect(server).await?, true),
+            };
+            if sender.ready().await.is_err() && !is_new {
+                continue; // the server has closed it meanwhile
+            }
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    let idle = Idle::new(Rc::clone(&self.pool), server.clone(), sender);
+                    return Ok(response.map(|incoming| ClientBody::new(incoming, idle)));
+                }
+                Err(mut failed) => match failed.take_message() {
+                    Some(unsent) if !is_new => request = unsent,
+                    _ => return Err(lost(server, failed.error())),
+                },
+            }
+        }
+    }
+
+    async fn connect(&self, server: &Server) -> Result<SendRequest<Body>> {
+        let failed = |error: ringway_net::Error| Error::unavailable(format!("{server}: {error}"));
+        let mut client = ringway_net::Client::new(server.address()).map_err(failed)?;
+        client = client.attempts_max(1);
+        if let Some(tls) = &self.tls {
+            client = client.tls(tls.clone());
+        }
+        let io = client.open().await.map_err(failed)?.into_io();
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(limits::HEAD_BYTES_MAX.max(64 << 10))
+            .max_headers(limits::FIELDS_MAX)
+            .handshake(QueuedIo(io))
+            .await
+            .map_err(|error| lost(server, &error))?;
+        // Its error is told to the request that waits for it.
+        spawn_named("HTTP client", async move { drop(connection.await) });
+        Ok(sender)
+    }
+}
+
+fn lost(server: &Server, error: &hyper::Error) -> Error {
+    Error::unavailable(format!("the connection to {server} was lost: {error}"))
+}
+
+fn plain(method: Method, url: &str, body: Body) -> Result<http::Request<Body>> {
+    let uri = url.parse::<Uri>();
+    let uri = uri.map_err(|error| Error::bad_request(format!("{url} is no URL: {error}")))?;
+    let mut request = http::Request::new(body);
+    (*request.method_mut(), *request.uri_mut()) = (method, uri);
+    Ok(request)
+}
+
+/// Whom a request goes to, and the request as it is sent there.
+fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<Body>)> {
+    let uri = std::mem::take(request.uri_mut());
+    let why_not = |why| Error::bad_request(format!("{uri} cannot be asked: {why}"));
+    let is_tls = match uri.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTP => false,
+        Some(scheme) if *scheme == Scheme::HTTPS => true,
+        _ => return Err(why_not("a URL begins with http:// or https://")),
+    };
+    let authority = uri.authority().ok_or_else(|| why_not("it names no host"))?.clone();
+    if authority.as_str().contains('@') {
+        return Err(why_not("users and passwords belong into a header"));
+    }
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let target = target.parse::<Uri>().map_err(|_| why_not("its path is malformed"))?;
+    if !request.headers().contains_key(HOST) {
+        let host = HeaderValue::from_str(authority.as_str());
+        request.headers_mut().insert(HOST, host.map_err(|_| why_not("its host is malformed"))?);
+    }
+    *request.uri_mut() = target;
+    Ok((Server { is_tls, authority }, request))
+}
+
+/// A server of which connections may be used again.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Server {
+    is_tls: bool,
+    authority: Authority,
+}
+
+impl Server {
+    fn address(&self) -> String {
+        let (scheme, port) = if self.is_tls { ("tls", 443) } else { ("tcp", 80) };
+        let port = self.authority.port_u16().unwrap_or(port);
+        format!("{scheme}://{}:{port}", self.authority.host())
+    }
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.authority.as_str())
+    }
+}
+
+/// The body of a reply, read piece by piece. Its connection is free again when it has been read to its
+/// end, and closed when it is dropped before.
+#[derive(Debug)]
+pub struct ClientBody {
+    incoming: Incoming,
+    pace: Pace,
+    idle: Option<Idle>,
+}
+
+impl ClientBody {
+    fn new(incoming: Incoming, idle: Idle) -> Self {
+        let mut body = Self { incoming, pace: Pace::default(), idle: Some(idle) };
+        body.note_end();
+        body
+    }
+
+    /// The next piece, which is not empty; `None` at the end.
+    ///
+    /// # Errors
+    /// 400 when the body does not come whole, 408 when it comes too slowly.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        let chunk = next_chunk(&mut self.incoming, &mut self.pace, "reply").await?;
+        if chunk.is_none()
+            && let Some(idle) = self.idle.take()
+        {
+            idle.give_back();
+        }
+        Ok(chunk)
+    }
+
+    /// The whole body, of `bytes_max` bytes at most.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk), and 413 when it is longer.
+    pub async fn bytes(mut self, bytes_max: usize) -> Result<Bytes> {
+        let mut whole = Gathered::default();
+        while let Some(chunk) = self.chunk().await? {
+            if whole.len() + chunk.len() > bytes_max {
+                let message = format!("the reply is longer than {bytes_max} bytes");
+                return Err(Error::new(http::StatusCode::PAYLOAD_TOO_LARGE, message));
+            }
+            whole.push(chunk);
+        }
+        Ok(whole.into_bytes())
+    }
+
+    /// The whole body, of `bytes_max` bytes at most, read as JSON.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes), and 400 if it is no JSON of such a value.
+    pub async fn json<T: DeserializeOwned>(self, bytes_max: usize) -> Result<T> {
+        let bytes = self.bytes(bytes_max).await?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::bad_request(format!("the reply is not as expected: {error}")))
+    }
+
+    fn note_end(&mut self) {
+        if self.incoming.is_end_stream()
+            && let Some(idle) = self.idle.take()
+        {
+            idle.give_back();
+        }
+    }
+}

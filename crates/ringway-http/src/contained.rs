@@ -1,0 +1,46 @@
+//! Handlers whose panics cost no more than their own answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ringway_runtime::{contain, drop_contained};
+
+use crate::body::Response;
+use crate::error::{Error, Result};
+
+/// The future of a handler: it stays on its core.
+pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<Response>>>>;
+
+const HANDLER: &str = "an HTTP handler";
+
+/// The future of a handler, ended by its first panic.
+pub(crate) struct Contained(Option<Handling>);
+
+impl Contained {
+    /// Begins a handler, which may panic before there is a future of it.
+    pub(crate) fn begin(begin: impl FnOnce() -> Handling) -> Self {
+        Self(contain(HANDLER, begin))
+    }
+}
+
+impl Future for Contained {
+    type Output = Result<Response>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Response>> {
+        let failed = || Err(Error::internal("the handler has failed"));
+        let Some(handling) = &mut self.0 else { return Poll::Ready(failed()) };
+        let outcome = match contain(HANDLER, || handling.as_mut().poll(cx)) {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(outcome)) => outcome,
+            None => failed(),
+        };
+        drop_contained(HANDLER, self.0.take());
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        drop_contained(HANDLER, self.0.take());
+    }
+}

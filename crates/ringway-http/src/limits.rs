@@ -1,0 +1,40 @@
+//! Bounds of HTTP, each with its reason.
+
+use std::time::Duration;
+
+/// A request's head has to be there so long after the connection is ready for it. It bounds idle
+/// connections that are kept alive as well: browsers and proxies open another one.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The next piece of a request's body has to be there so long after a handler has asked for it: a peer
+/// that sends a byte now and then is cut off by the rate below.
+pub(crate) const BODY_STALL: Duration = Duration::from_secs(30);
+
+/// A body has to come at this mean rate at least, in bytes per second, after its first
+/// [`BODY_STALL`]: a modem's speed. Below it somebody holds a handler on purpose.
+pub(crate) const BODY_RATE_MIN: u64 = 1_000;
+
+/// Bytes of a request's head, fields included: browsers with many cookies send some 8 KiB. hyper
+/// keeps a buffer of this size for each connection at most.
+pub(crate) const HEAD_BYTES_MAX: usize = 32 << 10;
+
+/// Header fields of a request: proxies add a dozen to the two dozen of browsers.
+pub(crate) const FIELDS_MAX: usize = 100;
+
+/// Bytes of a request's body that a handler may read, unless the program says otherwise.
+pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
+
+/// Bytes of a path with its query: what browsers and proxies take for granted.
+pub(crate) const TARGET_BYTES_MAX: usize = 8 << 10;
+
+/// Connections that a client keeps open and unused for each server.
+pub(crate) const IDLE_PER_SERVER_MAX: usize = 32;
+
+/// Servers that a client keeps unused connections for: who asks more of them in turn pays a handshake.
+pub(crate) const IDLE_SERVERS_MAX: usize = 64;
+
+/// Less than the shortest keep-alive that is common among servers, which is 5 s.
+pub(crate) const IDLE_KEPT: Duration = Duration::from_secs(4);
+
+/// A client's request and its reply's head, unless the program says otherwise: as for calls.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

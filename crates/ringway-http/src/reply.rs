@@ -1,0 +1,51 @@
+//! Answers of a line.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response as Reply, StatusCode};
+use serde::Serialize;
+
+use crate::body::{Body, Response};
+use crate::error::{Error, Result};
+
+/// 200 with a text.
+pub fn text(text: impl Into<Bytes>) -> Response {
+    of_type("text/plain; charset=utf-8", text.into())
+}
+
+/// 200 with a page.
+pub fn html(page: impl Into<Bytes>) -> Response {
+    of_type("text/html; charset=utf-8", page.into())
+}
+
+/// 200 with a value as JSON.
+///
+/// # Errors
+/// 500 when the value cannot be JSON, such as a map whose keys are no strings.
+pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response> {
+    let json = serde_json::to_vec(value).map_err(|error| {
+        Error::internal(format!("the reply cannot be written as JSON: {error}"))
+    })?;
+    Ok(of_type("application/json", json.into()))
+}
+
+/// A status without a body.
+pub fn status(status: StatusCode) -> Response {
+    let mut response = Reply::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+fn of_type(content_type: &'static str, bytes: Bytes) -> Response {
+    let mut response = Reply::new(Body::from(bytes));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+impl From<Error> for Response {
+    fn from(error: Error) -> Self {
+        let mut response = text(format!("{}\n", error.message()));
+        *response.status_mut() = error.status();
+        response
+    }
+}

@@ -1,0 +1,196 @@
+//! Which handler answers a request.
+
+use std::sync::Arc;
+
+use http::header::{ALLOW, HeaderValue};
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use crate::body::{Request, Response};
+use crate::contained::{Contained, Handling};
+use crate::error::{Error, Result};
+
+type Handler = Arc<dyn Fn(Request) -> Handling + Send + Sync>;
+
+/// Handlers by path and method.
+///
+/// A path may have parameters, `/users/{id}`, and end in a rest, `/files/{*path}`: a handler reads them
+/// by [`param`]. A fixed path wins over one with parameters. A path without the method that was
+/// asked for answers 405 and names those that it has; GET answers HEAD too.
+///
+/// # Examples
+///
+/// ```
+/// use ringway_http::{Error, Router, json, param};
+///
+/// let router = Router::new()
+///     .get("/users/{id}", async |request| match param(&request, "id").parse::<u64>() {
+///         Ok(id) => json(&id),
+///         Err(_) => Err(Error::bad_request("an id is a number")),
+///     })
+///     .post("/users", async |request| {
+///         let name: String = request.into_body().json().await?;
+///         json(&name.len())
+///     });
+/// # drop(router);
+/// ```
+#[derive(Clone, Default)]
+pub struct Router {
+    paths: matchit::Router<usize>,
+    routes: Vec<Route>,
+    fallback: Option<Handler>,
+}
+
+#[derive(Clone)]
+struct Route {
+    path: String,
+    methods: Vec<(Method, Handler)>,
+}
+
+impl Router {
+    /// A router that answers 404 to everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers GET and HEAD of `path`.
+    ///
+    /// # Panics
+    /// As [`route`](Self::route).
+    pub fn get<F>(self, path: &str, handler: F) -> Self
+    where
+        F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
+    {
+        self.route(Method::GET, path, handler)
+    }
+
+    /// Answers POST of `path`.
+    ///
+    /// # Panics
+    /// As [`route`](Self::route).
+    pub fn post<F>(self, path: &str, handler: F) -> Self
+    where
+        F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
+    {
+        self.route(Method::POST, path, handler)
+    }
+
+    /// Answers one method of `path`.
+    ///
+    /// # Panics
+    /// When the path does not begin with `/`, is malformed, cannot be told apart from another one, or
+    /// has that method already: mistakes of the program, found when it starts.
+    pub fn route<F>(mut self, method: Method, path: &str, handler: F) -> Self
+    where
+        F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
+    {
+        assert!(path.starts_with('/'), "the path {path:?} of a route has to begin with `/`");
+        let at = self.routes.iter().position(|route| route.path == path).unwrap_or_else(|| {
+            let at = self.routes.len();
+            if let Err(error) = self.paths.insert(path, at) {
+                panic!("the path {path:?} cannot be a route: {error}");
+            }
+            self.routes.push(Route { path: path.to_owned(), methods: Vec::new() });
+            at
+        });
+        let methods = &mut self.routes[at].methods;
+        assert!(
+            methods.iter().all(|(known, _)| *known != method),
+            "{method} {path} has a handler already"
+        );
+        methods.push((method, boxed(handler)));
+        self
+    }
+
+    /// Answers what no route answers; without it, that is 404.
+    pub fn fallback<F>(mut self, handler: F) -> Self
+    where
+        F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
+    {
+        self.fallback = Some(boxed(handler));
+        self
+    }
+
+    /// Answers a request.
+    pub async fn respond(&self, request: Request) -> Response {
+        match self.handle(request).await {
+            Ok(response) => response,
+            Err(error) => error.into(),
+        }
+    }
+
+    async fn handle(&self, mut request: Request) -> Result<Response> {
+        let Ok(found) = self.paths.at(request.uri().path()) else {
+            return match &self.fallback {
+                Some(fallback) => Contained::begin(|| fallback(request)).await,
+                None => Err(Error::not_found("there is nothing at this path")),
+            };
+        };
+        let methods = &self.routes[*found.value].methods;
+        let params = decoded(found.params)?;
+        let of = |wanted: &Method| methods.iter().find(|(method, _)| method == wanted);
+        let own = of(request.method());
+        let as_get = || of(&Method::GET).filter(|_| request.method() == Method::HEAD);
+        let Some((_, handler)) = own.or_else(as_get) else { return Ok(not_allowed(methods)) };
+        if !params.0.is_empty() {
+            request.extensions_mut().insert(params);
+        }
+        Contained::begin(|| handler(request)).await
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut map = f.debug_map();
+        for Route { path, methods } in &self.routes {
+            map.entry(path, &methods.iter().map(|(method, _)| method).collect::<Vec<_>>());
+        }
+        map.finish()
+    }
+}
+
+fn boxed<F>(handler: F) -> Handler
+where
+    F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |request| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move { handler(request).await })
+    })
+}
+
+fn not_allowed(methods: &[(Method, Handler)]) -> Response {
+    let names: Vec<_> = methods.iter().map(|(method, _)| method.as_str()).collect();
+    let allowed = names.join(", ");
+    let message = format!("this path answers {allowed}");
+    let mut response: Response = Error::new(StatusCode::METHOD_NOT_ALLOWED, message).into();
+    let allowed = HeaderValue::from_str(&allowed).expect("methods are tokens");
+    response.headers_mut().insert(ALLOW, allowed);
+    response
+}
+
+/// The parameters of a request's path, decoded, in its extensions.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Params(Vec<(String, String)>);
+
+impl Params {
+    /// A parameter's value.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+}
+
+/// A parameter of the request's path; empty if its route has none of this name.
+pub fn param<'r>(request: &'r Request, name: &str) -> &'r str {
+    let params = request.extensions().get::<Params>();
+    params.and_then(|params| params.get(name)).unwrap_or_default()
+}
+
+fn decoded(params: matchit::Params<'_, '_>) -> Result<Params> {
+    let decode = |(name, value): (&str, &str)| match percent_decode_str(value).decode_utf8() {
+        Ok(value) => Ok((name.to_owned(), value.into_owned())),
+        Err(_) => Err(Error::bad_request(format!("the parameter {name} of the path is no UTF-8"))),
+    };
+    params.iter().map(decode).collect::<Result<_>>().map(Params)
+}

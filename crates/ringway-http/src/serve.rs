@@ -1,0 +1,138 @@
+//! Serving the requests of a connection.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::{StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use ringway_net::{Connection, HyperTimer, IoStream, View};
+
+use crate::body::RequestBody;
+use crate::body::{Request, Response};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::queued_io::QueuedIo;
+use crate::router::Router;
+
+/// What a server lets its clients do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct HttpLimits {
+    /// Bytes of a request's body that a handler may read; 2 MiB unless it is set.
+    pub body_bytes_max: usize,
+    /// Time for a request's head, from when the connection is ready for it; 30 s unless it is set. It
+    /// ends connections that are kept alive for nothing, too.
+    pub head_timeout: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self { body_bytes_max: limits::BODY_BYTES_MAX, head_timeout: limits::HEAD_TIMEOUT }
+    }
+}
+
+/// The handler of a [`ringway_net::Server`] that answers HTTP/1.1 by `router`.
+///
+/// A drain lets running requests end, and closes their connections behind them. A client that has sent
+/// its last request may close its half: it is answered. So a handler is not told that its client has
+/// gone; it finds out when it answers.
+pub fn serve(
+    router: Router,
+) -> impl AsyncFn(Connection) -> ringway_net::Result + Clone + Send + 'static {
+    serve_with(router, HttpLimits::default())
+}
+
+/// The same as [`serve`], within other limits.
+pub fn serve_with(
+    router: Router,
+    limits: HttpLimits,
+) -> impl AsyncFn(Connection) -> ringway_net::Result + Clone + Send + 'static {
+    let router = Arc::new(router);
+    async move |connection: Connection| serve_connection(connection, None, &router, limits).await
+}
+
+/// Answers the requests of one connection by `router`, until either end is done with it. `received` is what
+/// was taken from it already, by who looked which protocol it speaks.
+///
+/// # Errors
+/// When the connection is lost, or does not speak HTTP.
+pub async fn serve_connection(
+    connection: Connection,
+    received: Option<View>,
+    router: &Router,
+    limits: HttpLimits,
+) -> ringway_net::Result {
+    connection.receive_while_draining(true); // the rest of requests that have begun
+    let drain = connection.drain_token();
+    let io = match received {
+        Some(view) => IoStream::with_received(connection, view),
+        None => connection.into_io(),
+    };
+    let service = service_fn(async |request: http::Request<Incoming>| {
+        let request = request.map(|body| RequestBody::new(body, limits.body_bytes_max));
+        Ok::<_, Infallible>(answer(router, request).await)
+    });
+    let serving = http1::Builder::new()
+        .timer(HyperTimer)
+        .header_read_timeout(limits.head_timeout)
+        .max_buf_size(limits::HEAD_BYTES_MAX)
+        .max_headers(limits::FIELDS_MAX)
+        .half_close(true)
+        .serve_connection(QueuedIo(io), service);
+    let mut serving = pin!(serving);
+    let draining = async {
+        match &drain {
+            Some(drain) => drain.cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut draining = pin!(draining);
+    let mut is_draining = false;
+    let ended = poll_fn(|cx| {
+        if !is_draining && draining.as_mut().poll(cx).is_ready() {
+            is_draining = true;
+            serving.as_mut().graceful_shutdown();
+        }
+        serving.as_mut().poll(cx)
+    });
+    match ended.await {
+        Err(error) if error.is_parse() || error.is_timeout() || error.is_incomplete_message() => {
+            // hyper has answered it where there is an answer; what is queued leaves before the end.
+            tracing::debug!(%error, "a connection is closed: its peer does not speak HTTP properly");
+            Ok(())
+        }
+        ended => ended.map_err(ringway_net::Error::other),
+    }
+}
+
+async fn answer(router: &Router, request: Request) -> Response {
+    match check(&request) {
+        Ok(()) => router.respond(request).await,
+        Err(error) => {
+            // Whatever follows may be a part of what was refused.
+            let mut response = Response::from(error);
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+    }
+}
+
+/// What a server has to refuse whatever its handlers are.
+fn check(request: &Request) -> Result<()> {
+    // RFC 9112 section 3.2: no Host, or two of them, is answered 400.
+    let hosts = request.headers().get_all(HOST).iter().count();
+    if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
+        return Err(Error::bad_request("a request names exactly one Host"));
+    }
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if target > limits::TARGET_BYTES_MAX {
+        return Err(Error::new(StatusCode::URI_TOO_LONG, "the path is longer than 8 KiB"));
+    }
+    Ok(())
+}

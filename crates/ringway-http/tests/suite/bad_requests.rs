@@ -1,0 +1,106 @@
+//! What a server does against those who do not.
+
+use std::io::Write;
+use std::time::Duration;
+
+use ringway_http::{HttpLimits, Router, json, text};
+
+use crate::support::{Running, read_to_end};
+
+fn router() -> Router {
+    Router::new()
+        .get("/", async |_| Ok(text("root")))
+        .post("/length", async |request| json(&request.into_body().bytes().await?.len()))
+}
+
+#[track_caller]
+fn assert_refused(server: &Running, request: &str, status: &str) {
+    let answer = server.tell(request);
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?} is told {answer:?}");
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{request:?} is told {answer:?}");
+}
+
+#[test]
+fn malformed_requests_are_answered_400_and_nothing_behind_them_is_read() {
+    let server = Running::start(router());
+    let smuggled = "GET / HTTP/1.1\r\nhost: h\r\n\r\n";
+    for head in [
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h\r\nna me: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h\r\nname : x\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h\r\nname: x\r\n folded\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h\r\nname: x\ry\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h\r\nname: x\0y\r\n\r\n",
+        "GET / HTTP/9.9\r\nhost: h\r\n\r\n",
+        "G@T / HTTP/1.1\r\nhost: h\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 1, 2\r\n\r\nab",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: -1\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: +1\r\n\r\na",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked, gzip\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: xchunked\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ] {
+        assert_refused(&server, &format!("{head}{smuggled}"), "400");
+    }
+}
+
+#[test]
+fn long_heads_are_refused_and_cost_their_connection() {
+    let server = Running::start(router());
+    let field = format!("GET / HTTP/1.1\r\nhost: h\r\nname: {}\r\n\r\n", "x".repeat(40 << 10));
+    assert_refused(&server, &field, "431");
+    let many: String = (0..200).map(|n| format!("name-{n}: x\r\n")).collect();
+    assert_refused(&server, &format!("GET / HTTP/1.1\r\nhost: h\r\n{many}\r\n"), "431");
+    let path = format!("GET /{} HTTP/1.1\r\nhost: h\r\n\r\n", "x".repeat(9 << 10));
+    assert_refused(&server, &path, "414");
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_whether_its_length_is_said_or_not() {
+    let mut limits = HttpLimits::default();
+    limits.body_bytes_max = 10;
+    let server = Running::within(router(), limits);
+    let said = "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 11\r\n\r\n01234567890";
+    assert_refused(&server, said, "413");
+    let chunked = "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n\
+                   b\r\n01234567890\r\n0\r\n\r\n";
+    assert_refused(&server, chunked, "413");
+}
+
+/// RFC 9112 section 6.1: chunks count, and the connection ends behind the answer, so that nobody in front of the
+/// server who counted the other length can put a request of another client behind it.
+#[test]
+fn a_request_with_two_lengths_is_the_last_of_its_connection() {
+    let server = Running::start(router());
+    let answer = server.tell(
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n\
+         2\r\nab\r\n0\r\n\r\nGET / HTTP/1.1\r\nhost: h\r\n\r\n",
+    );
+    assert!(answer.ends_with("\r\n\r\n2") && answer.contains("connection: close"), "{answer}");
+}
+
+#[test]
+fn a_body_that_nobody_reads_ends_with_its_connection() {
+    let server = Running::start(router());
+    let head = "POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 1000000000000\r\n\r\n";
+    let answer = server.tell(format!("{head}{}", "x".repeat(100_000)));
+    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+}
+
+#[test]
+fn a_head_that_does_not_come_in_time_costs_its_connection() {
+    let mut limits = HttpLimits::default();
+    limits.head_timeout = Duration::from_millis(50);
+    let server = Running::within(router(), limits);
+    let mut socket = server.connect();
+    socket.write_all(b"GET / HTTP/1.1\r\nhost").expect("a part of a head");
+    assert_eq!(read_to_end(&mut socket), "");
+    let mut silent = server.connect();
+    assert_eq!(read_to_end(&mut silent), "");
+    let mut kept = server.connect();
+    kept.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").expect("a request");
+    let answer = read_to_end(&mut kept);
+    assert!(answer.ends_with("root"), "it is answered, and closed later: {answer}");
+}

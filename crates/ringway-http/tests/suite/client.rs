@@ -1,0 +1,149 @@
+//! The client, against our server and against sockets.
+
+use std::collections::HashSet;
+use std::future::pending;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use http::StatusCode;
+use ringway_http::{Client, Error, Response, Result, Router, json, serve_connection, text};
+use ringway_net::{Connection, Server};
+use ringway_runtime::block_on;
+use serde::{Deserialize, Serialize};
+
+use crate::support::Running;
+
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+struct Person {
+    name: String,
+}
+
+#[test]
+fn requests_and_replies_of_json_pass_through() {
+    let server = Running::start(Router::new().post("/greet", async |request| {
+        let Person { name } = request.into_body().json().await?;
+        json(&Person { name: format!("Hello, {name}!") })
+    }));
+    let url = server.url("/greet");
+    let reply = block_on(async move {
+        let client = Client::new();
+        let bad = client.post(&url, "application/json", "{").await?;
+        assert_eq!(bad.status(), StatusCode::BAD_REQUEST);
+        let response = client.post(&url, "application/json", r#"{"name":"Ada"}"#).await?;
+        assert_eq!(response.status(), StatusCode::OK);
+        response.into_body().json::<Person>(1024).await
+    });
+    assert_eq!(reply.expect("a runtime"), Ok(Person { name: "Hello, Ada!".into() }));
+}
+
+#[test]
+fn a_connection_is_used_again_when_its_reply_has_been_read() {
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    let ids = Arc::clone(&seen);
+    let router = Arc::new(Router::new().get("/", async |_| Ok(text("x".repeat(100_000)))));
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
+    let server = server
+        .start(async move |connection: Connection| {
+            ids.lock().expect("no panic").insert(connection.id());
+            serve_connection(connection, None, &router, Default::default()).await
+        })
+        .expect("the server starts");
+    let url = server.addresses()[0].to_string().replace("tcp", "http");
+    block_on(async move {
+        let client = Client::new();
+        for _ in 0..10 {
+            let response = client.get(&url).await?;
+            assert_eq!(response.into_body().bytes(100_000).await?.len(), 100_000);
+        }
+        // Given up before its end, it is not used again.
+        drop(client.get(&url).await?);
+        client.get(&url).await?.into_body().bytes(100_000).await
+    })
+    .expect("a runtime")
+    .expect("replies");
+    assert_eq!(seen.lock().expect("no panic").len(), 2);
+    server.shutdown();
+    server.wait().expect("it ends well");
+}
+
+#[test]
+fn a_connection_that_was_closed_meanwhile_costs_no_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let server = thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut socket, _) = listener.accept().expect("a client");
+            let mut request = [0; 1024];
+            assert_ne!(socket.read(&mut request).expect("a request"), 0);
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").expect("a reply");
+        }
+    });
+    block_on(async move {
+        let client = Client::new();
+        for _ in 0..3 {
+            let body = client.get(&url).await.expect("a reply").into_body();
+            assert_eq!(body.bytes(2).await.expect("a body"), "ok");
+            // The end of the connection arrives meanwhile, or is found when it is used.
+            ringway_runtime::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .expect("a runtime");
+    server.join().expect("three connections");
+}
+
+#[track_caller]
+fn failure(outcome: Result<http::Response<ringway_http::ClientBody>>) -> Error {
+    outcome.expect_err("no reply")
+}
+
+#[test]
+fn what_cannot_be_asked_says_why() {
+    let server =
+        Running::start(Router::new().get("/never", async |_| pending::<Result<Response>>().await));
+    let (slow, free) = (server.url("/never"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let refused = format!("http://{}/", free.local_addr().expect("an address"));
+    drop(free);
+    block_on(async move {
+        let client = Client::new().timeout(Duration::from_millis(50));
+        assert_eq!(failure(client.get(&slow).await).status(), StatusCode::GATEWAY_TIMEOUT);
+        let refused = failure(client.get(&refused).await);
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        for url in ["nonsense", "ftp://host/", "/path", "http://user:pass@host/"] {
+            assert_eq!(failure(client.get(url).await).status(), StatusCode::BAD_REQUEST, "{url}");
+        }
+    })
+    .expect("a runtime");
+    server.handle().abort(); // the handler would wait for ever
+}
+
+#[test]
+fn a_server_that_answers_nonsense_is_an_error_and_no_more() {
+    let answers = [
+        "",
+        "garbage\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+    ];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let server = thread::spawn(move || {
+        for answer in answers {
+            let (mut socket, _) = listener.accept().expect("a client");
+            let mut request = [0; 1024];
+            assert_ne!(socket.read(&mut request).expect("a request"), 0);
+            socket.write_all(answer.as_bytes()).expect("a reply");
+        }
+    });
+    block_on(async move {
+        for answer in answers {
+            let outcome = async { Client::new().get(&url).await?.into_body().bytes(1 << 20).await };
+            assert!(outcome.await.is_err(), "{answer:?}");
+        }
+    })
+    .expect("a runtime");
+    server.join().expect("all are asked");
+}

@@ -1,0 +1,6 @@
+//! The integration tests of this crate, as one program.
+
+mod bad_requests;
+mod client;
+mod server;
+mod support;
