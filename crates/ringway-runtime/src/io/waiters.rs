@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 
-use crate::contain::{contain, drop_contained, drop_each};
+use crate::contain::{contain, drop_contained, drop_each, drop_waker};
 use crate::limits;
+use crate::sys::is_own;
 
 /// A handle whose state lists who waits for it.
 pub(super) trait Waitable {
@@ -15,7 +16,8 @@ pub(super) trait Waitable {
 }
 
 /// Asks `poll`, and puts the task on a list while the answer is not there. The waker is cloned, and
-/// those of a full list are woken, while nothing is borrowed.
+/// those of a full list are woken, while nothing is borrowed. Cloning one of another executor may have
+/// brought the answer about, so it is asked for once more.
 #[inline]
 pub(super) fn poll_or_wait<H: Waitable, T>(
     handle: &H,
@@ -30,12 +32,17 @@ pub(super) fn poll_or_wait<H: Waitable, T>(
     if let Some(polled) = polled {
         return polled;
     }
-    let waker = cx.waker().clone();
-    let asked = handle.with(|state| list(state).add(waker));
+    let mut waker = Some(cx.waker().clone());
+    let (polled, asked) = handle.with(|state| {
+        let polled = if is_own(cx.waker()) { Poll::Pending } else { poll(state) };
+        let waits = waker.take_if(|_| polled.is_pending());
+        (polled, waits.map(|waker| list(state).add(waker)).unwrap_or_default())
+    });
+    drop_waker(waker);
     if !asked.is_empty() {
         asked.wake_contained();
     }
-    Poll::Pending
+    polled
 }
 
 /// Wakers of tasks, each once. Nearly always empty or of one.

@@ -18,7 +18,7 @@ use crate::buf::{BufferCounts, Pools};
 use crate::core::wake_descriptor;
 use crate::driver::uring::{Completion, SendOutcome, Uring, kind, tag};
 use crate::driver::{Key, RecvClass, SendBatch};
-use crate::io::{DatagramSocket, ListenOptions};
+use crate::io::{DatagramSocket, ListenOptions, Stream};
 use crate::limits::SUBMISSION_BYTES_MAX;
 use crate::sync::{CancellationToken, Mutex, Notify, Semaphore, channel, oneshot};
 use crate::{Backend, Builder, CoreHandle, sleep};
@@ -241,4 +241,22 @@ fn what_a_clone_of_a_waker_brings_about_is_seen_by_its_poll() {
     let own = Cell::new(Some(receiver));
     CLONED.set(Some(Rc::new(move || own.set(None))));
     assert!(sender.poll_closed(&mut Context::from_waker(&waker)).is_ready());
+}
+
+/// The same of a stream: the end of its pace is told to whoever waits for room at that moment, and to nobody
+/// later.
+#[test]
+fn what_a_clone_of_a_waker_does_to_a_stream_is_seen_by_the_poll_that_clones_it() {
+    let has_room = block_on(Backend::Auto, async {
+        let (near, _never_reads) = UnixStream::pair().expect("a pair of sockets");
+        let stream = Rc::new(Stream::adopt(near.into(), &Rc::default()).expect("a socket"));
+        stream.set_paced(true);
+        stream.write(&vec![7; 4 * 1024 * 1024]);
+        let mut noop = Context::from_waker(Waker::noop());
+        assert!(stream.poll_room(&mut noop).is_pending());
+        let (own, waker) = (stream.clone(), calls_back_when_cloned());
+        CLONED.set(Some(Rc::new(move || own.set_paced(false))));
+        stream.poll_room(&mut Context::from_waker(&waker)).is_ready()
+    });
+    assert!(has_room.expect("a core"), "it waits for what has happened");
 }
