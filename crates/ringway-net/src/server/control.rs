@@ -100,19 +100,24 @@ impl Control {
 
     /// Ready when the server has ended; for the one who waits by the number in `waiter`.
     pub(crate) fn poll_ended(&self, waiter: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result> {
+        let mut stale = Some(cx.waker().clone()); // foreign code, like its drop: not under the lock
         let mut state = self.lock();
-        if state.phase == Phase::Ended {
-            return Poll::Ready(state.failure.take().map_or(Ok(()), Err));
-        }
-        let former = state.take_waiter(*waiter);
-        let number = *waiter.get_or_insert_with(|| {
-            state.next_waiter += 1;
-            state.next_waiter
-        });
-        state.waiting.push((number, cx.waker().clone()));
+        let polled = match state.phase {
+            Phase::Ended => Poll::Ready(state.failure.take().map_or(Ok(()), Err)),
+            _ => {
+                let former = state.take_waiter(*waiter);
+                let waker = std::mem::replace(&mut stale, former);
+                let number = *waiter.get_or_insert_with(|| {
+                    state.next_waiter += 1;
+                    state.next_waiter
+                });
+                state.waiting.extend(waker.map(|waker| (number, waker)));
+                Poll::Pending
+            }
+        };
         drop(state);
-        drop_contained("a waker", former);
-        Poll::Pending
+        drop_contained("a waker", stale);
+        polled
     }
 
     /// Nobody waits by this number any more.

@@ -2,7 +2,9 @@
 //!
 //! `signal_hook` never takes its handler out of the kernel again, so a signal that was caught once
 //! would be ignored for good. An action of ours stays behind and does what the kernel would have
-//! done, whenever no server catches.
+//! done, whenever no server catches. Another one ends the process on a third signal, also where the
+//! process was started with the signal ignored, as shells without job control start what is to run beside
+//! them.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -42,7 +44,7 @@ impl Signals {
             let tell = tell.try_clone().map_err(cannot)?;
             signals.ids.push(pipe::register(signal, tell).map_err(cannot)?);
         }
-        process().default_applies.store(false, Ordering::SeqCst);
+        process().is_heard();
         Ok(signals)
     }
 }
@@ -67,7 +69,7 @@ fn watch(mut caught: UnixStream, handle: &ServerHandle) {
     if next(&mut caught, &mut byte) {
         let what = "asked again: connections are cut off; a third signal ends the process";
         log(|| tracing::warn!("{what}"));
-        process().default_applies.store(true, Ordering::SeqCst);
+        process().insisted.store(true, Ordering::SeqCst);
         handle.abort();
     }
 }
@@ -88,10 +90,12 @@ fn next(caught: &mut UnixStream, byte: &mut [u8; 1]) -> bool {
 struct Process {
     /// Servers that catch them now.
     catching: usize,
-    /// Whether the actions that stand in for the kernel's are there.
-    stands_in: bool,
-    /// They act while this is set.
-    default_applies: Arc<AtomicBool>,
+    /// Whether the actions below are there.
+    has_actions: bool,
+    /// Nobody catches signals: each does what the kernel would have done.
+    unheard: Arc<AtomicBool>,
+    /// A server was asked twice: the next signal ends the process.
+    insisted: Arc<AtomicBool>,
 }
 
 fn process() -> MutexGuard<'static, Process> {
@@ -100,27 +104,35 @@ fn process() -> MutexGuard<'static, Process> {
 }
 
 impl Process {
-    /// One more server catches. The first time, our own actions are left to end the process where the
-    /// kernel would have done it: on a signal that nobody else handles or ignores.
+    /// One more server catches.
     fn begin(&mut self) -> io::Result<()> {
-        if !self.stands_in {
-            self.default_applies.store(true, Ordering::SeqCst);
+        if !self.has_actions {
+            self.unheard.store(true, Ordering::SeqCst);
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
             for signal in ASK_TO_END {
+                register_conditional_default(signal, Arc::clone(&self.insisted))?;
+                // Whoever else handles or ignores it decides what it does at other times.
                 if has_default_action(&status, signal) {
-                    register_conditional_default(signal, Arc::clone(&self.default_applies))?;
+                    register_conditional_default(signal, Arc::clone(&self.unheard))?;
                 }
             }
-            self.stands_in = true;
+            self.has_actions = true;
         }
         self.catching += 1;
         Ok(())
     }
 
+    /// A server has begun to catch.
+    fn is_heard(&self) {
+        self.unheard.store(false, Ordering::SeqCst);
+        self.insisted.store(false, Ordering::SeqCst);
+    }
+
     fn end(&mut self) {
         self.catching -= 1;
         if self.catching == 0 {
-            self.default_applies.store(true, Ordering::SeqCst);
+            self.unheard.store(true, Ordering::SeqCst);
+            self.insisted.store(false, Ordering::SeqCst);
         }
     }
 }

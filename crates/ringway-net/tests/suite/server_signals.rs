@@ -13,6 +13,18 @@ use crate::support::server::{connect_to, echo, eventually, is_closed, round_trip
 /// Says which of the programs below the process is to be.
 const PROGRAM: &str = "RINGWAY_TEST_PROGRAM";
 
+/// Whether a signal does nothing to this process.
+fn ignores(signal: Signal) -> bool {
+    is_in(&std::fs::read_to_string("/proc/self/status").expect("/proc"), "SigIgn:", signal)
+}
+
+/// Whether a signal is in a set of the kernel's account of a process.
+fn is_in(status: &str, set: &str, signal: Signal) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix(set)).expect("a set of signals");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}
+
 /// Not a test of its own: what the others run as a process, so that it can be signalled.
 #[test]
 fn the_program() {
@@ -44,9 +56,26 @@ struct Program {
 }
 
 impl Program {
+    /// Starts it in the way in which a terminal does: with signals that end it.
     fn start(name: &str) -> Self {
         let program = std::env::current_exe().expect("this program");
-        let mut child = Command::new(program)
+        // A shell without job control starts what is to run beside it with SIGINT ignored; that is
+        // inherited, and nothing but `env` gives it up.
+        match ignores(Signal::INT) {
+            true => Self::begin(Command::new("env").arg("--default-signal=INT").arg(program), name),
+            false => Self::begin(&mut Command::new(program), name),
+        }
+    }
+
+    /// Starts it with SIGINT ignored.
+    fn start_ignoring(name: &str) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let script = r#"trap "" INT; exec "$0" "$@""#;
+        Self::begin(Command::new("sh").args(["-c", script]).arg(program), name)
+    }
+
+    fn begin(command: &mut Command, name: &str) -> Self {
+        let mut child = command
             .args(["--exact", "server_signals::the_program", "--nocapture"])
             .env(PROGRAM, name)
             .stdin(Stdio::piped())
@@ -79,10 +108,7 @@ impl Program {
     /// Whether a signal would not end it.
     fn catches(&self, signal: Signal) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        let status = status.expect("it runs");
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let mask = u64::from_str_radix(caught.expect("a mask").trim(), 16).expect("a number");
-        mask >> (signal.as_raw() - 1) & 1 == 1
+        is_in(&status.expect("it runs"), "SigCgt:", signal)
     }
 
     /// The signal by which it ended.
@@ -137,7 +163,13 @@ fn the_address_of_a_killed_process_is_taken_over_at_once() {
 
 #[test]
 fn a_third_signal_ends_a_process_whose_handler_keeps_its_core() {
-    let mut program = Program::start("keeps its core");
+    for program in [Program::start("keeps its core"), Program::start_ignoring("keeps its core")] {
+        check_third_signal(program);
+    }
+}
+
+/// Also where the process was started with the signal ignored.
+fn check_third_signal(mut program: Program) {
     let mut client = program.connect();
     client.write_all(b"?").expect("written");
     program.prints("keeps its core");
