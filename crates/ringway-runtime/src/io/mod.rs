@@ -17,6 +17,7 @@ mod stream;
 mod stream_limits;
 mod stream_state;
 mod waiters;
+mod waiting;
 
 pub(crate) use callback::Callback;
 pub use callback::{Incoming, Next};
