@@ -8,6 +8,7 @@ pub use crate::grpc::fuzz_client::fuzz as grpc_client;
 pub use crate::grpc::fuzz_server::fuzz as grpc_server;
 pub use crate::http2::fuzz_machines::{client as http2_client, server as http2_server};
 pub use crate::http2::hpack::fuzz::fuzz as http2_hpack;
+pub use crate::jsonrpc::fuzz::fuzz as jsonrpc;
 pub use crate::length_field::fuzz as length_field;
 pub use crate::line::fuzz as line;
 pub use crate::native::fuzz_codec::fuzz as native_codec;

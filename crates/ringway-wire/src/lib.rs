@@ -12,6 +12,7 @@
 //! | tell a connection's protocol by its first bytes | [`detect`] |
 //! | speak the native RPC protocol | [`native`] |
 //! | speak HTTP/2, and gRPC on it | [`http2`], [`grpc`] |
+//! | read and write JSON-RPC 2.0 | [`jsonrpc`] |
 //! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
 //!
 //! Frames are borrowed from the received bytes; one that straddles two slices is copied once.
@@ -74,6 +75,7 @@ mod width;
 pub mod fuzz;
 pub mod grpc;
 pub mod http2;
+pub mod jsonrpc;
 pub mod native;
 
 pub use codec::{Codec, Decoded};

@@ -50,6 +50,11 @@ fn http2_hpack() {
 }
 
 #[test]
+fn jsonrpc() {
+    replay("jsonrpc", fuzz::jsonrpc);
+}
+
+#[test]
 fn length_field() {
     replay("length_field", fuzz::length_field);
 }

@@ -15,6 +15,8 @@ mod http2_hpack;
 mod http2_mutation;
 mod http2_others;
 mod http2_spec;
+mod jsonrpc_both_ends;
+mod jsonrpc_spec;
 mod matchers;
 mod native_bad_input;
 mod native_calls;
