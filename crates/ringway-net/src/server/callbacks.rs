@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ringway_runtime::io::{Incoming, Next};
 
-use super::context::Serve;
+use super::context::{CoreContext, Serve};
 use super::failures::{report_error, report_panic};
 use crate::connection::{Connection, Peer};
 use crate::error::Error;
@@ -17,25 +17,28 @@ use crate::tls::TlsStream;
 
 /// Every connection gets a handler that `make` makes.
 pub(crate) fn one_each<H: Handler>(make: impl Fn() -> H + 'static) -> Serve {
-    Box::new(move |connection| serve(connection, &make))
+    Box::new(move |context, connection| serve(context, connection, &make))
 }
 
-fn serve<H: Handler>(connection: Connection, make: impl FnOnce() -> H) {
+fn serve<H: Handler>(context: &Rc<CoreContext>, connection: Connection, make: impl FnOnce() -> H) {
     let span = spans::of_connection(&connection);
     let peer = connection.into_peer();
-    let Some(handler) = contain(peer.id(), || span.in_scope(make)) else { return peer.abort() };
+    let made = contain(context, peer.id(), || span.in_scope(make));
+    let Some(handler) = made else { return peer.abort() };
     let inner = Rc::clone(peer.inner());
-    let mut serving = Some(Served { handler, peer, last: None });
+    let (context, own) = (Rc::clone(context), Rc::clone(context));
+    let mut serving = Some(Served { context: own, handler, peer, last: None });
     let mut step = move |step: Step| {
         let Some(served) = &mut serving else { return Next::Close };
         let _entered = span.enter();
-        match contain(served.peer.id(), || served.take(step)) {
+        let id = served.peer.id();
+        match contain(&context, id, || served.take(step)) {
             Some(Next::Continue) => return Next::Continue,
             Some(Next::Close) => {}
             None => served.peer.abort(),
         }
-        if let Some(Served { handler, peer, .. }) = serving.take() {
-            contain(peer.id(), || drop(handler));
+        if let Some(Served { handler, .. }) = serving.take() {
+            contain(&context, id, || drop(handler));
         }
         Next::Close
     };
@@ -46,6 +49,7 @@ fn serve<H: Handler>(connection: Connection, make: impl FnOnce() -> H) {
 
 /// A connection and its handler.
 struct Served<H> {
+    context: Rc<CoreContext>,
     handler: H,
     peer: Peer,
     /// How the stream under TLS has ended, behind plaintext that waits still.
@@ -104,7 +108,7 @@ impl<H: Handler> Served<H> {
 
     fn close(&mut self, error: Option<&Error>) -> Next {
         if let Some(error) = error {
-            report_error(self.peer.id(), error);
+            report_error(&self.context, self.peer.id(), error);
         }
         self.handler.on_close(&self.peer, error);
         if error.is_none() {
@@ -163,11 +167,11 @@ impl<H: Handler> Served<H> {
 }
 
 /// Runs a callback; `None` when it panicked.
-fn contain<T>(id: ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
+fn contain<T>(context: &CoreContext, id: ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(value) => Some(value),
         Err(panic) => {
-            report_panic(id, panic);
+            report_panic(context, id, panic);
             None
         }
     }

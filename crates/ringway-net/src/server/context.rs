@@ -23,7 +23,7 @@ thread_local! {
 }
 
 /// Hands a new connection to the program.
-pub(crate) type Serve = Box<dyn Fn(Connection)>;
+pub(crate) type Serve = Box<dyn Fn(&Rc<CoreContext>, Connection)>;
 
 /// One of these a core.
 pub(crate) struct CoreContext {
@@ -111,7 +111,7 @@ impl CoreContext {
     }
 
     /// Registers a connection and hands it to the program.
-    pub(crate) fn open(&self, transport: Transport) {
+    pub(crate) fn open(self: &Rc<Self>, transport: Transport) {
         let Some(id) = self.connections.reserve() else {
             self.count(|share| &share.refused);
             if let Some(before) = self.lost.says() {
@@ -129,6 +129,6 @@ impl CoreContext {
         if self.draining.is_cancelled() {
             inner.begin_drain();
         }
-        (self.serve)(Connection::of_inner(inner));
+        (self.serve)(self, Connection::of_inner(inner));
     }
 }

@@ -42,25 +42,30 @@ where
 {
     let _until_closed = context.datagrams.begin();
     for datagram in early {
-        handle(&socket, datagram, &handler).await;
+        handle(&context, &socket, datagram, &handler).await;
     }
     let troubles = Seldom::default();
     while let Some(received) = until(context.stopping.cancelled(), socket.recv()).await {
-        take(&socket, received, &handler, &troubles).await;
+        take(&context, &socket, received, &handler, &troubles).await;
     }
     // What has arrived is answered, however much may follow it.
     for _ in 0..limits::LAST_DATAGRAMS_MAX {
         let Some(received) = at_once(socket.recv()).await else { break };
-        take(&socket, received, &handler, &troubles).await;
+        take(&context, &socket, received, &handler, &troubles).await;
     }
 }
 
-async fn take<F>(socket: &UdpSocket, received: Result<Datagram>, handler: &F, troubles: &Seldom)
-where
+async fn take<F>(
+    context: &CoreContext,
+    socket: &UdpSocket,
+    received: Result<Datagram>,
+    handler: &F,
+    troubles: &Seldom,
+) where
     F: AsyncFn(Datagram, Responder) -> Result,
 {
     match received {
-        Ok(datagram) => handle(socket, datagram, handler).await,
+        Ok(datagram) => handle(context, socket, datagram, handler).await,
         Err(error) => {
             if let Some(before) = troubles.says() {
                 log(|| tracing::debug!(%error, before, "a datagram socket reported an error"));
@@ -69,7 +74,7 @@ where
     }
 }
 
-async fn handle<F>(socket: &UdpSocket, datagram: Datagram, handler: &F)
+async fn handle<F>(context: &CoreContext, socket: &UdpSocket, datagram: Datagram, handler: &F)
 where
     F: AsyncFn(Datagram, Responder) -> Result,
 {
@@ -78,8 +83,8 @@ where
     // as well.
     match contained(async { handler(datagram, responder).await }).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => report_datagram_error(error),
-        Err(panic) => report_datagram_panic(panic),
+        Ok(Err(error)) => report_datagram_error(context, error),
+        Err(panic) => report_datagram_panic(context, panic),
     }
 }
 

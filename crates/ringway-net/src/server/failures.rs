@@ -1,25 +1,24 @@
-//! Handlers that failed are counted and logged.
+//! Handlers that failed are counted and logged: by the server that they belong to, whose core may have none
+//! any more.
 
 use std::any::Any;
-use std::sync::atomic::AtomicU64;
 
 use ringway_runtime::panic_message;
 
 use super::context::CoreContext;
 use super::log::log;
-use super::shared::CoreShare;
 use crate::error::Error;
 use crate::session::ConnectionId;
 
 /// Counts and logs that a connection's handler has failed.
-pub(crate) fn report_error(id: ConnectionId, error: &Error) {
-    count(|share| &share.handler_errors);
+pub(crate) fn report_error(context: &CoreContext, id: ConnectionId, error: &Error) {
+    context.count(|share| &share.handler_errors);
     log(|| tracing::debug!(%id, %error, "a connection's handler ended with an error"));
 }
 
 /// Counts and logs the panic of a connection's handler.
-pub(crate) fn report_panic(id: ConnectionId, panic: Box<dyn Any + Send>) {
-    count(|share| &share.handler_panics);
+pub(crate) fn report_panic(context: &CoreContext, id: ConnectionId, panic: Box<dyn Any + Send>) {
+    context.count(|share| &share.handler_panics);
     let panic = panic_message(panic);
     log(
         || tracing::error!(%id, panic, "a connection's handler panicked; its connection is closed"),
@@ -27,19 +26,13 @@ pub(crate) fn report_panic(id: ConnectionId, panic: Box<dyn Any + Send>) {
 }
 
 /// The same for a datagram's. The error may be the program's own, and panic when it is told or dropped.
-pub(crate) fn report_datagram_error(error: Error) {
-    count(|share| &share.handler_errors);
+pub(crate) fn report_datagram_error(context: &CoreContext, error: Error) {
+    context.count(|share| &share.handler_errors);
     log(move || tracing::debug!(%error, "a datagram's handler ended with an error"));
 }
 
-pub(crate) fn report_datagram_panic(panic: Box<dyn Any + Send>) {
-    count(|share| &share.handler_panics);
+pub(crate) fn report_datagram_panic(context: &CoreContext, panic: Box<dyn Any + Send>) {
+    context.count(|share| &share.handler_panics);
     let panic = panic_message(panic);
     log(|| tracing::error!(panic, "a datagram's handler panicked; the next one is handled"));
-}
-
-fn count(which: impl FnOnce(&CoreShare) -> &AtomicU64) {
-    if let Some(context) = CoreContext::current() {
-        context.count(which);
-    }
 }

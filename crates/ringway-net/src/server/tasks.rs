@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use ringway_runtime::spawn_named;
 use tracing::Instrument;
 
-use super::context::Serve;
+use super::context::{CoreContext, Serve};
 use super::failures::{report_error, report_panic};
 use crate::connection::{Connection, ConnectionInner, WeakConnection};
 use crate::error::Result;
@@ -21,14 +21,18 @@ where
     F: AsyncFn(Connection) -> Result + 'static,
 {
     let handler = Rc::new(handler);
-    Box::new(move |connection| {
-        let handler = Rc::clone(&handler);
+    Box::new(move |context, connection| {
+        let (context, handler) = (Rc::clone(context), Rc::clone(&handler));
         let span = spans::of_connection(&connection);
-        spawn_named("connection", serve(handler, connection).instrument(span));
+        spawn_named("connection", serve(context, handler, connection).instrument(span));
     })
 }
 
-async fn serve(handler: Rc<impl AsyncFn(Connection) -> Result>, connection: Connection) {
+async fn serve(
+    context: Rc<CoreContext>,
+    handler: Rc<impl AsyncFn(Connection) -> Result>,
+    connection: Connection,
+) {
     let id = connection.id();
     let inner = Rc::downgrade(connection.inner());
     // Within a future of its own, so that a handler that panics before it has made one is contained
@@ -36,8 +40,8 @@ async fn serve(handler: Rc<impl AsyncFn(Connection) -> Result>, connection: Conn
     let served = pin!(async { handler(connection).await });
     match (Ending { inner: &inner, served }).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => report_error(id, &error),
-        Err(panic) => report_panic(id, panic),
+        Ok(Err(error)) => report_error(&context, id, &error),
+        Err(panic) => report_panic(&context, id, panic),
     }
 }
 

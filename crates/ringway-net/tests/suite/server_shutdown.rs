@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringway_net::{Address, Connection, ConnectionId, Server, ServerHandle};
+use ringway_net::{Address, Connection, ConnectionId, Handler, Peer, Server, ServerHandle, View};
 
 use crate::support::server::{
     BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server, socket_addr,
@@ -277,5 +277,44 @@ fn whoever_connects_while_the_cores_are_starting_is_served() {
         let handle = server.start(echo).expect("the server starts");
         client.join().expect("served");
         end(&handle);
+    }
+}
+
+/// Waits for a message, and fails in the way that it names; so does a `Handler`.
+async fn fails(mut conn: Connection) -> ringway_net::Result {
+    let word = conn.recv().await?;
+    conn.write(b"!");
+    match conn.recv().await {
+        Err(_) if word.is_some_and(|word| &*word == b"panic") => panic!("a bug of the program"),
+        ended => ended.map(drop),
+    }
+}
+
+struct Waits;
+
+impl Handler for Waits {
+    fn on_message(&mut self, peer: &Peer, _: View) {
+        peer.write(b"!");
+    }
+}
+
+#[test]
+fn handlers_that_an_abort_ends_are_counted() {
+    let check = |handle: ServerHandle, panics: u64| {
+        let clients = ["panic", "error", "error"].map(|word| {
+            let mut client = connect(&handle);
+            client.write_all(word.as_bytes()).expect("written");
+            client.read_exact(&mut [0]).expect("it is being served");
+            client
+        });
+        handle.abort();
+        handle.wait().expect("an end");
+        let stats = handle.stats();
+        assert_eq!((stats.handler_errors, stats.handler_panics), (3 - panics, panics), "{stats:?}");
+        drop(clients);
+    };
+    for backend in BACKENDS {
+        check(server(backend).start(fails).expect("the server starts"), 1);
+        check(server(backend).start_with(|| Waits).expect("the server starts"), 0);
     }
 }
