@@ -211,14 +211,14 @@ impl<C: Codec> Frames<C> {
 
     /// Received bytes, for [`take`](Self::take); `None` at the end between two frames.
     pub(crate) fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        let stream = self.connection.inner().stream();
+        let inner = self.connection.inner();
         if self.is_lost
-            && let Some(error) = stream.failure()
+            && let Some(error) = inner.failure()
         {
-            return Poll::Ready(Err(error.into()));
+            return Poll::Ready(Err(error));
         }
         if self.rest.is_some() {
-            ready!(stream.poll_room(cx));
+            ready!(inner.stream().poll_room(cx));
             return Poll::Ready(Ok(self.rest.take()));
         }
         let received = self.connection.poll_recv(cx);

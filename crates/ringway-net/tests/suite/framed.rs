@@ -1,15 +1,18 @@
 //! Frames over real sockets.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
-use ringway_net::{Backend, Connection, Error, Framed, ServerHandle};
+use ringway_net::{Backend, Connection, Error, Framed, Server, ServerHandle};
 use ringway_wire::{LengthField, Line};
 
+use crate::support::bare_client::{client, shake_hands};
+use crate::support::patient::patient_server;
 use crate::support::peer::{read_all, read_lines, with_peer, write};
 use crate::support::server::{connect, end, eventually, server};
+use crate::support::trust::Trust;
 
 const LINE: Line = Line::new(1024);
 
@@ -181,9 +184,19 @@ const ANSWER: usize = 256 * 1024;
 
 /// A server that answers every line with `ANSWER` bytes, and counts the lines.
 fn start_answering(by: Loop, handled: &Arc<AtomicUsize>) -> ServerHandle {
+    start_answering_at(server(Backend::Uring).threads(1), by, handled, || ())
+}
+
+/// The same by a server that does `first` with each connection.
+fn start_answering_at(
+    server: Server,
+    by: Loop,
+    handled: &Arc<AtomicUsize>,
+    first: impl Fn() + Clone + Send + 'static,
+) -> ServerHandle {
     let handled = Arc::clone(handled);
-    let server = server(Backend::Uring).threads(1);
     let handler = async move |connection: Connection| {
+        first();
         let answer = vec![b'x'; ANSWER - 1];
         let mut lines = Framed::new(connection, Line::new(ANSWER));
         match by {
@@ -241,5 +254,36 @@ fn a_client_that_goes_without_reading_costs_no_answers_for_nobody() {
         end(&handle);
         let handled = handled.load(Ordering::Relaxed);
         assert!(handled < ASKED / 10, "{by:?}: {handled} answers");
+    }
+}
+
+#[test]
+fn a_client_whose_session_has_failed_costs_no_answers_for_nobody() {
+    const ASKED: usize = 1_000;
+    let trust = Trust::new();
+    for by in [Loop::AllOfAReceive, Loop::OneByOne] {
+        let (has_written, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        // All is there when the server looks for the first time.
+        let wait = move || _ = gate.lock().expect("no panic").recv();
+        let handled = Arc::default();
+        let server = patient_server(&trust);
+        let handle = start_answering_at(server, by, &handled, wait);
+        let (mut client, mut socket) = (client(&trust), connect(&handle));
+        shake_hands(&mut client, &mut socket);
+        client.write_tls(&mut socket).expect("its last words");
+        eventually("it is open", || handle.stats().handshakes == 1);
+        client.writer().write_all("?\n".repeat(ASKED).as_bytes()).expect("a session");
+        while client.wants_write() {
+            client.write_tls(&mut socket).expect("written");
+        }
+        let no_record_of_the_session = [&[23, 3, 3, 0, 32][..], &[0xFF; 32]].concat();
+        socket.write_all(&no_record_of_the_session).expect("written");
+        drop(has_written);
+        eventually("the server has seen it", || handle.stats().handler_errors == 1);
+        drop(socket);
+        end(&handle);
+        let handled = handled.load(Ordering::Relaxed);
+        assert!(handled < 2, "{by:?}: {handled} answers");
     }
 }
