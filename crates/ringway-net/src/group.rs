@@ -1,6 +1,6 @@
 //! Sending one message to many connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::iter::Sum;
@@ -39,7 +39,7 @@ pub struct Group {
 pub struct Membership {
     shared: Arc<GroupShared>,
     shard: Rc<Shard>,
-    place: usize,
+    place: Rc<Cell<usize>>,
 }
 
 /// The outcome of a message, counted over the members.
@@ -93,11 +93,24 @@ struct Shard {
     places: RefCell<Places>,
 }
 
+/// In the order in which they came. Those who have left are taken out when they are half of all, so that
+/// a crowd which has gone costs neither memory nor time.
 #[derive(Default)]
 struct Places {
-    members: Vec<Option<WeakConnection>>,
-    free: Vec<usize>,
+    members: Vec<Option<Member>>,
+    /// Places of members who have left.
+    vacant: usize,
+    /// Deliveries that are going through them; nobody changes places meanwhile.
+    visits: usize,
 }
+
+struct Member {
+    inner: WeakConnection,
+    place: Rc<Cell<usize>>,
+}
+
+/// A delivery that goes through the members of a core.
+struct Visit<'a>(&'a Shard);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct GroupId(u64);
@@ -184,9 +197,10 @@ fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Del
     let Some(shard) = SHARDS.with_borrow(|shards| shards.get(&id).cloned()) else {
         return delivery;
     };
-    // Members are taken out one by one: `wanted` may join and leave.
-    for place in 0..shard.len() {
-        let Some(member) = shard.member(place) else { continue };
+    // Members are looked up one by one: `wanted` may join and leave.
+    let visit = Visit::begin(&shard);
+    for place in 0..visit.places() {
+        let Some(member) = visit.member(place) else { continue };
         let Some(inner) = member.upgrade() else {
             delivery.closed += 1;
             continue;
@@ -286,36 +300,57 @@ impl GroupShared {
     }
 }
 
-impl Shard {
-    fn len(&self) -> usize {
-        self.places.borrow().members.len()
+impl<'a> Visit<'a> {
+    fn begin(shard: &'a Shard) -> Self {
+        shard.places.borrow_mut().visits += 1;
+        Self(shard)
+    }
+
+    fn places(&self) -> usize {
+        self.0.places.borrow().members.len()
     }
 
     /// The member at a place, whether or not its connection is still there.
     fn member(&self, place: usize) -> Option<WeakConnection> {
-        self.places.borrow().members.get(place)?.clone()
+        let places = self.0.places.borrow();
+        places.members.get(place)?.as_ref().map(|member| member.inner.clone())
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let mut places = self.0.places.borrow_mut();
+        places.visits -= 1;
+        places.close_ranks();
     }
 }
 
 impl Places {
-    fn take(&mut self, inner: WeakConnection) -> usize {
-        match self.free.pop() {
-            Some(place) => {
-                self.members[place] = Some(inner);
-                place
-            }
-            None => {
-                self.members.push(Some(inner));
-                self.members.len() - 1
-            }
-        }
+    fn take(&mut self, inner: WeakConnection) -> Rc<Cell<usize>> {
+        let place = Rc::new(Cell::new(self.members.len()));
+        self.members.push(Some(Member { inner, place: Rc::clone(&place) }));
+        place
     }
 
     /// Whether the last member has left.
     fn leave(&mut self, place: usize) -> bool {
         self.members[place] = None;
-        self.free.push(place);
-        self.free.len() == self.members.len()
+        self.vacant += 1;
+        let is_last = self.vacant == self.members.len();
+        self.close_ranks();
+        is_last
+    }
+
+    fn close_ranks(&mut self) {
+        if self.visits > 0 || self.vacant <= self.members.len() / 2 {
+            return;
+        }
+        self.members.retain(Option::is_some);
+        self.members.shrink_to(2 * self.members.len());
+        self.vacant = 0;
+        for (at, member) in self.members.iter().flatten().enumerate() {
+            member.place.set(at);
+        }
     }
 }
 
@@ -323,14 +358,21 @@ impl Drop for Membership {
     fn drop(&mut self) {
         self.shared.members.fetch_sub(1, Ordering::Relaxed);
         self.shard.of.members.fetch_sub(1, Ordering::Relaxed);
-        if !self.shard.places.borrow_mut().leave(self.place) {
+        if !self.shard.places.borrow_mut().leave(self.place.get()) {
             return;
         }
         // While a thread ends, its table may be gone already.
         let removed = SHARDS.try_with(|shards| {
             let mut shards = shards.borrow_mut();
             let is_own = |shard: &Rc<Shard>| Rc::ptr_eq(shard, &self.shard);
-            shards.get(&self.shared.id).is_some_and(is_own).then(|| shards.remove(&self.shared.id))
+            let is_known = shards.get(&self.shared.id).is_some_and(is_own);
+            let removed = is_known.then(|| shards.remove(&self.shared.id));
+            // It grows twofold: one that has shrunk to a quarter has had its crowd.
+            if shards.len() < shards.capacity() / 4 {
+                let kept = 2 * shards.len();
+                shards.shrink_to(kept);
+            }
+            removed
         });
         drop(removed);
         self.shared.remove_core(&self.shard.of);
@@ -352,12 +394,97 @@ impl fmt::Debug for Group {
 
 impl fmt::Debug for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Membership({})", self.place)
+        write!(f, "Membership({})", self.place.get())
     }
 }
 
 impl fmt::Debug for Delivering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Delivering({:?}, {} other cores)", self.here, self.elsewhere.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use ringway_runtime::block_on;
+    use ringway_runtime::io::Stream;
+
+    use super::*;
+    use crate::connection::Connection;
+
+    const CROWD: usize = 10_000;
+
+    thread_local! {
+        /// Those that a predicate has leave, and those that it has join.
+        static KEPT: RefCell<Vec<Membership>> = const { RefCell::new(Vec::new()) };
+        static COME: RefCell<Vec<Membership>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Runs a test with a connection whose peer does not read.
+    fn with_connection(test: impl AsyncFnOnce(Connection) + 'static) {
+        let ran = block_on(async move {
+            let (near, _far) = UnixStream::pair().expect("a pair of sockets");
+            let stream = Stream::adopt(near.into(), &Rc::default()).expect("a socket");
+            test(Connection::adopt(stream, Rc::default())).await;
+        });
+        ran.expect("a core");
+    }
+
+    fn places(membership: &Membership) -> (usize, usize) {
+        let places = membership.shard.places.borrow();
+        (places.members.len(), places.members.capacity())
+    }
+
+    #[test]
+    fn a_crowd_that_has_left_leaves_no_places_behind() {
+        with_connection(async |connection| {
+            let group = Group::new();
+            let mut members: Vec<_> = (0..CROWD).map(|_| group.join(&connection)).collect();
+            let last = members.pop().expect("many");
+            let first = members.remove(0);
+            drop(members);
+            let (len, capacity) = places(&first);
+            assert!(len <= 4 && capacity <= 8, "{len} places, room for {capacity}");
+            assert_eq!(group.send("x").await.queued, 2);
+            drop(first);
+            assert_eq!(group.send("x").await.queued, 1);
+            drop(last);
+            assert_eq!(group.send("x").await, Delivery::default());
+        });
+    }
+
+    #[test]
+    fn groups_that_have_no_members_any_more_leave_no_table_behind() {
+        with_connection(async |connection| {
+            let groups: Vec<_> = (0..CROWD).map(|_| Group::new()).collect();
+            let members: Vec<_> = groups.iter().map(|group| group.join(&connection)).collect();
+            drop(members);
+            let room = SHARDS.with_borrow(HashMap::capacity);
+            assert!(room < 64, "room for {room} groups");
+        });
+    }
+
+    #[test]
+    fn whoever_stays_gets_a_message_once_whoever_leaves_meanwhile() {
+        with_connection(async |connection| {
+            let group = Group::new();
+            KEPT.set((0..100).map(|_| group.join(&connection)).collect());
+            let own = group.clone();
+            let wanted = move |peer: &Peer| {
+                // With each who is asked, the last of the others leaves as well, and another one comes.
+                let mut kept = KEPT.take();
+                drop((kept.remove(0), kept.pop()));
+                KEPT.set(kept);
+                COME.with_borrow_mut(|come| come.push(own.join(peer)));
+                true
+            };
+            let delivery = group.send_if("x", wanted).await;
+            assert_eq!((delivery.queued, group.len()), (50, 50), "{delivery:?}");
+            assert_eq!(group.send("y").await.queued, 50);
+            assert!(KEPT.take().is_empty());
+            COME.set(Vec::new());
+        });
     }
 }
