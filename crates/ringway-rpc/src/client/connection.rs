@@ -41,8 +41,6 @@ pub(super) struct ClientConnection {
     in_flight: Cell<u32>,
     /// Its task has ended.
     gone: Cell<bool>,
-    /// A call has been answered.
-    answered: Cell<bool>,
     /// No new calls: the peer is leaving, or the connection is not needed any more.
     closing: Cell<bool>,
     /// Where handles of streams find it, once it has had one.
@@ -85,7 +83,6 @@ impl ClientConnection {
             task: TaskWaker::new(),
             in_flight: Cell::new(0),
             gone: Cell::new(false),
-            answered: Cell::new(false),
             closing: Cell::new(false),
             carrier: OnceCell::new(),
         })
@@ -147,9 +144,9 @@ impl ClientConnection {
         self.gone.get()
     }
 
-    /// Whether the peer has answered a call.
+    /// Whether the peer has answered a call, otherwise than by refusing it.
     pub(super) fn has_answered(&self) -> bool {
-        self.answered.get()
+        self.state.borrow().calls.has_answered
     }
 
     /// Whether it takes no more calls without the peer having said so.
@@ -260,7 +257,6 @@ impl ClientConnection {
         let (ended, taken) = state.handle_input(view, now, pending, woken);
         if ended > 0 {
             self.in_flight.set(self.in_flight.get() - ended);
-            self.answered.set(true);
         }
         if state.calls.is_peer_leaving() {
             self.closing.set(true);

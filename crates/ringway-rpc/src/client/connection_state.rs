@@ -45,6 +45,8 @@ pub(super) struct OpenCalls {
     given_out: u64,
     /// No call's deadline is before this.
     next_deadline: Duration,
+    /// The peer has answered one, otherwise than by refusing it.
+    pub(super) has_answered: bool,
     /// How many calls the peer has accepted, as its GOAWAY says.
     accepted: Option<u32>,
     /// Why the peer leaves, in its words, if it has said so.
@@ -90,6 +92,7 @@ impl ConnectionState {
             opened: 0,
             given_out: 0,
             next_deadline: NEVER,
+            has_answered: false,
             accepted: None,
             go_away_reason: String::new(),
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_net::{Connection, View};
 use ringway_runtime::drop_each;
-use ringway_wire::native::{GoAwayCode, Outgoing, Reply, StreamId};
+use ringway_wire::native::{GoAwayCode, Outgoing, Reply, StreamId, Unserved};
 
 use super::admitted::Deferred;
 use super::age::Age;
@@ -54,9 +54,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     pub(super) place: Cell<usize>,
     /// What is kept here, as the core has last heard.
     pub(super) kept: Cell<Kept>,
-    /// Calls that the machine has refused, and those that it has ended as not whole in time, as the core
-    /// has last heard.
-    pub(super) unserved: Cell<(u64, u64)>,
+    /// Calls that the machine has ended, as the core has last heard.
+    pub(super) unserved: Cell<Unserved>,
     /// The connection is to be closed at once, whoever may have calls on it.
     pub(super) is_ended: Cell<bool>,
     age: Age,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_wire::native::{
     self, Body, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent, Side,
-    StreamId,
+    StreamId, Unserved,
 };
 use ringway_wire::{grpc, http2};
 
@@ -24,8 +24,7 @@ macro_rules! common {
                 fn output_len(&self) -> usize;
                 fn kept_len(&self, side: Side) -> usize;
                 fn spare_len(&self) -> usize;
-                fn refused(&self) -> u64;
-                fn overdue(&self) -> u64;
+                fn unserved(&self) -> Unserved;
                 fn failure(&self, stream: StreamId) -> Option<u8>;
                 fn has_room(&self, stream: StreamId) -> bool;
                 fn poll_timeout(&self) -> Option<Duration>;

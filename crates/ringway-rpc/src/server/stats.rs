@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringway_wire::native::Unserved;
+
 /// Writes the counters of a core: for each a field, a method that counts one, and a sum.
 macro_rules! counters {
-    ($($name:ident, $count:ident, $what:literal;)*) => {
+    ($($name:ident $(, $count:ident)?, $what:literal;)*) => {
         /// What one core counts: written by it alone, read by any thread.
         #[derive(Default, Debug)]
         #[repr(align(128))] // cores do not disturb each other by counting
@@ -20,20 +22,22 @@ macro_rules! counters {
                 self.unread_bytes.store(bytes as u64, Ordering::Relaxed);
             }
 
-            /// Counts calls that the machine of a connection has refused, and those whose request did not
-            /// come whole in time.
+            /// Counts calls that the machine of a connection has ended.
             #[cold]
-            pub(crate) fn add_unserved(&self, refused: u64, overdue: u64) {
+            pub(crate) fn add_unserved(&self, calls: Unserved) {
+                let Unserved { refused, overdue, malformed, stalled } = calls;
                 add(&self.refused, refused);
                 add(&self.expired, overdue);
+                add(&self.malformed, malformed);
+                add(&self.stalled, stalled);
             }
 
-            $(
+            $($(
                 #[cold]
                 pub(crate) fn $count(&self) {
                     add(&self.$name, 1);
                 }
-            )*
+            )?)*
         }
 
         /// Counts of a server since its start, read at about one moment.
@@ -92,6 +96,10 @@ counters! {
         "Of these: calls that had waited in a queue for too long, or were taken out of it for others.";
     expired, count_expired,
         "Calls whose deadline passed before they could run, or whose request did not come whole in time.";
+    malformed,
+        "Calls ended because their request broke a rule or a limit of the protocol, or could not be read.";
+    stalled,
+        "Calls given up because their client took nothing of the reply for too long.";
     cancelled, count_cancelled,
         "Calls that clients have cancelled when they had left their queue.";
     panicked, count_panicked,

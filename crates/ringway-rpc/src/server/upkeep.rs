@@ -15,7 +15,7 @@ impl<M: Machine> ServerConnection<M> {
     #[inline]
     pub(super) fn account(&self) {
         let machine = self.machine();
-        let unserved = (machine.refused(), machine.overdue());
+        let unserved = machine.unserved();
         let kept = match self.is_closed() {
             true => Kept::default(),
             false => {
@@ -28,7 +28,7 @@ impl<M: Machine> ServerConnection<M> {
         let before = self.unserved.get();
         if unserved != before {
             self.unserved.set(unserved);
-            self.core().share().add_unserved(unserved.0 - before.0, unserved.1 - before.1);
+            self.core().share().add_unserved(unserved.since(before));
         }
         if kept == self.kept.get() {
             return;

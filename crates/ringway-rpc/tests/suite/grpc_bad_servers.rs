@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringway_net::{ClientTls, ServerTls};
@@ -12,46 +12,12 @@ use ringway_rpc::{Client, ClientBuilder, Codec, Kind, Method, Status};
 use ringway_runtime::{block_on, spawn, timeout};
 
 use crate::support::echo::{Echo, serve_at};
+use crate::support::frames::*;
 use crate::support::{LIMIT, end};
 
 static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
 
 const RAW: Codec<Bytes> = Codec::raw();
-
-/// Frame types of HTTP/2, and its errors.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const NO_ERROR: u32 = 0;
-const PROTOCOL_ERROR: u32 = 1;
-const STREAM_CLOSED: u32 = 5;
-const REFUSED_STREAM: u32 = 7;
-
-fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
-    let len = (body.len() as u32).to_be_bytes();
-    let mut frame = vec![len[1], len[2], len[3], kind, flags];
-    frame.extend_from_slice(&stream.to_be_bytes());
-    frame.extend_from_slice(body);
-    frame
-}
-
-/// A head by hand: literal fields that are not kept.
-fn head(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.extend_from_slice(&[0, name.len() as u8]);
-        block.extend_from_slice(name.as_bytes());
-        block.push(value.len() as u8);
-        block.extend_from_slice(value.as_bytes());
-    }
-    block
-}
 
 /// A listener that does this with each of its connections; its address.
 fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
@@ -102,6 +68,14 @@ impl Peer {
                 return Some(u32::from_be_bytes([body[4], body[5], body[6], body[7]]));
             }
         }
+    }
+
+    /// Answers a request with a message.
+    fn reply(&mut self, stream: u32) {
+        let fields = [(":status", "200"), ("content-type", "application/grpc")];
+        self.write(&frame(HEADERS, 0x4, stream, &head(&fields)));
+        self.write(&frame(DATA, 0, stream, b"\x00\x00\x00\x00\x01!"));
+        self.write(&frame(HEADERS, 0x5, stream, &head(&[("grpc-status", "0")])));
     }
 
     /// Answers a request without a message, with such a status.
@@ -179,16 +153,21 @@ fn a_head_without_end_is_given_up() {
     fails_saying(&address, &["broke the protocol", "field block"]);
 }
 
-/// Sends every client away as soon as it has come, in these ways by turns. Tells how many came.
+/// Sends every client away as soon as it has come, or has called, in these ways by turns. Tells how many
+/// came.
 fn sends_all_away(listener: &TcpListener, came: &AtomicUsize) {
     while let Ok((socket, _)) = listener.accept() {
         let mut peer = Peer(socket);
         peer.settings(100);
-        match came.fetch_add(1, Ordering::SeqCst) % 2 {
+        match came.fetch_add(1, Ordering::SeqCst) % 3 {
             0 => peer.write(&frame(GOAWAY, 0, 0, &[0; 8])),
-            _ => peer.write(&frame(HEADERS, 0x5, 77, &head(&[(":status", "200")]))),
+            1 => peer.write(&frame(HEADERS, 0x5, 77, &head(&[(":status", "200")]))),
+            _ => {
+                let _called = peer.request();
+                peer.write(&frame(GOAWAY, 0, 0, &[0; 8]));
+            }
         }
-        while peer.0.read(&mut [0; 1_024]).is_ok_and(|len| len > 0) {}
+        while peer.frame().is_some() {}
     }
 }
 
@@ -200,9 +179,12 @@ fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
     let counted = Arc::clone(&came);
     std::thread::spawn(move || sends_all_away(&listener, &counted));
     let client = Client::connect(&*address).expect("an address");
-    let call = client.unary(&SAY, RAW, RAW, Bytes::new()).timeout(Duration::from_secs(1));
-    let status = call.wait_for_ready(true).wait().expect_err("nobody answers");
-    assert!(status.is_deadline_exceeded() || status.is_unavailable(), "{status:?}");
+    let end = Instant::now() + Duration::from_secs(1);
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        let call = client.unary(&SAY, RAW, RAW, Bytes::new()).timeout(left);
+        let status = call.wait_for_ready(true).wait().expect_err("nobody answers");
+        assert!(status.is_deadline_exceeded() || status.is_unavailable(), "{status:?}");
+    }
     // The second comes at once; waits of at least 100, 200 and 400 ms lie between those after it.
     let came = came.load(Ordering::SeqCst);
     assert!((1..=6).contains(&came), "it came {came} times");
@@ -286,24 +268,18 @@ fn a_call_that_is_refused_everywhere_was_not_executed() {
     assert!(status.is_unavailable() && status.is_not_executed(), "{status:?}");
 }
 
-/// A call that its first connection refuses in such a way is placed on another.
-#[track_caller]
-fn goes_elsewhere(refuse: impl Fn(&mut Peer, u32) + Send + 'static) {
+#[test]
+fn a_call_behind_the_last_stream_of_go_away_is_placed_on_another_connection() {
     let came = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&came);
     let address = listen(move |mut peer| {
         peer.settings(100);
         let Some(stream) = peer.request() else { return };
         match counted.fetch_add(1, Ordering::SeqCst) {
-            0 => refuse(&mut peer, stream),
-            _ => {
-                let fields = [(":status", "200"), ("content-type", "application/grpc")];
-                peer.write(&frame(HEADERS, 0x4, stream, &head(&fields)));
-                peer.write(&frame(DATA, 0, stream, b"\x00\x00\x00\x00\x01!"));
-                peer.write(&frame(HEADERS, 0x5, stream, &head(&[("grpc-status", "0")])));
-                while peer.request().is_some() {}
-            }
+            0 => peer.write(&frame(GOAWAY, 0, 0, &[0; 8])),
+            _ => peer.reply(stream),
         }
+        while peer.request().is_some() {}
     });
     let client = Client::connect(&*address).expect("an address");
     let reply = client.unary(&SAY, RAW, RAW, Bytes::new()).wait();
@@ -312,15 +288,62 @@ fn goes_elsewhere(refuse: impl Fn(&mut Peer, u32) + Send + 'static) {
 }
 
 #[test]
-fn a_call_behind_the_last_stream_of_go_away_is_placed_on_another_connection() {
-    goes_elsewhere(|peer, _| peer.write(&frame(GOAWAY, 0, 0, &[0; 8])));
+fn a_call_whose_stream_is_refused_is_placed_on_another_connection() {
+    let came = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&came);
+    // One stream each, so that the first two calls make two connections.
+    let address = listen(move |mut peer| {
+        let came = Arc::clone(&counted);
+        std::thread::spawn(move || {
+            peer.settings(1);
+            while let Some(stream) = peer.request() {
+                match came.fetch_add(1, Ordering::SeqCst) {
+                    0 | 1 => {
+                        while came.load(Ordering::SeqCst) < 2 {
+                            std::thread::yield_now();
+                        }
+                        peer.answer(stream, "5");
+                    }
+                    2 => peer.write(&frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())),
+                    _ => peer.reply(stream),
+                }
+            }
+        });
+    });
+    let test = async move {
+        let client = Client::builder().address(&*address).connections(2).build()?;
+        let call = || client.unary(&SAY, RAW, RAW, Bytes::new());
+        for first in [spawn(call()), spawn(call())] {
+            let status = first.await.expect("no panic").expect_err("as it answers");
+            assert!(status.is_not_found(), "{status:?}");
+        }
+        assert_eq!(call().await?, "!");
+        Ok::<_, Status>(())
+    };
+    let outcome = block_on(timeout(LIMIT, test)).expect("a core").expect("no hang");
+    outcome.expect("the other connection answers");
+    assert_eq!(came.load(Ordering::SeqCst), 4);
 }
 
 #[test]
-fn a_call_whose_stream_is_refused_is_placed_on_another_connection() {
-    goes_elsewhere(|peer, stream| {
-        peer.write(&frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes()));
+fn a_server_that_is_silent_is_asked_and_given_up() {
+    let (told, is_told) = mpsc::channel();
+    let address = listen(move |mut peer| {
+        peer.settings(100);
+        while let Some((kind, _, body)) = peer.frame() {
+            if kind == PING {
+                told.send(body.len()).expect("the test waits");
+            }
+        }
     });
+    let time = Duration::from_millis(20);
+    let client = Client::builder().address(&*address).keep_alive(time, time).build();
+    let client = client.expect("an address");
+    let call = client.unary(&SAY, RAW, RAW, Bytes::new()).no_timeout();
+    let status = call.wait().expect_err("nobody answers");
+    assert!(status.is_unavailable() && !status.is_not_executed(), "{status:?}");
+    assert!(status.message().contains("did not answer a PING"), "{status}");
+    assert_eq!(is_told.recv_timeout(LIMIT), Ok(8));
 }
 
 #[test]

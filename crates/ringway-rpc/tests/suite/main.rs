@@ -17,6 +17,7 @@ mod drain_under_load;
 mod executed_once;
 mod foreign_code;
 mod foreign_memory;
+mod grpc_attacks;
 mod grpc_bad_servers;
 mod grpc_calls;
 mod grpc_client;

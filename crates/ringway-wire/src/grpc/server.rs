@@ -14,7 +14,7 @@ use crate::deadlines::Deadlines;
 use crate::http2::{
     ErrorCode, Event, Http2Config, Http2Server, StreamHandle, Violation, Vocabulary,
 };
-use crate::native::{Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId};
+use crate::native::{Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId, Unserved};
 
 /// Configuration of a gRPC server's connections.
 #[derive(Debug, Clone)]
@@ -69,8 +69,7 @@ pub struct GrpcServer {
     pub(super) drain: Option<ServerDrain>,
     /// The time passed in by the latest call that had one.
     pub(super) now: Duration,
-    pub(super) refused: u64,
-    pub(super) overdue: u64,
+    pub(super) unserved: Unserved,
 }
 
 impl GrpcServer {
@@ -87,8 +86,7 @@ impl GrpcServer {
             waits: Deadlines::default(),
             drain: None,
             now,
-            refused: 0,
-            overdue: 0,
+            unserved: Unserved::default(),
         }
     }
 
@@ -254,18 +252,17 @@ impl GrpcServer {
     /// Does nothing, since no memory of finished streams is [kept](Self::spare_len).
     pub fn drop_spare(&mut self) {}
 
-    /// Number of requests that this machine answered as not executed.
+    /// Calls that this machine has ended by itself.
     #[inline]
     #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// Number of requests that this machine ended because they did not arrive completely in time.
-    #[inline]
-    #[must_use]
-    pub fn overdue(&self) -> u64 {
-        self.overdue
+    pub fn unserved(&self) -> Unserved {
+        let (own, below) = (self.unserved, self.http.unserved());
+        Unserved {
+            refused: own.refused + below.refused,
+            overdue: own.overdue,
+            malformed: own.malformed + below.malformed,
+            stalled: below.stalled,
+        }
     }
 
     /// The status with which a call failed, if its [`Failed`](ServerEvent::Failed) event is still

@@ -92,7 +92,7 @@ impl GrpcServer {
                 let failed = self.fail_known(stream, code::UNAVAILABLE, text);
                 self.pending.push_back(failed);
             } else {
-                self.refused += 1;
+                self.unserved.refused += 1;
                 self.http.reset(stream, ErrorCode::REFUSED_STREAM);
                 self.calls.end(stream);
             }
@@ -123,7 +123,7 @@ impl GrpcServer {
                 self.waits.arm(limit, id);
                 continue;
             }
-            self.overdue += 1;
+            self.unserved.overdue += 1;
             let text = "the request did not arrive completely in time";
             self.fail(stream, code::DEADLINE_EXCEEDED, text);
         }

@@ -168,6 +168,7 @@ impl GrpcServer {
             let message = match self.next_message(stream, &mut data, end) {
                 Ok(message) => message,
                 Err(Unfit { status, text }) if is_known => {
+                    self.unserved.malformed += 1;
                     return Some(self.fail_known(stream, status, &text));
                 }
                 Err(Unfit { status, text }) => return self.fail_unknown(stream, status, &text),
@@ -279,7 +280,7 @@ impl GrpcServer {
         read: Result<CallHead, NoCall>,
     ) -> Option<ServerEvent<'static>> {
         if self.is_drain_over() {
-            self.refused += 1;
+            self.unserved.refused += 1;
             self.http.reset(stream, ErrorCode::REFUSED_STREAM);
             return None;
         }

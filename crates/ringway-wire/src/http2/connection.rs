@@ -23,6 +23,7 @@ use super::{
     Decoder, Encoder, ErrorCode, Event, Fields, Http2Config, StreamHandle, Violation, Vocabulary,
 };
 use crate::limits::{HTTP2_ANSWERS_MAX, HTTP2_CONNECTION_WINDOW, HTTP2_STREAMS_DEFAULT};
+use crate::native::Unserved;
 
 /// The stage of a connection's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub struct Connection<R: Role> {
     /// Whether a stream could not be opened since the last `Capacity` event.
     pub(super) is_starved: bool,
     pub(super) drain: Draining,
+    /// Streams of the peer's that this end has ended.
+    pub(super) unserved: Unserved,
     role: PhantomData<R>,
 }
 
@@ -168,6 +171,7 @@ impl<R: Role> Connection<R> {
             is_leaving: false,
             is_starved: false,
             drain: Draining::No,
+            unserved: Unserved::default(),
             config,
             role: PhantomData,
         };
@@ -229,6 +233,11 @@ impl<R: Role> Connection<R> {
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Streams of the peer's that this end has ended by itself.
+    pub(crate) fn unserved(&self) -> Unserved {
+        self.unserved
     }
 
     /// Sends a PING, whose answer is reported as [`Event::Pong`].

@@ -136,6 +136,10 @@ impl<R: Role> Connection<R> {
 
     /// Resets a stream that is not reported to the caller.
     fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), Violation> {
+        match code {
+            ErrorCode::REFUSED_STREAM => self.unserved.refused += 1,
+            _ => self.unserved.malformed += 1,
+        }
         put_reset(id, code, &mut self.outbox.written);
         self.streams.closed.note_reset(id);
         self.count_answer()
@@ -210,6 +214,7 @@ impl<R: Role> Connection<R> {
         self.give_up(stream, code);
         self.count_answer()?;
         if R::IS_SERVER {
+            self.unserved.malformed += 1;
             self.budgets.bear_reset(self.now)?;
         }
         Ok(Some(Event::Failed { stream, code }))

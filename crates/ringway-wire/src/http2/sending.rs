@@ -331,6 +331,7 @@ impl<R: Role> Connection<R> {
         self.stall_at = until.iter().map(|&(_, at)| at).filter(|&at| at > now).min();
         for (stream, _) in until.into_iter().filter(|&(_, at)| at <= now) {
             let code = ErrorCode::CANCEL;
+            self.unserved.stalled += 1;
             self.give_up(stream, code);
             self.pending.push_back(Event::Failed { stream, code });
         }

@@ -50,6 +50,7 @@ mod streams;
 mod tag;
 mod too_large;
 mod transmit;
+mod unserved;
 mod varint;
 mod violation;
 mod window;
@@ -77,6 +78,7 @@ pub use settings::Settings;
 pub use stream_id::StreamId;
 pub use streams::Side;
 pub use tag::Tag;
+pub use unserved::Unserved;
 pub use violation::Violation;
 pub(crate) use window::Window;
 

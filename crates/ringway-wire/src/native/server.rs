@@ -13,6 +13,7 @@ use super::server_resets::Resets;
 use super::slots::{Found, NO_STREAM};
 use super::too_large::TooLarge;
 use super::transmit::Served;
+use super::unserved::Unserved;
 use super::{
     Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, Side, StreamId, Violation,
 };
@@ -93,10 +94,8 @@ pub struct Server {
     pub(super) waits: Deadlines<StreamId>,
     /// Longest payload of a request on the fast path.
     pub(super) plain_len_max: usize,
-    /// Number of requests answered as not executed.
-    pub(super) refused: u64,
-    /// Number of requests that did not arrive completely in time.
-    pub(super) overdue: u64,
+    /// Calls that it has ended by itself.
+    pub(super) unserved: Unserved,
 }
 
 /// A drain: the connection ends after it has completed its open calls.
@@ -123,8 +122,7 @@ impl Server {
             waits: Deadlines::default(),
             drain: None,
             plain_len_max: 0,
-            refused: 0,
-            overdue: 0,
+            unserved: Unserved::default(),
         };
         server.note_window();
         server
@@ -442,20 +440,11 @@ impl Server {
         self.connection.streams.drop_spare();
     }
 
-    /// Number of requests that this machine answered as not executed: beyond `max_streams` or a
-    /// lease, while too many calls are cancelled, after a GOAWAY, or incomplete at the end of the
-    /// drain.
+    /// Calls that this machine has ended by itself.
     #[inline]
     #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// Number of requests that this machine ended because they did not arrive completely in time.
-    #[inline]
-    #[must_use]
-    pub fn overdue(&self) -> u64 {
-        self.overdue
+    pub fn unserved(&self) -> Unserved {
+        self.unserved
     }
 
     /// Whether [`receive`](Self::receive) has something to report even without input: an event, or

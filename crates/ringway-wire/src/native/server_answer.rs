@@ -83,7 +83,7 @@ impl Server {
 
     /// Ends a call as not executed.
     pub(super) fn refuse(&mut self, index: usize) -> Result<(), Violation> {
-        self.refused += 1;
+        self.unserved.refused += 1;
         let meta = self.own_meta(|meta| meta.refused());
         self.answer(index, UNAVAILABLE, &meta)
     }
@@ -110,6 +110,7 @@ impl Server {
         status: u8,
         text: &str,
     ) -> Result<(), Violation> {
+        self.unserved.malformed += 1;
         let meta = self.own_meta(|meta| meta.status_message(text));
         self.answer(index, status, &meta)
     }

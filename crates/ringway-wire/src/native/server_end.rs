@@ -99,7 +99,7 @@ impl Server {
         for stream in self.connection.slots.live_ids() {
             let index = stream.slot() as usize;
             if !self.is_known(index) {
-                self.refused += 1;
+                self.unserved.refused += 1;
                 self.end_at_once(index, UNAVAILABLE, &unheard);
                 continue;
             }

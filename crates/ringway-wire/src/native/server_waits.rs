@@ -116,9 +116,12 @@ impl Server {
                 Some(limit) if limit > now => self.waits.arm(limit, id),
                 Some(_) => {
                     let text = match self.connection.slots.get(index).phase {
-                        Phase::Closing => "the reply was not taken in time",
+                        Phase::Closing => {
+                            self.unserved.stalled += 1;
+                            "the reply was not taken in time"
+                        }
                         _ => {
-                            self.overdue += 1;
+                            self.unserved.overdue += 1;
                             "the request did not arrive completely in time"
                         }
                     };

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_wire::grpc::{PREFIX_LEN, prefix};
+use ringway_wire::grpc::{GrpcServer, PREFIX_LEN, prefix};
 use ringway_wire::http2::{Body, ErrorCode, Http2Config};
 use ringway_wire::native::{
-    GoAwayCode, MetaReader, MetaWriter, Piece, Reply, ServerEvent, Side, Tag,
+    GoAwayCode, MetaReader, MetaWriter, Piece, Reply, ServerEvent, Side, Tag, Unserved,
 };
 
 use crate::support::grpc::*;
@@ -288,8 +288,8 @@ fn content_that_is_no_sequence_of_messages_ends_its_call() {
     let cases: [Case<'_>; 8] = [
         (&[], &flagged, "13 a message is compressed, and grpc-encoding does not say how"),
         (&[("grpc-encoding", "identity")], &flagged, "13 a message is compressed, and"),
-        (&[("grpc-encoding", "gzip")], &flagged, "12 a message is compressed in a way"),
-        (&[("grpc-encoding", "own")], &flagged, "12 a message is compressed in a way"),
+        (&[("grpc-encoding", "gzip")], &flagged, "12 a message uses a compression"),
+        (&[("grpc-encoding", "own")], &flagged, "12 a message uses a compression"),
         (&[], &too_long, "8 a message of 1048577 bytes is longer than the limit of 1048576"),
         (&[], &[2, 0, 0, 0, 0], "13 a message has the unknown flag 0x2"),
         (&[], &[0, 0], "13 the stream ended inside a message"),
@@ -371,7 +371,39 @@ fn a_request_that_is_given_back_comes_again_whole_or_ends_in_time() {
     pair.server.handle_timeout(pair.now).expect("a good client");
     pair.run();
     assert_eq!(pair.status(never), "4 the request did not arrive completely in time");
-    assert_eq!((pair.server.overdue(), pair.server.in_flight()), (1, 0));
+    assert_eq!((pair.server.unserved().overdue, pair.server.in_flight()), (1, 0));
+}
+
+#[test]
+fn what_is_refused_malformed_or_not_taken_is_counted() {
+    let mut pair = Pair::new(large_reply);
+    pair.reads = false;
+    let wrong = pair.call(&[("Upper", "x")], &message(b"x"), true);
+    let unread = pair.call(&[], &message(b"x"), true);
+    pair.run();
+    assert_eq!(pair.answer(wrong).reset, Some(ErrorCode::PROTOCOL_ERROR));
+    let never = |pair: &Pair| pair.answer(unread).reset.is_none();
+    while never(&pair) && pair.now < Duration::from_secs(600) {
+        pair.now += Duration::from_secs(20);
+        let pong = pair.now.as_secs() as u32;
+        pair.client.ping(pong);
+        pair.run();
+        pair.server.handle_timeout(pair.now).expect("it is not silent");
+        pair.run();
+    }
+    assert_eq!(pair.answer(unread).reset, Some(ErrorCode::CANCEL));
+    let expected = Unserved { malformed: 1, stalled: 1, ..Unserved::default() };
+    assert_eq!(pair.server.unserved(), expected);
+    let before = Unserved { malformed: 1, ..Unserved::default() };
+    assert_eq!(expected.since(before), Unserved { stalled: 1, ..Unserved::default() });
+}
+
+/// Answers with more than a window has room for.
+fn large_reply(server: &mut GrpcServer, event: &ServerEvent<'_>) {
+    if let ServerEvent::Request { stream, .. } = event {
+        let message = Some(Body::Shared(vec![7; 3 << 20].into()));
+        server.respond(*stream, Reply { status: 0, meta: &[], message });
+    }
 }
 
 #[test]
@@ -548,7 +580,7 @@ fn calls_that_outlive_the_drain_are_unavailable_and_those_that_are_not_whole_ref
         "14 the server is shutting down and the time to finish open calls is over"
     );
     assert_eq!(pair.answer(waits).reset, Some(ErrorCode::REFUSED_STREAM));
-    assert!(pair.server.is_drained() && pair.server.refused() == 1);
+    assert!(pair.server.is_drained() && pair.server.unserved().refused == 1);
 }
 
 #[test]

@@ -37,6 +37,7 @@ impl OpenCalls {
                     true => Ok(None),
                     false => response(status, &meta, deadline <= now).map(Some),
                 };
+                self.has_answered |= !outcome.as_ref().is_err_and(Status::is_refused);
                 match of {
                     StreamUse::Unary(call) => {
                         woken.extend(end_unary(pending, call, outcome, message, now));

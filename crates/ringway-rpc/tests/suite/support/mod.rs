@@ -6,6 +6,7 @@ pub(crate) mod allocations;
 pub(crate) mod alone;
 pub(crate) mod caller;
 pub(crate) mod echo;
+pub(crate) mod frames;
 pub(crate) mod grpc_caller;
 pub(crate) mod hand_server;
 pub(crate) mod load;

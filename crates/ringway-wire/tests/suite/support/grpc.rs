@@ -50,6 +50,8 @@ pub(crate) struct Pair {
     pub(crate) ids: Vec<StreamId>,
     pub(crate) serve: Serve,
     pub(crate) now: Duration,
+    /// Whether the client takes what comes back.
+    pub(crate) reads: bool,
 }
 
 /// Answers each message of a request with itself.
@@ -93,7 +95,7 @@ impl Pair {
         let text = Arc::new(Vocabulary::new(AsText));
         let client = Http2Client::new(Http2Config::client(), text, NOW);
         let (came, told, ids) = Default::default();
-        Self { client, server, came, told, ids, serve, now: NOW }
+        Self { client, server, came, told, ids, serve, now: NOW, reads: true }
     }
 
     pub(crate) fn open(
@@ -172,13 +174,13 @@ impl Pair {
                     came.head = fields(&self.client);
                     came.content.extend_from_slice(&data);
                     came.has_ended = end;
-                    self.client.taken(stream, data.len());
+                    self.client.taken(stream, if self.reads { data.len() } else { 0 });
                 }
                 Event::Data { stream, data, end } => {
                     let came = self.came.entry(stream.id()).or_default();
                     came.content.extend_from_slice(&data);
                     came.has_ended = end;
-                    self.client.taken(stream, data.len());
+                    self.client.taken(stream, if self.reads { data.len() } else { 0 });
                 }
                 Event::Trailers { stream } => {
                     let came = self.came.entry(stream.id()).or_default();
