@@ -58,6 +58,21 @@ fn the_floor_of_http2_answers_as_a_server_does() {
 }
 
 #[test]
+fn the_measured_interval_is_told_of_if_asked_for() {
+    let server = Server::start("tonic", "tcp://127.0.0.1:0");
+    let output = run("rpc", "tonic", &server.address, &["-s", "47", "--phases"]);
+    let lines = stdout(&output);
+    assert!(lines.starts_with("measuring\nmeasured\n{"), "{lines}");
+    server.stop();
+    let server = Server::start("epoll", "tcp://127.0.0.1:0");
+    let words = ["client", "pingpong", "--addr", &server.address, "-d", "0.1", "--phases"];
+    let output = Command::new(BINARY).args(words).output().expect("the client starts");
+    let lines = stdout(&output);
+    assert!(lines.starts_with("measuring\nmeasured\n{"), "{lines}");
+    server.stop();
+}
+
+#[test]
 fn tonic_streams_frames_within_a_window() {
     let server = Server::start("tonic", "tcp://127.0.0.1:0");
     // Windows smaller than a stream, as large, and larger.

@@ -10,7 +10,6 @@ use lexopt::prelude::*;
 use super::Command;
 use crate::address::Address;
 use crate::limits::{CLIENT_CONNECTIONS_MAX, DEPTH_MAX, FRAMES_MAX, MESSAGE_BYTES_MAX, WINDOW_MAX};
-use crate::tonic_echo::FLOOD_REQUEST_BYTES;
 
 /// The workloads there are.
 #[derive(Debug)]
@@ -30,6 +29,8 @@ pub(crate) struct Load {
     pub(crate) duration: Duration,
     pub(crate) warmup: Duration,
     pub(crate) core: Option<usize>,
+    /// Whether the measured interval is told of as it begins and ends.
+    pub(crate) tells_phases: bool,
 }
 
 /// `client rpc`.
@@ -69,6 +70,25 @@ pub(crate) enum Method {
     ClientStream,
     ServerStream,
     Bidi,
+}
+
+impl Load {
+    /// Tells whoever started this program, who may want to know what the server uses meanwhile, that the
+    /// measured interval begins.
+    pub(crate) fn tell_begin(&self) {
+        self.tell("measuring");
+    }
+
+    /// The same of its end.
+    pub(crate) fn tell_end(&self) {
+        self.tell("measured");
+    }
+
+    fn tell(&self, phase: &str) {
+        if self.tells_phases {
+            println!("{phase}");
+        }
+    }
 }
 
 impl Workload {
@@ -115,6 +135,7 @@ struct Given {
     frames: Option<usize>,
     window: Option<usize>,
     core: Option<usize>,
+    tells_phases: bool,
 }
 
 /// An option that not every workload has.
@@ -159,6 +180,7 @@ impl Given {
                     given.window = Some(bounded(parser.value()?, "messages", WINDOW_MAX)?);
                 }
                 Long("core") => given.core = Some(parser.value()?.parse()?),
+                Long("phases") => given.tells_phases = true,
                 Value(word) if given.workload.is_none() => given.workload = Some(word.string()?),
                 other => return Err(other.unexpected().into()),
             }
@@ -189,6 +211,7 @@ impl Given {
             duration: self.duration.unwrap_or(Duration::from_secs(5)),
             warmup: self.warmup.unwrap_or(Duration::from_millis(500)),
             core: self.core,
+            tells_phases: self.tells_phases,
         })
     }
 
@@ -199,9 +222,6 @@ impl Given {
         let load = self.load(&[Is::Peer, Is::Connections, Is::Depth, Is::Method])?;
         if peer == Peer::Tarpc && method != Method::Unary {
             return Err("tarpc has unary calls only".into());
-        }
-        if method == Method::ServerStream && load.message_bytes == FLOOD_REQUEST_BYTES {
-            return Err("a server_stream request of 8 bytes asks for a flood".into());
         }
         Ok(Calls { load, peer, method, depth })
     }

@@ -84,6 +84,7 @@ Options:
   -f, --frames N      messages of a stream each way; default 16
   -w, --window N      messages of a stream unanswered at most; default 1
       --core N        run on this core only
+      --phases        print `measuring` and `measured` as the measured interval begins and ends
   -h, --help          this text
 
 Examples:
@@ -197,7 +198,6 @@ mod tests {
             "client rpc --addr tcp://127.0.0.1:1",
             "client rpc --peer nfs --addr tcp://127.0.0.1:1",
             "client rpc --peer tarpc --addr tcp://127.0.0.1:1 -m bidi",
-            "client rpc --peer tonic --addr tcp://127.0.0.1:1 -m server_stream -s 8",
             "client rpc --peer tonic --addr tcp://127.0.0.1:1 -w 2",
             "client stream --peer tarpc --addr tcp://127.0.0.1:1",
             "client stream --peer tonic --addr tcp://127.0.0.1:1 -f 0",

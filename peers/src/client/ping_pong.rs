@@ -33,6 +33,7 @@ pub(crate) fn ping_pong(options: &Load) -> io::Result<Report> {
     client.start();
     client.run(options.warmup)?;
 
+    options.tell_begin();
     client.recording = true;
     let cpu_before = cpu_time();
     let begin = Instant::now();
@@ -40,6 +41,7 @@ pub(crate) fn ping_pong(options: &Load) -> io::Result<Report> {
     client.report.elapsed = begin.elapsed();
     client.report.cpu = cpu_time() - cpu_before;
     client.recording = false;
+    options.tell_end();
 
     client.issuing = false;
     client.run(Duration::from_secs(DRAIN_SECONDS_MAX))?;

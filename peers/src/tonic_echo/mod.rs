@@ -14,11 +14,9 @@ use crate::accept;
 use crate::limits::{CALLS_PER_CONNECTION_MAX, HTTP2_FRAME_BYTES, HTTP2_WINDOW_BYTES};
 use crate::listener::Listener;
 use crate::stop::Stop;
-pub(crate) use payload::{EchoCodec, Payload};
+pub(crate) use payload::EchoCodec;
 use service::EchoService;
-pub(crate) use service::{
-    BIDI, CLIENT_STREAM, FLOOD_REQUEST_BYTES, SERVER_STREAM, UNARY, flood_request,
-};
+pub(crate) use service::{BIDI, CLIENT_STREAM, FLOOD, SERVER_STREAM, UNARY, flood_request};
 
 /// Serves until asked to stop.
 pub(crate) fn serve(listener: Listener, stop: Stop) -> io::Result<()> {

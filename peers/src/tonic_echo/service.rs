@@ -1,14 +1,6 @@
-//! The service, written by hand in the form that tonic's generator gives it, so that no build needs
-//! a compiler of `.proto` files:
-//!
-//! ```proto
-//! service Echo {
-//!   rpc Unary(Payload) returns (Payload);
-//!   rpc ClientStream(stream Payload) returns (Payload);
-//!   rpc ServerStream(Payload) returns (stream Payload);
-//!   rpc Bidi(stream Payload) returns (stream Payload);
-//! }
-//! ```
+//! The service of `ringway serve rpc`, whose messages are bytes as they are, so that either side may be
+//! exchanged; written by hand in the form that tonic's generator gives it. A flood is asked for in a form
+//! of its own.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -16,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes};
-use tokio_stream::Stream;
+use tokio_stream::{Once, Stream, once};
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::{
@@ -24,21 +16,20 @@ use tonic::server::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{EchoCodec, Payload};
+use super::EchoCodec;
 use crate::limits::{MESSAGE_BYTES_MAX, RPC_MESSAGE_BYTES_MAX};
 use crate::message::FloodPattern;
 
-/// Answers with the request's payload.
-pub(crate) const UNARY: &str = "/ringway.peers.Echo/Unary";
+/// Answers with the request.
+pub(crate) const UNARY: &str = "/ringway.bench.Echo/Say";
 /// Answers with the last message at the end, with an empty one if there was none.
-pub(crate) const CLIENT_STREAM: &str = "/ringway.peers.Echo/ClientStream";
-/// Answers with the request's payload once, or with a flood if it is a [`flood_request`].
-pub(crate) const SERVER_STREAM: &str = "/ringway.peers.Echo/ServerStream";
+pub(crate) const CLIENT_STREAM: &str = "/ringway.bench.Echo/Collect";
+/// Answers with the request, as a stream of one message.
+pub(crate) const SERVER_STREAM: &str = "/ringway.bench.Echo/Repeat";
 /// Answers each message with itself.
-pub(crate) const BIDI: &str = "/ringway.peers.Echo/Bidi";
-
-/// A payload of this many bytes, and only such a one, asks [`SERVER_STREAM`] for a flood.
-pub(crate) const FLOOD_REQUEST_BYTES: usize = 8;
+pub(crate) const BIDI: &str = "/ringway.bench.Echo/Chat";
+/// Answers a [`flood_request`] with its messages.
+pub(crate) const FLOOD: &str = "/ringway.peers.Echo/Flood";
 
 /// Asks for `count` messages of `message_bytes`: two little-endian numbers.
 pub(crate) fn flood_request(count: u32, message_bytes: u32) -> Bytes {
@@ -63,12 +54,12 @@ impl Service<http::Request<Body>> for EchoService {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         Box::pin(async move {
-            let mut grpc =
-                Grpc::new(EchoCodec::default()).max_decoding_message_size(RPC_MESSAGE_BYTES_MAX);
+            let mut grpc = Grpc::new(EchoCodec).max_decoding_message_size(RPC_MESSAGE_BYTES_MAX);
             Ok(match request.uri().path() {
                 UNARY => grpc.unary(EchoService, request).await,
                 CLIENT_STREAM => grpc.client_streaming(LastOf, request).await,
-                SERVER_STREAM => grpc.server_streaming(OnceOrFlood, request).await,
+                SERVER_STREAM => grpc.server_streaming(EchoService, request).await,
+                FLOOD => grpc.server_streaming(Floods, request).await,
                 BIDI => grpc.streaming(EchoService, request).await,
                 path => Status::unimplemented(path).into_http(),
             })
@@ -76,36 +67,36 @@ impl Service<http::Request<Body>> for EchoService {
     }
 }
 
-impl UnaryService<Payload> for EchoService {
-    type Response = Payload;
-    type Future = Ready<Result<Response<Payload>, Status>>;
+impl UnaryService<Bytes> for EchoService {
+    type Response = Bytes;
+    type Future = Ready<Result<Response<Bytes>, Status>>;
 
-    fn call(&mut self, request: Request<Payload>) -> Self::Future {
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         ready(Ok(Response::new(request.into_inner())))
     }
 }
 
 /// Requests as they come are the replies.
-impl StreamingService<Payload> for EchoService {
-    type Response = Payload;
-    type ResponseStream = Streaming<Payload>;
+impl StreamingService<Bytes> for EchoService {
+    type Response = Bytes;
+    type ResponseStream = Streaming<Bytes>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
-    fn call(&mut self, requests: Request<Streaming<Payload>>) -> Self::Future {
+    fn call(&mut self, requests: Request<Streaming<Bytes>>) -> Self::Future {
         ready(Ok(Response::new(requests.into_inner())))
     }
 }
 
 struct LastOf;
 
-impl ClientStreamingService<Payload> for LastOf {
-    type Response = Payload;
-    type Future = BoxFuture<Response<Payload>, Status>;
+impl ClientStreamingService<Bytes> for LastOf {
+    type Response = Bytes;
+    type Future = BoxFuture<Response<Bytes>, Status>;
 
-    fn call(&mut self, requests: Request<Streaming<Payload>>) -> Self::Future {
+    fn call(&mut self, requests: Request<Streaming<Bytes>>) -> Self::Future {
         Box::pin(async move {
             let mut requests = requests.into_inner();
-            let mut last = Payload::default();
+            let mut last = Bytes::new();
             while let Some(request) = requests.message().await? {
                 last = request;
             }
@@ -114,53 +105,62 @@ impl ClientStreamingService<Payload> for LastOf {
     }
 }
 
-struct OnceOrFlood;
+impl ServerStreamingService<Bytes> for EchoService {
+    type Response = Bytes;
+    type ResponseStream = Once<Result<Bytes, Status>>;
+    type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
-impl ServerStreamingService<Payload> for OnceOrFlood {
-    type Response = Payload;
-    type ResponseStream = Replies;
-    type Future = Ready<Result<Response<Replies>, Status>>;
-
-    fn call(&mut self, request: Request<Payload>) -> Self::Future {
-        ready(Replies::to(request.into_inner()).map(Response::new))
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        ready(Ok(Response::new(once(Ok(request.into_inner())))))
     }
 }
 
-/// Replies to a request of [`SERVER_STREAM`].
-enum Replies {
-    Once(Option<Payload>),
-    Flood { flood: FloodPattern, next: u64, count: u64 },
+struct Floods;
+
+impl ServerStreamingService<Bytes> for Floods {
+    type Response = Bytes;
+    type ResponseStream = Flood;
+    type Future = Ready<Result<Response<Flood>, Status>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        ready(Flood::asked_for_by(request.into_inner()).map(Response::new))
+    }
 }
 
-impl Replies {
-    fn to(request: Payload) -> Result<Self, Status> {
-        if request.payload.len() != FLOOD_REQUEST_BYTES {
-            return Ok(Self::Once(Some(request)));
+struct Flood {
+    pattern: FloodPattern,
+    next: u64,
+    count: u64,
+}
+
+impl Flood {
+    fn asked_for_by(mut request: Bytes) -> Result<Self, Status> {
+        if request.len() != FLOOD_REQUEST_BYTES {
+            return Err(Status::invalid_argument("a flood is asked for by two numbers"));
         }
-        let mut numbers = request.payload;
-        let (count, message_bytes) = (numbers.get_u32_le(), numbers.get_u32_le() as usize);
+        let (count, message_bytes) = (request.get_u32_le(), request.get_u32_le() as usize);
         if message_bytes > MESSAGE_BYTES_MAX {
             return Err(Status::invalid_argument("a message of a flood is too large"));
         }
-        Ok(Self::Flood { flood: FloodPattern::new(message_bytes), next: 0, count: count.into() })
+        Ok(Self { pattern: FloodPattern::new(message_bytes), next: 0, count: count.into() })
     }
 }
 
-impl Stream for Replies {
-    type Item = Result<Payload, Status>;
+impl Stream for Flood {
+    type Item = Result<Bytes, Status>;
 
     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(match self.get_mut() {
-            Self::Once(reply) => reply.take().map(Ok),
-            Self::Flood { next, count, .. } if next == count => None,
-            Self::Flood { flood, next, .. } => {
-                let payload = flood.message(*next);
-                *next += 1;
-                Some(Ok(Payload { payload }))
-            }
-        })
+        let Self { pattern, next, count } = self.get_mut();
+        if next == count {
+            return Poll::Ready(None);
+        }
+        let message = pattern.message(*next);
+        *next += 1;
+        Poll::Ready(Some(Ok(message)))
     }
 }
+
+const FLOOD_REQUEST_BYTES: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +175,7 @@ mod tests {
     use tonic::transport::{Channel, Endpoint};
     use tonic::{Code, Request};
 
-    use super::{CLIENT_STREAM, EchoCodec, Payload, SERVER_STREAM, flood_request};
+    use super::{CLIENT_STREAM, EchoCodec, FLOOD, SERVER_STREAM, flood_request};
     use crate::address::Address;
     use crate::limits::MESSAGE_BYTES_MAX;
     use crate::listener::Listener;
@@ -202,15 +202,17 @@ mod tests {
         runtime.block_on(async { timeout(within, done).await }).expect("ended in time");
     }
 
-    fn payloads(words: &[&'static str]) -> Vec<Payload> {
-        words.iter().map(|word| Payload { payload: Bytes::from_static(word.as_bytes()) }).collect()
+    fn payloads(words: &[&'static str]) -> Vec<Bytes> {
+        words.iter().map(|word| Bytes::from_static(word.as_bytes())).collect()
     }
 
-    async fn ask(grpc: &mut Grpc, payload: Bytes) -> Result<Vec<Payload>, tonic::Status> {
-        let (request, path) = (Request::new(Payload { payload }), SERVER_STREAM);
-        let path = PathAndQuery::from_static(path);
-        let mut replies =
-            grpc.server_streaming(request, path, EchoCodec::default()).await?.into_inner();
+    async fn ask(
+        grpc: &mut Grpc,
+        path: &'static str,
+        request: Bytes,
+    ) -> Result<Vec<Bytes>, tonic::Status> {
+        let (request, path) = (Request::new(request), PathAndQuery::from_static(path));
+        let mut replies = grpc.server_streaming(request, path, EchoCodec).await?.into_inner();
         let mut all = Vec::new();
         while let Some(reply) = replies.message().await? {
             all.push(reply);
@@ -225,9 +227,9 @@ mod tests {
                 let requests = Request::new(iter(payloads(words)));
                 let path = PathAndQuery::from_static(CLIENT_STREAM);
                 grpc.ready().await.expect("connected");
-                let reply = grpc.client_streaming(requests, path, EchoCodec::default()).await;
-                let payload = reply.expect("a reply").into_inner().payload;
-                assert_eq!(payload, words.last().unwrap_or(&""));
+                let reply = grpc.client_streaming(requests, path, EchoCodec).await;
+                let reply = reply.expect("a reply").into_inner();
+                assert_eq!(reply, words.last().unwrap_or(&""));
             }
         });
     }
@@ -236,19 +238,20 @@ mod tests {
     fn a_flood_has_as_many_messages_as_asked_for() {
         with_server(async |mut grpc| {
             let flood = FloodPattern::new(100);
-            let replies = ask(&mut grpc, flood_request(1000, 100)).await.expect("a flood");
+            let replies = ask(&mut grpc, FLOOD, flood_request(1000, 100)).await.expect("a flood");
             assert_eq!(replies.len(), 1000);
             for (number, reply) in replies.iter().enumerate() {
-                assert!(flood.is_message(number as u64, &reply.payload), "message {number}");
+                assert!(flood.is_message(number as u64, reply), "message {number}");
             }
         });
     }
 
     #[test]
-    fn another_request_for_a_stream_is_answered_once() {
+    fn a_request_is_answered_by_a_stream_of_itself() {
         with_server(async |mut grpc| {
-            for word in ["", "seven b", "nine byte"] {
-                let replies = ask(&mut grpc, Bytes::from_static(word.as_bytes())).await;
+            for word in ["", "seven b", "8 bytes.", "nine byte"] {
+                let request = Bytes::from_static(word.as_bytes());
+                let replies = ask(&mut grpc, SERVER_STREAM, request).await;
                 assert_eq!(replies.expect("a stream"), payloads(&[word]));
                 grpc.ready().await.expect("connected");
             }
@@ -258,9 +261,12 @@ mod tests {
     #[test]
     fn a_flood_of_messages_too_large_is_refused() {
         with_server(async |mut grpc| {
-            let request = flood_request(1, MESSAGE_BYTES_MAX as u32 + 1);
-            let status = ask(&mut grpc, request).await.expect_err("refused");
-            assert_eq!(status.code(), Code::InvalidArgument);
+            let too_large = flood_request(1, MESSAGE_BYTES_MAX as u32 + 1);
+            for request in [too_large, Bytes::from_static(b"1 x 10")] {
+                let status = ask(&mut grpc, FLOOD, request).await.expect_err("refused");
+                assert_eq!(status.code(), Code::InvalidArgument);
+                grpc.ready().await.expect("connected");
+            }
         });
     }
 }

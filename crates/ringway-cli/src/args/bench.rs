@@ -131,7 +131,7 @@ pub(crate) struct Placement {
 
 impl Suite {
     /// Those that its rows compare; none where there is nothing to choose.
-    pub(super) fn protocols(&self) -> &[Protocol] {
+    pub(crate) fn protocols(&self) -> &[Protocol] {
         match self {
             Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
             Self::PingPong { .. } | Self::Receive { .. } | Self::Call { .. } => &[],

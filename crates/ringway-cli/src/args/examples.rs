@@ -97,6 +97,7 @@ Examples:
   ringway bench grpc -c 200 -l 4 -s 47 -m unary,client_stream,server_stream,bidi
   ringway bench rpc --protocol native,grpc -c 2 -l 400 -s 47    gRPC beside the native protocol
   ringway bench grpc --rate 100000 -c 50        an open loop: latency from when each call was due
+  ringway bench grpc -c 2 -l 400 -s 47 --peers  tonic's client and server beside and across ours
   ringway bench grpc --addr grpc://127.0.0.1:9000 -c 10
   ringway bench stream --protocol grpc -w 8     streams";
 

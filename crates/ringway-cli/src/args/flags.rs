@@ -36,6 +36,8 @@ pub(super) enum Command {
     #[command(hide = true)]
     Tether {
         parent: i32,
+        #[arg(long, value_parser = values::core_number)]
+        core: Option<usize>,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },

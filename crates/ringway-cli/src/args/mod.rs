@@ -40,6 +40,8 @@ pub(crate) enum Config {
 pub(crate) struct TetherConfig {
     /// The parent as it was when it asked; if it has gone since, there is nothing to be tied to.
     pub(crate) parent: i32,
+    /// The core to run on; otherwise those that this process has.
+    pub(crate) core: Option<usize>,
     /// The program and its arguments; at least one.
     pub(crate) command: Vec<String>,
 }
@@ -70,8 +72,8 @@ fn parse_as(
         flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
         flags::Command::Bench(raw) => bench::resolve(raw, allowed).map(Config::Bench),
         flags::Command::Call(raw) => call::resolve(raw).map(Config::Call),
-        flags::Command::Tether { parent, command } => {
-            Ok(Config::Tether(TetherConfig { parent, command }))
+        flags::Command::Tether { parent, core, command } => {
+            Ok(Config::Tether(TetherConfig { parent, core, command }))
         }
     };
     resolved
@@ -177,7 +179,11 @@ mod tests {
 
     #[test]
     fn the_tether_takes_the_rest_as_it_is() {
-        let expected = TetherConfig { parent: 7, command: vec!["a".into(), "--listen".into()] };
-        assert_eq!(parse_words("tether 7 a --listen"), Ok(Config::Tether(expected)));
+        let command = ["a", "--listen", "--core", "9"].map(str::to_owned).to_vec();
+        for (words, core) in [("tether 7", None), ("tether --core 1 7", Some(1))] {
+            let expected = TetherConfig { parent: 7, core, command: command.clone() };
+            let parsed = parse_words(&format!("{words} a --listen --core 9"));
+            assert_eq!(parsed, Ok(Config::Tether(expected)), "{words}");
+        }
     }
 }

@@ -183,7 +183,9 @@ impl FromStr for Cores {
     }
 }
 
-fn core_number(text: &str) -> Result<usize, ValueError> {
+/// # Errors
+/// No number, or one that no core can have.
+pub(super) fn core_number(text: &str) -> Result<usize, ValueError> {
     match text.trim().parse() {
         Ok(core) if core < limits::CORES_MAX => Ok(core),
         Ok(core) => Err(ValueError::new(format!(

@@ -12,6 +12,7 @@ mod phase;
 mod pingpong;
 mod plan;
 mod receive;
+mod rivals;
 mod rows;
 mod score;
 mod server;
@@ -24,16 +25,17 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::args::{BenchConfig, Cores, Pace, RpcLoad, Service, StreamLoad, Suite, Target};
+use crate::args::{
+    BenchConfig, Cores, Pace, Protocol, RpcLoad, Service, StreamLoad, Suite, Target,
+};
 use crate::environment::Environment;
-use crate::histogram::Percentiles;
 use crate::payload::{Pattern, Run};
-use crate::process::{PeerClientRun, PeerJob, PeerResult, Peers};
+use crate::process::{H2load, PeerJob, Peers};
 use crate::progress::Progress;
-use crate::report::{Cost, Errors, Printer, Report, Screen};
+use crate::report::{Printer, Report, Screen};
 use crate::stderr;
 use due_calls::OpenLoad;
-use outcome::{Latency, Outcome};
+use outcome::Outcome;
 use plan::{Client, Contender, Program, Setting, Workload};
 use server::Server;
 use user_calls::UserCall;
@@ -51,7 +53,8 @@ pub(crate) fn run(
     allowed: &Cores,
     out: &mut dyn Write,
 ) -> Result<bool, Box<dyn Error>> {
-    let mut settings = plan::settings(config);
+    let h2load = if config.peers { find_h2load(config) } else { None };
+    let mut settings = plan::settings(config, h2load.is_some());
     let user_call = match &config.suites[..] {
         [Suite::Call { job, .. }] => Some(UserCall::prepare(job)?),
         _ => None,
@@ -59,7 +62,7 @@ pub(crate) fn run(
     if let Some(call) = &user_call {
         settings.iter_mut().for_each(|setting| setting.size = call.request_len());
     }
-    let mut bench = Bench::prepare(config, allowed, &settings, user_call)?;
+    let mut bench = Bench::prepare(config, allowed, &settings, user_call, h2load)?;
     let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
     let mut rows = Vec::new();
     let mut failure = None;
@@ -88,10 +91,22 @@ pub(crate) fn run(
     failure.map_or(Ok(report.is_clean()), Err)
 }
 
+/// h2load, if there is a use for it.
+fn find_h2load(config: &BenchConfig) -> Option<H2load> {
+    let is_of_use = |suite: &Suite| suite.protocols().contains(&Protocol::Grpc);
+    config.suites.iter().find(|suite| is_of_use(suite))?;
+    let found = H2load::find();
+    if found.is_none() {
+        stderr::say("h2load is not installed (nghttp2-client), so there are no rows of it");
+    }
+    found
+}
+
 /// Settings of all runs.
 struct Bench<'a> {
     config: &'a BenchConfig,
     peers: Option<Peers>,
+    h2load: Option<H2load>,
     /// The method and requests of the call suite.
     user_call: Option<Arc<UserCall>>,
     pattern: Pattern,
@@ -105,6 +120,7 @@ impl<'a> Bench<'a> {
         allowed: &Cores,
         settings: &[Setting],
         user_call: Option<Arc<UserCall>>,
+        h2load: Option<H2load>,
     ) -> Result<Self, Box<dyn Error>> {
         let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
         descriptors::ensure(most)?;
@@ -117,6 +133,7 @@ impl<'a> Bench<'a> {
         Ok(Self {
             config,
             peers,
+            h2load,
             user_call,
             pattern: Pattern::new(message_bytes),
             environment: Environment::read(
@@ -153,6 +170,7 @@ impl<'a> Bench<'a> {
             Client::Ringway => self.run_own_client(setting, contender, server),
             Client::RingwayGrpc => self.run_own_client(setting, contender, server.over_grpc()),
             Client::Epoll => self.run_peer_client(setting, PeerJob::PingPong, server),
+            Client::H2load => self.run_h2load(setting, server),
             Client::Peer(name) => {
                 let job = match setting.workload {
                     Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { depth } }) => {
@@ -238,47 +256,6 @@ impl<'a> Bench<'a> {
         self.environment.client.learn(&counters.into());
         server.stop()?;
         Ok(outcome)
-    }
-
-    fn run_peer_client(
-        &mut self,
-        setting: &Setting,
-        job: PeerJob,
-        server: Server,
-    ) -> Result<Outcome, Box<dyn Error>> {
-        let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
-        let result = peers.run_client(PeerClientRun {
-            job,
-            addr: server.uri(),
-            connections: setting.connections,
-            size: setting.size,
-            warmup: self.config.length.warmup,
-            measured: self.config.length.measured,
-            core: self.config.placement.client.as_slice()[0],
-        })?;
-        server.stop()?;
-        Ok(outcome_of_peer(&result))
-    }
-}
-
-/// A peer's client measures neither the server nor its own calls.
-fn outcome_of_peer(result: &PeerResult) -> Outcome {
-    let client = Cost { cpu_us_per_op: result.client_cpu_us_per_op, ..Cost::default() };
-    Outcome {
-        rate: result.rate,
-        begun: 0.0,
-        latency: Latency::Percentiles(Percentiles {
-            p50_us: result.p50_us,
-            p90_us: result.p90_us,
-            p99_us: result.p99_us,
-            p999_us: result.p999_us,
-            max_us: result.max_us,
-        }),
-        errors: Errors { mismatched: result.mismatches, other: result.errors, ..Errors::default() },
-        verified: result.messages,
-        server: Cost::default(),
-        client,
-        warnings: Vec::new(),
     }
 }
 

@@ -54,10 +54,12 @@ pub(super) enum Client {
     Epoll,
     /// The client of a rival's RPC.
     Peer(&'static str),
+    /// That of nghttp2, which is nobody's.
+    H2load,
 }
 
-/// All settings of `config`, suite by suite.
-pub(super) fn settings(config: &BenchConfig) -> Vec<Setting> {
+/// All settings of `config`, suite by suite, on a machine that may have h2load.
+pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
     let transports = match &config.target {
         Target::Own(transports) => transports.clone(),
         Target::Running(uri) => vec![Transport::of(uri)],
@@ -66,7 +68,13 @@ pub(super) fn settings(config: &BenchConfig) -> Vec<Setting> {
     for suite in &config.suites {
         for &transport in &transports {
             for (workload, connections, size) in combinations(suite) {
-                let contenders = contenders(config, suite, workload);
+                let mut contenders = own_contenders(config, suite);
+                if config.peers {
+                    contenders.extend(rivals(suite, workload));
+                }
+                if config.peers && has_h2load {
+                    contenders.extend(under_h2load(suite, workload, size));
+                }
                 let method = match suite {
                     Suite::Call { job, .. } => Some(job.method.clone()),
                     _ => None,
@@ -112,44 +120,65 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
     combinations
 }
 
-/// The receive suite has no peers: none of them frames and checks what it receives. A rival's RPC is
-/// measured by its own client.
-fn contenders(config: &BenchConfig, suite: &Suite, workload: Workload) -> Vec<Contender> {
+fn own_contenders(config: &BenchConfig, suite: &Suite) -> Vec<Contender> {
     let server = match &config.target {
         Target::Own(_) => Program::Ringway,
         Target::Running(uri) => Program::Running(uri.clone()),
     };
     let own = |client| Contender { server: server.clone(), client };
-    let mut contenders: Vec<Contender> = match suite {
-        Suite::Rpc { protocols, .. } | Suite::Stream { protocols, .. } => {
-            protocols.iter().map(|&protocol| own(Client::of(protocol))).collect()
-        }
-        Suite::PingPong { .. } | Suite::Receive { .. } | Suite::Call { .. } => {
-            vec![own(Client::Ringway)]
-        }
-    };
-    if !config.peers {
-        return contenders;
+    match suite.protocols() {
+        [] => vec![own(Client::Ringway)],
+        protocols => protocols.iter().map(|&protocol| own(Client::of(protocol))).collect(),
     }
-    let with_ours = |server| Contender { server, client: Client::Ringway };
-    let rival = |name| Contender { server: Program::Peer(name), client: Client::Peer(name) };
+}
+
+/// The receive suite has none: none of the peers frames and checks what it receives. A rival's RPC is measured
+/// by its own client; over gRPC either side may be exchanged.
+fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
+    let pair = |server, client| Contender { server, client };
+    let tonic = || pair(Program::Peer("tonic"), Client::Peer("tonic"));
+    let our_client = || pair(Program::Peer("tonic"), Client::RingwayGrpc);
+    let our_server = || pair(Program::Ringway, Client::Peer("tonic"));
+    let is_grpc = suite.protocols().contains(&Protocol::Grpc);
+    let is_native = suite.protocols().contains(&Protocol::Native);
     match workload {
         Workload::PingPong => {
-            contenders.extend(PEERS.map(|kind| with_ours(Program::Peer(kind))));
-            contenders.push(Contender { server: Program::Peer("epoll"), client: Client::Epoll });
+            let ours = PEERS.map(|kind| pair(Program::Peer(kind), Client::Ringway));
+            ours.into_iter().chain([pair(Program::Peer("epoll"), Client::Epoll)]).collect()
         }
-        Workload::Receive(_) | Workload::Call(_) => {}
+        Workload::Receive(_) | Workload::Call(_) => Vec::new(),
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
-            contenders.push(rival("tonic"));
-            if mode == RpcMode::Unary {
-                contenders.push(rival("tarpc"));
-            }
+            let crossed = is_grpc.then(|| [our_client(), our_server()]);
+            let tarpc = (is_native && mode == RpcMode::Unary)
+                .then(|| pair(Program::Peer("tarpc"), Client::Peer("tarpc")));
+            crossed.into_iter().flatten().chain([tonic()]).chain(tarpc).collect()
         }
-        // The rivals' clients have no open loop.
-        Workload::Rpc(_) => {}
-        Workload::Stream(_) => contenders.push(rival("tonic")),
+        // The rivals' clients have no open loop, and their servers nothing slow.
+        Workload::Rpc(RpcLoad { pace: Pace::Open { slow_percent: 0, .. }, .. }) if is_grpc => {
+            vec![our_client()]
+        }
+        Workload::Rpc(_) => Vec::new(),
+        Workload::Stream(StreamLoad::Echo { .. }) if is_grpc => {
+            vec![our_client(), our_server(), tonic()]
+        }
+        // A flood is asked for by each in a form of its own.
+        Workload::Stream(_) => vec![tonic()],
     }
-    contenders
+}
+
+/// Servers of gRPC under one client that is nobody's: ours, tonic's, and the least that HTTP/2 can cost.
+fn under_h2load(suite: &Suite, workload: Workload, size: u32) -> Vec<Contender> {
+    let is_grpc = suite.protocols().contains(&Protocol::Grpc);
+    let is_unary = matches!(
+        workload,
+        Workload::Rpc(RpcLoad { mode: RpcMode::Unary, pace: Pace::Closed { .. } })
+    );
+    if !(is_grpc && is_unary) {
+        return Vec::new();
+    }
+    let floor = (size <= FLOOR_BYTES_MAX).then_some(Program::Peer("http2-floor"));
+    let servers = [Program::Ringway, Program::Peer("tonic")].into_iter().chain(floor);
+    servers.map(|server| Contender { server, client: Client::H2load }).collect()
 }
 
 impl Setting {
@@ -251,7 +280,9 @@ impl Setting {
             None => format!(" {}", self.transport.as_str()),
         };
         let protocol = match self.workload {
-            Workload::Rpc(_) | Workload::Stream(_) => format!(" {}", contender.client.protocol()),
+            Workload::Rpc(_) | Workload::Stream(_) => {
+                format!(" {} by {}", contender.client.protocol(), contender.client.name())
+            }
             _ => String::new(),
         };
         format!(
@@ -291,6 +322,7 @@ impl Client {
             Self::Ringway | Self::RingwayGrpc => "ringway",
             Self::Epoll => "epoll",
             Self::Peer(name) => name,
+            Self::H2load => "h2load",
         }
     }
 
@@ -298,11 +330,14 @@ impl Client {
     pub(super) fn protocol(self) -> &'static str {
         match self {
             Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
-            Self::RingwayGrpc | Self::Peer("tonic") => Protocol::Grpc.as_str(),
+            Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load => Protocol::Grpc.as_str(),
             Self::Peer(name) => name,
         }
     }
 }
+
+/// Bytes of a message that is one frame of HTTP/2, prefix included, which is all that the floor answers.
+const FLOOR_BYTES_MAX: u32 = (16 << 10) - 5;
 
 const PEERS: [&str; 4] = ["epoll", "uring", "tokio", "monoio"];
 
@@ -324,7 +359,7 @@ mod tests {
     #[test]
     fn a_bare_bench_stays_well_under_90_seconds() {
         let config = config("ringway bench");
-        let settings = settings(&config);
+        let settings = settings(&config, true);
         assert_eq!(settings.len(), 17);
         assert!(settings.iter().all(|setting| setting.contenders.len() == 1));
         let run = config.length.warmup + config.length.measured;
@@ -335,7 +370,7 @@ mod tests {
     #[test]
     fn peers_alternate_with_our_own() {
         let config = config("ringway bench pingpong -c 1 --transport tcp,unix --peers");
-        let settings = settings(&config);
+        let settings = settings(&config, true);
         let names = |setting: &Setting| {
             let pairs = setting.contenders.iter();
             pairs.map(|one| format!("{}/{}", one.server.name(), one.client.name())).collect()
@@ -357,7 +392,7 @@ mod tests {
     fn rivals_are_measured_by_their_own_clients() {
         let names = |words: &str| -> Vec<String> {
             let config = config(words);
-            let pairs = settings(&config)[0].contenders.clone().into_iter();
+            let pairs = settings(&config, true)[0].contenders.clone().into_iter();
             pairs.map(|one| format!("{}/{}", one.server.name(), one.client.name())).collect()
         };
         let (ours, tonic, tarpc) = ("ringway/ringway", "tonic/tonic", "tarpc/tarpc");
@@ -366,12 +401,30 @@ mod tests {
         assert_eq!(names("ringway bench rpc --rate 10 --peers"), [ours]);
         assert_eq!(names("ringway bench stream --peers"), [ours, tonic]);
         assert_eq!(names("ringway bench receive --peers"), [ours]);
+        let (our_client, our_server) = ("tonic/ringway", "ringway/tonic");
+        let crossed = [ours, our_client, our_server, tonic];
+        let h2load = ["ringway/h2load", "tonic/h2load", "http2-floor/h2load"];
+        assert_eq!(names("ringway bench grpc --peers"), [&crossed[..], &h2load].concat());
+        assert_eq!(names("ringway bench grpc --peers -m bidi"), crossed);
+        assert_eq!(
+            names("ringway bench grpc --peers -s 65536"),
+            [&crossed[..], &h2load[..2]].concat()
+        );
+        assert_eq!(names("ringway bench grpc --rate 10 --peers"), [ours, our_client]);
+        assert_eq!(names("ringway bench grpc --rate 10 --slow 1 --peers"), [ours]);
+        assert_eq!(names("ringway bench stream --protocol grpc --peers"), crossed);
+        assert_eq!(names("ringway bench stream --protocol grpc --one-way --peers"), [ours, tonic]);
+        let both = [ours, ours, our_client, our_server, tonic, tarpc];
+        assert_eq!(
+            names("ringway bench rpc --protocol native,grpc --peers"),
+            [&both[..], &h2load].concat()
+        );
     }
 
     #[test]
     fn protocols_alternate() {
         let config = config("ringway bench rpc --protocol native,grpc -c 1,2");
-        let settings = settings(&config);
+        let settings = settings(&config, true);
         assert_eq!(settings.len(), 2);
         for setting in &settings {
             let spoken: Vec<_> = setting.contenders.iter().map(|it| it.client.protocol()).collect();
@@ -379,14 +432,14 @@ mod tests {
         }
         assert_eq!(
             settings[0].describe(&settings[0].contenders[1], 3),
-            "rpc unary ringway tcp grpc, 1 connection, 256 B, run 3"
+            "rpc unary ringway tcp grpc by ringway, 1 connection, 256 B, run 3"
         );
     }
 
     #[test]
     fn parameters_name_what_tells_rows_apart() {
         let config = config("ringway bench receive --addr unix:///tmp/d -c 3 --batch 8");
-        let setting = &settings(&config)[0];
+        let setting = &settings(&config, true)[0];
         let expected = json!({"server": "unix:///tmp/d", "client": "ringway", "transport": "unix",
                               "mode": "batch 8", "connections": 3, "size": 32});
         assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
@@ -395,7 +448,7 @@ mod tests {
     #[test]
     fn parameters_of_a_users_method() {
         let config = config("ringway bench call tls://a:1 m.M/Go --rate 9 -c 2");
-        let setting = &settings(&config)[0];
+        let setting = &settings(&config, true)[0];
         let expected = json!({"server": "tls://a:1", "client": "ringway", "method": "m.M/Go",
                               "connections": 2, "due": 9, "size": 0});
         assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
@@ -408,7 +461,7 @@ mod tests {
     #[test]
     fn parameters_of_calls_and_streams() {
         let parameters = |words: &str| {
-            let setting = settings(&config(words)).remove(0);
+            let setting = settings(&config(words), true).remove(0);
             let mut parameters = setting.parameters(&setting.contenders[0]);
             parameters
                 .retain(|name, _| !["server", "client", "transport"].contains(&name.as_str()));

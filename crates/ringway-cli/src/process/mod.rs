@@ -3,11 +3,15 @@
 mod child;
 mod cpu;
 mod error;
+mod h2load;
+mod interval;
 mod peers;
 mod server;
 mod tether;
 
 pub(crate) use error::ProcessError;
-pub(crate) use peers::{PeerClientRun, PeerJob, PeerResult, Peers};
+pub(crate) use h2load::{H2load, H2loadRun};
+pub(crate) use interval::Edge;
+pub(crate) use peers::{PeerClientRun, PeerJob, Peers};
 pub(crate) use server::{ServerProcess, own_server, private_address};
 pub(crate) use tether::become_command;

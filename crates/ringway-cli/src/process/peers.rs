@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::child::PipedChild;
 use super::error::ProcessError;
+use super::interval::Edge;
 use super::server::ServerProcess;
 use super::tether::tethered;
 use crate::args::{RpcMode, Uri};
@@ -112,18 +113,29 @@ impl Peers {
         ServerProcess::start(self.command(&args)?, &format!("{NAME} serve {kind}"))
     }
 
-    /// Runs a peer's client to its end.
+    /// Runs a peer's client to its end, and tells of the measured interval.
     ///
     /// # Errors
     /// It does not start, fails, takes [`limits::PEER_CLIENT_SLACK`] longer than it was told to, or prints
-    /// no result.
-    pub(crate) fn run_client(&self, run: PeerClientRun<'_>) -> Result<PeerResult, ProcessError> {
+    /// no result; those of `told`.
+    pub(crate) fn run_client(
+        &self,
+        run: PeerClientRun<'_>,
+        mut told: impl FnMut(Edge) -> Result<(), ProcessError>,
+    ) -> Result<PeerResult, ProcessError> {
         let limit = run.warmup + run.measured + limits::PEER_CLIENT_SLACK;
         let name = format!("{NAME} client");
         let args = run.args();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let mut child = PipedChild::start(self.command(&args)?, &name)?;
-        let line = child.next_line("a result", limit)?;
+        let line = loop {
+            let line = child.next_line("a result", limit)?;
+            match line.as_str() {
+                "measuring" => told(Edge::Begin)?,
+                "measured" => told(Edge::End)?,
+                _ => break line,
+            }
+        };
         serde_json::from_str(&line).map_err(|_| ProcessError::Answer {
             program: name,
             awaited: "a result",
@@ -163,6 +175,7 @@ impl PeerClientRun<'_> {
             }
             PeerJob::Flood { peer } => flag("--peer", peer.to_owned()),
         }
+        args.push("--phases".to_owned());
         args
     }
 }
@@ -222,13 +235,12 @@ mod tests {
             measured: Duration::from_secs(2),
             core: 1,
         };
-        let expected =
-            "client pingpong --addr tcp://127.0.0.1:7001 -c 100 -s 64 -d 2 --warmup 0.2 --core 1";
+        let expected = "client pingpong --addr tcp://127.0.0.1:7001 -c 100 -s 64 -d 2 --warmup 0.2 --core 1 --phases";
         assert_eq!(run.args().join(" "), expected);
         let job = PeerJob::Rpc { peer: "tonic", mode: RpcMode::ClientStream, depth: 4 };
         let args = PeerClientRun { job, ..run }.args().join(" ");
         assert!(args.starts_with("client rpc --addr "), "{args}");
-        assert!(args.ends_with(" --peer tonic -m client_stream -l 4"), "{args}");
+        assert!(args.ends_with(" --peer tonic -m client_stream -l 4 --phases"), "{args}");
         let args = PeerClientRun { job: PeerJob::Flood { peer: "tonic" }, ..run }.args();
         assert!(!args.contains(&"-c".to_owned()), "{args:?}");
     }

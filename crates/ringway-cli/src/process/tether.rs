@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::args::TetherConfig;
 
@@ -22,8 +23,32 @@ pub(super) fn tethered<A: AsRef<OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = A>,
 ) -> io::Result<Command> {
+    let mut command = tether(None)?;
+    command.arg(program).args(args);
+    Ok(command)
+}
+
+/// The same for a program that does not pin itself to a core.
+///
+/// # Errors
+/// Those of [`tethered`].
+pub(super) fn tethered_to_core<A: AsRef<OsStr>>(
+    core: usize,
+    program: &Path,
+    args: impl IntoIterator<Item = A>,
+) -> io::Result<Command> {
+    let mut command = tether(Some(core))?;
+    command.arg(program).args(args);
+    Ok(command)
+}
+
+fn tether(core: Option<usize>) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("tether").arg(std::process::id().to_string()).arg(program).args(args);
+    command.arg("tether");
+    if let Some(core) = core {
+        command.arg("--core").arg(core.to_string());
+    }
+    command.arg(std::process::id().to_string());
     Ok(command)
 }
 
@@ -35,6 +60,13 @@ pub(crate) fn become_command(config: &TetherConfig) -> io::Error {
     // The parent may have gone before the kernel was asked to watch it.
     if getppid().map(Pid::as_raw_pid) != Some(config.parent) {
         return io::Error::other("the process that asked for it has ended");
+    }
+    if let Some(core) = config.core {
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        if let Err(errno) = sched_setaffinity(None, &cores) {
+            return errno.into();
+        }
     }
     let [program, args @ ..] = config.command.as_slice() else {
         return io::Error::other("no command to become");

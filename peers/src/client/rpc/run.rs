@@ -47,12 +47,14 @@ where
         let mut tasks = start(run.clone()).await?;
         all_ended_within(load.warmup, &mut tasks).await;
 
+        load.tell_begin();
         run.state().recording = true;
         let cpu_before = cpu_time();
         let begin = Instant::now();
         all_ended_within(load.duration, &mut tasks).await;
         let (elapsed, cpu) = (begin.elapsed(), cpu_time() - cpu_before);
         run.state().recording = false;
+        load.tell_end();
 
         run.state().issuing = false;
         all_ended_within(Duration::from_secs(DRAIN_SECONDS_MAX), &mut tasks).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -16,7 +17,7 @@ use super::tonic::{connect, path};
 use crate::args::{self, Streams};
 use crate::client::Report;
 use crate::message::{FloodPattern, Messages, equals, joined};
-use crate::tonic_echo::{BIDI, EchoCodec, Payload, SERVER_STREAM, flood_request};
+use crate::tonic_echo::{BIDI, EchoCodec, FLOOD, flood_request};
 
 /// Runs `client stream` and reports what was measured.
 ///
@@ -98,8 +99,7 @@ impl Streamer {
         let mut sender = Some(sender).filter(|_| window < self.frames);
         self.grpc.ready().await?;
         let requests = Request::new(ReceiverStream::new(requests));
-        let mut replies =
-            self.grpc.streaming(requests, path(BIDI), EchoCodec::default()).await?.into_inner();
+        let mut replies = self.grpc.streaming(requests, path(BIDI), EchoCodec).await?.into_inner();
         for number in first..first + self.frames {
             let reply = replies.message().await?.ok_or("a stream ended too early")?;
             self.check(number, &reply);
@@ -117,15 +117,15 @@ impl Streamer {
         }
     }
 
-    fn message(&self, number: u64) -> Payload {
+    fn message(&self, number: u64) -> Bytes {
         let header = self.messages.header(self.connection, number);
-        Payload { payload: joined(self.messages.parts(&header, self.connection, number)) }
+        joined(self.messages.parts(&header, self.connection, number))
     }
 
-    fn check(&self, number: u64, reply: &Payload) {
+    fn check(&self, number: u64, reply: &[u8]) {
         let header = self.messages.header(self.connection, number);
         let parts = self.messages.parts(&header, self.connection, number);
-        self.run.on_message(equals(parts, &reply.payload));
+        self.run.on_message(equals(parts, reply));
     }
 }
 
@@ -137,14 +137,13 @@ async fn receive_flood(
     message_bytes: usize,
 ) -> Result<(), Error> {
     let flood = FloodPattern::new(message_bytes);
-    let payload = flood_request(u32::MAX, message_bytes as u32);
+    let request = Request::new(flood_request(u32::MAX, message_bytes as u32));
     grpc.ready().await?;
-    let request = Request::new(Payload { payload });
-    let replies = grpc.server_streaming(request, path(SERVER_STREAM), EchoCodec::default()).await?;
+    let replies = grpc.server_streaming(request, path(FLOOD), EchoCodec).await?;
     let mut replies = replies.into_inner();
     for number in 0.. {
         let message = replies.message().await?.ok_or("the flood ended by itself")?;
-        if run.on_message(flood.is_message(number, &message.payload)) == Next::End {
+        if run.on_message(flood.is_message(number, &message)) == Next::End {
             break;
         }
     }

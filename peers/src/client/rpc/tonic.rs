@@ -11,7 +11,7 @@ use super::caller::{Caller, Error};
 use crate::address::Address;
 use crate::args::Method;
 use crate::limits::{HTTP2_FRAME_BYTES, HTTP2_WINDOW_BYTES, RPC_MESSAGE_BYTES_MAX};
-use crate::tonic_echo::{BIDI, CLIENT_STREAM, EchoCodec, Payload, SERVER_STREAM, UNARY};
+use crate::tonic_echo::{BIDI, CLIENT_STREAM, EchoCodec, SERVER_STREAM, UNARY};
 
 /// A connection of its own with the settings of the server.
 ///
@@ -47,34 +47,27 @@ impl TonicCaller {
 }
 
 impl Caller for TonicCaller {
-    async fn call(&mut self, payload: Bytes) -> Result<Bytes, Error> {
-        let message = Payload { payload };
+    async fn call(&mut self, request: Bytes) -> Result<Bytes, Error> {
         let grpc = &mut self.grpc;
         grpc.ready().await?;
-        let reply = match self.method {
-            Method::Unary => grpc
-                .unary(Request::new(message), path(UNARY), EchoCodec::default())
-                .await?
-                .into_inner(),
+        Ok(match self.method {
+            Method::Unary => {
+                grpc.unary(Request::new(request), path(UNARY), EchoCodec).await?.into_inner()
+            }
             Method::ClientStream => {
-                let requests = Request::new(once(message));
-                grpc.client_streaming(requests, path(CLIENT_STREAM), EchoCodec::default())
-                    .await?
-                    .into_inner()
+                let requests = Request::new(once(request));
+                grpc.client_streaming(requests, path(CLIENT_STREAM), EchoCodec).await?.into_inner()
             }
             Method::ServerStream => {
-                let request = Request::new(message);
-                let replies =
-                    grpc.server_streaming(request, path(SERVER_STREAM), EchoCodec::default());
+                let request = Request::new(request);
+                let replies = grpc.server_streaming(request, path(SERVER_STREAM), EchoCodec);
                 only(replies.await?.into_inner()).await?
             }
             Method::Bidi => {
-                let requests = Request::new(once(message));
-                only(grpc.streaming(requests, path(BIDI), EchoCodec::default()).await?.into_inner())
-                    .await?
+                let requests = Request::new(once(request));
+                only(grpc.streaming(requests, path(BIDI), EchoCodec).await?.into_inner()).await?
             }
-        };
-        Ok(reply.payload)
+        })
     }
 }
 
@@ -84,7 +77,7 @@ pub(super) fn path(method: &'static str) -> PathAndQuery {
 }
 
 /// The one message of a stream, once the stream has ended.
-async fn only(mut replies: Streaming<Payload>) -> Result<Payload, Error> {
+async fn only(mut replies: Streaming<Bytes>) -> Result<Bytes, Error> {
     let reply = replies.message().await?.ok_or("a stream ended without a message")?;
     match replies.message().await? {
         None => Ok(reply),
