@@ -44,6 +44,7 @@ mod contain;
 mod core;
 mod counters;
 mod driver;
+pub mod fs;
 pub mod io;
 mod label;
 mod limits;

@@ -54,6 +54,35 @@ pub(crate) const SUBMISSIONS: u32 = 256;
 /// waits there for longer than a tick, so one gets by; more let those behind it pass sooner.
 pub(crate) const KERNEL_WORKERS_MAX: u32 = 4;
 
+/// Threads on which the kernel may do operations on files that have to wait for a disk: opening, syncing,
+/// renaming. More of them let more syncs share one write of the file system's journal; a disk that hangs
+/// keeps so many threads of each core.
+pub(crate) const KERNEL_FILE_WORKERS_MAX: u32 = 16;
+
+/// Operations on files that a core has under way; further ones wait for their turn. Above what a disk does
+/// at once, and far below the completions that a ring holds.
+pub(crate) const FILE_OPS_MAX: usize = 256;
+
+/// Operations that wait for their turn; each has a task that waits for it. A core beyond that is told so.
+pub(crate) const FILE_OPS_QUEUED_MAX: usize = 65_536;
+
+/// Those of a core that the blocking pool has; the others wait here and not in its queue, which belongs to
+/// the whole process.
+pub(crate) const POOLED_FILE_OPS_MAX: u32 = BLOCKING_THREADS_MAX as u32;
+
+/// Bytes that one operation reads or writes: what is in the page cache already is copied by the core itself,
+/// which takes some tens of microseconds for so many. More is done in pieces.
+pub(crate) const FILE_PIECE_BYTES_MAX: usize = SUBMISSION_BYTES_MAX;
+
+/// Bytes asked for to find the end of a file that is longer than it was told to be, or tells no length: two pages.
+pub(crate) const FILE_PROBE_BYTES: usize = 8 * 1024;
+
+/// Names tried for a temporary file: one is enough, but for what crashes of simulated hosts have left there.
+pub(crate) const TEMPORARY_NAMES_TRIED: usize = 1_024;
+
+/// Memory for the entries of a directory that one call tells: some hundred to a thousand of them.
+pub(crate) const DIR_BATCH_BYTES: usize = 32 * 1024;
+
 /// How long a send to a stream may wait on such a thread, where only those come whose wait the driver takes
 /// over; the kernel rounds it up to its tick.
 pub(crate) const KERNEL_SEND_WAIT: Duration = Duration::from_micros(1);
@@ -258,6 +287,22 @@ pub(crate) const SIM_STEPS_PER_TURN_MAX: usize = 1_000_000;
 
 /// Events made before a simulated turn hands over: what a completion queue of the kernel holds.
 pub(crate) const SIM_EVENTS_PER_TURN_MAX: usize = COMPLETIONS as usize;
+
+/// Bytes of all files of a simulated disk unless the user says otherwise: a loop that writes ends before memory does.
+pub(crate) const SIM_DISK_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Changes of a simulated file, and of a simulated disk's names, that wait for a sync; beyond, the oldest is made
+/// durable, as a kernel writes back unasked.
+pub(crate) const SIM_UNSYNCED_MAX: usize = 1_024;
+
+/// Entries of a simulated directory that one call tells: few, so that tests meet several batches.
+pub(crate) const SIM_DIR_BATCH: usize = 64;
+
+/// The longest path of a simulated file with the zero byte at its end: Linux's `PATH_MAX`.
+pub(crate) const SIM_PATH_BYTES_MAX: usize = 4_096;
+
+/// The longest name in a simulated directory: Linux's `NAME_MAX`.
+pub(crate) const SIM_NAME_BYTES_MAX: usize = 255;
 
 /// When a simulated connect whose packets are lost fails, like a kernel's after its repeats.
 pub(crate) const SIM_CONNECT_TIMEOUT: Duration = Duration::from_secs(127);

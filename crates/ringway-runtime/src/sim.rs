@@ -17,4 +17,20 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-pub use crate::driver::sim::{Faults, SimConfig};
+use std::io;
+use std::path::Path;
+
+use crate::core::with_current;
+pub use crate::driver::sim::{Disk, Faults, SimConfig};
+
+/// Has the simulation that is running find `disk` at that path, in place of what it found there.
+///
+/// # Errors
+/// `Unsupported` outside of a simulation; `ResourceBusy` where files are open on a disk that was mounted at
+/// the same path.
+///
+/// # Panics
+/// Outside of a runtime's thread.
+pub fn mount(at: impl AsRef<Path>, disk: &Disk) -> io::Result<()> {
+    with_current(|core| core.driver.borrow_mut().mount(at.as_ref(), disk))
+}

@@ -14,9 +14,9 @@ const PLACES: &[&str] = &[SYS, "peers/src/uring.rs"];
 /// Programs that must not compile show what the macros say about `unsafe`.
 const NEVER_COMPILED: &str = "/tests/ui/";
 
-/// What one person can audit in an afternoon; counts lines with code, tests left out. The table of
-/// sends is among them: it is what makes lending memory to the kernel sound.
-const SYS_CODE_LINES_MAX: usize = 750;
+/// What one person can audit in an afternoon; counts lines with code, tests left out. The tables of
+/// sends and of file operations are among them: they are what makes lending memory to the kernel sound.
+const SYS_CODE_LINES_MAX: usize = 920;
 
 /// How many lines of code may stand between `unsafe` and its comment, for a statement that
 /// starts above the keyword.

@@ -74,6 +74,7 @@ impl Core {
             Event::Datagram { key, data, from } => self.on_datagram(key, data, from),
             Event::Oversized { key } => self.on_oversized(key),
             Event::Closed { key } => self.on_closed(key),
+            Event::FileEnded { name, end } => self.on_file_ended(name, *end),
         }
     }
 

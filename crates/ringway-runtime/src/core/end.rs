@@ -4,7 +4,6 @@
 use std::io;
 
 use super::{Core, registry};
-use crate::buf::Segment;
 use crate::contain::{contain, drop_contained, drop_each};
 use crate::driver::Event;
 use crate::driver::ended::Ended;
@@ -89,6 +88,7 @@ impl Core {
             self.drop_events();
             let former = self.driver.replace(Box::new(Ended::default()));
             drop_contained("the driver of a core that has failed", former);
+            contain("the end of operations on files", || self.end_file_ops());
             let open = self.sockets.borrow().keys_of(|socket| !socket.is_closed());
             self.open.set(open.len());
             for key in open {
@@ -102,7 +102,7 @@ impl Core {
         for event in self.events.take() {
             match event {
                 Event::Accepted { fd, .. } => self.driver.borrow_mut().close_unregistered(fd),
-                event => event.into_segments().into_iter().for_each(Segment::retire),
+                event => event.retire(),
             }
         }
     }

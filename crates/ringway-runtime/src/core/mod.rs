@@ -7,6 +7,8 @@ mod callbacks;
 mod current;
 mod dispatch;
 mod end;
+mod file_ops;
+mod files;
 mod number;
 mod registry;
 mod send_memory;
@@ -29,6 +31,8 @@ pub use alive::cores_alive;
 pub(crate) use current::{
     ensure_vacant, enter, look_at_current, try_with_current, wake_task, with_current,
 };
+use file_ops::FileOps;
+pub(crate) use file_ops::FileOutcome;
 pub(crate) use number::CoreNumber;
 pub(crate) use registry::{CoreShared, Message};
 pub(crate) use send_memory::SendMemory;
@@ -50,7 +54,8 @@ pub(crate) struct Core {
     pub(crate) driver: RefCell<Box<dyn Driver>>,
     pub(crate) sockets: RefCell<Slab<Socket>>,
     pub(crate) send_memory: SendMemory,
-    /// Descriptors that the driver has.
+    pub(crate) files: FileOps,
+    /// Descriptors of sockets, and operations on files, that the driver has.
     open: Cell<usize>,
     /// Those of them that are kept for the sake of a peer alone.
     pub(crate) draining: Cell<usize>,
@@ -105,6 +110,7 @@ impl Core {
             held: Held::new(held_bytes_max),
             number: CoreNumber::next(),
             send_memory: SendMemory::default(),
+            files: FileOps::default(),
             dirty: RefCell::default(),
             timers: RefCell::new(Wheel::new(now)),
             clock: TurnClock::new(now),
@@ -151,7 +157,7 @@ impl Core {
         self.number
     }
 
-    /// Notes that the driver has got, or closed, a descriptor.
+    /// Notes that the driver has got, or closed, a descriptor, or has begun or ended an operation on files.
     pub(crate) fn count_open(&self, change: isize) {
         self.open.set(self.open.get().saturating_add_signed(change));
     }

@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use socket2::SockAddr;
 
+use super::files::{FileEnd, FileOp};
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open, sockets,
 };
-use crate::buf::Segment;
 
 /// The driver of a core that has no other any more.
 #[derive(Default)]
 pub(crate) struct Ended {
     /// Registered too late to be used; nobody else gets their numbers while somebody may name them.
     late: Vec<RawFd>,
-    /// Answers to sends.
+    /// Answers to sends and to operations on files.
     refused: Vec<Event>,
 }
 
@@ -69,6 +69,14 @@ impl Driver for Ended {
         sockets::close(fd);
     }
 
+    fn start_file_op(&mut self, name: Key, op: FileOp) -> Option<FileOp> {
+        let end = FileEnd::failed(op, libc::EBADF);
+        self.refused.push(Event::FileEnded { name, end });
+        None
+    }
+
+    fn cancel_file_op(&mut self, _: Key) {}
+
     fn peek(&mut self) -> bool {
         !self.refused.is_empty()
     }
@@ -90,7 +98,6 @@ impl Driver for Ended {
 impl Drop for Ended {
     fn drop(&mut self) {
         self.late.drain(..).for_each(sockets::close);
-        let refused = self.refused.drain(..).flat_map(Event::into_segments);
-        refused.for_each(Segment::retire);
+        std::mem::take(&mut self.refused).into_iter().for_each(Event::retire);
     }
 }

@@ -22,14 +22,20 @@
 //! * `close` cancels what is in flight, closes the descriptor after the last completion and answers
 //!   with `Closed`, the last event of that key. Until then only a batch that was in flight is told
 //!   of; bytes that arrive meanwhile are dropped.
+//! * A file operation is started under a name that no other one has until its `FileEnded`, which is told
+//!   once, cancelled or not, and gives back what the operation owned. A driver that would have to wait for it
+//!   gives the operation back at once instead: it is for the blocking pool.
 //! * No user code runs inside a driver.
 
 use std::io;
 use std::os::fd::RawFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use socket2::{SockAddr, SockRef};
 
+use self::files::{FileEnd, FileOp};
+use self::sim::Disk;
 use crate::buf::{Segment, View};
 use crate::limits;
 
@@ -37,6 +43,7 @@ use crate::limits;
 mod conformance;
 pub(crate) mod ended;
 pub(crate) mod epoll;
+pub(crate) mod files;
 mod gather;
 mod knocking;
 pub(crate) mod sim;
@@ -166,12 +173,15 @@ pub(crate) enum Event {
     Sent { key: Key, bytes: usize, errno: i32, segments: Vec<Segment> },
     /// The descriptor is closed; the key is free.
     Closed { key: Key },
+    /// The outcome of the file operation of that name.
+    FileEnded { name: Key, end: Box<FileEnd> },
 }
 
 impl Event {
-    /// Whose event this is.
+    /// The socket whose event this is.
     pub(crate) fn key(&self) -> Key {
         match self {
+            Event::FileEnded { .. } => Key::NONE,
             Event::Accepted { key, .. }
             | Event::AcceptEnded { key, .. }
             | Event::Connected { key, .. }
@@ -194,11 +204,12 @@ impl Event {
         Event::Datagram { key, data, from }
     }
 
-    /// The segments of a batch that has ended, to be dropped by whoever needs nothing else of it.
-    pub(crate) fn into_segments(self) -> Vec<Segment> {
+    /// Drops an event that nobody takes in, outside of every borrow.
+    pub(crate) fn retire(self) {
         match self {
-            Event::Sent { segments, .. } => segments,
-            _ => Vec::new(),
+            Event::Sent { segments, .. } => segments.into_iter().for_each(Segment::retire),
+            Event::FileEnded { end, .. } => end.retire(),
+            _ => {}
         }
     }
 }
@@ -304,6 +315,22 @@ pub(crate) trait Driver {
 
     /// Closes a descriptor that never got a key (an accepted connection over a limit).
     fn close_unregistered(&mut self, fd: RawFd);
+
+    /// Starts an operation on files under `name`, answered by `FileEnded`; gives it back where this interface
+    /// has no such operation, and a system call would have to wait.
+    fn start_file_op(&mut self, name: Key, op: FileOp) -> Option<FileOp>;
+
+    /// Asks an operation on files to end early. It may have been done, whole or in part, all the same.
+    fn cancel_file_op(&mut self, name: Key);
+
+    /// Has a simulation find a disk at that path.
+    ///
+    /// # Errors
+    /// Outside of a simulation, and where another disk is in use there.
+    fn mount(&mut self, _: &Path, _: &Disk) -> io::Result<()> {
+        let why = "only a simulation has disks of its own";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    }
 
     /// Whether a `turn` would find something, told from shared memory where that is possible.
     fn peek(&mut self) -> bool;

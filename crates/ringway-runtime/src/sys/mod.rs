@@ -8,6 +8,7 @@
 mod area;
 mod bufring;
 mod descriptor;
+mod files;
 mod message;
 mod pool;
 mod ring;
@@ -20,6 +21,7 @@ mod waker;
 
 pub(crate) use bufring::BufRing;
 pub(crate) use descriptor::{borrow, own};
+pub(crate) use files::FileTable;
 pub(crate) use message::datagram_parts;
 pub(crate) use pool::{Pool, RecvBuf};
 pub(crate) use ring::Ring;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use io_uring::squeue::Entry;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, opcode};
+use io_uring::{EnterFlags, IoUring, Probe, opcode};
 
 use super::BufRing;
 use super::message::DATAGRAM_LAYOUT;
@@ -66,6 +66,13 @@ impl Ring {
         }
     }
 
+    /// Whether the kernel has the operation of this code.
+    pub(crate) fn can(&self, code: u8) -> bool {
+        let mut probe = Probe::new();
+        let probed = self.ring.submitter().register_probe(&mut probe);
+        probed.is_ok() && probe.is_supported(code)
+    }
+
     pub(crate) fn recv_multishot(&mut self, fd: RawFd, group: u16, user_data: u64) {
         self.push(opcode::RecvMulti::new(Fd(fd), group).build().user_data(user_data));
     }
@@ -115,7 +122,8 @@ impl Ring {
 
     fn fits(&mut self, entry: &Entry) -> bool {
         // SAFETY: every caller of `push` passes memory that is owned until the completion arrives:
-        // provided buffers by their pool, batches and addresses by a send slot.
+        // provided buffers by their pool, batches and addresses by a send slot, paths, buffers
+        // and descriptions of files by a slot of the file table.
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 

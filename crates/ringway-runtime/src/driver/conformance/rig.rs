@@ -155,6 +155,7 @@ impl<F: Fixture> Rig<F> {
                 record.sent.push((before + bytes, errno));
             }
             Event::Closed { .. } => record.closed = true,
+            Event::FileEnded { .. } => panic!("nobody works on files"),
         }
     }
 

@@ -26,7 +26,8 @@ use super::knocking::Knocking;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
 };
-use crate::buf::{Pools, Segment};
+use crate::buf::Pools;
+use crate::driver::files::FileOp;
 use crate::driver::sockets;
 use crate::limits;
 use crate::sys::epoll_wait_ms;
@@ -383,6 +384,13 @@ impl Driver for Epoll {
         sockets::close(fd);
     }
 
+    /// A file is always ready, and keeps a call waiting all the same.
+    fn start_file_op(&mut self, _: Key, op: FileOp) -> Option<FileOp> {
+        Some(op)
+    }
+
+    fn cancel_file_op(&mut self, _: Key) {}
+
     fn peek(&mut self) -> bool {
         self.unpark();
         let ready = |driver: &Self| driver.signalled || !driver.pass_done();
@@ -438,8 +446,7 @@ impl Drop for Epoll {
             }
         }
         // Last: destructors of segments are foreign.
-        let ended: Vec<_> = self.early.drain(..).flat_map(Event::into_segments).collect();
-        ended.into_iter().for_each(Segment::retire);
+        std::mem::take(&mut self.early).into_iter().for_each(Event::retire);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Rates of the simulated network's faults, in occurrences per 1,000 opportunities.
+/// Rates of the simulated network's and disks' faults, in occurrences per 1,000 opportunities.
 ///
 /// The first group is what any kernel does now and then; a correct program notices nothing of it
-/// but time. The second group is visible to programs: connections break, datagrams get lost.
+/// but time. The second group is visible to programs: connections break, datagrams get lost, disks fail.
 ///
 /// All fields are public so that a test can take a preset and change what it is about:
 /// `Faults { resets: 100, ..Faults::harsh() }`.
@@ -25,6 +25,10 @@ pub struct Faults {
     pub short_turns: u16,
     /// A stop or close that takes effect only after more has happened. Per stop or close.
     pub late_cancels: u16,
+    /// A read of a file that finds only a part of what is there. Per read.
+    pub short_file_reads: u16,
+    /// A write to a file that is taken in part. Per write.
+    pub short_file_writes: u16,
     /// Bytes, connects and completions that take up to [`delay_max`](Self::delay_max) longer.
     pub delays: u16,
 
@@ -47,6 +51,13 @@ pub struct Faults {
     pub datagrams_doubled: u16,
     /// An inet datagram that may overtake others or be overtaken.
     pub datagrams_reordered: u16,
+    /// A read of a file that fails with `EIO`. Per read.
+    pub read_errors: u16,
+    /// A write, or anything else that takes room, that fails with `ENOSPC`. Per operation.
+    pub disk_full: u16,
+    /// A sync that fails with `EIO`; what it had to write is lost at the next crash, whatever is synced until
+    /// then, as it is on Linux. Per sync.
+    pub sync_errors: u16,
 
     /// The longest extra wait that any of these faults causes.
     pub delay_max: Duration,
@@ -66,6 +77,8 @@ impl Faults {
             reorders: 0,
             short_turns: 0,
             late_cancels: 0,
+            short_file_reads: 0,
+            short_file_writes: 0,
             delays: 0,
             resets: 0,
             lossy_resets: 0,
@@ -75,6 +88,9 @@ impl Faults {
             datagrams_lost: 0,
             datagrams_doubled: 0,
             datagrams_reordered: 0,
+            read_errors: 0,
+            disk_full: 0,
+            sync_errors: 0,
             delay_max: Duration::from_millis(5),
             reset_within: Duration::from_millis(50),
         }
@@ -94,6 +110,8 @@ impl Faults {
             reorders: 300,
             short_turns: 250,
             late_cancels: 500,
+            short_file_reads: 300,
+            short_file_writes: 300,
             delays: 200,
             accept_errors: 150,
             ..Self::none()

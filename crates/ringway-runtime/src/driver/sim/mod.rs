@@ -7,13 +7,16 @@
 //! * [`schedule`]: the clock and the [`Action`]s that are to happen.
 //! * `receive`, `transmit`, `connect`, `close`: what each operation does when its time comes,
 //!   with the faults that may hit it.
+//! * [`disk`]: file systems, likewise without time; `files`: the operations on them.
 //! * `turn`: runs what is due, moves the clock, hands over events.
 
 mod address;
 mod close;
 mod config;
 mod connect;
+mod disk;
 mod faults;
+mod files;
 mod handle;
 mod network;
 mod receive;
@@ -28,17 +31,21 @@ pub(super) mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use socket2::SockAddr;
 
 pub use config::SimConfig;
+pub use disk::Disk;
 pub use faults::Faults;
 
+use self::files::SimFiles;
 use self::handle::{Armed, BatchInFlight, Repeating, SimHandle};
 use self::network::{Datagram, Inbound, Network};
 use self::rng::Rng;
 use self::schedule::Schedule;
+use super::files::FileOp;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open,
 };
@@ -52,6 +59,7 @@ pub(crate) struct Sim {
     rng: Rng,
     schedule: Schedule<Action>,
     network: Network,
+    files: SimFiles,
     /// By the index of their key.
     handles: Vec<Option<SimHandle>>,
     /// Events that are due but not handed over yet.
@@ -71,6 +79,8 @@ enum Action {
     Send(Key),
     /// Room in the peer's buffer became known to this sender.
     Room(RawFd),
+    /// An operation on files is done.
+    File(Key),
     /// An operation is answered.
     ReceiveStopped(Key),
     AcceptStopped(Key),
@@ -116,6 +126,7 @@ impl Sim {
             rng: Rng::new(config.seed),
             schedule: Schedule::new(),
             network: Network::new(config.descriptors_max),
+            files: SimFiles::new(config.seed),
             handles: Vec::new(),
             ready: VecDeque::new(),
             parked: Vec::new(),
@@ -126,7 +137,7 @@ impl Sim {
 
     /// Descriptors that the program holds; a test expects zero at its end.
     pub(crate) fn open_descriptors(&self) -> usize {
-        self.network.held_count()
+        self.network.held_count() + self.files.open_count()
     }
 
     /// Virtual time since the start.
@@ -293,6 +304,21 @@ impl Driver for Sim {
     fn close_unregistered(&mut self, fd: RawFd) {
         self.counters.syscalls += 1;
         self.close_descriptor(fd, false);
+    }
+
+    fn start_file_op(&mut self, name: Key, op: FileOp) -> Option<FileOp> {
+        self.counters.syscalls += 1;
+        self.begin_file_op(name, op);
+        None
+    }
+
+    fn cancel_file_op(&mut self, name: Key) {
+        self.counters.syscalls += 1;
+        self.stop_file_op(name);
+    }
+
+    fn mount(&mut self, at: &Path, disk: &Disk) -> io::Result<()> {
+        self.files.mount(at, disk)
     }
 
     fn peek(&mut self) -> bool {

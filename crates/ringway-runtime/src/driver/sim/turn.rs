@@ -44,6 +44,7 @@ impl Sim {
 
     fn act(&mut self, action: Action) {
         match action {
+            Action::File(name) => self.on_file(name),
             Action::Receive(key) => self.on_receive(key),
             Action::Accept(key) => self.on_accept(key),
             Action::Send(key) => self.on_send(key),

@@ -1,4 +1,4 @@
-//! Completions of sends, accepts and connects.
+//! Completions of sends, accepts, connects and file operations.
 
 use super::{Completion, SendOutcome, Sent, Uring};
 use crate::driver::{Driver, Event, Key, sockets};
@@ -99,6 +99,14 @@ impl Uring {
         } else {
             events.push(Event::Connected { key, errno: -completion.result });
         }
+    }
+
+    pub(super) fn on_file(&mut self, completion: Completion, events: &mut Vec<Event>) {
+        let Some(end) = self.files.complete(completion) else {
+            self.fault = Some("a file operation was completed that had ended");
+            return;
+        };
+        events.push(Event::FileEnded { name: completion.name(), end });
     }
 
     /// A signal ends the wait, and that is all: nobody reads the eventfd, since each write to it is

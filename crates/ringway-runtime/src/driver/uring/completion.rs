@@ -13,6 +13,7 @@ pub(crate) mod kind {
     pub(crate) const CANCEL_ALL: u8 = 6;
     pub(crate) const EVENTFD: u8 = 7;
     pub(crate) const ROOM: u8 = 8;
+    pub(crate) const FILE: u8 = 9;
 }
 
 /// The user data of an operation.

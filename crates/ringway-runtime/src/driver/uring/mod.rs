@@ -25,16 +25,17 @@ use socket2::SockAddr;
 pub(crate) use self::completion::{Completion, SendOutcome, Sent, kind, tag};
 use self::handle::{ArmState, Room, UringHandle};
 pub(crate) use self::how::How;
+use super::files::FileOp;
 use super::gather::Gather;
 use super::knocking::Knocking;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
     sockets,
 };
-use crate::buf::{Pools, Segment};
+use crate::buf::Pools;
 use crate::contain::contain;
 use crate::limits;
-use crate::sys::{BufRing, Pool, Ring, SendTable};
+use crate::sys::{BufRing, FileTable, Pool, Ring, SendTable};
 
 /// One ring, its buffers and what is in flight on it.
 ///
@@ -46,6 +47,7 @@ pub(crate) struct Uring {
     /// By their class.
     groups: [BufferGroup; 3],
     sends: SendTable,
+    files: FileTable,
     handles: Vec<UringHandle>,
     /// Receives to be submitted with the next enter.
     receives_queued: usize,
@@ -105,6 +107,7 @@ impl Uring {
             flags,
             groups,
             sends: SendTable::default(),
+            files: FileTable::default(),
             handles: Vec::new(),
             receives_queued: 0,
             urgent: false,
@@ -118,6 +121,7 @@ impl Uring {
             counters: DriverCounters::default(),
             fault: None,
         };
+        driver.files.probe(&driver.ring);
         driver.arm_eventfd();
         driver.preflight()?;
         driver.counters = DriverCounters::default();
@@ -287,6 +291,14 @@ impl Driver for Uring {
         sockets::close(fd);
     }
 
+    fn start_file_op(&mut self, name: Key, op: FileOp) -> Option<FileOp> {
+        self.files.start(&mut self.ring, name, op)
+    }
+
+    fn cancel_file_op(&mut self, name: Key) {
+        self.files.cancel(&mut self.ring, name);
+    }
+
     fn peek(&mut self) -> bool {
         !self.early.is_empty() || self.ring.peek()
     }
@@ -337,16 +349,15 @@ impl Drop for Uring {
                 self.close(handle.key, true);
             }
         }
+        self.files.cancel_all(&mut self.ring);
         let deadline = Instant::now() + limits::TEARDOWN_WAIT;
-        let mut segments = Vec::new();
-        let mut events = Vec::new();
+        let mut ended = Vec::new();
         let open = |driver: &Self| {
-            driver.ring.was_entered() && driver.handles.iter().any(|handle| handle.in_flight > 0)
+            let is_in_flight = driver.handles.iter().any(|handle| handle.in_flight > 0);
+            driver.ring.was_entered() && (is_in_flight || driver.files.in_flight() > 0)
         };
         while open(self) && Instant::now() < deadline {
-            let turned = self.turn(Wait::AtMost(Duration::from_millis(1)), &mut events);
-            segments.extend(events.drain(..).flat_map(Event::into_segments));
-            if turned.is_err() {
+            if self.turn(Wait::AtMost(Duration::from_millis(1)), &mut ended).is_err() {
                 break;
             }
         }
@@ -354,15 +365,16 @@ impl Drop for Uring {
         // is named any more. Closing it ends what the kernel still does.
         let left = self.handles.iter().filter(|handle| handle.key != Key::NONE);
         left.for_each(|handle| sockets::close(handle.fd));
-        segments.extend(self.early.drain(..).flat_map(Event::into_segments));
+        ended.append(&mut self.early);
         if open(self) {
             self.groups.iter().for_each(|group| group.buffers.leak());
             std::mem::forget(std::mem::take(&mut self.sends));
+            std::mem::forget(std::mem::take(&mut self.files));
             contain("what listens to the log", || {
                 tracing::error!("io_uring operations outlive their core; its buffers are leaked");
             });
         }
         // Last: their destructors are foreign.
-        segments.into_iter().for_each(Segment::retire);
+        ended.into_iter().for_each(Event::retire);
     }
 }

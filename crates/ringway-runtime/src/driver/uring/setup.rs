@@ -17,8 +17,8 @@ pub(super) fn make_ring() -> io::Result<(Ring, String)> {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (build(false)?, false),
         built => (built?, true),
     };
-    // Kernels before 5.15 have no such bound.
-    let mut workers = [limits::KERNEL_WORKERS_MAX; 2];
+    // Those that work on files, and all others. Kernels before 5.15 have no such bound.
+    let mut workers = [limits::KERNEL_FILE_WORKERS_MAX, limits::KERNEL_WORKERS_MAX];
     let _too_old = ring.submitter().register_iowq_max_workers(&mut workers);
     let ring = Ring::new(ring);
     let flags = describe(ring.enter_flags(), no_sqarray);

@@ -107,6 +107,7 @@ impl Uring {
             kind::CONNECT => self.on_connect(completion, events),
             kind::EVENTFD => self.on_eventfd(completion),
             kind::CANCEL_ALL => self.on_cancelled(key, events),
+            kind::FILE => self.on_file(completion, events),
             kind::ROOM => self.on_room(key, completion, events),
             kind::CANCEL => {}
             unknown => debug_assert!(false, "completion of unknown kind {unknown}"),

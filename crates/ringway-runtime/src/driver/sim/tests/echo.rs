@@ -149,6 +149,7 @@ impl Scenario {
             Event::Progress { .. } => {}
             Event::Closed { .. } => self.done += 1,
             Event::Datagram { .. } | Event::Oversized { .. } => panic!("a datagram on a stream"),
+            Event::FileEnded { .. } => panic!("nobody works on files"),
         }
     }
 

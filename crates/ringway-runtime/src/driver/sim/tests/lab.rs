@@ -211,6 +211,7 @@ impl Lab {
                 assert!(!segments.is_empty(), "segments were dropped inside");
                 &mut book.sends
             }
+            Event::FileEnded { .. } => panic!("nobody works on files"),
             Event::Closed { .. } => {
                 assert!(book.closing, "closed unasked");
                 book.closed = true;
