@@ -54,10 +54,13 @@ pub fn serve_with(
     limits: HttpLimits,
 ) -> impl AsyncFn(Connection) -> ringway_net::Result + Clone + Send + 'static {
     let router = Arc::new(router);
-    async move |connection: Connection| serve_connection(connection, None, &router, limits).await
+    async move |connection: Connection| {
+        serve_connection(connection, None, limits, async |request| router.respond(request).await)
+            .await
+    }
 }
 
-/// Answers the requests of one connection by `router`, until either end is done with it. `received` is what
+/// Answers the requests of one connection by `respond`, until either end is done with it. `received` is what
 /// was taken from it already, by who looked which protocol it speaks.
 ///
 /// # Errors
@@ -65,8 +68,8 @@ pub fn serve_with(
 pub async fn serve_connection(
     connection: Connection,
     received: Option<View>,
-    router: &Router,
     limits: HttpLimits,
+    respond: impl AsyncFn(Request) -> Response,
 ) -> ringway_net::Result {
     connection.receive_while_draining(true); // the rest of requests that have begun
     let drain = connection.drain_token();
@@ -76,7 +79,7 @@ pub async fn serve_connection(
     };
     let service = service_fn(async |request: http::Request<Incoming>| {
         let request = request.map(|body| RequestBody::new(body, limits.body_bytes_max));
-        Ok::<_, Infallible>(answer(router, request).await)
+        Ok::<_, Infallible>(answer(&respond, request).await)
     });
     let serving = http1::Builder::new()
         .timer(HyperTimer)
@@ -111,9 +114,9 @@ pub async fn serve_connection(
     }
 }
 
-async fn answer(router: &Router, request: Request) -> Response {
+async fn answer(respond: &impl AsyncFn(Request) -> Response, request: Request) -> Response {
     match check(&request) {
-        Ok(()) => router.respond(request).await,
+        Ok(()) => respond(request).await,
         Err(error) => {
             // Whatever follows may be a part of what was refused.
             let mut response = Response::from(error);

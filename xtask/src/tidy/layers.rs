@@ -26,7 +26,14 @@ const LAYERS: &[Layer] = &[
     layer("ringway-tokio", &["ringway-runtime"]),
     layer(
         "ringway-rpc",
-        &["ringway-macros", "ringway-net", "ringway-runtime", "ringway-tokio", "ringway-wire"],
+        &[
+            "ringway-http",
+            "ringway-macros",
+            "ringway-net",
+            "ringway-runtime",
+            "ringway-tokio",
+            "ringway-wire",
+        ],
     ),
     layer("ringway-discovery", &["ringway-net", "ringway-rpc", "ringway-wire"]),
     layer("ringway-mongo", &["ringway-net", "ringway-wire"]),

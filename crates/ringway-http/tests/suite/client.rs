@@ -48,7 +48,8 @@ fn a_connection_is_used_again_when_its_reply_has_been_read() {
     let server = server
         .start(async move |connection: Connection| {
             ids.lock().expect("no panic").insert(connection.id());
-            serve_connection(connection, None, &router, Default::default()).await
+            let router = async |request| router.respond(request).await;
+            serve_connection(connection, None, Default::default(), router).await
         })
         .expect("the server starts");
     let url = server.addresses()[0].to_string().replace("tcp", "http");

@@ -1,6 +1,6 @@
 //! A method on one core: its handler, its limit, the calls that wait for it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringway_runtime::PollLabel;
 
 use super::concurrency_limit::ConcurrencyLimit;
+use super::json_forms::JsonForms;
 use super::queue::{Overdue, Queue, Urgency};
 use super::queued_key::QueuedKey;
 use crate::call::method::Method;
@@ -15,12 +16,14 @@ use crate::call::status::Code;
 use crate::limits;
 use crate::metrics::Sheet;
 use crate::policy::{AdaptiveLimit, Answer, Ended};
-use crate::service::{Handler, Registered};
+use crate::service::{Handler, Registered, ServiceDescriptor};
 
 /// One of these a method and core.
 pub(crate) struct MethodEntry {
     method: &'static Method,
-    codec_in: u8,
+    forms: Forms,
+    /// Worked out when the first call in JSON comes over HTTP.
+    json_forms: OnceCell<JsonForms>,
     handler: Box<dyn Handler>,
     limit: Limit,
     /// Calls of this core that count against the limit.
@@ -44,6 +47,17 @@ pub(crate) struct MethodEntry {
     label: PollLabel,
 }
 
+/// How the messages of a method travel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forms {
+    pub(super) codec_in: u8,
+    pub(super) codec_out: u8,
+    /// The well-known message that a request is, or nothing.
+    pub(super) message_in: &'static str,
+    /// The same of a reply.
+    pub(super) message_out: &'static str,
+}
+
 /// How many calls may run at once.
 pub(super) enum Limit {
     None,
@@ -60,12 +74,14 @@ impl MethodEntry {
         queue_room: usize,
         sheet: Arc<Sheet>,
     ) -> Self {
-        let Registered { method, codec_in, handler, .. } = registered;
+        let Registered { method, handler, codec_in, codec_out, message_in, message_out } =
+            registered;
         // Without a limit calls wait only for those before them, and none is shed for that.
         let room = (!matches!(limit, Limit::None)).then_some(queue_room);
         Self {
             method,
-            codec_in,
+            forms: Forms { codec_in, codec_out, message_in, message_out },
+            json_forms: OnceCell::new(),
             handler,
             limit,
             running: Cell::new(0),
@@ -90,7 +106,21 @@ impl MethodEntry {
     /// How its messages have to be written.
     #[inline]
     pub(super) fn codec_in(&self) -> u8 {
-        self.codec_in
+        self.forms.codec_in
+    }
+
+    /// How its replies are written.
+    pub(super) fn codec_out(&self) -> u8 {
+        self.forms.codec_out
+    }
+
+    /// How its messages are read and written as JSON. `service` is its service.
+    pub(super) fn json_forms(&self, service: Option<&ServiceDescriptor>) -> &JsonForms {
+        let Forms { codec_in, codec_out, message_in, message_out } = self.forms;
+        let of = || {
+            JsonForms::of(self.method, (codec_in, message_in), (codec_out, message_out), service)
+        };
+        self.json_forms.get_or_init(of)
     }
 
     #[inline]

@@ -15,15 +15,19 @@ mod call_times;
 mod calls;
 mod compression;
 mod concurrency_limit;
+mod connect;
 mod connection;
 mod connections;
 mod core;
+mod direct;
 mod dispatch;
 mod driver;
 mod first_bytes;
 mod handle;
+mod http;
 mod intercepted;
 mod interceptor;
+mod json_forms;
 mod log;
 mod machine;
 mod method_entry;
@@ -40,6 +44,7 @@ mod row;
 mod run;
 mod settings;
 mod shared;
+mod side_doors;
 mod stats;
 mod streams;
 mod test_server;
@@ -53,6 +58,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringway_http::Router;
 use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls, ToAddresses};
 use ringway_wire::Detected;
 
@@ -69,6 +75,7 @@ use self::interceptor::MakeIntercept;
 use self::log::log;
 use self::settings::Settings;
 use self::shared::ServerShared;
+use self::side_doors::SideDoors;
 use crate::builtin::grpc_reflection::GrpcReflection;
 use crate::builtin::health::{Health, HealthService};
 use crate::builtin::reflection::ReflectionService;
@@ -100,6 +107,8 @@ pub struct Server {
     interceptors: Vec<MakeIntercept>,
     health: Health,
     metrics: Metrics,
+    /// What is answered over HTTP beside calls.
+    routes: Option<Router>,
 }
 
 impl Server {
@@ -128,6 +137,7 @@ impl Server {
             interceptors: Vec::new(),
             health,
             metrics: Metrics::new(),
+            routes: None,
         })
     }
 
@@ -184,7 +194,8 @@ impl Server {
     /// Certificate and key of the `tls://` addresses. Where it names no protocols to agree on by ALPN,
     /// these are `h2` for gRPC and `ringway/1` for the native protocol.
     pub fn tls(self, tls: ServerTls) -> Self {
-        let tls = if tls.has_alpn() { tls } else { tls.alpn([ALPN_HTTP2, ALPN_NATIVE]) };
+        let tls =
+            if tls.has_alpn() { tls } else { tls.alpn([ALPN_HTTP2, ALPN_NATIVE, ALPN_HTTP1]) };
         self.net(|net| net.tls(tls))
     }
 
@@ -365,6 +376,13 @@ impl Server {
         self.metrics.clone()
     }
 
+    /// Answers by `routes` what comes over HTTP/1.1 on the server's port and is no call: a page, a webhook.
+    /// Without it there are `/metrics`, `/healthz`, `/readyz` and the calls, which `routes` cannot replace.
+    pub fn http_routes(mut self, routes: Router) -> Self {
+        self.routes = Some(routes);
+        self
+    }
+
     /// Serves until SIGINT or SIGTERM and until the calls that run then have ended, or the drain's
     /// timeout has passed. A second signal cuts them off at once.
     ///
@@ -412,7 +430,7 @@ impl Server {
     }
 
     fn prepare(self) -> Result<(ringway_net::Server, Arc<ServerShared>)> {
-        let Self { net, mut settings, mut services, interceptors, health, metrics } = self;
+        let Self { net, mut settings, mut services, interceptors, health, metrics, routes } = self;
         settings.check().map_err(Error::other)?;
         let reflection = ReflectionService::default();
         services.push(Box::new(HealthService::new(&health)));
@@ -434,7 +452,9 @@ impl Server {
         settings.drain_timeout = net.drains_within();
         // The machines end what has not ended in time; the sockets only have to bring the news.
         let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
-        let mut shared = ServerShared::new(settings, services, reflection, interceptors);
+        let side_doors = SideDoors { health, routes };
+        let mut shared =
+            ServerShared::new(settings, services, reflection, interceptors, side_doors);
         shared.metrics = metrics;
         Ok((net, Arc::new(shared)))
     }
@@ -455,6 +475,9 @@ fn serve_with(
                 let machine = core.grpc_machine();
                 return driver::serve(core, connection, machine, first).await;
             }
+            FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
+                return http::serve(core, connection, first).await;
+            }
             FirstBytes::Speaks(detected, _) => {
                 core.share().count_unknown_protocol();
                 log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
@@ -472,11 +495,13 @@ fn serve_with(
 /// What a TLS client may ask for: gRPC, or the native protocol.
 const ALPN_HTTP2: &[u8] = b"h2";
 const ALPN_NATIVE: &[u8] = b"ringway/1";
+const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// Whether the TLS handshake has not agreed on the other protocol. The first bytes decide otherwise.
 fn may_speak(connection: &Connection, protocol: &[u8]) -> bool {
     let agreed = connection.alpn_protocol();
-    agreed.is_none_or(|agreed| agreed == protocol || ![ALPN_HTTP2, ALPN_NATIVE].contains(&agreed))
+    let known = [ALPN_HTTP2, ALPN_NATIVE, ALPN_HTTP1];
+    agreed.is_none_or(|agreed| agreed == protocol || !known.contains(&agreed))
 }
 
 impl std::fmt::Debug for Server {

@@ -8,11 +8,12 @@ use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
 use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
+use super::side_doors::SideDoors;
 use super::stats::{CoreShare, ServerStats};
 use crate::builtin::reflection::ReflectionService;
 use crate::call::method::{Kind, Method};
 use crate::metrics::{Metrics, Side};
-use crate::service::{Methods, Service};
+use crate::service::{Methods, Service, ServiceDescriptor};
 
 /// One of these a server.
 pub(crate) struct ServerShared {
@@ -23,6 +24,7 @@ pub(crate) struct ServerShared {
     services: Vec<Box<dyn Service>>,
     reflection: ReflectionService,
     pub(crate) metrics: Metrics,
+    side_doors: SideDoors,
     /// Calls on all cores that wait, be it to begin.
     pub(super) in_flight: AtomicUsize,
     limits: Mutex<HashMap<&'static str, Arc<ConcurrencyLimit>>>,
@@ -35,6 +37,7 @@ impl ServerShared {
         services: Vec<Box<dyn Service>>,
         reflection: ReflectionService,
         interceptors: Vec<MakeIntercept>,
+        side_doors: SideDoors,
     ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -44,6 +47,7 @@ impl ServerShared {
             services,
             reflection,
             metrics: Metrics::new(),
+            side_doors,
             in_flight: AtomicUsize::new(0),
             limits: Mutex::default(),
             shares: Mutex::default(),
@@ -84,6 +88,15 @@ impl ServerShared {
             None if self.settings.adaptive && method.kind == Kind::Unary => Limit::adaptive(),
             None => Limit::None,
         }
+    }
+
+    /// A service by its name.
+    pub(super) fn service(&self, name: &str) -> Option<&ServiceDescriptor> {
+        self.services.iter().map(|service| service.descriptor()).find(|it| it.name == name)
+    }
+
+    pub(super) fn side_doors(&self) -> &SideDoors {
+        &self.side_doors
     }
 
     /// What a core counts, where the handles find it.

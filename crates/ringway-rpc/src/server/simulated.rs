@@ -31,6 +31,8 @@ use super::interceptor::MakeIntercept;
 use super::serve_with;
 use super::settings::Settings;
 use super::shared::ServerShared;
+use super::side_doors::SideDoors;
+use crate::builtin::health::Health;
 use crate::builtin::reflection::ReflectionService;
 use crate::service::Service;
 
@@ -52,7 +54,8 @@ impl SimServer {
     ) -> Rc<Self> {
         let services: Vec<Box<dyn Service>> = vec![Box::new(service)];
         let reflection = ReflectionService::default();
-        let shared = ServerShared::new(settings, services, reflection, interceptors);
+        let side_doors = SideDoors { health: Health::default(), routes: None };
+        let shared = ServerShared::new(settings, services, reflection, interceptors, side_doors);
         Rc::new(Self { shared: Arc::new(shared), core: Cell::new(None) })
     }
 

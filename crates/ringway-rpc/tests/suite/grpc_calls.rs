@@ -409,7 +409,8 @@ fn tls_clients_agree_on_a_protocol() {
         }
         let mut native = connect(&["ringway/1"]).open().await.expect("it listens");
         assert!(echoed(&mut native).await.is_none(), "HTTP/2 is not what was agreed on");
-        connect(&["http/1.1"]).attempts_max(1).open().await.expect_err("nothing to agree on");
+        connect(&["http/1.1"]).open().await.expect("side doors are open");
+        connect(&["spdy/3"]).attempts_max(1).open().await.expect_err("nothing to agree on");
     };
     let ended = ringway_runtime::block_on(timeout(LIMIT, test));
     ended.expect("a core").expect("no hang");

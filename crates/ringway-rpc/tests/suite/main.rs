@@ -25,6 +25,7 @@ mod grpc_drain;
 mod grpc_tonic;
 mod grpc_tonic_server;
 mod handed_sinks;
+mod http_calls;
 mod large_messages;
 mod overload;
 mod overload_rounds;

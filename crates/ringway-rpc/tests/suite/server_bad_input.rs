@@ -56,8 +56,7 @@ fn check(misbehave: impl FnOnce(&ServerHandle, SocketAddr)) {
 
 #[test]
 fn other_protocols_are_closed_and_counted() {
-    let cases: [&[u8]; 8] = [
-        b"GET / HTTP/1.1\r\n\r\n",
+    let cases: [&[u8]; 7] = [
         b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n",
         b"{\"jsonrpc\":\"2.0\"}\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01",

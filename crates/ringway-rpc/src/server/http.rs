@@ -1,0 +1,66 @@
+//! HTTP/1.1 on the port of calls: unary calls by POST as the Connect protocol has them, and the side doors
+//! `/metrics`, `/healthz` and `/readyz`.
+
+use std::rc::Rc;
+
+use ringway_http::http::{Method, StatusCode};
+use ringway_http::{HttpLimits, Request, Response, http, text};
+use ringway_net::{Connection, Result, View};
+
+use super::connect;
+use super::core::ServerCore;
+use super::direct::DirectCalls;
+use crate::builtin::health::{Health, Serving};
+
+/// Serves a connection that speaks HTTP/1.1.
+pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: View) -> Result {
+    let calls = DirectCalls::open(Rc::clone(&core), &connection);
+    let mut limits = HttpLimits::default();
+    limits.body_bytes_max = core.settings().native.settings.max_message as usize;
+    let respond = async |request| respond(&core, &calls, request).await;
+    ringway_http::serve_connection(connection, Some(first), limits, respond).await
+}
+
+async fn respond(core: &ServerCore, calls: &DirectCalls, request: Request) -> Response {
+    let path = request.uri().path();
+    if let Some(place) = core.place_of(path.strip_prefix('/').unwrap_or(path)) {
+        return connect::call(core, calls, place, request).await;
+    }
+    let side_doors = core.shared().side_doors();
+    match (request.method(), path) {
+        (&Method::GET | &Method::HEAD, "/metrics") => metrics(core),
+        (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
+        (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
+        _ => match &side_doors.routes {
+            Some(routes) => routes.respond(request).await,
+            None => nothing(path),
+        },
+    }
+}
+
+fn metrics(core: &ServerCore) -> Response {
+    let mut response = text(core.shared().metrics.snapshot().prometheus());
+    let kind = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Whether load balancers are to send anybody here.
+fn ready(core: &ServerCore, health: &Health) -> Response {
+    let is_serving = health.of("") == Some(Serving::Yes) && core.draining().is_none();
+    let mut response = text(if is_serving { "ready\n" } else { "not ready\n" });
+    if !is_serving {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+fn nothing(path: &str) -> Response {
+    let hint = match path.matches('/').count() {
+        2 => "no method of this server has this name\n",
+        _ => "calls are made by POST to /package.Service/Method\n",
+    };
+    let mut response = text(hint);
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
