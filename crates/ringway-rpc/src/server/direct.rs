@@ -15,7 +15,7 @@ use ringway_net::Connection;
 use ringway_runtime::drop_each;
 use ringway_wire::native::{
     Body, GoAwayCode, Gone, Outgoing, Piece, PlainRequest, Reply, RequestHead, ServerEvent, Side,
-    StreamId,
+    StreamId, Unserved,
 };
 
 use super::connection::ServerConnection;
@@ -193,12 +193,8 @@ impl Machine for DirectMachine {
         0
     }
 
-    fn refused(&self) -> u64 {
-        0
-    }
-
-    fn overdue(&self) -> u64 {
-        0
+    fn unserved(&self) -> Unserved {
+        Unserved::default()
     }
 
     fn failure(&self, _: StreamId) -> Option<u8> {

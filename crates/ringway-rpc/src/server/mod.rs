@@ -33,6 +33,7 @@ mod machine;
 mod method_entry;
 mod method_ids;
 mod observe;
+mod protocols;
 mod queue;
 mod queue_worker;
 mod queued;
@@ -59,8 +60,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_http::Router;
-use ringway_net::{Address, Backend, Connection, Error, Result, ServerTls, ToAddresses};
-use ringway_wire::Detected;
+use ringway_net::{Address, Backend, Error, Result, ServerTls, ToAddresses};
 
 pub use compression::Compression;
 pub use handle::ServerHandle;
@@ -69,10 +69,8 @@ pub use interceptor::{Next, Reply};
 pub use stats::ServerStats;
 pub use test_server::TestServer;
 
-use self::core::ServerCore;
-use self::first_bytes::{FirstBytes, first_bytes};
 use self::interceptor::MakeIntercept;
-use self::log::log;
+use self::protocols::{ALPN, serve_with};
 use self::settings::Settings;
 use self::shared::ServerShared;
 use self::side_doors::SideDoors;
@@ -194,8 +192,7 @@ impl Server {
     /// Certificate and key of the `tls://` addresses. Where it names no protocols to agree on by ALPN,
     /// these are `h2` for gRPC and `ringway/1` for the native protocol.
     pub fn tls(self, tls: ServerTls) -> Self {
-        let tls =
-            if tls.has_alpn() { tls } else { tls.alpn([ALPN_HTTP2, ALPN_NATIVE, ALPN_HTTP1]) };
+        let tls = if tls.has_alpn() { tls } else { tls.alpn(ALPN) };
         self.net(|net| net.tls(tls))
     }
 
@@ -458,50 +455,6 @@ impl Server {
         shared.metrics = metrics;
         Ok((net, Arc::new(shared)))
     }
-}
-
-/// What every connection is served by.
-fn serve_with(
-    shared: Arc<ServerShared>,
-) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
-    async move |mut connection: Connection| {
-        let core = ServerCore::of(&shared, &connection);
-        match first_bytes(&mut connection).await? {
-            FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
-                let machine = core.native_machine();
-                return driver::serve(core, connection, machine, first).await;
-            }
-            FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
-                let machine = core.grpc_machine();
-                return driver::serve(core, connection, machine, first).await;
-            }
-            FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
-                return http::serve(core, connection, first).await;
-            }
-            FirstBytes::Speaks(detected, _) => {
-                core.share().count_unknown_protocol();
-                log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
-            }
-            FirstBytes::Silent => {
-                core.share().count_silent();
-                log(|| tracing::debug!("a connection has not said in time what it speaks"));
-            }
-            FirstBytes::Closed => {}
-        }
-        Ok(())
-    }
-}
-
-/// What a TLS client may ask for: gRPC, or the native protocol.
-const ALPN_HTTP2: &[u8] = b"h2";
-const ALPN_NATIVE: &[u8] = b"ringway/1";
-const ALPN_HTTP1: &[u8] = b"http/1.1";
-
-/// Whether the TLS handshake has not agreed on the other protocol. The first bytes decide otherwise.
-fn may_speak(connection: &Connection, protocol: &[u8]) -> bool {
-    let agreed = connection.alpn_protocol();
-    let known = [ALPN_HTTP2, ALPN_NATIVE, ALPN_HTTP1];
-    agreed.is_none_or(|agreed| agreed == protocol || !known.contains(&agreed))
 }
 
 impl std::fmt::Debug for Server {

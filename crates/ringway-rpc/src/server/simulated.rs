@@ -28,7 +28,7 @@ use super::connection::ServerConnection;
 use super::connections::CoreConnection;
 use super::core::ServerCore;
 use super::interceptor::MakeIntercept;
-use super::serve_with;
+use super::protocols::serve_with;
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::side_doors::SideDoors;

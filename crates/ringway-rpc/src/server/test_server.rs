@@ -10,9 +10,10 @@ use ringway_net::{Address, Connection, ToAddresses};
 use ringway_runtime::io::{ListenOptions, Listener, StreamLimits};
 use ringway_runtime::{JoinHandle, spawn};
 
+use super::Server;
 use super::core::ServerCore;
+use super::protocols::serve_with;
 use super::shared::ServerShared;
-use super::{Server, serve_with};
 use crate::builtin::health::Health;
 use crate::call::status::Status;
 use crate::client::Client;

@@ -1,0 +1,56 @@
+//! The protocols of a port: which one a connection speaks, and who serves it.
+
+use std::sync::Arc;
+
+use ringway_net::{Connection, Result};
+use ringway_wire::Detected;
+
+use super::core::ServerCore;
+use super::first_bytes::{FirstBytes, first_bytes};
+use super::log::log;
+use super::shared::ServerShared;
+use super::{driver, http};
+
+/// Serves each connection by the protocol that it speaks.
+pub(super) fn serve_with(
+    shared: Arc<ServerShared>,
+) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
+    async move |mut connection: Connection| {
+        let core = ServerCore::of(&shared, &connection);
+        match first_bytes(&mut connection).await? {
+            FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
+                let machine = core.native_machine();
+                return driver::serve(core, connection, machine, first).await;
+            }
+            FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
+                let machine = core.grpc_machine();
+                return driver::serve(core, connection, machine, first).await;
+            }
+            FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
+                return http::serve(core, connection, first).await;
+            }
+            FirstBytes::Speaks(detected, _) => {
+                core.share().count_unknown_protocol();
+                log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
+            }
+            FirstBytes::Silent => {
+                core.share().count_silent();
+                log(|| tracing::debug!("a connection has not said in time what it speaks"));
+            }
+            FirstBytes::Closed => {}
+        }
+        Ok(())
+    }
+}
+
+/// The protocols that a TLS client may ask for.
+pub(super) const ALPN: [&[u8]; 3] = [ALPN_HTTP2, ALPN_NATIVE, ALPN_HTTP1];
+const ALPN_HTTP2: &[u8] = b"h2";
+const ALPN_NATIVE: &[u8] = b"ringway/1";
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+/// Whether the TLS handshake has not agreed on the other protocol. The first bytes decide otherwise.
+fn may_speak(connection: &Connection, protocol: &[u8]) -> bool {
+    let agreed = connection.alpn_protocol();
+    agreed.is_none_or(|agreed| agreed == protocol || !ALPN.contains(&agreed))
+}
