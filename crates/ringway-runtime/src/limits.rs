@@ -74,6 +74,15 @@ pub(crate) const POOLED_FILE_OPS_MAX: u32 = BLOCKING_THREADS_MAX as u32;
 /// which takes some tens of microseconds for so many. More is done in pieces.
 pub(crate) const FILE_PIECE_BYTES_MAX: usize = SUBMISSION_BYTES_MAX;
 
+/// Names that a watch tells at once; more changes than that say "look again", as a listing is cheaper then.
+pub(crate) const WATCH_NAMES_MAX: usize = 1_024;
+
+/// Events taken off a watch in one go, so that a directory full of life does not keep the core.
+pub(crate) const WATCH_EVENTS_MAX: usize = 4_096;
+
+/// Memory that events of a watch are read into: some tens of them, and one with the longest name at least.
+pub(crate) const WATCH_READ_BYTES: usize = 4 * 1024;
+
 /// Bytes asked for to find the end of a file that is longer than it was told to be, or tells no length: two pages.
 pub(crate) const FILE_PROBE_BYTES: usize = 8 * 1024;
 

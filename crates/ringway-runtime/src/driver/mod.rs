@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{SockAddr, SockRef};
 
-use self::files::{FileEnd, FileOp};
+use self::files::{Changes, FileDescriptor, FileEnd, FileOp, read_changes};
 use self::sim::Disk;
 use crate::buf::{Segment, View};
 use crate::limits;
@@ -322,6 +322,11 @@ pub(crate) trait Driver {
 
     /// Asks an operation on files to end early. It may have been done, whole or in part, all the same.
     fn cancel_file_op(&mut self, name: Key);
+
+    /// Takes off a watch what has changed by now, without waiting.
+    fn take_changes(&mut self, watch: &FileDescriptor) -> io::Result<Changes> {
+        read_changes(watch)
+    }
 
     /// Has a simulation find a disk at that path.
     ///

@@ -8,6 +8,9 @@
 //! is always sound; whether the operation is done then, and when, is left open. A dropped [`File`] is closed
 //! once its last operation has ended, by the kernel or the pool and not by the core.
 //!
+//! What is left of a write after a power cut is told by `docs/runtime.md`, section "Files": in short, content
+//! is durable after [`File::sync_data`], a name after [`sync_dir`], and [`write_atomic`] does both.
+//!
 //! Only regular files and directories are opened. A pipe or a device may keep a read waiting for ever, so
 //! opening one is refused, and waits for nothing itself.
 //!
@@ -33,6 +36,7 @@ mod dir;
 mod file;
 mod options;
 mod run;
+mod watch;
 mod whole;
 
 pub use dir::{
@@ -41,6 +45,7 @@ pub use dir::{
 };
 pub use file::File;
 pub use options::OpenOptions;
+pub use watch::{Watch, watch};
 pub use whole::{read, write_atomic};
 
-pub use crate::driver::files::{DirEntry, FileKind, Metadata};
+pub use crate::driver::files::{Changes, DirEntry, FileKind, Metadata};

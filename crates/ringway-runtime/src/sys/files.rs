@@ -44,7 +44,7 @@ impl FileTable {
     /// Starts an operation, or gives back one that io_uring does not have.
     pub(crate) fn start(&mut self, ring: &mut Ring, name: Key, op: FileOp) -> Option<FileOp> {
         let status = match op {
-            FileOp::ReadDir { .. } => return Some(op),
+            FileOp::ReadDir { .. } | FileOp::Watch { .. } => return Some(op),
             FileOp::SetLen { .. } if !self.sets_lengths => return Some(op),
             FileOp::Describe { .. } | FileOp::DescribePath { .. } => {
                 Some(Box::new(MaybeUninit::uninit()))
@@ -136,7 +136,10 @@ impl FileSlot {
             FileOp::CreateDir { path, mode } => {
                 opcode::MkDirAt::new(HERE, path.as_ptr()).mode(*mode).build()
             }
-            FileOp::ReadDir { .. } => return None,
+            FileOp::AwaitChanges { watch } => {
+                opcode::PollAdd::new(of(watch)?, libc::POLLIN as u32).build()
+            }
+            FileOp::ReadDir { .. } | FileOp::Watch { .. } => return None,
         })
     }
 

@@ -25,3 +25,4 @@ mod syscalls;
 mod tasks;
 mod time;
 mod watchdog;
+mod watches;

@@ -9,6 +9,7 @@ mod establish;
 mod handle;
 mod receive;
 mod send;
+mod watches;
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -22,6 +23,7 @@ use socket2::SockAddr;
 
 use self::handle::EpollHandle;
 use self::send::Outgoing;
+use self::watches::Watches;
 use super::knocking::Knocking;
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, RecvEnd, SendBatch, Wait, not_open,
@@ -50,6 +52,7 @@ pub(crate) struct Epoll {
     parked: Vec<Key>,
     fetched: Vec<epoll::Event>,
     knocking: Knocking,
+    watches: Watches,
     /// Events that arose outside of a turn.
     early: Vec<Event>,
     /// The eventfd was written since the last turn.
@@ -83,6 +86,7 @@ impl Epoll {
             parked: Vec::new(),
             fetched,
             knocking: Knocking::new(),
+            watches: Watches::default(),
             early: Vec::new(),
             signalled: false,
             skipped: false,
@@ -178,6 +182,9 @@ impl Epoll {
         if data.u64() == EVENTFD {
             self.signalled = true;
             return;
+        }
+        if let Some(name) = Watches::name_of(data) {
+            return self.early.extend(self.watches.end(&self.epoll, name, 0));
         }
         let key = Key::from_bits(data.u64());
         let Some(handle) = self.known(key) else {
@@ -385,11 +392,19 @@ impl Driver for Epoll {
     }
 
     /// A file is always ready, and keeps a call waiting all the same.
-    fn start_file_op(&mut self, _: Key, op: FileOp) -> Option<FileOp> {
-        Some(op)
+    fn start_file_op(&mut self, name: Key, op: FileOp) -> Option<FileOp> {
+        match op {
+            FileOp::AwaitChanges { watch } => {
+                self.early.extend(self.watches.begin(&self.epoll, name, watch));
+                None
+            }
+            op => Some(op),
+        }
     }
 
-    fn cancel_file_op(&mut self, _: Key) {}
+    fn cancel_file_op(&mut self, name: Key) {
+        self.early.extend(self.watches.end(&self.epoll, name, libc::ECANCELED));
+    }
 
     fn peek(&mut self) -> bool {
         self.unpark();

@@ -12,6 +12,7 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
 use super::answer::{DirEntry, FileAnswer, FileKind, Metadata};
+use super::changes::watch;
 use super::descriptor::{FileDescriptor, check_opened};
 use super::op::{FileOp, OpenRequest};
 use crate::contain::drop_contained;
@@ -61,6 +62,9 @@ pub(crate) fn perform(op: FileOp) -> io::Result<FileAnswer> {
         FileOp::RemoveDir { path } => done(unlinkat(CWD, path, AtFlags::REMOVEDIR)),
         FileOp::CreateDir { path, mode } => done(mkdirat(CWD, path, Mode::from_raw_mode(mode))),
         FileOp::ReadDir { dir } => read_dir(&dir),
+        FileOp::Watch { path } => Ok(FileAnswer::Opened(watch(&path)?)),
+        // It may never end, and so is the driver's.
+        FileOp::AwaitChanges { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

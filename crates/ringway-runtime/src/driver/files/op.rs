@@ -67,6 +67,14 @@ pub(crate) enum FileOp {
     ReadDir {
         dir: Arc<FileDescriptor>,
     },
+    /// Opens a watch on a directory.
+    Watch {
+        path: CString,
+    },
+    /// Ends when a watch has something to tell, and leaves it there.
+    AwaitChanges {
+        watch: Arc<FileDescriptor>,
+    },
 }
 
 /// How a path is opened.
@@ -127,7 +135,8 @@ impl FileOp {
             | FileOp::SetLen { file, .. }
             | FileOp::Allocate { file, .. }
             | FileOp::Describe { file }
-            | FileOp::ReadDir { dir: file } => Some(file),
+            | FileOp::ReadDir { dir: file }
+            | FileOp::AwaitChanges { watch: file } => Some(file),
             FileOp::Write { file, bytes, .. } => {
                 drop_contained("the destructor of bytes to write", bytes);
                 Some(file)
@@ -138,7 +147,8 @@ impl FileOp {
             | FileOp::Rename { .. }
             | FileOp::RemoveFile { .. }
             | FileOp::RemoveDir { .. }
-            | FileOp::CreateDir { .. } => None,
+            | FileOp::CreateDir { .. }
+            | FileOp::Watch { .. } => None,
         }
     }
 }

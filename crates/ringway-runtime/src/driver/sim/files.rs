@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-use super::disk::{Disk, NodeId, Refusal};
+use super::disk::{Disk, NodeId, Refusal, WatchId};
 use super::{Action, Sim};
-use crate::driver::files::{FileAnswer, FileDescriptor, FileEnd, FileOp, OpenRequest};
+use crate::driver::files::{Changes, FileAnswer, FileDescriptor, FileEnd, FileOp, OpenRequest};
 use crate::driver::{Event, Key};
 use crate::limits;
 
@@ -25,6 +25,8 @@ pub(super) struct SimFiles {
     next_fd: RawFd,
     /// By the bits of their names, in which nothing depends on their order.
     under_way: BTreeMap<u64, UnderWay>,
+    /// Those of them that wait for a watch to have something to tell.
+    awaiting: Vec<Key>,
 }
 
 struct OpenFile {
@@ -32,7 +34,10 @@ struct OpenFile {
     /// The disk's when it was opened: after a crash the host that had it open is gone.
     epoch: u32,
     node: NodeId,
+    watch: Option<WatchId>,
     flags: OFlags,
+    /// Its content was changed through this descriptor.
+    was_written: bool,
     /// Of a directory: the name that was told last.
     listed: Option<OsString>,
 }
@@ -59,6 +64,7 @@ impl SimFiles {
             open: BTreeMap::new(),
             next_fd: FIRST_FD,
             under_way: BTreeMap::new(),
+            awaiting: Vec::new(),
         }
     }
 
@@ -90,6 +96,33 @@ impl SimFiles {
         Ok(DiskPath { disk: disk.clone(), parts: parts[above.len()..].to_vec() })
     }
 
+    fn insert(&mut self, open: OpenFile) -> FileDescriptor {
+        let fd = self.next_fd;
+        self.next_fd += 1;
+        self.open.insert(fd, open);
+        FileDescriptor::Simulated(fd)
+    }
+
+    /// Whether an operation waits for a watch that has nothing to tell.
+    fn waits(&mut self, name: Key) -> bool {
+        let Some(UnderWay { op: FileOp::AwaitChanges { watch }, .. }) =
+            self.under_way.get(&name.bits())
+        else {
+            return false;
+        };
+        let watch = std::sync::Arc::clone(watch);
+        self.file(&watch)
+            .is_ok_and(|open| open.watch.is_some_and(|watch| !open.disk.has_changes(watch)))
+    }
+
+    pub(super) fn take_changes(&mut self, watch: &FileDescriptor) -> io::Result<Changes> {
+        let taken = self.file(watch).and_then(|open| {
+            let watch = open.watch.ok_or(libc::EINVAL)?;
+            open.disk.take_changes(watch)
+        });
+        taken.map_err(io::Error::from_raw_os_error)
+    }
+
     /// What is open under a descriptor, if its host is alive.
     fn file(&mut self, descriptor: &FileDescriptor) -> Result<&mut OpenFile, Refusal> {
         let fd = descriptor.of_simulation().map_err(|_| libc::EBADF)?;
@@ -113,7 +146,8 @@ impl SimFiles {
             | FileOp::Rename { from: path, .. }
             | FileOp::RemoveFile { path }
             | FileOp::RemoveDir { path }
-            | FileOp::CreateDir { path, .. } => self.place(path).ok()?.disk,
+            | FileOp::CreateDir { path, .. }
+            | FileOp::Watch { path } => self.place(path).ok()?.disk,
             FileOp::Close(_) => return None,
             FileOp::Read { file, .. }
             | FileOp::Write { file, .. }
@@ -121,7 +155,8 @@ impl SimFiles {
             | FileOp::SetLen { file, .. }
             | FileOp::Allocate { file, .. }
             | FileOp::Describe { file }
-            | FileOp::ReadDir { dir: file } => self.file(file).ok()?.disk.clone(),
+            | FileOp::ReadDir { dir: file }
+            | FileOp::AwaitChanges { watch: file } => self.file(file).ok()?.disk.clone(),
         };
         let epoch = disk.epoch();
         Some((disk, epoch))
@@ -131,16 +166,36 @@ impl SimFiles {
 impl Sim {
     pub(super) fn begin_file_op(&mut self, name: Key, op: FileOp) {
         let host = self.files.host(&op);
+        let waits = matches!(op, FileOp::AwaitChanges { .. });
         self.files.under_way.insert(name.bits(), UnderWay { op, host });
+        if waits {
+            return self.files.awaiting.push(name);
+        }
         let after = self.latency();
         self.schedule.after(after, Action::File(name));
     }
 
+    /// Ends the waits for watches that have something to tell.
+    pub(super) fn tell_watches(&mut self) {
+        let mut awaiting = std::mem::take(&mut self.files.awaiting);
+        awaiting.retain(|&name| {
+            let waits = self.files.waits(name);
+            if !waits {
+                let after = self.latency();
+                self.schedule.after(after, Action::File(name));
+            }
+            waits
+        });
+        self.files.awaiting = awaiting;
+    }
+
     /// An operation that is not done by now is never done, unless the word comes too late.
     pub(super) fn stop_file_op(&mut self, name: Key) {
-        if self.chance(self.config.faults.late_cancels) {
+        let is_watch = self.files.awaiting.contains(&name);
+        if !is_watch && self.chance(self.config.faults.late_cancels) {
             return;
         }
+        self.files.awaiting.retain(|&awaiting| awaiting != name);
         if let Some(UnderWay { op, .. }) = self.files.under_way.remove(&name.bits()) {
             let end = FileEnd::failed(op, libc::ECANCELED);
             self.ready.push_back(Event::FileEnded { name, end });
@@ -212,6 +267,10 @@ impl Sim {
                 let DiskPath { disk, parts } = self.files.place(path)?;
                 disk.create_dir(&parts, *mode, at)?;
             }
+            FileOp::Watch { path } => return self.open_watch(path),
+            FileOp::AwaitChanges { watch } => {
+                self.files.file(watch)?;
+            }
         }
         Ok(FileAnswer::Done)
     }
@@ -246,6 +305,7 @@ impl Sim {
         let open = self.files.file(file)?.for_writing()?;
         let place = place.filter(|_| !open.flags.contains(OFlags::APPEND));
         open.disk.write(open.node, place, &bytes[..count], at)?;
+        open.was_written = true;
         Ok(FileAnswer::Written(count))
     }
 
@@ -259,25 +319,43 @@ impl Sim {
             return Err(libc::EMFILE);
         }
         let node = disk.open(&parts, request.flags, request.mode, at)?;
-        let fd = self.files.next_fd;
-        self.files.next_fd += 1;
-        let epoch = disk.epoch();
-        let open = OpenFile { disk, epoch, node, flags: request.flags, listed: None };
-        self.files.open.insert(fd, open);
-        Ok(FileAnswer::Opened(FileDescriptor::Simulated(fd)))
+        let was_written = request.flags.contains(OFlags::TRUNC);
+        let open = OpenFile { was_written, flags: request.flags, ..OpenFile::new(disk, node) };
+        Ok(FileAnswer::Opened(self.files.insert(open)))
+    }
+
+    fn open_watch(&mut self, path: &CStr) -> Result<FileAnswer, Refusal> {
+        let DiskPath { disk, parts } = self.files.place(path)?;
+        if self.open_descriptors() >= self.config.descriptors_max {
+            return Err(libc::EMFILE);
+        }
+        let (node, watch) = disk.watch(&parts)?;
+        let open = OpenFile { watch: Some(watch), ..OpenFile::new(disk, node) };
+        Ok(FileAnswer::Opened(self.files.insert(open)))
     }
 
     fn close_file(&mut self, descriptor: &FileDescriptor) -> Result<(), Refusal> {
         let fd = descriptor.of_simulation().map_err(|_| libc::EBADF)?;
         let open = self.files.open.remove(&fd).ok_or(libc::EBADF)?;
-        if open.epoch == open.disk.epoch() {
-            open.disk.close(open.node);
+        if open.epoch != open.disk.epoch() {
+            return Ok(());
+        }
+        match open.watch {
+            Some(watch) => open.disk.unwatch(watch),
+            None if open.was_written => open.disk.close_written(open.node),
+            None => open.disk.close(open.node),
         }
         Ok(())
     }
 }
 
 impl OpenFile {
+    fn new(disk: Disk, node: NodeId) -> Self {
+        let epoch = disk.epoch();
+        let (flags, watch, listed) = (OFlags::empty(), None, None);
+        Self { disk, epoch, node, watch, flags, was_written: false, listed }
+    }
+
     fn for_writing(&mut self) -> Result<&mut Self, Refusal> {
         let writes = self.flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         if writes { Ok(self) } else { Err(libc::EBADF) }

@@ -45,7 +45,7 @@ use self::handle::{Armed, BatchInFlight, Repeating, SimHandle};
 use self::network::{Datagram, Inbound, Network};
 use self::rng::Rng;
 use self::schedule::Schedule;
-use super::files::FileOp;
+use super::files::{Changes, FileDescriptor, FileOp};
 use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open,
 };
@@ -315,6 +315,10 @@ impl Driver for Sim {
     fn cancel_file_op(&mut self, name: Key) {
         self.counters.syscalls += 1;
         self.stop_file_op(name);
+    }
+
+    fn take_changes(&mut self, watch: &FileDescriptor) -> io::Result<Changes> {
+        self.files.take_changes(watch)
     }
 
     fn mount(&mut self, at: &Path, disk: &Disk) -> io::Result<()> {

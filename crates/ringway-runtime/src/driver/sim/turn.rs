@@ -22,6 +22,7 @@ impl Sim {
         };
         for _ in 0..limits::SIM_STEPS_PER_TURN_MAX {
             self.retry_parked();
+            self.tell_watches();
             while self.ready.len() < limits::SIM_EVENTS_PER_TURN_MAX
                 && let Some(action) = self.schedule.pop_due()
             {

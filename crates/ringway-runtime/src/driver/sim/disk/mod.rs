@@ -15,9 +15,9 @@ use rustix::fs::OFlags;
 
 use self::content::FileContent;
 use self::tree::{DiskNode, Names, NodeKind, Tree};
-pub(super) use self::tree::{NodeId, Parts, Refusal};
+pub(super) use self::tree::{NodeId, Parts, Refusal, WatchId};
 use super::rng::Rng;
-use crate::driver::files::{DirEntry, FileKind, Metadata};
+use crate::driver::files::{Changes, DirEntry, FileKind, Metadata};
 use crate::limits;
 
 /// The file system of a simulated host: it outlives simulations and crashes.
@@ -160,6 +160,33 @@ impl Disk {
                 state.tree.sweep();
             }
         }
+    }
+
+    pub(super) fn watch(&self, parts: &Parts) -> Result<(NodeId, WatchId), Refusal> {
+        let tree = &mut self.state.borrow_mut().tree;
+        let directory = tree.find(parts)?;
+        Ok((directory, tree.watch(directory)?))
+    }
+
+    pub(super) fn unwatch(&self, id: WatchId) {
+        self.state.borrow_mut().tree.unwatch(id);
+    }
+
+    /// Whether a watch has something to tell, if only that its host has crashed.
+    pub(super) fn has_changes(&self, id: WatchId) -> bool {
+        let tree = &mut self.state.borrow_mut().tree;
+        tree.untold(id).is_none_or(|untold| !untold.is_empty())
+    }
+
+    pub(super) fn take_changes(&self, id: WatchId) -> Result<Changes, Refusal> {
+        let tree = &mut self.state.borrow_mut().tree;
+        Ok(std::mem::take(tree.untold(id).ok_or(libc::EIO)?))
+    }
+
+    /// As `close`, of one who has changed the content.
+    pub(super) fn close_written(&self, node: NodeId) {
+        self.state.borrow_mut().tree.note_written(node);
+        self.close(node);
     }
 
     /// Appends at most `bytes` bytes from `at` on.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 
 use super::content::FileContent;
+use crate::driver::files::Changes;
 use crate::driver::sim::rng::Rng;
 use crate::limits;
 
@@ -24,6 +25,17 @@ pub(super) struct Tree {
     next: NodeId,
     /// Changes of names that are not on the disk, oldest first.
     unsynced: VecDeque<Renaming>,
+    watches: BTreeMap<WatchId, DirWatch>,
+    next_watch: WatchId,
+}
+
+/// Names a watch of one disk; never used twice.
+pub(crate) type WatchId = u64;
+
+#[derive(Debug)]
+struct DirWatch {
+    directory: NodeId,
+    untold: Changes,
 }
 
 #[derive(Debug)]
@@ -58,7 +70,13 @@ impl Tree {
     pub(super) fn new() -> Self {
         let root = DiskNode::new(NodeKind::Directory(Names::default()), 0o755);
         let nodes = BTreeMap::from([(ROOT, root)]);
-        Self { nodes, next: ROOT + 1, unsynced: VecDeque::new() }
+        Self {
+            nodes,
+            next: ROOT + 1,
+            unsynced: VecDeque::new(),
+            watches: BTreeMap::new(),
+            next_watch: 0,
+        }
     }
 
     /// What there is at a path.
@@ -161,6 +179,14 @@ impl Tree {
                 Some(node) => names.now.insert(name.clone(), *node),
                 None => names.now.remove(name),
             };
+            for watch in self.watches.values_mut() {
+                if watch.directory == *directory {
+                    watch.untold.note(name);
+                }
+                if former == Some(watch.directory) {
+                    watch.untold.note_gone();
+                }
+            }
             if let Some(former) = former.and_then(|former| self.nodes.get_mut(&former)) {
                 former.links = former.links.saturating_sub(1);
             }
@@ -173,6 +199,36 @@ impl Tree {
             let oldest = self.unsynced.pop_front(); // a kernel writes back unasked, too
             self.keep(oldest);
             self.sweep();
+        }
+    }
+
+    pub(super) fn watch(&mut self, directory: NodeId) -> Result<WatchId, Refusal> {
+        self.names(directory)?;
+        let id = self.next_watch;
+        self.next_watch += 1;
+        self.watches.insert(id, DirWatch { directory, untold: Changes::default() });
+        Ok(id)
+    }
+
+    pub(super) fn unwatch(&mut self, id: WatchId) {
+        self.watches.remove(&id);
+    }
+
+    /// What a watch has to tell.
+    pub(super) fn untold(&mut self, id: WatchId) -> Option<&mut Changes> {
+        self.watches.get_mut(&id).map(|watch| &mut watch.untold)
+    }
+
+    /// A writer has closed a file.
+    pub(super) fn note_written(&mut self, node: NodeId) {
+        for watch in self.watches.values_mut() {
+            let Some(DiskNode { kind: NodeKind::Directory(names), .. }) =
+                self.nodes.get(&watch.directory)
+            else {
+                continue;
+            };
+            let its = names.now.iter().filter(|(_, named)| **named == node);
+            its.for_each(|(name, _)| watch.untold.note(name));
         }
     }
 
@@ -210,6 +266,7 @@ impl Tree {
 
     /// Of the names only what a journal had got to is left, and of each file what its content says.
     pub(super) fn crash(&mut self, rng: &mut Rng) {
+        self.watches.clear();
         let mut unsynced = std::mem::take(&mut self.unsynced);
         unsynced.truncate(rng.below(unsynced.len() + 1));
         self.keep(unsynced);
