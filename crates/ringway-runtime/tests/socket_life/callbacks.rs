@@ -1,13 +1,14 @@
 //! An end of a connection that a callback plays.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use ringway_runtime::io::{Incoming, Next, Stream};
 use ringway_runtime::sync::oneshot;
+use ringway_runtime::yield_now;
 
 use crate::canary;
-use crate::conduct::{Conduct, Ending, Manner};
+use crate::conduct::{Conduct, Ending, Give, Manner};
 use crate::ends::{queue, send_back};
 use crate::ledger::{Act, Doing, End};
 
@@ -31,11 +32,29 @@ pub(crate) async fn play(stream: Stream, end: &End, conduct: &Conduct) {
         Manner::Callback => {
             stream.on_incoming(move |stream, incoming| player.call(stream, incoming))
         }
-        _ => install(Rc::new(stream), player),
+        _ => {
+            let stream = Rc::new(stream);
+            let known = Rc::downgrade(&stream);
+            install(stream, player);
+            disturb(&known, conduct).await;
+        }
     }
     // It tells by its end that the callback is gone.
     _ = was_dropped.await;
     canary::watch_for_a_while(&end.world).await;
+}
+
+/// Does from outside what its owner has in mind for a stream that a callback plays.
+async fn disturb(stream: &Weak<Stream>, conduct: &Conduct) {
+    for &give in &conduct.gives {
+        yield_now().await;
+        let Some(stream) = stream.upgrade() else { return };
+        match give {
+            Give::Paced(is_paced) => stream.set_paced(is_paced),
+            Give::Limits { .. } => stream.set_limits(conduct.limits_from(give)),
+            _ => stream.prompt(),
+        }
+    }
 }
 
 /// A callback that owns `stream`.

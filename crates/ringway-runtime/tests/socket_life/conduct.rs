@@ -35,6 +35,13 @@ pub(crate) enum Give {
     Flushed,
     Yield,
     Pause(Duration),
+    /// Whether its reading waits for room from now on.
+    Paced(bool),
+    /// Other marks from now on.
+    Limits {
+        recv_high_water: usize,
+        send_high_water: usize,
+    },
 }
 
 /// How an end reads.
@@ -127,16 +134,30 @@ impl Conduct {
                 1 => Some(Expiry::Idle(pause(random) * 2)),
                 _ => None,
             },
-            recv_high_water: random.pick(&[1, 1_000, 20_000, 256 * 1024]),
-            send_high_water: random.pick(&[1, 10_000, 100_000, 1024 * 1024]),
+            recv_high_water: random.pick(&RECV_HIGH_WATERS),
+            send_high_water: random.pick(&SEND_HIGH_WATERS),
         }
     }
 
     pub(crate) fn limits(&self) -> Rc<StreamLimits> {
+        self.limits_with(self.recv_high_water, self.send_high_water)
+    }
+
+    /// The limits that a step of sending sets.
+    pub(crate) fn limits_from(&self, give: Give) -> Rc<StreamLimits> {
+        match give {
+            Give::Limits { recv_high_water, send_high_water } => {
+                self.limits_with(recv_high_water, send_high_water)
+            }
+            _ => self.limits(),
+        }
+    }
+
+    fn limits_with(&self, recv_high_water: usize, send_high_water: usize) -> Rc<StreamLimits> {
         Rc::new(StreamLimits {
-            recv_high_water: self.recv_high_water,
-            send_high_water: self.send_high_water,
-            send_low_water: self.send_high_water / 3,
+            recv_high_water,
+            send_high_water,
+            send_low_water: send_high_water / 3,
             lifetime: match self.expiry {
                 Some(Expiry::Lifetime(time)) => Some(time),
                 _ => None,
@@ -154,6 +175,15 @@ impl Conduct {
         let finishes = [Ending::Finish, Ending::FinishAndDrop, Ending::EndReceiving];
         self.ending == Ending::Answer
             || self.manner != Manner::Tasks && !finishes.contains(&self.ending)
+    }
+
+    /// Makes its reading wait for room, and not always.
+    pub(crate) fn is_paced_now_and_then(&mut self, random: &mut Random) {
+        self.is_paced = random.chance(70);
+        for _ in 0..random.of_any_size(8) {
+            let at = random.within(0..=self.gives.len());
+            self.gives.insert(at, Give::Paced(random.chance(50)));
+        }
     }
 
     /// Makes it one that finishes by itself.
@@ -182,6 +212,10 @@ fn gives(random: &mut Random, bytes_max: usize, pace: Pace) -> Vec<Give> {
             2 => gives.push(Give::Pause(pause(random))),
             3 if waits => gives.push(Give::Drained),
             4 if waits => gives.push(Give::Flushed),
+            5 => gives.push(Give::Limits {
+                recv_high_water: random.pick(&RECV_HIGH_WATERS),
+                send_high_water: random.pick(&SEND_HIGH_WATERS),
+            }),
             _ => {}
         }
         if gives.len() > GIVES_MAX {
@@ -195,5 +229,7 @@ pub(crate) fn pause(random: &mut Random) -> Duration {
     Duration::from_micros(random.of_any_size(4_000) as u64)
 }
 
+const RECV_HIGH_WATERS: [usize; 4] = [1, 1_000, 20_000, 256 * 1024];
+const SEND_HIGH_WATERS: [usize; 4] = [1, 10_000, 100_000, 1024 * 1024];
 /// Steps of sending of one end.
 const GIVES_MAX: usize = 40;

@@ -88,7 +88,7 @@ async fn leave(stream: Stream, end: &End, ending: Ending) {
 
 async fn send_all(stream: &Stream, end: &End, conduct: &Conduct) {
     for &give in &conduct.gives {
-        let pressure = send_one(stream, end, give).await;
+        let pressure = send_one(stream, end, conduct, give).await;
         if pressure == Pressure::Closed {
             return;
         }
@@ -96,7 +96,7 @@ async fn send_all(stream: &Stream, end: &End, conduct: &Conduct) {
 }
 
 /// One step of sending; `Closed` when the stream takes no more.
-async fn send_one(stream: &Stream, end: &End, give: Give) -> Pressure {
+async fn send_one(stream: &Stream, end: &End, conduct: &Conduct, give: Give) -> Pressure {
     end.is_doing(Doing::Sending);
     match give {
         Give::Written(_) | Give::Moved(_) | Give::Lent(_) => return queue(stream, end, give),
@@ -113,6 +113,8 @@ async fn send_one(stream: &Stream, end: &End, give: Give) -> Pressure {
             }
         }
         Give::Flushed => return wait_for_flush(stream, end).await,
+        Give::Paced(is_paced) => stream.set_paced(is_paced),
+        Give::Limits { .. } => stream.set_limits(conduct.limits_from(give)),
     }
     Pressure::Low
 }
@@ -140,7 +142,7 @@ pub(crate) fn queue(stream: &Stream, end: &End, give: Give) -> Pressure {
         _ => stream.send(Bytes::from_owner(Lent { bytes, _loan: Loan::new(&end.world) })),
     };
     if pressure == Pressure::Closed {
-        end.was_refused(len, "sending was refused");
+        end.was_refused(len, stream.failure(), "sending was refused");
     }
     pressure
 }
@@ -193,7 +195,7 @@ pub(crate) fn send_back(stream: &Stream, end: &End, view: View) {
     let len = view.len();
     end.gives(len);
     if stream.send(view) == Pressure::Closed {
-        end.was_refused(len, "an echo was refused");
+        end.was_refused(len, stream.failure(), "an echo was refused");
     }
 }
 

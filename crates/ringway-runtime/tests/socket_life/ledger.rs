@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) network: Network,
     /// Descriptors run out now and then.
     pub(crate) is_scarce: bool,
+    /// What cores hold is at its bound now and then.
+    is_full: bool,
     /// Threads with plain sockets.
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     elsewhere: Elsewhere,
@@ -48,6 +50,8 @@ struct Tally {
     clean_ends: AtomicU64,
     /// Connections that broke because an end was dropped, and not waited for any longer.
     given_up: AtomicU64,
+    /// Streams that failed since their core held too much.
+    too_slow: AtomicU64,
     shared: AtomicU64,
 }
 
@@ -59,6 +63,7 @@ pub(crate) struct Total {
     bytes: u64,
     clean_ends: u64,
     given_up: u64,
+    too_slow: u64,
     shared: u64,
 }
 
@@ -69,6 +74,13 @@ pub(crate) enum Network {
     Simulated,
     /// Simulated, and it resets connections.
     Faulty,
+}
+
+/// What there may be too little of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) of_descriptors: bool,
+    pub(crate) of_memory: bool,
 }
 
 /// Two ends; the one that connected is the first.
@@ -134,7 +146,7 @@ pub(crate) enum Doing {
 }
 
 impl World {
-    pub(crate) fn new(run: u32, network: Network, is_scarce: bool) -> Arc<Self> {
+    pub(crate) fn new(run: u32, network: Network, want: Want) -> Arc<Self> {
         Arc::new(Self {
             run,
             is_ending: AtomicBool::new(false),
@@ -145,7 +157,8 @@ impl World {
             lent: AtomicUsize::new(0),
             datagram_sockets: AtomicU32::new(0),
             network,
-            is_scarce,
+            is_scarce: want.of_descriptors,
+            is_full: want.of_memory,
             threads: Mutex::default(),
             elsewhere: Elsewhere::default(),
             tally: Tally::default(),
@@ -160,6 +173,7 @@ impl World {
         total.bytes += sides.map(|side| side.taken.load(SeqCst)).sum::<u64>();
         total.clean_ends += self.tally.clean_ends.load(SeqCst);
         total.given_up += self.tally.given_up.load(SeqCst);
+        total.too_slow += self.tally.too_slow.load(SeqCst);
         total.shared += self.tally.shared.load(SeqCst);
     }
 
@@ -330,9 +344,14 @@ impl End {
         self.own().given.fetch_add(len as u64, SeqCst)
     }
 
-    /// So many bytes were not taken from it.
-    pub(crate) fn was_refused(&self, len: usize, what: &str) {
+    /// So many bytes were not taken from it, since its stream has failed, or sends no more.
+    pub(crate) fn was_refused(&self, len: usize, failure: Option<io::Error>, what: &str) {
         self.takes_back(len);
+        let is_want = failure.is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory);
+        if is_want && self.world.is_full {
+            self.world.tally.too_slow.fetch_add(1, SeqCst);
+            self.does(Act::Aborted); // it is reset when the turn ends
+        }
         self.may_break(what, true);
     }
 

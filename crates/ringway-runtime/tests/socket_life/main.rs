@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use held::Held;
-use ledger::{Network, Total, World};
+use ledger::{Network, Total, Want, World};
 use program::{Finale, Script};
 use random::Random;
 use ringway_runtime::sim::{Faults, SimConfig};
@@ -79,6 +79,8 @@ struct Round {
     is_faulty: bool,
     /// Where there are few descriptors, how many.
     descriptors_max: Option<usize>,
+    /// Where its cores may hold little, how much.
+    held_bytes_max: Option<usize>,
     bytes_max: usize,
 }
 
@@ -109,6 +111,8 @@ impl Round {
             is_faulty: driver == Driver::Sim && random.chance(30),
             descriptors_max: random.chance(15).then(|| random.within(8..=40)),
             bytes_max: random.pick(&[200, 200, 20_000, 20_000, 300_000, 3_000_000]),
+            held_bytes_max: (driver != Driver::Sim && random.chance(25))
+                .then(|| random.of_any_size(4_000_000)),
         }
     }
 
@@ -118,7 +122,11 @@ impl Round {
             Driver::Sim if self.is_faulty => Network::Faulty,
             Driver::Sim => Network::Simulated,
         };
-        let world = World::new(self.number as u32, network, self.descriptors_max.is_some());
+        let want = Want {
+            of_descriptors: self.descriptors_max.is_some(),
+            of_memory: self.held_bytes_max.is_some(),
+        };
+        let world = World::new(self.number as u32, network, want);
         let before = Held::now();
         let watch = Watch::begin(Arc::clone(&world), format!("{self:?}"));
         let ran = self.run_program(&world);
@@ -155,11 +163,19 @@ impl Round {
         match (self.backend(), self.cores) {
             (None, _) => Builder::simulate(self.simulation(), alone(script))?,
             (Some(backend), 1) if !is_shut_down => {
-                Runtime::builder().threads(1).backend(backend).block_on(alone(script))?;
+                self.builder(backend).block_on(alone(script))?;
             }
-            (Some(backend), cores) => on_cores(backend, cores, script, &is_time)?,
+            (Some(backend), _) => on_cores(self.builder(backend), script, &is_time)?,
         }
         world.end_threads()
+    }
+
+    fn builder(self, backend: Backend) -> Builder {
+        let builder = Runtime::builder().threads(self.cores).backend(backend);
+        match self.held_bytes_max {
+            Some(bytes) => builder.held_bytes_max(bytes),
+            None => builder,
+        }
     }
 
     fn backend(self) -> Option<Backend> {
@@ -194,13 +210,8 @@ async fn alone(script: Script) {
 }
 
 /// Runs a script, and shuts the cores down when it says so or has ended.
-fn on_cores(
-    backend: Backend,
-    cores: usize,
-    script: Script,
-    is_time: &Receiver<()>,
-) -> io::Result<()> {
-    let runtime = Runtime::builder().threads(cores).backend(backend).start()?;
+fn on_cores(builder: Builder, script: Script, is_time: &Receiver<()>) -> io::Result<()> {
+    let runtime = builder.start()?;
     let handles = runtime.cores().to_vec();
     let is_shut_down = matches!(script.end, Finale::Shutdown { .. });
     let running = runtime.cores()[0].spawn(async move || program::run(script, handles).await);

@@ -259,8 +259,8 @@ impl Program {
             one.does_not_wait();
         }
         match self.random.within(0..=4) {
-            0 => one.is_paced = true,
-            1..=2 => other.is_paced = true,
+            0 => one.is_paced_now_and_then(&mut self.random),
+            1..=2 => other.is_paced_now_and_then(&mut self.random),
             _ => {}
         }
         (one, other)
@@ -376,6 +376,16 @@ impl Program {
         self.posts.clear();
         while self.script.world.threads_at_work() > 0 {
             sleep(LOOK_EVERY).await;
+        }
+        for core in &self.cores {
+            let mut looks = 0..LOOKS_MAX;
+            while core.counters().held_bytes > 0 && looks.next().is_some() {
+                sleep(LOOK_EVERY).await;
+            }
+            let bytes = core.counters().held_bytes;
+            if bytes > 0 {
+                self.script.world.complain(format_args!("{bytes} bytes are held for nobody"));
+            }
         }
         let Some(held) = held else { return };
         let mut now = open_descriptors();
