@@ -40,11 +40,14 @@ pub(super) struct UnaryRequest {
 /// It is `Send`: it holds numbers of its core.
 #[derive(Clone, Copy)]
 pub(super) enum Attempt {
-    /// It is to be sent, not over this connection.
+    /// It is to be sent, if possible not over this connection.
     New {
         avoid: Option<ConnectionId>,
     },
-    Waiting(WaiterKey),
+    Waiting {
+        waiter: WaiterKey,
+        avoid: Option<ConnectionId>,
+    },
     InFlight(SentAttempt),
 }
 
@@ -70,7 +73,7 @@ impl Attempt {
     ) -> Result<(), Status> {
         let (waiter, avoid) = match *self {
             Self::New { avoid } => (None, avoid),
-            Self::Waiting(waiter) => (Some(waiter), None),
+            Self::Waiting { waiter, avoid } => (Some(waiter), avoid),
             Self::InFlight(_) => return Ok(()),
         };
         let UnaryRequest { options, deadline, tried, .. } = request;
@@ -98,7 +101,7 @@ impl Attempt {
                 };
                 Self::InFlight(SentAttempt { sent, begun: now, counted })
             }
-            Err(NotSent::Waits(waiter)) => Self::Waiting(waiter),
+            Err(NotSent::Waits(waiter)) => Self::Waiting { waiter, avoid },
             Err(NotSent::Failed(status)) => return Err(status),
         };
         Ok(())
@@ -108,7 +111,7 @@ impl Attempt {
     pub(super) fn give_up(self, local: &LocalClients, pool: Option<&Pool>) {
         match self {
             Self::New { .. } => {}
-            Self::Waiting(waiter) => {
+            Self::Waiting { waiter, .. } => {
                 if let Some(pool) = pool {
                     pool.stop_waiting(Some(waiter));
                 }

@@ -12,6 +12,7 @@ use super::hosts::{HostList, ListedHost};
 use super::load_balancer::{BalancedEndpoint, EndpointId};
 use super::pool_context::PoolContext;
 use super::server_address::ServerAddress;
+use super::wait_queue::Awaited;
 use crate::policy::balance::hash_of;
 
 pub(super) struct Endpoints {
@@ -48,12 +49,10 @@ impl PickArgs {
     }
 }
 
-/// Where the next call is to go.
+/// Where the next call is to go, or what it has to wait for.
 pub(super) enum Picked {
     Connection(Rc<ClientConnection>),
-    /// To an endpoint that is being connected to.
-    OwnerComes(EndpointId),
-    None,
+    None(Awaited),
 }
 
 impl Endpoints {
@@ -112,7 +111,7 @@ impl Endpoints {
             if picked.is_none() {
                 fill(&endpoints[0]);
             }
-            return picked.map_or(Picked::None, Picked::Connection);
+            return picked.map_or(Picked::None(Awaited::Room), Picked::Connection);
         }
         endpoints.iter().filter(|endpoint| !endpoint.has_room(&[])).for_each(fill);
         // The owner of a key is waited for while it is connected to for the first time, or again.
@@ -124,9 +123,10 @@ impl Endpoints {
         match balancer.pick(args.now, args.key, args.tried, usable) {
             Some(at) => {
                 let endpoint = &endpoints[at];
-                endpoint.pick(avoided).map_or(Picked::OwnerComes(endpoint.id()), Picked::Connection)
+                let coming = Picked::None(Awaited::Endpoint(endpoint.id()));
+                endpoint.pick(avoided).map_or(coming, Picked::Connection)
             }
-            None => Picked::None,
+            None => Picked::None(Awaited::Room),
         }
     }
 
@@ -140,9 +140,16 @@ impl Endpoints {
         self.list.borrow().iter().any(|endpoint| endpoint.is_hopeful())
     }
 
-    /// Whether another connection than this one has room.
-    pub(super) fn has_other(&self, connection: ConnectionId) -> bool {
-        self.list.borrow().iter().any(|endpoint| endpoint.has_room(&[connection]))
+    /// Whether another connection than this one has room, or may have it soon.
+    pub(super) fn may_have_other(&self, connection: ConnectionId) -> bool {
+        let may =
+            |endpoint: &Rc<PoolEndpoint>| endpoint.has_room(&[connection]) || endpoint.is_coming();
+        self.list.borrow().iter().any(may)
+    }
+
+    /// Whether one is being connected to, as far as is known with success.
+    pub(super) fn are_coming(&self) -> bool {
+        self.list.borrow().iter().any(|endpoint| endpoint.is_coming())
     }
 
     /// Whether a second attempt may be made beside one that is under way, and which connection it is not

@@ -22,7 +22,7 @@ use super::interceptor::ClientInterceptor;
 use super::load_balancer::EndpointId;
 use super::pool_context::PoolContext;
 use super::server_address::ServerAddress;
-use super::wait_queue::{WaitArgs, WaiterKey};
+use super::wait_queue::{Awaited, WaitArgs, WaiterKey};
 use super::waiting_calls::WaitingCalls;
 use crate::call::method::Method;
 use crate::call::status::Status;
@@ -53,9 +53,8 @@ pub(super) enum NotSent {
 
 /// Why no connection took a call.
 enum Refused {
-    NoRoom,
-    /// Its endpoint is being connected to.
-    OwnerComes(EndpointId),
+    /// It is to wait.
+    NoRoom(Awaited),
     /// Its metadata is longer than this server takes.
     TooLarge(ServerAddress),
 }
@@ -136,7 +135,7 @@ impl Pool {
         waker: &Waker,
         open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
-        let mut owner = None;
+        let mut awaited = Awaited::Room;
         // Whoever comes to its turn too late is not sent any more.
         let is_late = waiter.is_some() && args.is_late();
         if self.waiting.may_send(waiter, || self.endpoints.capacity()) && !is_late {
@@ -154,8 +153,7 @@ impl Pool {
                     let status = Status::resource_exhausted(why).not_executed();
                     return Err(NotSent::Failed(status));
                 }
-                Err(Refused::OwnerComes(endpoint)) => owner = Some(endpoint),
-                Err(Refused::NoRoom) => {}
+                Err(Refused::NoRoom(what)) => awaited = what,
             }
         }
         match self.unavailable_reason(args) {
@@ -163,7 +161,7 @@ impl Pool {
                 self.stop_waiting(waiter);
                 Err(NotSent::Failed(status))
             }
-            None => Err(self.wait(args, waiter, owner, waker)),
+            None => Err(self.wait(args, waiter, awaited, waker)),
         }
     }
 
@@ -175,18 +173,27 @@ impl Pool {
         mut open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
     ) -> Result<T, Refused> {
         if self.closed.get() {
-            return Err(Refused::NoRoom);
+            return Err(Refused::NoRoom(Awaited::Room));
         }
         let mut avoided = self.avoided.take();
         avoided.clear();
         avoided.extend(args.avoid);
+        let mut avoids = args.avoid.is_some();
         let outcome = loop {
             let picked =
                 self.endpoints.pick(args, &avoided, |lacks| self.fill(lacks, self.instant(args)));
             let connection = match picked {
                 Picked::Connection(connection) => connection,
-                Picked::OwnerComes(endpoint) => break Err(Refused::OwnerComes(endpoint)),
-                Picked::None => break Err(Refused::NoRoom),
+                // Only the connection to be avoided has room.
+                Picked::None(Awaited::Room) if avoids && self.endpoints.capacity() > 0 => {
+                    if self.endpoints.are_coming() {
+                        break Err(Refused::NoRoom(Awaited::AnyEndpoint));
+                    }
+                    avoided.retain(|id| Some(*id) != args.avoid);
+                    avoids = false;
+                    continue;
+                }
+                Picked::None(awaited) => break Err(Refused::NoRoom(awaited)),
             };
             match open(&connection) {
                 Ok(sent) => break Ok(sent),
@@ -205,7 +212,7 @@ impl Pool {
         self: &Rc<Self>,
         args: &PickArgs,
         waiter: Option<WaiterKey>,
-        owner: Option<EndpointId>,
+        awaited: Awaited,
         waker: &Waker,
     ) -> NotSent {
         if waiter.is_none() && self.waiting.is_full() {
@@ -215,7 +222,7 @@ impl Pool {
         }
         let (now, until) = (self.instant(args), self.context.clock.deadline(args.until));
         let is_patient = args.waits_for_ready;
-        let wait = WaitArgs { waker, until, owner, is_patient };
+        let wait = WaitArgs { waker, until, awaited, is_patient };
         let waiter = self.waiting.wait(waiter, wait, now);
         self.endpoints.for_each(|endpoint| {
             if !endpoint.has_room(&[]) {

@@ -264,7 +264,7 @@ impl Unary {
         let is_afforded = || is_free || pool.affords(method);
         let is_to_move = failure.is_refused() && !self.replaced;
         let elsewhere = flown.map(|(flight, _)| flight.sent.connection).filter(|connection| {
-            is_to_move && (is_leaving || pool.endpoints().has_other(*connection))
+            is_to_move && (is_leaving || pool.endpoints().may_have_other(*connection))
         });
         if elsewhere.is_some() || is_to_move && has_crossed {
             if !is_afforded() {

@@ -18,10 +18,20 @@ pub(super) struct WaitArgs<'a> {
     pub(super) waker: &'a Waker,
     /// When it is woken whatever happens.
     pub(super) until: Option<Instant>,
-    /// Not for room: for this endpoint, which is being connected to.
-    pub(super) owner: Option<EndpointId>,
+    pub(super) awaited: Awaited,
     /// It stays although nobody can say whether there will ever be room.
     pub(super) is_patient: bool,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Awaited {
+    /// A connection with room.
+    Room,
+    /// This endpoint, which is being connected to.
+    Endpoint(EndpointId),
+    /// One of those that are being connected to, whichever.
+    AnyEndpoint,
 }
 
 struct Waiter {
@@ -38,8 +48,8 @@ enum Standing {
     Waiting,
     /// It was told at that moment to go on, and has not done so yet.
     Called(Instant),
-    /// It is in nobody's way: it waits for an endpoint, or did not come when it was told to.
-    Apart(Option<EndpointId>),
+    /// It is in nobody's way: it waits for endpoints, or did not come when it was told to.
+    Apart(Awaited),
 }
 
 impl Waiter {
@@ -107,11 +117,11 @@ impl WaitQueue {
         wait: WaitArgs<'_>,
         now: Instant,
     ) -> (WaiterKey, Option<Waker>) {
-        let WaitArgs { waker, until, owner, is_patient } = wait;
+        let WaitArgs { waker, until, awaited, is_patient } = wait;
         self.earliest = self.earliest.into_iter().chain(until).min();
-        let standing = match owner {
-            Some(_) => Standing::Apart(owner),
-            None => Standing::Waiting,
+        let standing = match awaited {
+            Awaited::Room => Standing::Waiting,
+            endpoint => Standing::Apart(endpoint),
         };
         if let Some((key, at)) = key.and_then(|key| Some((key, self.find(key)?))) {
             self.stand(at, standing);
@@ -204,7 +214,7 @@ impl WaitQueue {
                 return;
             }
             self.calls.pop_front();
-            at.into_iter().for_each(|at| self.stand(at, Standing::Apart(None)));
+            at.into_iter().for_each(|at| self.stand(at, Standing::Apart(Awaited::Room)));
         }
     }
 
@@ -221,7 +231,7 @@ impl WaitQueue {
         }
         for at in 0..self.waiters.len() {
             if self.waiters[at].is_waiting() && !self.waiters[at].is_patient {
-                self.stand(at, Standing::Apart(None));
+                self.stand(at, Standing::Apart(Awaited::Room));
                 woken.push(self.waiters[at].waker.clone());
             }
         }
@@ -282,7 +292,7 @@ impl WaitQueue {
         for at in 0..self.waiters.len() {
             match self.waiters[at].wake_at {
                 Some(until) if until <= now => {
-                    self.stand(at, Standing::Apart(None));
+                    self.stand(at, Standing::Apart(Awaited::Room));
                     let waiter = &mut self.waiters[at];
                     waiter.wake_at = None;
                     woken.push(waiter.waker.clone());
@@ -299,7 +309,10 @@ impl WaitQueue {
             return;
         }
         let waits = |waiter: &&Waiter| match waiter.standing {
-            Standing::Apart(Some(owner)) => endpoint.is_none_or(|endpoint| endpoint == owner),
+            Standing::Apart(Awaited::AnyEndpoint) => true,
+            Standing::Apart(Awaited::Endpoint(owner)) => {
+                endpoint.is_none_or(|endpoint| endpoint == owner)
+            }
             _ => false,
         };
         woken.extend(self.waiters.iter().filter(waits).map(|waiter| waiter.waker.clone()));
@@ -326,7 +339,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn until(until: Option<Instant>) -> WaitArgs<'static> {
-        WaitArgs { waker: Waker::noop(), until, owner: None, is_patient: false }
+        WaitArgs { waker: Waker::noop(), until, awaited: Awaited::Room, is_patient: false }
     }
 
     fn for_room() -> WaitArgs<'static> {
@@ -334,7 +347,7 @@ mod tests {
     }
 
     fn for_host(host: EndpointId) -> WaitArgs<'static> {
-        WaitArgs { owner: Some(host), ..for_room() }
+        WaitArgs { awaited: Awaited::Endpoint(host), ..for_room() }
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Calls that are made again.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_rpc::{Client, Code, Codec, Policy, Pushback, Status};
-use ringway_runtime::spawn;
+use ringway_rpc::{Client, Code, Codec, Policy, Pushback, Side, Status};
+use ringway_runtime::io::{ListenOptions, Listener};
+use ringway_runtime::{spawn, yield_now};
 use ringway_wire::native::{Config, GoAwayCode, MetaWriter, Reply};
 
 use super::{ECHO, MS, connect, echo, run};
@@ -75,6 +77,61 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
         }
         assert!(refused > 0, "the budget has an end");
         assert_eq!(idle.requests(), 40 - refused);
+        Ok(())
+    });
+}
+
+/// A server that refuses its first call over a limit, and one that nobody serves yet.
+fn one_refuses_and_one_comes() -> Result<(HandServer, Listener, Client), Status> {
+    let is_first = Cell::new(true);
+    let refuse = move |connection: &Rc<HandConnection>, request: Request| {
+        if !is_first.replace(false) {
+            return connection.echo(request);
+        }
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).refused();
+        let status = Code::ResourceExhausted.number();
+        connection.respond(request.stream, Reply { status, meta: &meta, message: None });
+    };
+    let overloaded = HandServer::start(Config::default(), Rc::new(refuse));
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::bind(&any.into(), ListenOptions::default())?;
+    let other = format!("tcp://{}", listener.local_addr().as_socket().expect("TCP"));
+    let client = Client::builder().address(&*overloaded.url()).address(&*other).build()?;
+    Ok((overloaded, listener, client))
+}
+
+#[test]
+fn a_refused_call_waits_for_a_server_that_is_being_connected_to() {
+    run(async {
+        let (overloaded, listener, client) = one_refuses_and_one_comes()?;
+        let calls = [spawn(echo(&client, "1")), spawn(echo(&client, "2"))];
+        overloaded.until(|server| server.requests() == 2).await;
+        let answers = |connection: &Rc<HandConnection>, request| connection.echo(request);
+        let other = HandServer::on(listener, Config::default(), Rc::new(answers));
+        for call in calls {
+            call.await.expect("no panic")?;
+        }
+        assert_eq!((overloaded.requests(), other.requests()), (2, 1));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_refused_call_goes_back_when_the_other_server_does_not_come() {
+    run(async {
+        let (overloaded, listener, client) = one_refuses_and_one_comes()?;
+        let call = spawn(echo(&client, "1"));
+        let repeated = || {
+            let metrics = client.metrics();
+            metrics.method(Side::Client, ECHO.name()).map_or(0, |echo| echo.retries)
+        };
+        while repeated() == 0 {
+            yield_now().await;
+        }
+        drop(listener);
+        assert_eq!(call.await.expect("no panic")?, "1");
+        assert_eq!(overloaded.requests(), 2);
         Ok(())
     });
 }

@@ -77,7 +77,11 @@ impl HandServer {
 
     pub(crate) fn at(address: SocketAddr, config: Config, behave: Behave) -> Self {
         let listener = Listener::bind(&address.into(), ListenOptions::default());
-        let listener = listener.expect("loopback has a free port");
+        Self::on(listener.expect("loopback has a free port"), config, behave)
+    }
+
+    /// Serves a listener, whose first clients may be connected already.
+    pub(crate) fn on(listener: Listener, config: Config, behave: Behave) -> Self {
         let address = listener.local_addr().as_socket().expect("TCP");
         let connections = Rc::new(RefCell::new(Vec::new()));
         let changed = Rc::new(Notify::new());
