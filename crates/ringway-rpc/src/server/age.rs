@@ -52,9 +52,13 @@ impl Age {
         self.ends_at.get().is_some()
     }
 
-    /// Whether calls have taken as long as they may.
-    pub(super) fn is_over(&self, now: Duration) -> bool {
-        self.ends_at.get().is_some_and(|at| now >= at)
+    /// Whether calls have taken as long as they may. A server that drains leaves them so much more,
+    /// whatever the age of their connection.
+    pub(super) fn is_over(&self, now: Duration, drain_left: Option<Duration>) -> bool {
+        match drain_left {
+            Some(left) => left.is_zero(),
+            None => self.ends_at.get().is_some_and(|at| now >= at),
+        }
     }
 }
 
@@ -85,8 +89,12 @@ mod tests {
         assert_eq!((age.retire(due - Duration::from_nanos(1)), age.is_retired()), (None, false));
         assert_eq!(age.retire(due), Some(Duration::from_secs(7)));
         assert_eq!((age.retire(due), age.due(), age.is_retired()), (None, None, true));
-        let [before, over] = [6, 7].map(|after| age.is_over(due + Duration::from_secs(after)));
-        assert_eq!([before, over], [false, true]);
+        let [before, over] = [6, 7].map(|after| due + Duration::from_secs(after));
+        assert_eq!([before, over].map(|at| age.is_over(at, None)), [false, true]);
+        // A server that drains has another time, which counts from the drain on.
+        let left = Some(Duration::from_secs(1));
+        assert_eq!([before, over].map(|at| age.is_over(at, left)), [false, false]);
+        assert_eq!([before, over].map(|at| age.is_over(at, Some(Duration::ZERO))), [true, true]);
     }
 
     #[test]

@@ -243,7 +243,7 @@ impl<M: Machine> ServerConnection<M> {
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {
         // The machine ends all calls then and does not know which of them have run.
-        if self.core.draining().is_some_and(|left| left.is_zero()) || self.age.is_over(now) {
+        if self.age.is_over(now, self.core.draining()) {
             self.refuse_waiting();
         }
         if let Some(grace) = self.age.retire(now)
