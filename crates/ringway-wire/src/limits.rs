@@ -407,7 +407,7 @@ pub(crate) const GRPC_ZSTD_LEVEL: i32 = 1;
 
 /// Time that a client has to acknowledge a drain, after which it is assumed to know: several round
 /// trips of the slowest networks, as long as other implementations wait.
-pub(crate) const GRPC_DRAIN_KNOWN: Duration = Duration::from_secs(5);
+pub(crate) const DRAIN_KNOWN: Duration = Duration::from_secs(5);
 
 /// Most levels of arrays and objects inside of a member of a JSON-RPC message: far more than anybody means,
 /// and fewer than the 127 at which `serde_json` refuses to decode.

@@ -128,7 +128,7 @@ impl Machine for native::Server {
     }
 
     fn is_drained(&self) -> bool {
-        self.in_flight() == 0
+        Self::is_drained(self)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::server::{GrpcServer, code};
 use crate::http2::{ErrorCode, StreamHandle, Violation};
-use crate::limits::GRPC_DRAIN_KNOWN;
+use crate::limits::DRAIN_KNOWN;
 use crate::native::{GoAwayCode, ServerEvent, Side};
 
 /// A drain: the connection ends after it has completed its open calls.
@@ -71,7 +71,7 @@ impl GrpcServer {
         };
         if drain.until.is_none() {
             drain.until = Some(now.saturating_add(drain.length));
-            drain.known = now.saturating_add(GRPC_DRAIN_KNOWN);
+            drain.known = now.saturating_add(DRAIN_KNOWN);
         }
         if now >= drain.known {
             self.http.announce_last();

@@ -91,7 +91,8 @@ pub enum ClientEvent<'i> {
         code: u32,
         /// Milliseconds that open calls have left.
         drain_ms: u32,
-        /// Number of requests that the server has accepted; see [`Client::was_accepted`].
+        /// Number of requests that the server has accepted, more than were sent if it does not know
+        /// yet; see [`Client::was_accepted`].
         accepted: u32,
         /// The server's reason, as text.
         reason: Piece<'i>,
@@ -348,18 +349,20 @@ impl Client {
             return false;
         };
         let slot = self.connection.slots.get(index);
-        // // The wire carries the low half of a count that both ends keep. A server that claims
-        // more requests than were sent is not believed, so all of them may have been executed.
+        // The wire carries the low half of a count that both ends keep. A count ahead of what was
+        // sent means that the server does not know yet, so all may have been executed.
         let untaken = (self.connection.requests as u32).wrapping_sub(accepted);
+        let is_ahead = untaken > u32::MAX / 2;
         let taken = self.connection.requests.checked_sub(u64::from(untaken));
-        slot.is_sent && taken.is_none_or(|taken| slot.number < taken)
+        slot.is_sent && (is_ahead || taken.is_none_or(|taken| slot.number < taken))
     }
 
     /// Sends GOAWAY: this client opens no more calls. Call it before closing.
     pub fn go_away(&mut self, code: GoAwayCode, reason: &str) {
         if self.connection.failed.is_none() && !self.is_draining {
             self.is_draining = true;
-            self.connection.put_go_away(code, Duration::ZERO, reason);
+            let requests = self.connection.requests as u32;
+            self.connection.put_go_away(code, requests, Duration::ZERO, reason);
         }
     }
 

@@ -10,6 +10,7 @@ mod client_input;
 mod client_open;
 mod config;
 mod control;
+mod draining;
 mod flags;
 mod frame;
 mod frame_decoder;

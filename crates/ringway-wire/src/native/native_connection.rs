@@ -149,7 +149,8 @@ impl NativeConnection {
                 Violation::NotNative => {}
                 Violation::PeerLeft { .. } => self.drop_written(),
                 _ if self.has_greeted => {
-                    self.put_go_away(violation.code(), Duration::ZERO, &violation.to_string());
+                    let (code, requests) = (violation.code(), self.requests as u32);
+                    self.put_go_away(code, requests, Duration::ZERO, &violation.to_string());
                 }
                 _ => {}
             }
@@ -177,12 +178,18 @@ impl NativeConnection {
         }
     }
 
-    pub(super) fn put_go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
+    pub(super) fn put_go_away(
+        &mut self,
+        code: GoAwayCode,
+        requests: u32,
+        drain: Duration,
+        reason: &str,
+    ) {
         let drain_ms = u32::try_from(drain.as_millis()).unwrap_or(u32::MAX);
         let go_away = GoAway { code: code.code(), drain_ms, reason: shortened(reason).as_bytes() };
         let mut body = Vec::new();
         go_away.encode(&mut body);
-        let frame = OutgoingFrame::control(FrameKind::GoAway, NONE, self.requests as u32, &body);
+        let frame = OutgoingFrame::control(FrameKind::GoAway, NONE, requests, &body);
         self.outbox.put(&frame);
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::draining::Drain;
 use super::frame::OutgoingFrame;
 use super::names::Names;
 use super::native_connection::{Before, NONE, NativeConnection, Pending, Stage};
@@ -80,8 +81,8 @@ use crate::deadlines::Deadlines;
 pub struct Server {
     pub(super) connection: NativeConnection,
     pub(super) resets: Resets,
-    /// Requests that may be in flight: `max_streams`, or the lease if smaller, or 0 while draining
-    /// or while too many calls are cancelled.
+    /// Requests that may be in flight: `max_streams`, or the lease if smaller, or 0 at the end of a
+    /// drain or while too many calls are cancelled.
     pub(super) permits: usize,
     /// Upper bound of slot numbers. A client that has not read our settings yet uses the default
     /// number.
@@ -96,14 +97,6 @@ pub struct Server {
     pub(super) plain_len_max: usize,
     /// Calls that it has ended by itself.
     pub(super) unserved: Unserved,
-}
-
-/// A drain: the connection ends after it has completed its open calls.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Drain {
-    pub(super) length: Duration,
-    /// End of the drain, set when the time is next known.
-    pub(super) until: Option<Duration>,
 }
 
 impl Server {
@@ -462,7 +455,7 @@ impl Server {
             return None;
         }
         let keepalive = self.connection.keepalive.deadline(self.connection.now);
-        let drain = self.drain.map(|drain| drain.until.unwrap_or(self.connection.now));
+        let drain = self.drain.map(|drain| drain.next().unwrap_or(self.connection.now));
         Some([drain, self.waits.next()].into_iter().flatten().fold(keepalive, Duration::min))
     }
 

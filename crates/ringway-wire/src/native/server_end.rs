@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::draining::{Drain, DrainStep, UNKNOWN};
 use super::frame::OutgoingFrame;
-use super::native_connection::Pending;
-use super::server::{Drain, Server};
+use super::native_connection::{NONE, Pending};
+use super::server::Server;
 use super::server_answer::UNAVAILABLE;
 use super::slots::{NO_STREAM, Phase};
 use super::{Flags, FrameKind, GoAwayCode, Side, StreamId, Violation};
+use crate::limits::DRAIN_KNOWN;
 
 impl Server {
     /// Sets how many requests the client may have in flight from now on, and tells it. Further
@@ -26,7 +28,8 @@ impl Server {
     /// Recomputes how many requests may be in flight.
     pub(super) fn note_permits(&mut self) {
         let most = self.connection.config.settings.max_streams;
-        self.permits = match self.drain.is_some() || self.resets.is_exhausted() {
+        let is_over = self.drain.is_some_and(|drain| drain.is_final());
+        self.permits = match is_over || self.resets.is_exhausted() {
             true => 0,
             false => self.lease.map_or(most, |lease| lease.min(most)) as usize,
         };
@@ -45,31 +48,87 @@ impl Server {
             self.put_lease(permits);
         }
         if let Some(drain) = self.drain {
-            self.connection.put_go_away(GoAwayCode::NoError, drain.length, "");
+            self.connection.put_go_away(GoAwayCode::NoError, 0, drain.length, "");
         }
     }
 
-    /// Sends GOAWAY. New requests are refused from now on; running ones have `drain` to finish.
-    /// Then the machine answers those UNAVAILABLE, with a [`Failed`](super::ServerEvent::Failed)
-    /// event for each, and incomplete requests as not executed. Close the connection when it
+    /// Sends GOAWAY in two steps: requests that cross the first are served, and later ones are
+    /// refused once the client has acknowledged it. Running calls have `drain` to finish. Then the
+    /// machine answers those UNAVAILABLE, with a [`Failed`](super::ServerEvent::Failed) event for
+    /// each, and incomplete requests as not executed. Close the connection when it
     /// [`is_finished`](Self::is_finished).
     pub fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str) {
-        if self.connection.failed.is_none() {
-            if self.connection.has_greeted {
-                self.connection.put_go_away(code, drain, reason);
-            }
-            self.drain = Some(Drain { length: drain, until: None });
-            self.note_permits();
+        if self.connection.failed.is_some() {
+            return;
         }
+        let (has_greeted, former) = (self.connection.has_greeted, self.drain.map(|it| it.step));
+        let step = match former {
+            // A client whose preface has not come hears of it before anything else.
+            _ if !has_greeted => DrainStep::Final,
+            None => DrainStep::Announced {
+                nonce: self.connection.keepalive.next_nonce(),
+                known: Duration::MAX,
+            },
+            Some(step) => step,
+        };
+        if has_greeted {
+            let requests = self.connection.requests as u32;
+            let count = match step {
+                DrainStep::Announced { .. } => requests.wrapping_add(UNKNOWN),
+                DrainStep::Final => requests,
+            };
+            self.connection.put_go_away(code, count, drain, reason);
+        }
+        if let (None, DrainStep::Announced { nonce, .. }) = (former, step) {
+            let ping = OutgoingFrame::control(FrameKind::Ping, NONE, nonce, &[]);
+            self.connection.outbox.put(&ping);
+        }
+        self.drain = Some(Drain { code, length: drain, step, until: None });
+        self.note_permits();
+    }
+
+    /// Handles the ACK of a PING.
+    pub(super) fn on_drain_pong(&mut self, of: u32) {
+        let step = self.drain.map(|drain| drain.step);
+        if matches!(step, Some(DrainStep::Announced { nonce, .. }) if nonce == of) {
+            self.announce_last();
+        }
+    }
+
+    /// Sends the last GOAWAY, with the true count; further requests are refused.
+    fn announce_last(&mut self) {
+        let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_final()) else { return };
+        drain.step = DrainStep::Final;
+        let left = drain.until.map_or(drain.length, |it| it.saturating_sub(self.connection.now));
+        let (code, requests) = (drain.code, self.connection.requests as u32);
+        self.connection.put_go_away(code, requests, left, "");
+        self.note_permits();
+    }
+
+    /// Does what is due in a drain. Returns whether its time is over.
+    pub(super) fn look_at_drain(&mut self, now: Duration) -> bool {
+        let Some(drain) = &mut self.drain else { return false };
+        let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
+        if let DrainStep::Announced { known, .. } = &mut drain.step {
+            *known = now.saturating_add(DRAIN_KNOWN).min(*known);
+            if now >= *known || now >= until {
+                self.announce_last();
+            }
+        }
+        now >= until
     }
 
     /// Whether the connection should be closed: it has drained or failed, and all output is handed
     /// out.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let is_done =
-            self.connection.failed.is_some() || self.drain.is_some() && self.in_flight() == 0;
-        is_done && !self.has_output()
+        (self.connection.failed.is_some() || self.is_drained()) && !self.has_output()
+    }
+
+    /// Whether the connection has drained: no call is open, and no request can be on its way.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.drain.is_some_and(|drain| drain.is_final()) && self.in_flight() == 0
     }
 
     /// Does what is due by now: sends PINGs and ends the drain. Calling it before
@@ -82,11 +141,8 @@ impl Server {
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.connection.handle_timeout(now)?;
         self.end_overdue(now);
-        if let Some(drain) = &mut self.drain {
-            let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
-            if now >= until {
-                self.end_all();
-            }
+        if self.look_at_drain(now) {
+            self.end_all();
         }
         Ok(())
     }

@@ -189,7 +189,11 @@ impl Server {
         let kind = frame.header.kind;
         let is_call = matches!(kind, FrameKind::Data | FrameKind::Credit | FrameKind::Rst);
         if !is_call || self.connection.stage != Stage::Open {
+            let Header { kind, flags, aux, .. } = frame.header;
             let go_away = self.connection.on_control(frame)?;
+            if kind == FrameKind::Ping && flags.contains(Flags::ACK) {
+                self.on_drain_pong(aux);
+            }
             self.note_window();
             return Ok(go_away.map(ServerEvent::leaving));
         }

@@ -12,7 +12,7 @@ use crate::support::for_seeds;
 use crate::support::pair::{Asked, Cut, Pair, drain, idle};
 use crate::support::raw;
 use crate::support::raw::{
-    END, GO_AWAY, MORE, NOMSG, RESPONSE, SETTINGS, frame, frames, id, request,
+    ACK, END, GO_AWAY, MORE, NOMSG, PING, RESPONSE, SETTINGS, frame, frames, id, request,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -81,6 +81,40 @@ fn every_answer_fits_what_the_client_takes_of_metadata() {
         let expected = [(0, ok), (1, 5), (2, 8), (3, 8), (4, last), (5, 8), (6, 14), (7, 14)];
         assert_eq!(statuses, expected, "{max_meta}");
         assert_eq!(server.in_flight(), 0);
+    }
+}
+
+#[test]
+fn requests_of_a_client_that_knows_of_a_drain_are_refused() {
+    let is_refused = |server: &mut Server, slot| {
+        feed(server, &request(END, id(slot, 1), 0, b"x")).expect("in order");
+        let output = frames(&drain(|out| server.transmit(usize::MAX, out)));
+        output.iter().any(|(header, body)| {
+            header.kind == FrameKind::Response && header.aux == 14 && body[..] == [0x06, 0]
+        })
+    };
+    // It says so, or a while has passed.
+    for says_so in [true, false] {
+        let mut server = server_for(Settings::default());
+        server.go_away(GoAwayCode::MaxAge, Duration::from_secs(60), "old");
+        let output = frames(&drain(|out| server.transmit(usize::MAX, out)));
+        let ping = output.iter().rfind(|(header, _)| header.kind == FrameKind::Ping);
+        let nonce = ping.expect("it is asked").0.aux;
+        assert!(!is_refused(&mut server, 0), "it may not know yet");
+        for wrong in [nonce - 1, nonce + 1] {
+            feed(&mut server, &frame(PING, ACK, 0, wrong, &[])).expect("in order");
+        }
+        assert!(!is_refused(&mut server, 1));
+        match says_so {
+            true => _ = feed(&mut server, &frame(PING, ACK, 0, nonce, &[])).expect("in order"),
+            false => {
+                for at in [NOW, Duration::from_secs(5)] {
+                    server.handle_timeout(at).expect("alive");
+                }
+            }
+        }
+        assert!(is_refused(&mut server, 2));
+        assert_eq!(server.in_flight(), 2);
     }
 }
 

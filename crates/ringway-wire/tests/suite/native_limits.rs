@@ -109,6 +109,8 @@ fn a_drain_ends_what_outlives_it() {
     assert_eq!(pair.server.poll_timeout(), Some(at(0)), "to learn the time");
     pair.server.handle_timeout(at(2)).expect("nothing is due");
     assert_eq!(pair.server.poll_timeout(), Some(at(7)));
+    pair.server.handle_timeout(at(6)).expect("nothing is due");
+    assert!(!pair.told.iter().any(|told| matches!(told, Told::Leaving { .. })));
     pair.server.handle_timeout(at(7)).expect("the drain ends");
     pair.settle(&mut idle);
     assert_eq!(pair.asked.last(), Some(&Asked::Failed(call, 14)));
@@ -169,6 +171,8 @@ fn requests_are_counted_for_the_farewell() {
     assert!(pair.client.was_accepted(calls[1], 2));
     assert!(!pair.client.was_accepted(late, 2));
     assert!(pair.client.was_accepted(late, 3));
+    // A server that says so does not know yet.
+    assert!(pair.client.was_accepted(late, 2 + (1 << 31)));
     // Never sent at all.
     let message = Some(Body::Shared(vec![0; 100_000].into()));
     let queued = pair.client.open(Open { message, end: true, ..Open::default() }).expect("room");

@@ -124,6 +124,9 @@ fn a_lease_and_a_drain_hold_beside_refusals() {
     assert!(!attacker.is_served(MS), "a lease is no pardon");
     assert!(attacker.is_served(2 * SECOND));
     attacker.server.go_away(GoAwayCode::NoError, 60 * SECOND, "");
+    for at in [2, 7] {
+        attacker.server.handle_timeout(at * SECOND).expect("alive");
+    }
     while attacker.is_served_suddenly() {}
     assert!(!attacker.is_served(10 * SECOND), "the drain goes on");
 }

@@ -65,9 +65,11 @@ impl OpenCalls {
             ClientEvent::Writable { stream } => self.streams.writable(stream),
             ClientEvent::Leaving { accepted, reason, .. } => {
                 self.accepted = Some(accepted);
-                let printable = |char: char| if char.is_control() { ' ' } else { char };
-                self.go_away_reason =
-                    String::from_utf8_lossy(&reason).chars().map(printable).collect();
+                if !reason.is_empty() {
+                    let printable = |char: char| if char.is_control() { ' ' } else { char };
+                    self.go_away_reason =
+                        String::from_utf8_lossy(&reason).chars().map(printable).collect();
+                }
             }
             ClientEvent::Capacity => {}
         }

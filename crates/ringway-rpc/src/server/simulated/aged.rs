@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_runtime::sim::{Faults, SimConfig};
-use ringway_runtime::{Builder, sleep, timeout};
+use ringway_runtime::{Builder, sleep, spawn, timeout};
 
 use super::mutation::Moody;
 use super::relay::Relay;
@@ -47,6 +47,34 @@ fn clients_come_back_and_no_call_fails() {
         // Two minutes, in which eleven to thirteen connections have come of age.
         let count = relay.accepted();
         assert!((11..=14).contains(&count), "{count} connections");
+    });
+}
+
+#[test]
+fn no_stream_fails_that_crosses_the_announcement() {
+    simulate(async || {
+        let connection_age_max = Some(SECOND / 10);
+        let settings = Settings { connection_age_max, ..settings(Duration::MAX) };
+        let relay = Relay::start(Some(SimServer::new(settings, Moody)));
+        let client = Client::connect(&*format!("tcp://{}", relay.address)).expect("an address");
+        let callers = (0..20).map(|caller| {
+            let client = client.clone();
+            spawn(async move {
+                let raw = Codec::<Bytes>::raw();
+                for turn in 0..2_000 {
+                    let mine = Bytes::from(format!("turn {turn} of {caller}"));
+                    let (mut to, mut from) = client.bidi(&CHAT, raw, raw);
+                    let _may_have_ended = to.send(mine.clone()).await;
+                    to.finish();
+                    assert_eq!(from.next().await.expect("it is served"), Some(mine));
+                    assert_eq!(from.next().await.expect("it is served"), None);
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.expect("no panic");
+        }
+        assert!(relay.accepted() >= 5, "{} connections", relay.accepted());
     });
 }
 
