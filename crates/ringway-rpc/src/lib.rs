@@ -1,4 +1,4 @@
-//! One call, whatever the protocol: services, clients, streams, deadlines, balancing, retries.
+//! RPC independent of the protocol: services, clients, streams, deadlines, balancing, retries.
 
 mod builtin;
 mod call;

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 // Calls.
 
-/// Contexts of calls that are over whose memory a core keeps, of about 200 bytes each: calls that
-/// wait end and begin in bursts.
+/// Contexts of ended calls that a core keeps for reuse, about 200 bytes each: calls that wait begin and
+/// end in bursts.
 pub(crate) const SPARE_CONTEXTS_MAX: usize = 1_024;
 
-/// Metadata of a call, keys and values together: what the native protocol and most gRPC servers
-/// accept by default.
+/// Metadata of a call, keys and values together: the default that the native protocol and most gRPC
+/// servers accept.
 pub(crate) const METADATA_BYTES_MAX: usize = 16 * 1024;
 
-/// Longest message that either side may be set to take: what the protocol can say.
+/// Longest message that either side may be configured to accept: the protocol's maximum.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = i32::MAX as u32;
 
 // Balancing.
@@ -20,9 +20,10 @@ pub(crate) const MESSAGE_BYTES_MAX: u32 = i32::MAX as u32;
 /// Hosts that the default policy compares for a call: four find a slow host's alternatives far
 /// more often than two (brpc PR 3367: p99 545 µs in place of 6,460), more would herd.
 pub(crate) const HOSTS_SAMPLED: usize = 4;
-/// How long a host that joins is given less than its share, so that cold caches warm up.
+/// How long a host that joins gets less than its share, so that its caches can warm up.
 pub(crate) const HOST_RAMP: Duration = Duration::from_secs(10);
-/// How fast a latency is forgotten: long enough to avoid a stalled host, short enough to try again.
+/// Time constant of the latency average: long enough to avoid a stalled host, short enough to try it
+/// again.
 pub(crate) const LATENCY_MEMORY: Duration = Duration::from_secs(10);
 /// Points of a host of weight 1 on the ring: shares differ by about a tenth.
 pub(crate) const RING_POINTS: usize = 100;
@@ -42,18 +43,18 @@ pub(crate) const HOST_WEIGHT_MAX: u32 = 100;
 pub(crate) const RETRY_DELAY_FIRST: Duration = Duration::from_millis(20);
 /// Longest wait before any retry: callers are waiting.
 pub(crate) const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Longest wait that a server may ask for before a retry: whoever calls without a deadline is told of a
-/// longer one instead.
+/// Longest wait that a server may ask for before a retry; a longer one is returned to the caller, who may
+/// have no deadline.
 pub(crate) const PUSHBACK_MAX: Duration = Duration::from_secs(60);
-/// Further attempts that a target is worth before its calls have earned more.
+/// Retries that a client may make before its calls have earned more.
 pub(crate) const RETRY_BUDGET: u32 = 10;
 /// Calls after which a percentile of latency means something.
 pub(crate) const HEDGE_CALLS_MIN: u32 = 100;
 /// Calls after which the older half of them counts half.
 pub(crate) const HEDGE_MEMORY: u32 = 2_000;
 
-/// A second attempt for which nobody has room is looked at again so much later, at the soonest: room comes
-/// with replies, and a call that waits for one costs a timer each time.
+/// How long a hedge that no host has room for waits before it is tried again, at least: replies make
+/// room, and each trial costs a timer.
 pub(crate) const HEDGE_LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 // Ejection of hosts.
@@ -62,95 +63,94 @@ pub(crate) const HEDGE_LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) const EJECTION_FIRST: Duration = Duration::from_millis(100);
 /// Longest ejection: a host that is back should not stay idle for minutes.
 pub(crate) const EJECTION_MAX: Duration = Duration::from_secs(30);
-/// How long one call may decide alone whether an ejected host is used again: more than most take, and
-/// little beside the time for which streams and long polls last.
+/// How long a single call may decide whether an ejected host is used again: more than most calls take,
+/// and little compared with streams and long polls.
 pub(crate) const TRIAL_MAX: Duration = Duration::from_secs(1);
 /// Share of the hosts that may be out of use: the others have to carry the load.
 pub(crate) const EJECTED_PERCENT_MAX: usize = 30;
 /// Calls without any answer, in a row, after which a host is ejected.
 pub(crate) const SILENT_IN_A_ROW: u32 = 5;
-/// Calls of the short memory of failures, for hosts that break down.
+/// Size of the short window of results, which finds hosts that break down.
 pub(crate) const FAILURES_SHORT: u32 = 20;
-/// Share of failures in it that is too much.
+/// Share of failures in the short window that ejects a host.
 pub(crate) const FAILURES_SHORT_SHARE: f64 = 0.6;
-/// Calls of the long memory of failures, for hosts that are merely bad.
+/// Size of the long window of results, which finds hosts that are merely bad.
 pub(crate) const FAILURES_LONG: u32 = 200;
-/// Share of failures in it that is too much.
+/// Share of failures in the long window that ejects a host.
 pub(crate) const FAILURES_LONG_SHARE: f64 = 0.2;
 
 // The adaptive limit of concurrent calls.
 
-/// Where it begins, before anything was seen.
+/// Initial limit, before anything was measured.
 pub(crate) const ADAPTIVE_START: u32 = 64;
-/// It never refuses so few.
+/// Smallest limit.
 pub(crate) const ADAPTIVE_MIN: u32 = 4;
-/// It never allows more: a core has no use for more handlers.
+/// Largest limit: a core has no use for more handlers.
 pub(crate) const ADAPTIVE_MAX: u32 = 65_536;
-/// How many more calls run than the best rate needs: what they wait for each other shows that there
-/// is no room for more, and noise must not make them too few.
+/// Factor by which more calls run than the best rate needs: waiting among them shows that the method is
+/// saturated, and noise must not make the limit too low.
 pub(crate) const ADAPTIVE_GAIN: f64 = 1.5;
-/// A latency so many times the least one is not noise.
+/// A latency of this many times the least one is not noise.
 pub(crate) const ADAPTIVE_SLOW: f64 = 2.0;
-/// Latencies that differ by less are the same.
+/// Latencies that differ by less than this factor count as equal.
 pub(crate) const ADAPTIVE_SAME: f64 = 1.3;
-/// Windows whose best rate counts: about two seconds.
+/// Number of windows whose best rate counts: about two seconds.
 pub(crate) const ADAPTIVE_RATES: usize = 8;
-/// A latency that nobody minds: the limit is not lowered to get below it. Some round trips within a
-/// data centre, so that their number does not bound what clients can have under way.
+/// An acceptable latency: the limit is not lowered to get below it. It is several round trips within a
+/// data centre, so that those do not bound how many calls clients can have in flight.
 pub(crate) const ADAPTIVE_UNMINDED: Duration = Duration::from_millis(5);
-/// How many times the work of the calls that succeed is reckoned with where others fail.
+/// Upper bound of the factor by which failing calls may inflate the work of successful ones.
 pub(crate) const ADAPTIVE_WORK_MAX: f64 = 100.0;
-/// Window of measuring, where it shows enough calls: the limit follows within a second.
+/// Length of a measuring window that has enough calls: the limit follows within a second.
 pub(crate) const ADAPTIVE_WINDOW: Duration = Duration::from_millis(200);
-/// After so long a window in which nobody had to wait begins anew.
+/// Longest window in which no call had to wait; then a new one begins.
 pub(crate) const ADAPTIVE_WINDOW_MAX: Duration = Duration::from_secs(2);
 /// Calls that end a window early.
 pub(crate) const ADAPTIVE_CALLS_MAX: u32 = 2_000;
-/// Calls that a window has to show, or as many as may run at once where these are fewer.
+/// Calls that a window needs, or the limit itself where that is lower.
 pub(crate) const ADAPTIVE_CALLS_MIN: u32 = 40;
-/// How long clients are held to a limit that was reached: the next window comes within that.
+/// How long clients are held to a limit after it was reached: the next window ends within that time.
 pub(crate) const PRESSURE_KEPT: Duration = Duration::from_millis(500);
-/// A call that begins so long after it came shows that its core has more to do than it can: a fifth of
-/// what nobody minds.
+/// A call that begins this late shows that its core is overloaded: a fifth of the acceptable latency.
 pub(crate) const LATE: Duration = Duration::from_millis(1);
-/// Calls that clients may have under way for each 100 that may run. As many more have to wait that it
-/// shows whether there is room for more, and no more than the queue bears.
+/// Calls in flight that clients are offered for each 100 that may run. The excess waits, which shows
+/// whether the limit can be raised, and fits the queue.
 pub(crate) const LEASE_PERCENT: u32 = 125;
-/// How long a least latency is believed that is not seen again. Then the limit is lowered for a few
-/// windows, which costs about two calls of a hundred.
+/// How long the least latency is believed without being measured again. Then the limit is lowered for a
+/// few windows, which costs about two calls in a hundred.
 pub(crate) const ADAPTIVE_REMEASURE: Duration = Duration::from_secs(20);
 
-// Lines.
+// Queues.
 
-/// Time over which it is counted how fast a line moves: many turns, and little beside a deadline.
+/// Time over which the speed of a queue is measured: many turns, and short compared with a deadline.
 pub(crate) const PACE_WINDOW: Duration = Duration::from_millis(50);
 
-/// The part of its time, as a divisor, that a call may have to wait in order. Callers that wait for
-/// their answers before they call again are served in order up to that; beyond it the time that is
-/// left would go down until it is not enough.
+/// Divisor of the time that a call has, which gives how long it may wait in order. Callers that wait for
+/// their answers before they call again are served in order up to that; beyond it, calls would have less
+/// and less time left when they are sent.
 pub(crate) const PATIENCE_PART: u32 = 4;
-/// The part of its time that a waiting call must have left to be sent, as a divisor: with less it is
-/// mostly carried out for nobody.
+/// Divisor of the time that a call had, which gives what it must have left to be sent: with less, its
+/// answer mostly comes too late.
 pub(crate) const LEFT_PART_MIN: u32 = 8;
 
 // Metrics.
 
-/// Names of methods of one side that are told apart: more than any program has, and about 10 MiB at
-/// most for each core that lives.
+/// Method names of one side that are counted separately: more than any program has, and at most about 10
+/// MiB for each live core.
 pub(crate) const METRIC_NAMES_MAX: usize = 1_024;
 
 // Streams.
 
-/// Messages that wait for one reader. Credit bounds their bytes; this bounds those that have none,
-/// at 4 MiB of bookkeeping.
+/// Messages that wait for one reader. Credit bounds their bytes; this bounds empty ones, at 4 MiB of
+/// bookkeeping.
 pub(crate) const STREAM_MESSAGES_MAX: usize = 1 << 20;
 
 /// A received message up to this size is appended to its stream's chunk. A larger one gets memory
 /// of its own, since a chunk would hold only a few of them.
 pub(crate) const STREAM_BORROWED_COPIED_MAX: usize = 4 * 1024;
 
-/// A message that came in memory of its own is copied nevertheless up to this size: queued, it
-/// could keep alive a buffer many times as large.
+/// A message with memory of its own is still copied up to this size, because it could keep a much larger
+/// buffer alive.
 pub(crate) const STREAM_OWNED_COPIED_MAX: usize = 512;
 
 /// The first chunk of a stream: thousands of quiet streams must not cost much.
@@ -160,108 +160,109 @@ pub(crate) const STREAM_CHUNK_BYTES_MIN: usize = 1024;
 /// which are given back when they have been read.
 pub(crate) const STREAM_CHUNK_BYTES_KEPT: usize = 128 * 1024;
 
-/// Batches of streams that have ended whose memory a thread keeps: a burst of streams that open and
-/// close. With the two bounds below that is 2 MiB at most.
+/// Batches of ended streams that a thread keeps for reuse: a burst of streams that open and close. With
+/// the two bounds below, that is 2 MiB at most.
 pub(crate) const SPARE_BATCHES_MAX: usize = 256;
 
-/// Largest chunk of such a batch: streams of a few small messages are those worth it.
+/// Largest chunk of a batch that is kept: it serves streams of a few small messages.
 pub(crate) const SPARE_BATCH_BYTES_MAX: usize = 4 * 1024;
 
-/// Messages that such a batch has room for without growing.
+/// Largest number of messages for which a batch that is kept has room.
 pub(crate) const SPARE_BATCH_MESSAGES_MAX: usize = 1024;
 
-/// Bytes that a reader may have taken before its connection is told: a sixteenth of the smallest
-/// window, so the peer never stops for want of this.
+/// Bytes that a reader may take before its connection is told: a sixteenth of the smallest window, so
+/// that the peer never runs out of credit because of it.
 pub(crate) const STREAM_TAKEN_BYTES_MAX: usize = 4 * 1024;
 
-/// What a message is encoded into is kept up to this size; a larger message takes its memory along
-/// instead of being copied.
+/// Largest encoding buffer that is kept; a larger message takes the buffer with it instead of being
+/// copied.
 pub(crate) const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// Messages in a pipe between a core and another thread: enough to cover a wake-up of either side
-/// at a few hundred thousand messages a second (to a reader: batches). As many may have been taken
-/// and wait at the other side. A handler's return adds what its pipe holds to its stream's queue.
+/// Messages (to a reader: batches) in a pipe between a core and another thread: enough to cover a wake-up
+/// of either side at a few hundred thousand messages a second. As many may have been taken out and not
+/// processed. When a handler returns, the content of its pipe goes to its stream's queue.
 pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
 
-/// Bytes in such a pipe, exceeded by one message or batch at most: a handle off its core must not
-/// hold much more than a stream's window.
+/// Bytes in such a pipe, exceeded by at most one message or batch: a handle off its core must not hold
+/// much more than a stream's window.
 pub(crate) const BRIDGE_BYTES_MAX: usize = 256 * 1024;
 
 // Clients.
 
-/// Time for a unary call whose method and caller name none: a user has left by then.
+/// Timeout of a unary call if neither the method nor the caller sets one: a user has left by then.
 pub(crate) const UNARY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long after its deadline a call may be with the core that makes it for another thread: that
-/// tells of it in time unless it is held up, which must not hold up who waits.
+/// How long after its deadline a caller on another thread still waits for the core that makes the call.
+/// The core reports the timeout itself unless it is blocked, and then must not block the caller too.
 pub(crate) const FAR_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Below this a call's time counts from an exact look at the clock, above it from the beginning of
-/// the core's turn: turns are that much shorter, and most calls are spared the look.
+/// Timeouts below this start at an exact reading of the clock; longer ones start with the core's turn,
+/// which is much shorter and saves the reading.
 pub(crate) const TIMEOUT_EXACT_BELOW: Duration = Duration::from_secs(1);
 
-/// How long a call that waits for room and is told to go on has for that, before others are told: its
-/// task mostly runs in the same turn of the core, and turns are shorter.
+/// How long a queued call that was told to go on may take to do so before others are told: its task
+/// usually runs in the same turn of the core.
 pub(crate) const TURN_KEPT: Duration = Duration::from_millis(10);
 
-/// Places of a line that are looked at, from the first one on with time enough, for one who waits: those
-/// between were called or stand apart, as many as a connection has room for. It takes microseconds.
+/// Entries of a wait queue that are searched for one with enough time left. The entries skipped are at
+/// most as many as a connection has room for; the search takes microseconds.
 pub(crate) const PLACES_LOOKED_AT: usize = 1_024;
 
-/// Calls of one pool that wait for room. Each costs about 100 bytes, and waits longer than any
-/// deadline should be where so many are before it.
+/// Calls of one pool that wait for room. Each costs about 100 bytes, and behind this many, a call waits
+/// longer than any sensible deadline.
 pub(crate) const WAITING_CALLS_MAX: usize = 65_536;
 
-/// Bytes of a reply that a server may send before it is granted more: what a server accepts of a
-/// request by default.
+/// Bytes of a reply that a server may send before it gets more credit: the same as a server's default for
+/// requests.
 pub(crate) const REPLY_CREDIT: u32 = 1024 * 1024;
 
-/// A request up to this size is copied into the connection's output; a larger one is shared with
-/// it. Copying so much costs about as much as counting references.
+/// A request up to this size is copied into the connection's output; a larger one is shared with it.
+/// Copying this many bytes costs about as much as reference counting.
 pub(crate) const REQUEST_COPY_BYTES_MAX: usize = 4 * 1024;
 
-/// Memory kept to encode requests and metadata in. More is given back to the allocator.
+/// Size of the buffer that is kept for encoding requests and metadata. A larger one is freed.
 pub(crate) const CLIENT_SCRATCH_BYTES_KEPT: usize = 64 * 1024;
 
-/// Encoded requests up to this size are copied out of the memory above, into memory of just their
-/// size; longer ones take that memory with them.
+/// Encoded requests up to this size are copied out of that buffer, into memory of exactly their size;
+/// longer ones take the buffer with them.
 pub(crate) const SCRATCH_COPY_BYTES_MAX: usize = 4 * 1024;
 
-/// Views that one connection takes in before the other tasks of its core run: some hundred
+/// Receive buffers that one connection processes before other tasks of its core run: some hundred
 /// kilobytes.
 pub(crate) const VIEWS_PER_TURN: usize = 16;
 
-/// Bytes of one connection that may wait for the kernel: enough to keep it busy, and little enough
-/// for a small call not to wait behind them.
+/// Bytes of one connection that may be queued in the kernel: enough to keep it busy, and few enough that
+/// a small call does not wait behind them.
 pub(crate) const OUTPUT_QUEUED_MAX: usize = 256 * 1024;
 
-/// Bytes of a line that are shown where a server answers in another protocol: enough for a status line.
+/// Bytes of the first line that are shown if a server answers in another protocol: enough for a status
+/// line.
 pub(crate) const FOREIGN_LINE_SHOWN: usize = 80;
 
 /// Servers of one client: each call looks at all of them, and each core connects to all.
 pub(crate) const HOSTS_MAX: usize = 1_024;
 
-/// Connections to one host from one core, if nothing else is said: each carries a thousand calls.
+/// Default maximum of connections to one host from one core: each carries a thousand calls.
 pub(crate) const CONNECTIONS_MAX: usize = 4;
 
-/// Connections to one host from one core that may be asked for: they carry a million calls, and are
-/// all looked at for each.
+/// Largest settable maximum of connections to one host from one core: they carry a million calls, and
+/// each call looks at all of them.
 pub(crate) const CONNECTIONS_SETTABLE: usize = 1_024;
 
-/// How long a connection beyond the least number is kept without a call.
+/// How long a connection beyond the minimum is kept without a call.
 pub(crate) const SPARE_CONNECTION_KEPT: Duration = Duration::from_secs(30);
 
 /// The first wait after a failed attempt to connect: a restarting local server often is back.
 pub(crate) const RECONNECT_DELAY_FIRST: Duration = Duration::from_millis(100);
 
-/// The longest wait between attempts to connect: for so long a server may be back and nobody call it,
-/// and an attempt every few seconds costs neither side anything.
+/// The longest wait between attempts to connect: a server may be back for that long without being called,
+/// and an attempt every few seconds costs neither side much.
 pub(crate) const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(3);
 
 /// Time for one attempt to connect: three SYNs of the kernel (at 0, 1 and 3 s) fit.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Attempts of one call: a third one seldom helps where two have failed.
+/// Attempts of one call: a third one seldom helps after two have failed.
 pub(crate) const ATTEMPTS_MAX: u8 = 3;
 
 /// Longest request, in bytes, that is sent again: more would double real load.
@@ -269,95 +270,95 @@ pub(crate) const REPLAY_BYTES_MAX: usize = 256 * 1024;
 
 // Servers.
 
-/// Bytes of the shortest message that is compressed unless told otherwise: what is less fits a packet anyway.
+/// Default length of the shortest message that is compressed: shorter ones fit a packet anyway.
 pub(crate) const COMPRESSED_BYTES_MIN: usize = 1 << 10;
 
-/// The part of a connection's age by which it may be younger or older at its end: a tenth, as gRPC has it,
-/// so that clients which connected to a new server together do not come back together.
+/// Share of a connection's maximum age by which the actual age varies: a tenth, as in gRPC, so that
+/// clients which connected to a new server together do not come back together.
 pub(crate) const CONNECTION_AGE_JITTER: f64 = 0.1;
 
-/// How long a connection may take to say which protocol it speaks: many round trips, and short for
-/// those who open connections only to hold them.
+/// How long a connection may take to send enough bytes for protocol detection: many round trips, and
+/// short for those who open connections only to hold them.
 pub(crate) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(3);
-/// Calls that wait on all connections of a server, unless the user says otherwise: each holds a task
-/// and its request, together about a gigabyte at 10 KiB each.
+/// Default maximum of calls that wait on all connections of a server: each holds a task and its request,
+/// together about a gigabyte at 10 KiB each.
 pub(crate) const IN_FLIGHT_MAX: usize = 100_000;
-/// Received bytes, and memory for what is not whole, that each core keeps for handlers that have not
-/// read them, unless the user says otherwise: the windows of 256 streams whose readers stand still, and little beside the memory of
-/// servers that have so many.
+/// Default maximum of received bytes, incomplete ones included, that each core keeps for handlers: the
+/// windows of 256 streams whose readers stand still, and little compared with the memory of servers that
+/// have so many.
 pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes that the readers of a connection take before the core is told: a kilobyte is dozens of small
-/// messages, and little beside what a connection takes up anyway. What is left is told at the latest
-/// when more is received, and before anything is ended for want of room.
+/// messages, and little compared with the connection itself. The rest is reported when more is received,
+/// and always before anything is ended for lack of memory.
 pub(crate) const TAKEN_STEP: usize = 1024;
-/// Bytes of answers that each core keeps for clients that have not taken them, for each byte of those
-/// above: a gigabyte, or 256 answers of the largest size that clients take by default. There were no
-/// such answers if handlers had not been let run, so they are given more room.
+/// Factor from the bytes above to the reply bytes that each core keeps for clients: a gigabyte by
+/// default, or 256 replies of the longest size that clients accept by default. Handlers have already done
+/// the work for these, so they get more room.
 pub(crate) const UNSENT_TO_UNREAD: usize = 4;
-/// The part of either that is made free when there is more: all connections are looked at for that, so
-/// it is not to be needed for each message.
-pub(crate) const RELIEF_SHARE: usize = 8;
-/// How long clients are asked for less at least: they are told twice in this time, and bear four
-/// times a second.
-pub(crate) const TIGHT_AT_LEAST: Duration = Duration::from_secs(1);
-/// How long handlers that never wait may keep their core in one turn of it, all together; calls that
-/// come then wait for the next. A few round trips: replies leave, timers and other tasks have their
-/// turn, and a look at the clock after it costs nothing beside.
+/// Divisor of either limit that gives how much is freed when it is exceeded: freeing looks at all
+/// connections, so it must not be needed for each message.
+pub(crate) const SHED_SHARE: usize = 8;
+/// How long clients are asked to send less, at least: they are told twice in this time, and accept four
+/// changes a second.
+pub(crate) const SEND_LESS_MIN: Duration = Duration::from_secs(1);
+/// How long handlers that never wait may occupy their core in one turn, all together; later calls wait
+/// for the next turn. It is a few round trips: replies leave, timers and other tasks run, and reading the
+/// clock costs little in comparison.
 pub(crate) const TURN_WORK: Duration = Duration::from_millis(5);
-/// Calls of one method that wait for room to run, on each core: some milliseconds of work.
+/// Default capacity of a method's queue on each core: some milliseconds of work.
 pub(crate) const QUEUE_ROOM: usize = 256;
-/// Tickets of requests that have ended which a queue keeps at most, beside as many as wait: forgetting them
-/// is a look at all.
-pub(crate) const STALE_TICKETS: usize = 64;
-/// Calls of a queue that are answered in one turn because it is too late for them: some hundred
-/// microseconds.
+/// Stale keys that a queue may hold beyond the number of valid ones: removing them looks at all entries.
+pub(crate) const STALE_KEYS: usize = 64;
+/// Calls of a queue that are answered as too late in one turn: some hundred microseconds.
 pub(crate) const OVERDUE_PER_TURN: usize = 256;
-/// How long a queue may stand, and a call wait in it, before the server counts as overloaded.
+/// How long a queue may go without emptying, and a call wait in it, before the server counts as
+/// overloaded.
 pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(100);
-/// How long a call may wait in an overloaded server: what is older hardly finds its caller waiting.
+/// How long a call may wait in an overloaded server: callers of older ones have mostly given up.
 pub(crate) const QUEUE_PATIENCE_OVERLOADED: Duration = Duration::from_millis(5);
-/// How long calls may take to end when a server stops: with the grace below it is over before the 30
+/// Default time for calls to end when a server stops: with the grace below, it is over before the 30
 /// seconds after which Kubernetes kills a process.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
-/// How long a connection without calls is kept when the server stops, for the client to end it: a
-/// few round trips.
+/// How long a stopping server keeps a connection without calls, for the client to close it: a few round
+/// trips.
 pub(crate) const DRAIN_LINGER: Duration = Duration::from_millis(250);
-/// How long sockets may take after that to bring the last answers to the clients.
+/// How long sockets may take after that to deliver the last replies.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(2);
-/// Queued bytes of a socket below which it is given more. What is not queued yet can still be
-/// overtaken by a small message, so this is a few turns' worth and no more.
+/// Length of a socket's send queue below which it gets more output. A small message can still overtake
+/// output that is not queued, so this is only a few turns' worth.
 pub(crate) const LOW_WATER: usize = 64 * 1024;
-/// How often the task of a connection takes in what came and hands out what is to be sent before it
-/// lets other tasks run: a few times are common, and no peer is to keep a core for itself.
+/// Rounds of receiving and sending that a connection's task does before it lets other tasks run: a few
+/// are common, and no peer may monopolize a core.
 pub(crate) const ROUNDS_PER_TURN: usize = 64;
-/// Answers that wait for a client that does not read, above which its requests wait as well.
+/// Bytes of queued replies for a client that does not read, above which its requests are not read either.
 pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
-/// Received messages up to this size share a chunk of memory instead of having an allocation each.
+/// Received messages up to this size share a chunk of memory instead of having one allocation each.
 pub(crate) const PACKED_BYTES_MAX: usize = 256;
 
-/// The size of such a chunk, which is what one message that is kept for long may cost: little, yet
-/// enough that an allocation serves dozens of small messages.
+/// The size of such a chunk, which one long-lived message may keep alive: small, yet one allocation
+/// serves dozens of small messages.
 pub(crate) const PACKED_CHUNK_BYTES: usize = 4 * 1024;
 
-/// Calls of a method that end in place within this time each are timed together, in rows.
+/// Calls of a method that end in place and take less than this are timed together, in batches.
 pub(crate) const TIMED_ALONE_FROM: Duration = Duration::from_micros(2);
 
-/// How many such calls one look at the clock may serve at most: enough that it costs little, and
-/// few enough that one long call among them is found.
+/// Largest batch of calls that are timed with one reading of the clock: enough to make it cheap, and few
+/// enough that one long call among them is noticed.
 pub(crate) const TIMED_TOGETHER_MAX: u32 = 16;
 
-/// Replies up to this size are copied behind one another: cheaper than a segment each.
+/// Replies up to this size are copied one behind another, which is cheaper than one segment each.
 pub(crate) const REPLY_COPY_MAX: usize = 4 * 1024;
-/// Memory for encoding that a connection keeps from call to call.
+/// Largest encoding buffer that a connection keeps from call to call.
 pub(crate) const SERVER_SCRATCH_BYTES_KEPT: usize = 16 * 1024;
-/// Shortest time for which a connection's alarm is set: the precision of timers.
+/// Shortest time for which a connection's timer is set: the precision of timers.
 pub(crate) const ALARM_STEP: Duration = Duration::from_millis(1);
-/// Numbers of methods below this are looked up by index on each connection, in a KiB at most: clients
-/// number from 1 on, and one that names a large number alone is not to cost its server more.
+/// Method numbers below this index a vector on each connection, of a KiB at most: clients number from 1
+/// on, and a single large number must not make the table large.
 pub(crate) const SMALL_NUMBERS: u32 = 256;
-/// Services whose health a server keeps: more than any has, and a bound for those who set it by name.
+/// Services whose health a server keeps: more than any server has, and a bound where names come from
+/// users.
 pub(crate) const HEALTH_SERVICES_MAX: usize = 1_000;
 
-/// Messages from this length on stay in the receive buffer when they are kept: a copy of this many
-/// bytes costs as much as the count of who reads them.
+/// Messages from this length on stay in the receive buffer when they are kept: copying this many bytes
+/// costs as much as reference counting.
 pub(crate) const KEPT_IN_PLACE_MIN: usize = 4 << 10;

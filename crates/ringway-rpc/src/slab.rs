@@ -1,6 +1,6 @@
-//! A table whose places are used again, each time under another key.
+//! A table whose indices are used again, each time under another key.
 
-/// Names an entry of one slab. The key of an entry that was removed resolves to nothing.
+/// The key of one entry of a slab. The key of a removed entry resolves to nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct SlabKey {
     index: u32,
@@ -8,14 +8,14 @@ pub(crate) struct SlabKey {
 }
 
 impl SlabKey {
-    /// The entry's place, for tables that lie beside the slab.
+    /// The entry's index, for tables that lie beside the slab.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.index as usize
     }
 }
 
-/// As long as there ever were entries at once.
+/// A table with generational keys. It is as long as there ever were entries at once.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<SlabEntry<T>>,
@@ -24,7 +24,7 @@ pub(crate) struct Slab<T> {
 
 #[derive(Debug)]
 struct SlabEntry<T> {
-    /// How often the place was given up.
+    /// The number of entries that this index has had and lost.
     generation: u32,
     value: Option<T>,
 }
@@ -41,7 +41,7 @@ impl<T> Slab<T> {
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[index as usize];
-        debug_assert!(entry.value.is_none(), "the place is free");
+        debug_assert!(entry.value.is_none(), "the index is free");
         entry.value = Some(value);
         SlabKey { index, generation: entry.generation }
     }
@@ -109,7 +109,7 @@ mod tests {
         let [first, second] = ["first", "second"].map(|value| slab.insert(value));
         assert_eq!((slab.remove(first), slab.remove(first)), (Some("first"), None));
         let third = slab.insert("third");
-        assert_eq!(third.index(), first.index(), "the place is used again");
+        assert_eq!(third.index(), first.index(), "the index is used again");
         assert!(slab.get(first).is_none() && slab.get_mut(first).is_none());
         assert_eq!((slab.get(second), slab.get(third)), (Some(&"second"), Some(&"third")));
         assert_eq!(slab.len(), 2);

@@ -1,8 +1,8 @@
-//! Tests of services and of those who call them, without a network and without waiting.
+//! Tests of services and their callers, without a network and without waiting.
 //!
-//! [`simulate`] runs a test over a network in memory whose clock moves as soon as everybody waits, so an
-//! hour of timeouts takes no time. A seed decides what is left to chance, and repeats it. A service, two
-//! clients, a lost connection and a seed:
+//! [`simulate`] runs a test on a network in memory, whose virtual clock advances as soon as all tasks
+//! wait, so an hour of timeouts takes no time. All randomness comes from a seed, so a run can be
+//! repeated. This test has a service, two clients and a lost connection:
 //!
 //! ```
 //! use std::{cell::Cell, time::Duration};
@@ -35,7 +35,7 @@
 //! # Ok::<(), Status>(())
 //! ```
 //!
-//! A handler alone is called with [`Context::for_test`](crate::Context::for_test):
+//! [`Context::for_test`](crate::Context::for_test) makes a context for calling a handler alone:
 //!
 //! ```
 //! use ringway_rpc::{Context, Metadata, Status};
@@ -58,17 +58,17 @@ use crate::call::status::Status;
 
 pub use crate::server::TestServer;
 
-/// Runs a test in a simulation: the calling thread is its one core. Clients and [`TestServer`]s that the
-/// test starts meet over a network in memory. The same seed gives the same run, so print it where it is
-/// chosen at random.
+/// Runs a test in a simulation, whose only core is the calling thread. Clients and [`TestServer`]s that
+/// the test starts use a network in memory. The same seed gives the same run, so print it if it is chosen
+/// at random.
 ///
-/// For faults and distances of the network call [`Builder::simulate`] yourself.
+/// Call [`Builder::simulate`] yourself to add latency and faults to the network.
 ///
 /// # Errors
-/// The test's own, and INTERNAL when nothing can happen any more and the test has not ended.
+/// Returns the test's error, or INTERNAL if no task can make progress and the test has not ended.
 ///
 /// # Panics
-/// When the test does.
+/// Panics when the test does.
 pub fn simulate<T: 'static>(
     seed: u64,
     test: impl Future<Output = Result<T, Status>> + 'static,

@@ -1,8 +1,8 @@
-//! Wakers that wait in a state which is locked or borrowed. They are woken and dropped outside of it.
+//! Wakers that are stored in a state which is locked or borrowed, and woken and dropped outside of it.
 //!
-//! A waker may be any executor's: to wake it, or to drop it, may run any code, which may come back to
-//! the same state, or panic. So a state hands out what is to be woken or dropped, as an errand, and
-//! whoever has borrowed it runs the errands when it is free again. [`Borrowed`] sees to that by itself.
+//! A waker may belong to any executor: waking or dropping it may run any code, which may come back to the
+//! same state or panic. So the state collects what is to be woken or dropped as errands, and its borrower
+//! runs them once the state is free again. [`Borrowed`] does that by itself.
 
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
@@ -16,12 +16,12 @@ pub(crate) fn wake(waker: Waker) {
     contain("a waker", || waker.wake());
 }
 
-/// Wakes all of them, each whatever the others do.
+/// Wakes all tasks, even if one of them panics.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(wake);
 }
 
-/// Drops what was there before. A panic of its executor is contained.
+/// Drops a waker that was replaced. A panic of its executor is contained.
 #[inline]
 pub(crate) fn discard(waker: Option<Waker>) {
     if let Some(waker) = waker {
@@ -29,21 +29,21 @@ pub(crate) fn discard(waker: Option<Waker>) {
     }
 }
 
-/// Keeps the waker of whoever waits; the answer is what it takes the place of, to be
-/// [discarded](discard) outside of the state.
+/// Stores the waiter's latest waker. Returns the one it replaces, to be [discarded](discard) outside of
+/// the state.
 #[inline]
 #[must_use = "it is dropped outside of the state"]
-pub(crate) fn renew(place: &mut Option<Waker>, latest: &Waker) -> Option<Waker> {
-    match place {
+pub(crate) fn renew(slot: &mut Option<Waker>, latest: &Waker) -> Option<Waker> {
+    match slot {
         Some(waker) if waker.will_wake(latest) => None,
-        place => place.replace(latest.clone()),
+        slot => slot.replace(latest.clone()),
     }
 }
 
-/// What is to be done when a state is not borrowed any more.
+/// What to do once a state is not borrowed any more.
 #[derive(Default)]
 pub(crate) struct Errands {
-    /// Mostly there is one, which needs no memory.
+    /// The first errand; mostly there is only one, which needs no allocation.
     first: Option<Errand>,
     more: Vec<Errand>,
 }
@@ -60,7 +60,7 @@ impl Errands {
         self.first.is_none()
     }
 
-    /// Has whoever waits woken, once until it waits again.
+    /// Adds waking the waiter, whose waker is taken out.
     #[inline]
     pub(crate) fn wake(&mut self, waiter: &mut Option<Waker>) {
         if let Some(waker) = waiter.take() {
@@ -68,7 +68,7 @@ impl Errands {
         }
     }
 
-    /// Keeps the waker of whoever waits now.
+    /// Stores the waiter's latest waker, and adds dropping the one it replaces.
     #[inline]
     pub(crate) fn renew(&mut self, waiter: &mut Option<Waker>, cx: &Context<'_>) {
         let former = renew(waiter, cx.waker());
@@ -82,7 +82,7 @@ impl Errands {
         }
     }
 
-    /// Anything else that wakes somebody.
+    /// Adds any other code that wakes somebody.
     pub(crate) fn later(&mut self, run: impl FnOnce() + 'static) {
         self.add(Errand::Run(Box::new(run)));
     }
@@ -95,7 +95,7 @@ impl Errands {
         }
     }
 
-    /// Runs them; what is left is the memory.
+    /// Runs the errands and returns their memory for reuse.
     pub(crate) fn run(mut self) -> Self {
         for errand in self.first.take().into_iter().chain(self.more.drain(..)) {
             match errand {
@@ -108,14 +108,14 @@ impl Errands {
     }
 }
 
-/// A state that has errands.
+/// A state that collects errands.
 pub(crate) trait HasErrands {
     fn errands(&mut self) -> &mut Errands;
 }
 
-/// A borrowed state. When it is given back, its errands are run.
+/// A borrowed state. Its errands are run when the borrow ends.
 pub(crate) struct Borrowed<'a, T: HasErrands> {
-    /// Present until it is given back.
+    /// The borrow, until this is dropped.
     state: Option<RefMut<'a, T>>,
     cell: &'a RefCell<T>,
 }
@@ -154,7 +154,7 @@ impl<T: HasErrands> Drop for Borrowed<'_, T> {
     }
 }
 
-/// Why a borrowed state is there.
+/// The reason why `state` is present.
 const BORROWED: &str = "it is given back when this is dropped";
 
 #[inline(never)]
@@ -169,44 +169,44 @@ fn run<T: HasErrands>(cell: &RefCell<T>, mut state: RefMut<'_, T>) {
     }
 }
 
-/// All who wait for the same thing, each in a place of its own.
+/// The wakers of all that wait for the same event, each in a slot of its own.
 #[derive(Default, Debug)]
 pub(crate) struct Waiters {
-    /// As many as ever waited at once.
-    places: Vec<Option<Waker>>,
+    /// The slots; as many as ever waited at once.
+    slots: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
 
 impl Waiters {
-    /// Waits in `place`, in a new one where there is none; the answer is to be
+    /// Stores a waiter's waker in its `slot`, or in a new one. The returned waker is to be
     /// [discarded](discard).
     #[must_use = "it is dropped outside of the state"]
-    pub(crate) fn wait(&mut self, place: &mut Option<usize>, waker: &Waker) -> Option<Waker> {
-        let place = *place.get_or_insert_with(|| {
+    pub(crate) fn wait(&mut self, slot: &mut Option<usize>, waker: &Waker) -> Option<Waker> {
+        let slot = *slot.get_or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
-                self.places.push(None);
-                self.places.len() - 1
+                self.slots.push(None);
+                self.slots.len() - 1
             })
         });
-        renew(&mut self.places[place], waker)
+        renew(&mut self.slots[slot], waker)
     }
 
-    /// Gives a place up, if there is one; the answer is to be [discarded](discard).
+    /// Frees a waiter's slot, if it has one. The returned waker is to be [discarded](discard).
     #[must_use = "it is dropped outside of the state"]
-    pub(crate) fn leave(&mut self, place: &mut Option<usize>) -> Option<Waker> {
-        let place = place.take()?;
-        self.free.push(place);
-        self.places[place].take()
+    pub(crate) fn leave(&mut self, slot: &mut Option<usize>) -> Option<Waker> {
+        let slot = slot.take()?;
+        self.free.push(slot);
+        self.slots[slot].take()
     }
 
     #[cfg(test)]
-    pub(crate) fn places(&self) -> usize {
-        self.places.len()
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
-    /// All who wait, to be [woken](wake_all). They keep their places.
+    /// Takes the wakers of all that wait, to be [woken](wake_all). The waiters keep their slots.
     pub(crate) fn take_all(&mut self) -> Vec<Waker> {
-        self.places.iter_mut().filter_map(Option::take).collect()
+        self.slots.iter_mut().filter_map(Option::take).collect()
     }
 }
 
@@ -240,7 +240,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// It panics when it is woken, and when it is dropped.
+    /// A waker that panics when it is woken and when it is dropped.
     struct Angry;
 
     impl Wake for Angry {
@@ -261,7 +261,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_waiter_has_a_place_which_others_use_after_it() {
+    fn each_waiter_has_a_slot_that_is_reused() {
         let mut waiters = Waiters::default();
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
@@ -270,14 +270,14 @@ pub(crate) mod tests {
             assert!(waiters.wait(&mut first, &waker).is_none());
             assert!(waiters.wait(&mut second, &waker).is_none());
         }
-        assert_eq!(waiters.places(), 2);
+        assert_eq!(waiters.slots(), 2);
         assert!(waiters.leave(&mut first).is_some() && waiters.leave(&mut first).is_none());
         for _ in 0..1_000 {
             let mut passing = None;
             assert!(waiters.wait(&mut passing, &waker).is_none());
             assert!(waiters.leave(&mut passing).is_some());
         }
-        assert_eq!(waiters.places(), 2, "nobody leaves anything behind");
+        assert_eq!(waiters.slots(), 2, "every slot was freed");
         wake_all(waiters.take_all());
         assert_eq!(count.woken(), 1);
     }
@@ -301,7 +301,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Comes back to the state when it is woken and when it is dropped.
+    /// A waker that borrows the state when it is woken and when it is dropped.
     struct ComesBack(std::thread::ThreadId);
 
     thread_local! {

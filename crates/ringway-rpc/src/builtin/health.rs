@@ -213,7 +213,7 @@ mod tests {
             drop(watch_for_a_while(&mut cx));
         }
         assert_eq!(health.lock().watchers.take_all().len(), 1);
-        assert_eq!(health.lock().watchers.places(), 2);
+        assert_eq!(health.lock().watchers.slots(), 2);
         drop(stays);
     }
 }

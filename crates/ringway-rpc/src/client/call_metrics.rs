@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::call::method::Method;
 use crate::call::status::Code;
-use crate::metrics::{CallEnd, Metrics, Sheet, Side};
+use crate::metrics::{CallCounters, CallEnd, Metrics, Side};
 use crate::policy::HedgeDelay;
 
 pub(super) struct CallMetrics {
@@ -17,7 +17,7 @@ pub(super) struct CallMetrics {
 
 /// One method on one core.
 struct MethodMetrics {
-    sheet: Arc<Sheet>,
+    counters: Arc<CallCounters>,
     /// Once a call of it has asked for hedging.
     hedge_delay: Option<HedgeDelay>,
 }
@@ -50,7 +50,7 @@ impl CallMetrics {
     /// A call begins, with so many bytes of request.
     #[inline]
     pub(super) fn call_began(&self, method: &'static Method, bytes: usize) {
-        self.with(method, |method| method.sheet.started(bytes));
+        self.with(method, |method| method.counters.started(bytes));
     }
 
     /// Such a call is over.
@@ -59,12 +59,12 @@ impl CallMetrics {
         self.with(method, |method| {
             let FinishedCall { code, bytes, waited, service } = call;
             match (service, code) {
-                (None, Code::DeadlineExceeded) => method.sheet.expired(),
-                (None, Code::ResourceExhausted) => method.sheet.shed(),
+                (None, Code::DeadlineExceeded) => method.counters.expired(),
+                (None, Code::ResourceExhausted) => method.counters.shed(),
                 _ => {}
             }
             let service = service.unwrap_or_default();
-            method.sheet.ended(CallEnd { code, bytes_out: bytes, queue: waited, service });
+            method.counters.ended(CallEnd { code, bytes_out: bytes, queue: waited, service });
             if let Some(delay) = method.hedge_delay.as_mut().filter(|_| code == Code::Ok) {
                 delay.observe(service);
             }
@@ -72,15 +72,15 @@ impl CallMetrics {
     }
 
     pub(super) fn retried(&self, method: &'static Method) {
-        self.with(method, |method| method.sheet.retried());
+        self.with(method, |method| method.counters.retried());
     }
 
     pub(super) fn hedged(&self, method: &'static Method) {
-        self.with(method, |method| method.sheet.hedged());
+        self.with(method, |method| method.counters.hedged());
     }
 
     pub(super) fn over_budget(&self, method: &'static Method) {
-        self.with(method, |method| method.sheet.over_budget());
+        self.with(method, |method| method.counters.over_budget());
     }
 
     /// How long to wait for the first attempt of a call before a second one is made; `None` until
@@ -109,8 +109,8 @@ impl CallMetrics {
         if methods.len() <= at {
             methods.resize_with(at + 1, || None);
         }
-        let sheet = self.metrics.sheet(Side::Client, method.name());
-        methods[at].insert(MethodMetrics { sheet, hedge_delay: None })
+        let counters = self.metrics.counters(Side::Client, method.name());
+        methods[at].insert(MethodMetrics { counters, hedge_delay: None })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::call::status::Status;
 use crate::connection::batch::Batch;
 use crate::connection::carrier::Received;
 use crate::limits;
-use crate::metrics::Sheet;
+use crate::metrics::CallCounters;
 use crate::waiters::{Errands, HasErrands};
 
 /// Names a stream among all that its connection ever had.
@@ -78,7 +78,7 @@ struct StreamEntry {
     /// Why a writer can no more.
     over: Option<Over>,
     /// Where the messages of a call that is served are counted.
-    sheet: Option<Arc<Sheet>>,
+    counters: Option<Arc<CallCounters>>,
     /// The writer has sent a message.
     begun: bool,
 }
@@ -142,9 +142,9 @@ impl StreamTable {
     }
 
     /// Has the messages of a stream counted, as those of a call that is served.
-    pub(crate) fn count_on(&mut self, key: StreamKey, sheet: Arc<Sheet>) {
+    pub(crate) fn count_on(&mut self, key: StreamKey, counters: Arc<CallCounters>) {
         if let Some(entry) = entry_mut(&mut self.entries, key) {
-            entry.sheet = Some(sheet);
+            entry.counters = Some(counters);
         }
     }
 
@@ -191,8 +191,8 @@ impl StreamTable {
         if entry.inbox.messages.len() >= limits::STREAM_MESSAGES_MAX {
             return Err(Unread::Full);
         }
-        if let Some(sheet) = &entry.sheet {
-            sheet.request_message(message.len());
+        if let Some(counters) = &entry.counters {
+            counters.request_message(message.len());
         }
         entry.inbox.messages.push(message);
         errands.wake(&mut entry.reading);
@@ -324,8 +324,8 @@ impl StreamTable {
     /// The writer has sent a message of so many bytes.
     #[inline]
     pub(crate) fn sent(&self, key: StreamKey, bytes: usize) {
-        if let Some(sheet) = self.entry(key).and_then(|entry| entry.sheet.as_ref()) {
-            sheet.reply_message(bytes);
+        if let Some(counters) = self.entry(key).and_then(|entry| entry.counters.as_ref()) {
+            counters.reply_message(bytes);
         }
     }
 

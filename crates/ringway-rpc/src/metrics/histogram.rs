@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use super::counter::Counter;
 
-/// Buckets of one doubling: a value is known to a sixteenth.
+/// Buckets for each doubling of latency: values are exact to a sixteenth.
 const STEPS: u32 = 16;
-/// Everything below about a microsecond is one bucket's worth.
+/// Latencies below 2^SHIFT ns, about a microsecond, have linear buckets.
 const SHIFT: u32 = 10;
-/// Doublings from there: about 70 minutes.
+/// Doublings with buckets: up to about 70 minutes.
 const DOUBLINGS: u32 = 32;
 const BUCKETS: usize = (STEPS * (DOUBLINGS + 1)) as usize;
 
-/// Written by one core, read by any thread. A value costs a few instructions and no memory.
+/// A histogram written by one core and read by any thread. Recording a value costs a few instructions and
+/// no memory.
 pub(super) struct Histogram {
     buckets: Box<[Counter; BUCKETS]>,
     sum_ns: Counter,
@@ -24,7 +25,7 @@ impl Histogram {
         self.record_many(latency, 1);
     }
 
-    /// Records the same latency so many times.
+    /// Records the same latency `count` times.
     #[inline]
     pub(super) fn record_many(&self, latency: Duration, count: u64) {
         let nanos = latency.as_nanos() as u64;
@@ -61,7 +62,7 @@ fn bucket(nanos: u64) -> usize {
     ((STEPS * (doubling + 1) + step) as usize).min(BUCKETS - 1)
 }
 
-/// The end of a bucket, in nanoseconds.
+/// The upper bound of a bucket, in nanoseconds.
 fn upper_edge(bucket: usize) -> u64 {
     let (row, step) = (bucket as u32 / STEPS, bucket as u64 % u64::from(STEPS));
     let units = match row {
@@ -71,7 +72,7 @@ fn upper_edge(bucket: usize) -> u64 {
     units << (SHIFT - STEPS.ilog2())
 }
 
-/// Latencies of one moment, known to a sixteenth.
+/// A histogram of latencies at one moment, exact to a sixteenth.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     buckets: Vec<u64>,
@@ -84,13 +85,13 @@ impl Latencies {
         self.buckets.iter().sum()
     }
 
-    /// Their sum.
+    /// The sum of all recorded values.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(u64::try_from(self.sum_ns).unwrap_or(u64::MAX))
     }
 
-    /// The latency that this share of the calls did not exceed (0.99: the 99th percentile), rounded
-    /// up by at most a sixteenth; `None` if there are none.
+    /// The latency that a `share` of the calls did not exceed (0.99: the 99th percentile), rounded up by
+    /// at most a sixteenth; `None` if nothing was recorded.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
@@ -102,7 +103,7 @@ impl Latencies {
         Some(Duration::from_nanos(upper_edge(bucket)))
     }
 
-    /// The number of values that did not exceed `bound`, to a sixteenth.
+    /// The number of values that did not exceed `bound`, exact to a sixteenth.
     pub fn within(&self, bound: Duration) -> u64 {
         let bound = bound.as_nanos();
         let within = |&(bucket, _): &(usize, &u64)| u128::from(upper_edge(bucket)) <= bound;

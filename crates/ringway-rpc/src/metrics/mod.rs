@@ -1,66 +1,66 @@
-//! What calls have cost, by method.
+//! Counts and latencies of calls, by method.
 
+mod call_counters;
 mod counter;
 mod histogram;
 mod prometheus;
-mod sheet;
 mod side;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use call_counters::MethodSnapshot;
+pub(crate) use call_counters::{CallCounters, CallEnd};
 pub use histogram::Latencies;
-pub use sheet::MethodSnapshot;
-pub(crate) use sheet::{CallEnd, Sheet};
 pub use side::Side;
 
 use crate::limits;
 
 /// Counts and latencies of the methods of one server or client, readable from any thread.
 ///
-/// Each core writes sheets of its own, with plain stores; a [`snapshot`](Self::snapshot) adds them
-/// up. Sheets of cores that have ended are added up for good, so that the memory is that of the cores
-/// that live. Clones are the same metrics.
+/// Each core writes its own counters, with plain stores; a [`snapshot`](Self::snapshot) adds them up.
+/// Counters of cores that have ended are merged, so that memory depends only on the cores that run.
+/// Clones share the same metrics.
 #[derive(Clone, Default)]
 pub struct Metrics {
     methods: Arc<Mutex<BTreeMap<Key, Counted>>>,
 }
 
-/// A side and a method, in the order in which they are told.
+/// A side and a method's name, which define the order of snapshots.
 type Key = (Side, Box<str>);
 
-/// One method.
+/// The counters of one method on one side.
 struct Counted {
-    /// By cores that have ended.
+    /// The sum over cores that have ended.
     ended: MethodSnapshot,
-    /// Of cores that live, and of those that have ended since the last one was added.
-    sheets: Vec<Arc<Sheet>>,
+    /// The counters of running cores, and of those that have ended since the last merge.
+    per_core: Vec<Arc<CallCounters>>,
 }
 
 impl Metrics {
-    /// No method yet.
+    /// Metrics without any method yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A sheet for the calling core to write on. Each core asks once for each of its methods.
-    pub(crate) fn sheet(&self, side: Side, method: &str) -> Arc<Sheet> {
+    /// Adds counters for the calling core. Each core asks once for each of its methods.
+    pub(crate) fn counters(&self, side: Side, method: &str) -> Arc<CallCounters> {
         let mut methods = self.lock();
         let mut key = (side, Box::from(method));
         let names = methods.keys().filter(|(of, _)| *of == side).count();
-        // Names may come from users of a dynamic client: their number is bounded.
+        // A dynamic client's user may choose the names, so their number is bounded.
         if names >= limits::METRIC_NAMES_MAX && !methods.contains_key(&key) {
             key.1 = OTHERS.into();
         }
         let counted = methods.entry(key).or_insert_with_key(|(side, method)| Counted {
             ended: MethodSnapshot::new(*side, method),
-            sheets: Vec::new(),
+            per_core: Vec::new(),
         });
         counted.add_up_ended();
-        let sheet = Arc::new(Sheet::default());
-        counted.sheets.push(Arc::clone(&sheet));
-        sheet
+        let counters = Arc::new(CallCounters::default());
+        counted.per_core.push(Arc::clone(&counters));
+        counters
     }
 
     /// The metrics so far, one entry for each method, sorted by name.
@@ -69,7 +69,7 @@ impl Metrics {
         let all = methods.values_mut().map(|counted| {
             counted.add_up_ended();
             let mut method = counted.ended.clone();
-            counted.sheets.iter().for_each(|sheet| sheet.add_to(&mut method));
+            counted.per_core.iter().for_each(|counters| counters.add_to(&mut method));
             method
         });
         Snapshot { methods: all.collect() }
@@ -81,12 +81,12 @@ impl Metrics {
 }
 
 impl Counted {
-    /// Nobody writes any more on a sheet that nobody else holds.
+    /// Merges the counters that no core holds any more.
     fn add_up_ended(&mut self) {
-        let Self { ended, sheets } = self;
-        sheets.retain_mut(|sheet| match Arc::get_mut(sheet) {
-            Some(sheet) => {
-                sheet.add_to(ended);
+        let Self { ended, per_core } = self;
+        per_core.retain_mut(|counters| match Arc::get_mut(counters) {
+            Some(counters) => {
+                counters.add_to(ended);
                 false
             }
             None => true,
@@ -100,10 +100,10 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// What all methods beyond the bound are counted as.
+/// The name under which all methods beyond the bound are counted.
 const OTHERS: &str = "others";
 
-/// Metrics of one moment.
+/// The metrics at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// One entry for each side and method that was called or is served.
@@ -116,7 +116,7 @@ impl Snapshot {
         self.methods.iter().find(|method| method.side == side && method.method == name)
     }
 
-    /// The metrics as Prometheus reads them (text format 0.0.4).
+    /// The metrics in Prometheus' text format 0.0.4.
     pub fn prometheus(&self) -> String {
         prometheus::text(&self.methods)
     }
@@ -129,16 +129,16 @@ mod tests {
     use super::*;
     use crate::call::status::Code;
 
-    fn call(sheet: &Sheet, code: Code, service_ms: u64) {
-        sheet.started(100);
+    fn call(counters: &CallCounters, code: Code, service_ms: u64) {
+        counters.started(100);
         let service = Duration::from_millis(service_ms);
-        sheet.ended(CallEnd { code, bytes_out: 50, queue: Duration::from_millis(1), service });
+        counters.ended(CallEnd { code, bytes_out: 50, queue: Duration::from_millis(1), service });
     }
 
     #[test]
-    fn sheets_of_all_cores_are_added_up() {
+    fn counters_of_all_cores_are_added_up() {
         let metrics = Metrics::new();
-        let cores = [0, 1].map(|_| metrics.sheet(Side::Server, "a.B/C"));
+        let cores = [0, 1].map(|_| metrics.counters(Side::Server, "a.B/C"));
         call(&cores[0], Code::Ok, 3);
         call(&cores[1], Code::Ok, 5);
         call(&cores[1], Code::NotFound, 5);
@@ -159,29 +159,29 @@ mod tests {
     #[test]
     fn cores_that_have_ended_keep_their_counts_and_no_memory() {
         let metrics = Metrics::new();
-        let lives = metrics.sheet(Side::Client, "a.B/C");
+        let running = metrics.counters(Side::Client, "a.B/C");
         for _ in 0..1_000 {
-            call(&metrics.sheet(Side::Client, "a.B/C"), Code::Ok, 3);
+            call(&metrics.counters(Side::Client, "a.B/C"), Code::Ok, 3);
         }
-        call(&lives, Code::NotFound, 5);
+        call(&running, Code::NotFound, 5);
         let snapshot = metrics.snapshot();
         let method = snapshot.method(Side::Client, "a.B/C").expect("it was called");
         assert_eq!((method.with_code(Code::Ok), method.with_code(Code::NotFound)), (1_000, 1));
         assert_eq!((method.started, method.bytes_in, method.bytes_out), (1_001, 100_100, 50_050));
         assert_eq!(method.service.count(), 1_001);
         let methods = metrics.lock();
-        assert_eq!(methods.values().map(|counted| counted.sheets.len()).sum::<usize>(), 1);
+        assert_eq!(methods.values().map(|counted| counted.per_core.len()).sum::<usize>(), 1);
     }
 
     #[test]
     fn a_name_counts_once_whatever_the_number_of_cores() {
         let metrics = Metrics::new();
-        let sheets: Vec<_> = (0..2 * limits::METRIC_NAMES_MAX)
-            .map(|core| metrics.sheet(Side::Server, ["a.B/C", "a.B/D"][core % 2]))
+        let per_core: Vec<_> = (0..2 * limits::METRIC_NAMES_MAX)
+            .map(|core| metrics.counters(Side::Server, ["a.B/C", "a.B/D"][core % 2]))
             .collect();
-        let another = metrics.sheet(Side::Server, "a.B/E");
+        let another = metrics.counters(Side::Server, "a.B/E");
         another.started(0);
-        drop(sheets);
+        drop(per_core);
         assert_eq!(metrics.snapshot().method(Side::Server, "a.B/E").expect("by name").started, 1);
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn the_number_of_names_is_bounded() {
         let metrics = Metrics::new();
         for i in 0..limits::METRIC_NAMES_MAX + 10 {
-            metrics.sheet(Side::Client, &format!("a.B/M{i}")).started(0);
+            metrics.counters(Side::Client, &format!("a.B/M{i}")).started(0);
         }
         let snapshot = metrics.snapshot();
         assert_eq!(snapshot.methods.len(), limits::METRIC_NAMES_MAX + 1);

@@ -1,21 +1,21 @@
-//! Metrics as Prometheus reads them.
+//! Metrics in Prometheus' text format.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::sheet::MethodSnapshot;
+use super::call_counters::MethodSnapshot;
 use super::side::Side;
 use crate::call::status::Code;
 
-/// The 17 codes of gRPC.
+/// The number of gRPC status codes.
 const CODES: u8 = 17;
 
-/// Upper bounds of the latency buckets: what people set alerts on.
+/// Upper bounds of the latency buckets, at usual thresholds for alerts.
 const BOUNDS_US: [u64; 14] = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 10_000_000,
 ];
 
-/// The exposition format, version 0.0.4. Methods that were never called have no samples.
+/// Writes the metrics in format version 0.0.4. Methods that were never called have no samples.
 pub(super) fn text(all: &[MethodSnapshot]) -> String {
     let mut text = String::new();
     for (side, name) in [(Side::Server, "server"), (Side::Client, "client")] {
@@ -33,7 +33,7 @@ pub(super) fn text(all: &[MethodSnapshot]) -> String {
     text
 }
 
-/// One value for each method.
+/// A metric with one value for each method.
 struct Family {
     name: &'static str,
     kind: &'static str,
@@ -121,7 +121,7 @@ fn labels(method: &MethodSnapshot, more: &str) -> String {
     format!("service=\"{}\",method=\"{}\"{more}", escaped(service), escaped(name))
 }
 
-/// As the format asks for label values.
+/// Escapes a label value as the format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -134,12 +134,12 @@ mod tests {
     #[test]
     fn a_served_method_is_written_out() {
         let metrics = Metrics::new();
-        let sheet = metrics.sheet(Side::Server, "market.v1.Market/Quote");
-        metrics.sheet(Side::Server, "market.v1.Market/Never");
+        let counters = metrics.counters(Side::Server, "market.v1.Market/Quote");
+        metrics.counters(Side::Server, "market.v1.Market/Never");
         for (code, micros) in [(Code::Ok, 20), (Code::Ok, 700), (Code::NotFound, 20)] {
-            sheet.started(10);
+            counters.started(10);
             let service = Duration::from_micros(micros);
-            sheet.ended(CallEnd { code, bytes_out: 5, queue: Duration::ZERO, service });
+            counters.ended(CallEnd { code, bytes_out: 5, queue: Duration::ZERO, service });
         }
         let text = metrics.snapshot().prometheus();
         let labels = "service=\"market.v1.Market\",method=\"Quote\"";
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn label_values_cannot_break_out() {
         let metrics = Metrics::new();
-        metrics.sheet(Side::Client, "a\"b\\c\nd/E").started(1);
+        metrics.counters(Side::Client, "a\"b\\c\nd/E").started(1);
         let text = metrics.snapshot().prometheus();
         assert!(text.contains("service=\"a\\\"b\\\\c\\nd\",method=\"E\""), "{text}");
         assert!(text.lines().all(|line| line.starts_with('#') || line.starts_with("ringway_")));

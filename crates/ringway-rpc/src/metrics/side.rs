@@ -1,10 +1,10 @@
-//! The two ends of a call.
+//! The two sides of a call.
 
-/// The end of the calls that is counted.
+/// The side that counts a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// Calls made.
+    /// The client, which makes calls.
     Client,
-    /// Calls served.
+    /// The server, which serves calls.
     Server,
 }

@@ -1,4 +1,4 @@
-//! Which calls may run: checked in this order, and before a body is decoded.
+//! Admission control: the checks that a call passes, in this order, before its body is decoded.
 //!
 //! ```text
 //! codec ─► calls of the connection ─► calls of the server ─► the method's limit ─► run
@@ -24,9 +24,9 @@ const SERVER_FULL: &str =
 
 impl<M: Machine> ServerConnection<M> {
     #[inline]
-    pub(super) fn admit(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
+    pub(super) fn admit(self: &Rc<Self>, method_index: usize, arrival: Arrival<'_, '_>) {
         let core = Rc::clone(self.core());
-        let entry = core.entry(place);
+        let entry = core.entry(method_index);
         if !M::takes(arrival.head, entry.codec_in()) || arrival.head.compression & 0xF != 0 {
             return self.refuse_codec(entry, arrival.stream, arrival.head);
         }
@@ -40,12 +40,12 @@ impl<M: Machine> ServerConnection<M> {
         if core.shared().is_full() {
             return self.refuse_limited(arrival.stream, SERVER_FULL);
         }
-        // Whoever waits already comes first, or, newest first, is served by the queue's rule.
+        // Queued calls come first; the queue decides whether the oldest or the newest runs.
         let has_time = !core.is_spent(arrival.at) || !takes_one_message(entry.method().kind);
         if entry.has_queue() || !entry.enter(has_time) {
-            return self.enqueue(place, arrival);
+            return self.enqueue(method_index, arrival);
         }
-        self.run(place, arrival, Duration::ZERO);
+        self.run(method_index, arrival, Duration::ZERO);
     }
 
     #[cold]

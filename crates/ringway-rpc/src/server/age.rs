@@ -1,4 +1,4 @@
-//! The age at which a connection ends, so that clients spread over servers that were started later.
+//! The maximum age of connections, which makes clients spread over servers that were started later.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use super::settings::Settings;
 use crate::limits;
 
-/// How long a connection takes new calls, and how long those that run then may take.
+/// When a connection stops accepting calls, and how long the running ones may still take.
 #[derive(Debug)]
 pub(super) struct Age {
     retires_at: Cell<Option<Duration>>,
     grace: Duration,
-    /// When those that run then are ended, once it takes no new ones.
+    /// The time at which the calls still running are ended, once no new ones are accepted.
     ends_at: Cell<Option<Duration>>,
 }
 
 impl Age {
-    /// Of a connection that has begun. Those that began together end at different times, so that their
-    /// clients do not all come back at once.
+    /// Computes the age limit of a new connection, with jitter so that clients that connected together do
+    /// not all come back at once.
     pub(super) fn new(settings: &Settings, now: Duration) -> Self {
         let jitter = limits::CONNECTION_AGE_JITTER;
         let factor = 1.0 - jitter + 2.0 * jitter * fastrand::f64();
@@ -32,12 +32,12 @@ impl Age {
         }
     }
 
-    /// When [`retire`](Self::retire) is due.
+    /// The time at which [`retire`](Self::retire) is due.
     pub(super) fn due(&self) -> Option<Duration> {
         self.retires_at.get()
     }
 
-    /// How long calls may take from now on, if the connection is to take no new ones: told once.
+    /// Returns the grace period once, when the connection has reached its age and stops accepting calls.
     pub(super) fn retire(&self, now: Duration) -> Option<Duration> {
         if self.retires_at.get().is_none_or(|at| now < at) {
             return None;
@@ -47,13 +47,13 @@ impl Age {
         Some(self.grace)
     }
 
-    /// Whether the connection takes no new calls any more.
+    /// Whether the connection has stopped accepting calls because of its age.
     pub(super) fn is_retired(&self) -> bool {
         self.ends_at.get().is_some()
     }
 
-    /// Whether calls have taken as long as they may. A server that drains leaves them so much more,
-    /// whatever the age of their connection.
+    /// Whether the time for running calls is over. In a server that drains, only `drain_left` counts, not
+    /// the age of the connection.
     pub(super) fn is_over(&self, now: Duration, drain_left: Option<Duration>) -> bool {
         match drain_left {
             Some(left) => left.is_zero(),

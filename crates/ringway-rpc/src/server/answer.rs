@@ -1,4 +1,4 @@
-//! Answers on the wire.
+//! Encoding and sending of replies.
 
 use ringway_wire::native::{Body, MetaWriter, Reply, StreamId};
 
@@ -15,8 +15,9 @@ use crate::connection::driver::MESSAGE;
 use crate::limits;
 use crate::service::Encoded;
 
-/// A message as the machine is given it, which may drop it. Its memory may belong to code of a user, which
-/// is not to run while the machine is borrowed: so whoever has the bytes drops them after that.
+/// Lends a message to the machine, which may drop its own reference. The message's memory may belong to
+/// user code, whose destructor must not run while the machine is borrowed, so the caller drops the
+/// message afterwards.
 #[inline]
 pub(super) fn lent(bytes: &Bytes) -> Body<'_> {
     match bytes.len() <= limits::REPLY_COPY_MAX {
@@ -26,8 +27,8 @@ pub(super) fn lent(bytes: &Bytes) -> Body<'_> {
 }
 
 impl<M: Machine> ServerConnection<M> {
-    /// Answers a call with what its handler returned: a message that was encoded into `scratch`,
-    /// or one as it is, or none.
+    /// Answers a call with its handler's outcome: a message encoded into `scratch`, a message in memory
+    /// of its own, or none.
     #[inline(always)]
     pub(super) fn answer(
         &self,
@@ -65,11 +66,11 @@ impl<M: Machine> ServerConnection<M> {
         match status {
             Some(0) => Answered { code: Code::Ok, bytes },
             Some(instead) => Answered::none(Code::from_wire(instead)),
-            None => self.unheard(stream),
+            None => self.ended_before_answer(stream),
         }
     }
 
-    /// Sends initial metadata for which there was no message of a stream.
+    /// Sends initial metadata on its own when the stream had no message to carry it.
     #[cold]
     fn send_initial(&self, stream: StreamId, context: &Context) {
         let mut meta = Vec::new();
@@ -77,10 +78,10 @@ impl<M: Machine> ServerConnection<M> {
         let _ended_already = self.machine().send_initial(stream, &meta);
     }
 
-    /// What a handler has said to be sent with the first message of its stream.
+    /// The initial metadata that a handler has set, to be sent with the first message of its stream.
     #[cold]
     pub(super) fn initial_meta(&self, stream: StreamId) -> Vec<u8> {
-        // A handler that has not waited yet is no task yet, but the current call.
+        // A handler that has not waited yet has no task; its context is the current one.
         let waiting = self.calls.borrow_mut().context(stream);
         let mut meta = Vec::new();
         if let Some(context) = waiting.or_else(Context::current) {
@@ -89,7 +90,7 @@ impl<M: Machine> ServerConnection<M> {
         meta
     }
 
-    /// Answers a call with a failure that its handler returned.
+    /// Answers a call with the failure that its handler returned.
     #[cold]
     fn answer_failure(&self, stream: StreamId, status: &Status, trailers: &Metadata) -> Answered {
         let mut meta = Vec::new();
@@ -99,19 +100,19 @@ impl<M: Machine> ServerConnection<M> {
         let reply = Reply { status: status.code() as u8, meta: &meta, message: None };
         match self.respond(stream, reply) {
             Some(_) => Answered::none(status.code()),
-            None => self.unheard(stream),
+            None => self.ended_before_answer(stream),
         }
     }
 
-    /// How a call counts that had ended before its answer.
+    /// The outcome to count for a call that had ended before its answer.
     #[cold]
-    fn unheard(&self, stream: StreamId) -> Answered {
+    fn ended_before_answer(&self, stream: StreamId) -> Answered {
         let failure = self.failure(stream);
         Answered::none(failure.map_or(Code::Cancelled, |status| status.code()))
     }
 
-    /// How a call counts that is over while its handler is not. The machine may have ended it before
-    /// the handler did, and has told the client so.
+    /// The outcome to count for a call that ended while its handler was still running. The machine may
+    /// have ended the call and told the client so.
     #[cold]
     pub(super) fn given_up(&self, stream: StreamId, context: &Context) -> Answered {
         match self.failure(stream) {
@@ -120,29 +121,27 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// Answers a call that never reached its handler, or was taken from it.
+    /// Answers a call that never reached its handler, or that was taken from it.
     #[cold]
     pub(crate) fn fail(&self, stream: StreamId, status: &Status) {
         self.answer_failure(stream, status, &Metadata::default());
         self.streams().finish(stream, Err(status.clone()));
     }
 
-    /// Answers a call that has not been executed, since the server ends: the client may place it
-    /// elsewhere.
+    /// Answers a call as not executed because the server ends: the client may send it elsewhere.
     #[cold]
     pub(super) fn refuse_ending(&self, stream: StreamId, why: &'static str) {
         self.refuse_as(Code::Unavailable, stream, why);
     }
 
-    /// Answers a call that has not been executed, for a limit of the server's: the client may place it
-    /// elsewhere.
+    /// Answers a call as not executed because of a limit of the server: the client may send it elsewhere.
     #[cold]
     pub(super) fn refuse_limited(&self, stream: StreamId, why: &'static str) {
         self.refuse_as(Code::ResourceExhausted, stream, why);
     }
 
-    /// It is here alone that a call is said not to have been executed: what
-    /// handlers and interceptors return never says so.
+    /// Answers a call as not executed. Only this function says so; what handlers and interceptors return
+    /// never does.
     #[cold]
     fn refuse_as(&self, code: Code, stream: StreamId, why: &'static str) {
         self.core().share().count_refused();

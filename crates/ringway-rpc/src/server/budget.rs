@@ -1,4 +1,4 @@
-//! The bytes that a core keeps for its connections.
+//! The bytes that a core keeps for its connections, and their limits.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,31 +7,31 @@ use ringway_wire::native::Side;
 
 use crate::limits;
 
-/// What all connections of a core keep, of what they may.
+/// The bytes that all connections of a core keep, and how many they may keep.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// What clients have sent and no handler has read.
-    unread: Account,
-    /// What handlers have said and clients have not taken.
-    unsent: Account,
-    /// Bytes of streams that are over, which connections keep for those to come. They take up what
-    /// clients may use, and are the first to go.
+    /// Bytes that clients have sent and no handler has read.
+    unread: Usage,
+    /// Bytes that handlers have sent and clients have not taken.
+    unsent: Usage,
+    /// Buffers that connections keep from ended streams for the next ones. They count against the limit
+    /// of unread bytes and are freed first.
     spare: Cell<usize>,
-    /// Until when clients are asked for less at least, if they are.
-    tight_until: Cell<Option<Duration>>,
-    /// Something is about to be done: nothing more is received until then.
-    pub(super) is_strained: Cell<bool>,
+    /// The earliest time at which clients may send more again, while they are asked to send less.
+    over_soft_limit_until: Cell<Option<Duration>>,
+    /// Whether connections receive nothing because memory is about to be shed.
+    pub(super) is_receiving_paused: Cell<bool>,
 }
 
-/// One side of it.
+/// The bytes kept in one direction, and their limit.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct Usage {
     pub(super) max: usize,
     pub(super) kept: Cell<usize>,
 }
 
-impl Account {
-    /// What is kept now, when a connection that kept `before` keeps `after`.
+impl Usage {
+    /// Updates the total when a connection that kept `before` keeps `after`, and returns it.
     #[inline]
     fn change(&self, before: usize, after: usize) -> usize {
         let kept = self.kept.get() - before + after;
@@ -45,66 +45,70 @@ impl Account {
 }
 
 impl Budget {
-    /// For so many bytes that handlers have not read.
+    /// A budget for `unread_max` bytes that handlers have not read.
     pub(super) fn new(unread_max: usize) -> Self {
-        let account = |max| Account { max, kept: Cell::new(0) };
+        let usage = |max| Usage { max, kept: Cell::new(0) };
         let unsent_max = unread_max.saturating_mul(limits::UNSENT_TO_UNREAD);
-        let (unread, unsent) = (account(unread_max), account(unsent_max));
-        let (spare, tight_until, is_strained) = Default::default();
-        Self { unread, unsent, spare, tight_until, is_strained }
+        let (unread, unsent) = (usage(unread_max), usage(unsent_max));
+        let (spare, over_soft_limit_until, is_receiving_paused) = Default::default();
+        Self { unread, unsent, spare, over_soft_limit_until, is_receiving_paused }
     }
 
-    pub(super) fn of(&self, side: Side) -> &Account {
+    pub(super) fn of(&self, side: Side) -> &Usage {
         match side {
             Side::Unread => &self.unread,
             Side::Unsent => &self.unsent,
         }
     }
 
-    /// Whether connections are to receive nothing more for a moment.
+    /// Whether connections receive nothing until memory has been shed.
     #[inline]
-    pub(super) fn is_strained(&self) -> bool {
-        self.is_strained.get()
+    pub(super) fn is_receiving_paused(&self) -> bool {
+        self.is_receiving_paused.get()
     }
 
-    /// Whether clients are asked for less.
-    pub(super) fn is_tight(&self) -> bool {
-        self.tight_until.get().is_some()
+    /// Whether usage is above the soft limit, so that clients are asked to send less.
+    pub(super) fn is_over_soft_limit(&self) -> bool {
+        self.over_soft_limit_until.get().is_some()
     }
 
-    /// Whether the core has something to do.
+    /// Whether the core has to shed memory or to change what it asks of clients.
     #[inline]
-    pub(super) fn needs_care(&self, now: Duration) -> bool {
+    pub(super) fn needs_attention(&self, now: Duration) -> bool {
         let (kept, max) = (self.unread.kept.get(), self.unread.max);
-        let is_unread_much = match self.tight_until.get() {
+        let is_unread_much = match self.over_soft_limit_until.get() {
             None => kept > max / 2,
             Some(until) => kept > max || kept < max / 4 && now >= until,
         };
         is_unread_much || self.unsent.is_over() || self.has_no_room_for_spare()
     }
 
-    /// Each time much is given back, since all connections are looked at for that.
+    /// Whether spare buffers have to be freed. Much is freed each time, since that looks at all
+    /// connections.
     #[inline]
     pub(super) fn has_no_room_for_spare(&self) -> bool {
         let (spare, unread) = (self.spare.get(), &self.unread);
-        spare > unread.max / limits::RELIEF_SHARE && unread.kept.get() + spare > unread.max
+        spare > unread.max / limits::SHED_SHARE && unread.kept.get() + spare > unread.max
     }
 
-    /// Whether clients are to be asked for less, or no longer, if that has changed.
-    pub(super) fn turn(&self, now: Duration) -> Option<bool> {
-        let (kept, max, is_tight) = (self.unread.kept.get(), self.unread.max, self.is_tight());
-        let has_changed = match is_tight {
-            true => kept < max / 4 && self.tight_until.get() <= Some(now),
+    /// Whether clients are to send less (true) or as usual (false), if that has changed.
+    pub(super) fn soft_limit_change(&self, now: Duration) -> Option<bool> {
+        let (kept, max, is_over_soft_limit) =
+            (self.unread.kept.get(), self.unread.max, self.is_over_soft_limit());
+        let has_changed = match is_over_soft_limit {
+            true => kept < max / 4 && self.over_soft_limit_until.get() <= Some(now),
             false => kept > max / 2,
         };
         if !has_changed {
             return None;
         }
-        self.tight_until.set((!is_tight).then_some(now + limits::TIGHT_AT_LEAST));
-        Some(!is_tight)
+        self.over_soft_limit_until
+            .set((!is_over_soft_limit).then_some(now + limits::SEND_LESS_MIN));
+        Some(!is_over_soft_limit)
     }
 
-    /// A connection that kept `before` keeps `after`. All bytes that are unread now, if that has changed.
+    /// Updates the totals when a connection that kept `before` keeps `after`. Returns the unread bytes if
+    /// they have changed.
     #[inline]
     pub(super) fn change(&self, before: Kept, after: Kept) -> Option<usize> {
         if after.unsent != before.unsent {
@@ -116,7 +120,7 @@ impl Budget {
     }
 }
 
-/// What a connection keeps, as its core has last heard.
+/// The bytes that a connection keeps, as last reported to its core.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Kept {
     pub(super) unread: usize,
@@ -143,7 +147,7 @@ mod tests {
         let goes = |unread, spare| {
             budget.unread.kept.set(unread);
             budget.spare.set(spare);
-            (budget.has_no_room_for_spare(), budget.needs_care(Duration::ZERO))
+            (budget.has_no_room_for_spare(), budget.needs_attention(Duration::ZERO))
         };
         let seen =
             [(0, 800), (0, 801), (300, 500), (300, 501), (800, 100)].map(|(u, s)| goes(u, s));
@@ -154,12 +158,12 @@ mod tests {
     #[test]
     fn clients_are_asked_for_less_above_a_half_until_a_quarter_and_not_too_often() {
         let budget = Budget::new(1_000);
-        let at = |ms| limits::TIGHT_AT_LEAST * ms / 1_000;
+        let at = |ms| limits::SEND_LESS_MIN * ms / 1_000;
         let mut before = 0;
         let turns = [(500, 0), (501, 0), (300, 100), (200, 200), (200, 1_000), (600, 1_001)];
         let seen = turns.map(|(kept, ms)| {
             budget.unread.change(std::mem::replace(&mut before, kept), kept);
-            (budget.needs_care(at(ms)), budget.turn(at(ms)))
+            (budget.needs_attention(at(ms)), budget.soft_limit_change(at(ms)))
         });
         let nothing = (false, None);
         let (tight, relaxed) = ((true, Some(true)), (true, Some(false)));

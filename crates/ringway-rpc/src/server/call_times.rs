@@ -1,20 +1,20 @@
-//! What is counted of a call.
+//! Times and outcomes of calls, as they are counted.
 
 use std::time::Duration;
 
 use crate::call::context::Context;
 use crate::call::status::Code;
 
-/// What is known of a call when it begins, for the counters.
+/// The times of a call that are known when it begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallTimes {
-    /// When it left the queue.
+    /// The time at which the call left the queue.
     pub(super) began: Duration,
-    /// In the queue.
+    /// The time that the call spent in the queue.
     pub(super) waited: Duration,
 }
 
-/// How a call ended, as it is counted.
+/// The outcome of a call, as it is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answered {
     pub(super) code: Code,
@@ -22,14 +22,14 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// An end without a message.
+    /// The outcome of a call without a reply message.
     pub(super) const fn none(code: Code) -> Self {
         Self { code, bytes: 0 }
     }
 }
 
-/// How a call counts that is over while its handler is not: as what has ended it, of what says nothing
-/// of the handler. Clients may give any code.
+/// The outcome of a call that was over before its handler. Cancellation codes other than the server's own
+/// count as CANCELLED, because clients may send any code.
 pub(super) fn given_up(context: &Context) -> Answered {
     let reason = context.cancel_reason().map(|reason| reason.code());
     Answered::none(match reason {

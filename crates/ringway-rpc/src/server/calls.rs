@@ -7,52 +7,51 @@ use bytes::Bytes;
 use ringway_runtime::JoinHandle;
 use ringway_wire::native::{RequestHead, StreamId};
 
-use super::core::Waits;
+use super::core::QueuedGuard;
 use crate::call::context::Context;
 use crate::call::status::Code;
 use crate::stream::remote::OpenedStream;
 
-/// A table as long as the highest slot in use, which the peer's setting bounds.
+/// The table's length is the highest slot in use, which the limit of concurrent calls bounds.
 #[derive(Default)]
 pub(super) struct Calls {
     by_slot: Vec<Option<ServedCall>>,
     count: usize,
-    /// Those that are queued, by the bytes that they keep.
+    /// The queued calls, ordered by the bytes that they keep.
     queued: BTreeSet<(usize, StreamId)>,
     queued_len: usize,
-    /// Of the last one that was queued.
+    /// The number of the call that was queued last.
     number: u64,
 }
 
-/// A call that waits.
+/// A call that is queued or whose handler waits.
 pub(super) struct ServedCall {
     stream: StreamId,
     state: CallState,
 }
 
 enum CallState {
-    /// In a queue, for room to run. Numbers tell apart what streams of one id have brought.
+    /// Queued for its method. The number tells requests apart that used the same stream id.
     Queued { number: u64, request: Box<Queued> },
-    /// For its handler.
+    /// Started; its handler waits or is deferred.
     Running { context: Context, task: Option<JoinHandle<()>> },
 }
 
-/// A request that waits for room to run.
+/// A request in the queue of its method.
 pub(super) struct Queued {
-    /// Of its method.
-    pub(super) place: usize,
+    pub(super) method_index: usize,
     pub(super) head: RequestHead,
     pub(super) meta: Bytes,
     pub(super) message: Option<Bytes>,
     pub(super) end: bool,
     pub(super) at: Duration,
-    /// Where its messages gather meanwhile, if it has a stream of them.
+    /// The stream in which messages of the client collect, if the method takes a stream.
     pub(super) opened: Option<OpenedStream>,
-    pub(super) waits: Waits,
+    pub(super) waits: QueuedGuard,
 }
 
 impl Queued {
-    /// Bytes that it keeps, but for those that the connection's machine knows of.
+    /// The bytes that the request keeps, except those that the machine counts.
     fn len(&self) -> usize {
         self.meta.len() + self.message.as_ref().map_or(0, Bytes::len)
     }
@@ -69,7 +68,7 @@ impl Calls {
         self.count += usize::from(former.is_none());
     }
 
-    /// Takes in a request that is to wait. Its number is for [`take_queued`](Self::take_queued).
+    /// Stores a queued request and returns its number for [`take_queued`](Self::take_queued).
     pub(super) fn enqueue(&mut self, stream: StreamId, request: Box<Queued>) -> u64 {
         self.number += 1;
         let (number, len) = (self.number, request.len());
@@ -84,13 +83,13 @@ impl Calls {
         self.count
     }
 
-    /// Bytes of the requests that are queued.
+    /// The bytes that queued requests keep.
     #[inline]
     pub(super) fn queued_len(&self) -> usize {
         self.queued_len
     }
 
-    /// The queued request that keeps most, and how much.
+    /// The queued request that keeps the most bytes, and how many.
     pub(super) fn largest_queued(&self) -> Option<(usize, StreamId)> {
         self.queued.last().copied()
     }
@@ -110,7 +109,7 @@ impl Calls {
         Some(call)
     }
 
-    /// Whether the request of this number is there and waits.
+    /// Whether the request with this number is still queued.
     pub(super) fn is_queued(&self, stream: StreamId, number: u64) -> bool {
         let call = self.by_slot.get(stream.slot() as usize).and_then(Option::as_ref);
         call.filter(|call| call.stream == stream).is_some_and(|call| match call.state {
@@ -119,7 +118,7 @@ impl Calls {
         })
     }
 
-    /// The request of this number, unless it has ended meanwhile.
+    /// Removes the request with this number, unless it has ended meanwhile.
     pub(super) fn take_queued(&mut self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
         if !self.is_queued(stream, number) {
             return None;
@@ -130,20 +129,20 @@ impl Calls {
         }
     }
 
-    /// All requests that are queued.
+    /// Removes all queued requests.
     pub(super) fn take_queued_all(&mut self) -> Vec<ServedCall> {
         let streams: Vec<_> = self.queued.iter().map(|&(_, stream)| stream).collect();
         streams.into_iter().filter_map(|stream| self.remove(stream)).collect()
     }
 
-    /// The task that runs a call is known only after it has been made.
+    /// Stores the task of a running call, which is known only after the call was stored.
     pub(super) fn set_task(&mut self, stream: StreamId, handle: JoinHandle<()>) {
         if let Some(ServedCall { state: CallState::Running { task, .. }, .. }) = self.find(stream) {
             *task = Some(handle);
         }
     }
 
-    /// What the handler of a call that runs as a task knows of it.
+    /// The context of a call that runs.
     pub(super) fn context(&mut self, stream: StreamId) -> Option<Context> {
         match &self.find(stream)?.state {
             CallState::Running { context, .. } => Some(context.clone()),
@@ -168,7 +167,7 @@ impl ServedCall {
         self.stream
     }
 
-    /// Its request, if it has not run.
+    /// The request, if it is queued.
     pub(super) fn into_queued(self) -> Option<Box<Queued>> {
         match self.state {
             CallState::Queued { request, .. } => Some(request),
@@ -180,8 +179,8 @@ impl ServedCall {
         matches!(self.state, CallState::Running { .. })
     }
 
-    /// Tells whoever looks at the call's context, then drops its handler where it waits. Nothing of
-    /// the connection may be borrowed: the handler's destructors are code of a user.
+    /// Cancels the call's context, then drops its handler if it waits. Nothing of the connection may be
+    /// borrowed, because the handler's destructors are user code.
     pub(super) fn cancel(self, code: Code, reason: &str) {
         if let CallState::Running { context, task } = self.state {
             context.cancel(code, reason);

@@ -1,4 +1,4 @@
-//! Which services of a server take and send compressed messages.
+//! Message compression in gRPC calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use ringway_wire::grpc::{ServerCompression, accepted_names};
 
 use crate::limits;
 
-/// Compression of messages in calls of gRPC, for [`Server::compression`](crate::Server::compression): gzip and
-/// zstd, each where the client takes or uses it.
+/// Compression of messages in gRPC calls, for [`Server::compression`](crate::Server::compression): gzip
+/// and zstd, whichever the client uses and accepts.
 ///
 /// ```
 /// use ringway_rpc::{Compression, Server};
@@ -21,34 +21,34 @@ use crate::limits;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Compression {
-    /// `None`: all of them.
+    /// The names of the services, or `None` for all services.
     services: Option<Vec<String>>,
     reply_bytes_min: usize,
 }
 
 impl Compression {
-    /// For all services.
+    /// Compresses messages of all services.
     #[must_use]
     pub fn of_all_services() -> Self {
         Self { services: None, reply_bytes_min: limits::COMPRESSED_BYTES_MIN }
     }
 
-    /// For these services alone, as `package.Service`.
+    /// Compresses messages of the named services only; a name is `package.Service`.
     #[must_use]
     pub fn of_services<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let services = Some(names.into_iter().map(Into::into).collect());
         Self { services, ..Self::of_all_services() }
     }
 
-    /// Bytes of the shortest reply that is compressed. The default is 1,024: less hardly becomes shorter
-    /// than a packet, and costs as much time.
+    /// Sets the length of the shortest reply that is compressed. The default is 1,024 bytes: shorter
+    /// replies fit one packet anyway.
     #[must_use]
     pub fn reply_bytes_min(mut self, bytes: usize) -> Self {
         self.reply_bytes_min = bytes;
         self
     }
 
-    /// Whether it can be had, of services that are there.
+    /// Checks that the feature is enabled and that the named services exist.
     pub(super) fn check(&self, is_service: impl Fn(&str) -> bool) -> Result<(), String> {
         if accepted_names(true) == accepted_names(false) {
             return Err(String::from("compression needs the feature `compression` of ringway"));
@@ -62,17 +62,17 @@ impl Compression {
         }
     }
 
-    /// The same by the numbers that methods have in gRPC, one more than their places.
+    /// The configuration by method numbers in gRPC, which are the methods' indices plus one.
     pub(super) fn of_methods(
         &self,
-        places: &HashMap<&'static str, usize>,
+        method_indices: &HashMap<&'static str, usize>,
     ) -> Arc<ServerCompression> {
         let numbers = self.services.as_ref().map(|services| -> Vec<u32> {
             let is_chosen = |name: &str| {
                 name.rsplit_once('/').is_some_and(|(of, _)| services.iter().any(|name| name == of))
             };
-            let chosen = places.iter().filter(|(name, _)| is_chosen(name));
-            chosen.map(|(_, place)| *place as u32 + 1).collect()
+            let chosen = method_indices.iter().filter(|(name, _)| is_chosen(name));
+            chosen.map(|(_, method_index)| *method_index as u32 + 1).collect()
         });
         Arc::new(ServerCompression::new(numbers.as_deref(), self.reply_bytes_min))
     }

@@ -1,4 +1,4 @@
-//! How many calls of one method run at once, on all cores together.
+//! A limit on the calls of one method that run at once on all cores together.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,15 +6,15 @@ use std::task::Waker;
 
 use crate::waiters::{self, Waiters};
 
-/// A limit that the cores of a server share. Cores whose calls wait leave a waker, and all of them
-/// are woken when a call ends: each then tries for itself.
+/// A limit that the cores of a server share. Cores with queued calls leave a waker; all are woken when a
+/// call ends, and each tries again.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyLimit {
     limit: u32,
     running: AtomicU32,
-    /// Whether `line` may hold anybody; spares the lock while nobody waits.
+    /// Whether `line` may hold a waker; while it does not, ending a call takes no lock.
     awaited: AtomicBool,
-    /// One for each core at most.
+    /// The wakers of cores with queued calls, at most one each.
     line: Mutex<Waiters>,
 }
 
@@ -28,13 +28,13 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Counts one more call, if it may run. Give it back with [`leave`](Self::leave).
+    /// Counts one more call if the limit allows it. [`leave`](Self::leave) ends the count.
     pub(crate) fn enter(&self) -> bool {
         let below = |running: u32| (running < self.limit).then_some(running + 1);
         self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).is_ok()
     }
 
-    /// A call has ended.
+    /// Counts a call as ended and wakes the cores that wait.
     pub(crate) fn leave(&self) {
         let before = self.running.fetch_sub(1, Ordering::SeqCst);
         debug_assert!(before > 0, "a call leaves once");
@@ -44,11 +44,11 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Wakes `waker` when a call has ended; try again after this, one may have ended meanwhile. A core
-    /// keeps its `place`, and whoever waits for it there later takes that over.
-    pub(crate) fn wait(&self, place: &mut Option<usize>, waker: &Waker) {
+    /// Registers `waker` to be woken when a call ends. Try again afterwards, because one may have ended
+    /// meanwhile. A core keeps its `slot` and replaces the waker in it.
+    pub(crate) fn wait(&self, slot: &mut Option<usize>, waker: &Waker) {
         let mut line = self.line();
-        let former = line.wait(place, waker);
+        let former = line.wait(slot, waker);
         drop(line);
         waiters::discard(former);
         self.awaited.store(true, Ordering::SeqCst);
@@ -67,14 +67,14 @@ mod tests {
     use crate::waiters::tests::Count;
 
     #[test]
-    fn only_so_many_enter_and_those_who_wait_are_woken_once() {
+    fn the_limit_holds_and_waiters_are_woken_once() {
         let limit = ConcurrencyLimit::new(2);
         assert!(limit.enter() && limit.enter());
         assert!(!limit.enter());
         let (count, waker) = Count::waker();
-        let mut place = None;
-        limit.wait(&mut place, &waker);
-        limit.wait(&mut place, &waker);
+        let mut slot = None;
+        limit.wait(&mut slot, &waker);
+        limit.wait(&mut slot, &waker);
         limit.leave();
         limit.leave();
         assert_eq!(count.woken(), 1);
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_core_has_one_place_however_often_it_has_waited() {
+    fn a_core_has_one_slot_however_often_it_waits() {
         let limit = ConcurrencyLimit::new(1);
         assert!(limit.enter());
-        let mut place = None;
+        let mut slot = None;
         for _ in 0..100 {
-            limit.wait(&mut place, &Count::waker().1);
+            limit.wait(&mut slot, &Count::waker().1);
         }
-        assert_eq!(limit.line().places(), 1);
+        assert_eq!(limit.line().slots(), 1);
     }
 
     #[test]

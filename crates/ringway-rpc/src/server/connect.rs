@@ -17,14 +17,14 @@ use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
 
-/// Answers a call of the method at `place` of the core's table.
+/// Answers a call of the method at `method_index` of the core's table.
 pub(super) async fn call(
     core: &ServerCore,
     calls: &DirectCalls,
-    place: usize,
+    method_index: usize,
     request: Request,
 ) -> Response {
-    match call_by(core, calls, place, request).await {
+    match call_by(core, calls, method_index, request).await {
         Ok(response) => response,
         Err(refusal) => refusal.into(),
     }
@@ -33,12 +33,12 @@ pub(super) async fn call(
 async fn call_by(
     core: &ServerCore,
     calls: &DirectCalls,
-    place: usize,
+    method_index: usize,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (mut head, meta) = prepare(core, place, &request)?;
+    let (mut head, meta) = prepare(core, method_index, &request)?;
     let mut message = request.into_body().bytes().await.map_err(Refusal::Http)?;
-    let entry = core.entry(place);
+    let entry = core.entry(method_index);
     let is_json = head.codec == codec::JSON;
     let json_forms = || entry.json_forms(core.shared().service(entry.method().service()));
     if is_json {
@@ -58,10 +58,10 @@ async fn call_by(
 /// What a request says beside its message, or why it is not served.
 fn prepare(
     core: &ServerCore,
-    place: usize,
+    method_index: usize,
     request: &Request,
 ) -> Result<(RequestHead, Vec<u8>), Refusal> {
-    let method = core.entry(place).method();
+    let method = core.entry(method_index).method();
     let headers = request.headers();
     if request.method() != Verb::POST {
         return Err(Refusal::plain(StatusCode::METHOD_NOT_ALLOWED, "calls are made by POST"));
@@ -82,7 +82,7 @@ fn prepare(
         let message = "compressed messages are not taken over HTTP";
         return Err(Refusal::Status(Status::unimplemented(message)));
     }
-    let mut head = RequestHead { method: place as u32 + 1, codec, ..RequestHead::default() };
+    let mut head = RequestHead { method: method_index as u32 + 1, codec, ..RequestHead::default() };
     let mut meta = Vec::new();
     if let Some(timeout_us) = timeout_us(headers).map_err(Refusal::Status)? {
         match u32::try_from(timeout_us) {

@@ -1,5 +1,5 @@
-//! What the calls of one connection share, whatever protocol it speaks: the machine, its streams, who
-//! runs.
+//! What the calls of one connection share in every protocol: the machine, the streams and the running
+//! calls.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -29,37 +29,38 @@ use crate::connection::table::StreamTable;
 use crate::limits;
 use crate::waiters::Borrowed;
 
-/// One of these a connection. Its task takes in and sends; its calls answer through it.
+/// A connection as the server sees it. The connection's task receives and sends; calls are answered
+/// through it.
 ///
-/// Nothing here stays borrowed while code of a user runs: a handler that is polled, and one that is
-/// dropped, may come back through a stream.
+/// Nothing here stays borrowed while user code runs: a handler that is polled or dropped may call back
+/// through one of its streams.
 pub(crate) struct ServerConnection<M: Machine> {
     core: Rc<ServerCore>,
     site: Rc<Site>,
     machine: RefCell<M>,
     streams: RefCell<StreamTable>,
     pub(super) calls: RefCell<Calls>,
-    /// Calls whose handlers start when all that was received is taken in.
+    /// Calls whose handlers start once all received bytes have been processed.
     pub(super) deferred: RefCell<VecDeque<Deferred>>,
     pub(super) method_ids: RefCell<MethodIds>,
-    /// Where the handles of its streams find it; registered with the first of them.
+    /// The id by which stream handles find this connection; registered with the first stream.
     pub(super) carrier: Cell<Option<CarrierId>>,
-    /// Memory in which replies are encoded.
+    /// A reusable buffer for encoding replies.
     scratch: Cell<Vec<u8>>,
     task: RefCell<Option<Waker>>,
-    /// The task runs, or is about to: what is queued now leaves without waking it.
+    /// Whether the task runs or has been woken, so that queued output leaves without another wake-up.
     awake: Cell<bool>,
     closed: Cell<bool>,
-    /// In the core's list.
-    pub(super) place: Cell<usize>,
-    /// What is kept here, as the core has last heard.
+    /// The index of this connection in the core's list.
+    pub(super) list_index: Cell<usize>,
+    /// The bytes kept here, as last reported to the core.
     pub(super) kept: Cell<Kept>,
-    /// Calls that the machine has ended, as the core has last heard.
+    /// Calls that the machine has ended by itself, as last reported to the core.
     pub(super) unserved: Cell<Unserved>,
-    /// The connection is to be closed at once, whoever may have calls on it.
+    /// Whether the connection is to be closed at once, even with calls running.
     pub(super) is_ended: Cell<bool>,
     age: Age,
-    /// Calls that the client was told to be welcome.
+    /// The number of calls that the client was last told are welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
 }
@@ -79,7 +80,7 @@ impl<M: Machine> ServerConnection<M> {
             task: RefCell::default(),
             awake: Cell::new(false),
             closed: Cell::new(false),
-            place: Cell::new(0),
+            list_index: Cell::new(0),
             kept: Cell::default(),
             unserved: Cell::default(),
             is_ended: Cell::new(false),
@@ -91,7 +92,7 @@ impl<M: Machine> ServerConnection<M> {
         let of_core = Rc::clone(&opened) as Rc<dyn CoreConnection>;
         opened.core.connections().insert(&of_core);
         opened.renew_lease();
-        if opened.core.budget().is_tight() {
+        if opened.core.budget().is_over_soft_limit() {
             opened.machine().set_tight(true);
         }
         if let Some(drain) = opened.core.draining() {
@@ -116,24 +117,24 @@ impl<M: Machine> ServerConnection<M> {
         self.machine.borrow_mut()
     }
 
-    /// When the table is given back, handles are woken. Nothing else may be borrowed then.
+    /// Borrows the stream table. Wakers run when the borrow ends, so nothing else may be borrowed then.
     #[inline]
     pub(super) fn streams(&self) -> Borrowed<'_, StreamTable> {
         Borrowed::of(&self.streams)
     }
 
-    /// The same, to be looked at only.
+    /// Borrows the stream table for reading.
     pub(super) fn known_streams(&self) -> Ref<'_, StreamTable> {
         self.streams.borrow()
     }
 
-    /// The same, for what leaves nobody to be woken.
+    /// Borrows the stream table for changes that wake nobody.
     #[inline]
     pub(super) fn quiet_streams(&self) -> RefMut<'_, StreamTable> {
         self.streams.borrow_mut()
     }
 
-    /// The carrier that the handles of this connection's streams are given.
+    /// The id under which this connection is registered for the handles of its streams.
     pub(super) fn carrier(self: &Rc<Self>) -> CarrierId {
         self.carrier.get().unwrap_or_else(|| {
             let id = carrier::register(Rc::clone(self) as Rc<dyn carrier::Carrier>);
@@ -143,9 +144,9 @@ impl<M: Machine> ServerConnection<M> {
     }
 }
 
-/// What the connection's task does.
+/// Methods for the connection's task.
 impl<M: Machine> ServerConnection<M> {
-    /// The task is being polled: until [`end_turn`](Self::end_turn) it need not be woken.
+    /// Marks the task as running: it need not be woken before [`end_turn`](Self::end_turn).
     pub(super) fn begin_turn(&self, waker: &Waker) {
         let mut task = self.task.borrow_mut();
         if !task.as_ref().is_some_and(|task| task.will_wake(waker)) {
@@ -158,7 +159,7 @@ impl<M: Machine> ServerConnection<M> {
         self.awake.set(false);
     }
 
-    /// Takes in received bytes, where there are some, and serves what is asked for.
+    /// Processes received bytes, if there are any, and runs the calls that they request.
     pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
         let taken = self.take_events(view);
         if self.core.has_time() {
@@ -170,7 +171,7 @@ impl<M: Machine> ServerConnection<M> {
     fn take_events(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
         let now = self.core.now();
         let mut input = view.map_or(&[][..], |view| view);
-        self.core.begin_rows();
+        self.core.start_batching();
         let taken = loop {
             let plain = self.machine.borrow_mut().receive_plain(&mut input, now);
             if let Some(request) = plain {
@@ -188,15 +189,15 @@ impl<M: Machine> ServerConnection<M> {
                 Err(violation) => break Err(violation),
             }
         };
-        self.core.end_rows();
+        self.core.stop_batching();
         taken
     }
 
-    /// The messages of streams that come next, with as little ado as possible.
+    /// Fast path for consecutive messages of streams.
     #[inline]
     fn take_messages(self: &Rc<Self>, input: &mut &[u8], view: Option<&View>) {
         loop {
-            // The streams are given back last.
+            // The streams are declared first so that they are released last.
             let (mut streams, mut machine) = (self.streams(), self.machine());
             let left = loop {
                 let Some((stream, message)) = machine.receive_message(input) else { return };
@@ -219,19 +220,19 @@ impl<M: Machine> ServerConnection<M> {
         self.machine.borrow().has_output()
     }
 
-    /// Whether requests have to wait: so much is queued for a peer that does not read, or kept for
-    /// handlers.
+    /// Whether to stop reading requests because too much is queued for a peer that does not read, or kept
+    /// for handlers.
     pub(super) fn is_full(&self) -> bool {
         let is_unread = self.machine.borrow().output_len() >= limits::UNSENT_REPLIES_MAX;
-        is_unread || self.core.budget().is_strained()
+        is_unread || self.core.budget().is_receiving_paused()
     }
 
-    /// Whether the machine has something to tell that no received bytes bring.
+    /// Whether the machine has events that do not come from received bytes.
     pub(super) fn has_events(&self) -> bool {
         self.machine.borrow().has_events()
     }
 
-    /// Bytes in the socket's queue up to which the machine hands over more.
+    /// The length of the socket's send queue up to which the machine hands over more output.
     pub(super) fn send_mark(&self) -> usize {
         self.send_mark
     }
@@ -242,7 +243,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {
-        // The machine ends all calls then and does not know which of them have run.
+        // The machine ends all calls then, but does not know which of them have begun.
         if self.age.is_over(now, self.core.draining()) {
             self.refuse_waiting();
         }
@@ -255,25 +256,25 @@ impl<M: Machine> ServerConnection<M> {
         self.machine.borrow_mut().handle_timeout(now)
     }
 
-    /// Tells the core what is kept here now, and has it look after its memory.
+    /// Reports the bytes kept here to the core, and lets it check its memory.
     pub(super) fn settle(&self) {
-        self.account();
+        self.update_usage();
         self.core.watch_budget();
     }
 
-    /// Whether it is to be closed at once.
+    /// Whether the connection is to be closed at once.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended.get()
     }
 
-    /// Whether the connection drains and has nothing left to do.
+    /// Whether the connection drains and has no calls left.
     pub(super) fn is_drained(&self) -> bool {
         let is_ending = self.core.draining().is_some() || self.age.is_retired();
         is_ending && self.machine.borrow().is_drained()
     }
 
-    /// Tells the client how many calls are welcome, if that has changed: the connection's share of
-    /// what the core copes with, beside its streams, which no limit counts.
+    /// Tells the client how many calls are welcome, if that has changed: the connection's share of the
+    /// adaptive limit, plus its open streams, which no limit counts.
     pub(super) fn renew_lease(&self) {
         let Some(share) = self.core.lease() else { return };
         let permits = share.saturating_add(self.known_streams().open() as u32);
@@ -283,10 +284,10 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// The connection has ended, and all its calls with it.
+    /// Ends all calls of a connection that has ended.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        self.account();
+        self.update_usage();
         let why = match self.site.peer().address() {
             Some(address) => format!("the connection from {address} was lost"),
             None => String::from("the connection was lost"),
@@ -298,19 +299,19 @@ impl<M: Machine> ServerConnection<M> {
         self.drop_deferred();
         self.streams().finish_all(&Status::unavailable(why));
         self.leave_registry();
-        self.core.connections().remove(self.place.get());
+        self.core.connections().remove(self.list_index.get());
         self.machine().discard_output();
         drop_each(MESSAGE, self.take_discarded());
     }
 
-    /// Bodies that are not sent any more.
+    /// Takes the message bodies that will not be sent any more, to be dropped outside of any borrow.
     #[inline]
     pub(super) fn take_discarded(&self) -> Vec<Bytes> {
         self.machine.borrow_mut().take_discarded()
     }
 
-    /// Handles of streams that have ended find what is left to read, so the registry keeps the
-    /// connection until all of them are gone.
+    /// Unregisters a closed connection once all handles of its streams are gone. Until then, handles may
+    /// still read messages that were received.
     pub(super) fn leave_registry(&self) {
         if self.closed.get()
             && self.known_streams().is_empty()
@@ -321,9 +322,10 @@ impl<M: Machine> ServerConnection<M> {
     }
 }
 
-/// What calls do, in the connection's task and in their own.
+/// Methods for calls, which run in the connection's task or in their own.
 impl<M: Machine> ServerConnection<M> {
-    /// Has what is queued sent, at the latest when the tasks that are ready now have run.
+    /// Wakes the connection's task to send what is queued, at the latest after the tasks that are ready
+    /// now.
     pub(crate) fn wake(&self) {
         if !self.awake.replace(true)
             && let Some(task) = &*self.task.borrow()
@@ -332,7 +334,7 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// Answers a call, with the status that is returned; nothing happens if it has ended already.
+    /// Answers a call and returns the status that was sent. Does nothing if the call has already ended.
     #[inline]
     pub(super) fn respond(&self, stream: StreamId, reply: Reply<'_>) -> Option<u8> {
         let status = self.machine.borrow_mut().respond(stream, reply);
@@ -340,7 +342,7 @@ impl<M: Machine> ServerConnection<M> {
         status
     }
 
-    /// Lends memory to encode a reply in.
+    /// Lends the buffer for encoding a reply.
     #[inline]
     pub(super) fn take_scratch(&self) -> Vec<u8> {
         let mut scratch = self.scratch.take();
@@ -348,7 +350,7 @@ impl<M: Machine> ServerConnection<M> {
         scratch
     }
 
-    /// Takes the memory back for the next reply.
+    /// Keeps the buffer for the next reply, unless it has grown too large.
     #[inline]
     pub(super) fn keep_scratch(&self, scratch: Vec<u8>) {
         if scratch.capacity() <= limits::SERVER_SCRATCH_BYTES_KEPT {
@@ -365,8 +367,8 @@ impl<M: Machine> Drop for ServerConnection<M> {
     }
 }
 
-/// A little above the low-water mark: the socket always has something to send, and a small reply
-/// still overtakes what the machine holds back.
+/// The send mark, a little above the low-water mark: the socket always has something to send, and a small
+/// reply can still overtake what the machine holds back.
 fn send_mark(low_water: usize, high_water: usize) -> usize {
     low_water + high_water.saturating_sub(low_water) / 8 + 1
 }

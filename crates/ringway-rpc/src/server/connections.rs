@@ -1,4 +1,4 @@
-//! The connections of one core, of every protocol, as the core sees them.
+//! The connections of one core, whatever their protocol.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -6,69 +6,69 @@ use std::time::Duration;
 
 use ringway_wire::native::Side;
 
-/// What a core asks of a connection.
+/// What a core does with a connection.
 pub(super) trait CoreConnection {
-    /// Where it stands in the core's list from now on.
-    fn set_place(&self, place: usize);
+    /// Sets the connection's index in the core's list.
+    fn set_list_index(&self, list_index: usize);
 
-    /// Has its task look after it.
+    /// Wakes the connection's task.
     fn wake(&self);
 
-    /// Announces the end: no call is accepted any more, those that run may finish.
+    /// Announces the end: no more calls are accepted, and running ones may finish.
     fn go_away(&self, drain: Duration);
 
-    /// Has it closed at once.
+    /// Closes the connection at once.
     fn end(&self);
 
-    /// Whether calls of the client are under way.
+    /// Whether the client has calls in flight.
     fn is_busy(&self) -> bool;
 
     /// Tells the client how many calls are welcome, if that has changed.
     fn renew_lease(&self);
 
-    /// Tells the core what is kept here, and what was refused.
-    fn account(&self);
+    /// Reports the bytes kept here and the refused calls to the core.
+    fn update_usage(&self);
 
-    /// Bytes that are kept, as the core has last heard.
+    /// The bytes kept on one side, as last reported.
     fn kept(&self, side: Side) -> usize;
 
-    /// Bytes of the call that keeps most of them, be it in a queue.
+    /// The bytes kept by the call or queued request that keeps the most.
     fn largest_len(&self, side: Side) -> usize;
 
-    /// Ends that call; false if there is none.
+    /// Ends the call that keeps the most bytes; false if there is none.
     fn end_largest(&self, side: Side) -> bool;
 
-    /// Gives back what streams that are over have left.
+    /// Frees the buffers that ended streams have left.
     fn drop_spare(&self);
 
-    /// Asks the client for less, or no longer.
-    fn set_tight(&self, is_tight: bool);
+    /// Asks the client to send less, or as usual again.
+    fn set_over_soft_limit(&self, is_over_soft_limit: bool);
 
-    /// To be made what it is.
+    /// Gives tests access to the concrete connection.
     #[cfg(test)]
     fn into_any(self: Rc<Self>) -> Rc<dyn std::any::Any>;
 }
 
-/// Found when all of them are told something; each removes itself at its end.
+/// A core's list of its connections. Each removes itself at its end.
 #[derive(Default)]
 pub(super) struct Connections {
     list: RefCell<Vec<Weak<dyn CoreConnection>>>,
 }
 
 impl Connections {
-    /// Takes in a connection, which keeps the place that it is told.
+    /// Adds a connection and tells it its index.
     pub(super) fn insert(&self, connection: &Rc<dyn CoreConnection>) {
         let mut list = self.list.borrow_mut();
-        connection.set_place(list.len());
+        connection.set_list_index(list.len());
         list.push(Rc::downgrade(connection));
     }
 
-    /// The last one moves to the place that becomes free.
-    pub(super) fn remove(&self, place: usize) {
+    /// Removes a connection; the last one takes over its index.
+    pub(super) fn remove(&self, list_index: usize) {
         let mut list = self.list.borrow_mut();
-        list.swap_remove(place);
-        if let Some(moved) = list.get(place).and_then(Weak::upgrade) {
-            moved.set_place(place);
+        list.swap_remove(list_index);
+        if let Some(moved) = list.get(list_index).and_then(Weak::upgrade) {
+            moved.set_list_index(list_index);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What one core of a server knows: its methods and services, its connections, whether it drains.
+//! The state of one core of a server: its methods, its connections, and whether it drains.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -21,12 +21,12 @@ use tracing::Span;
 use super::budget::Budget;
 use super::connections::Connections;
 use super::interceptor::{Handlers, Intercept};
-use super::log::LISTENER;
+use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
-use super::row::{Row, Turn};
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::stats::CoreShare;
+use super::timed_batch::{TimedBatch, Turn};
 use crate::call::context::Drain;
 use crate::call::method::Method;
 use crate::call::status::Status;
@@ -35,51 +35,50 @@ use crate::limits;
 use crate::service::Handler;
 
 thread_local! {
-    /// The servers of this core; one, but for tests.
+    /// The servers of this core. There is one, except in tests.
     static CORES: RefCell<Vec<(u64, std::rc::Weak<ServerCore>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One of these a server and core. It lives as long as the task that waits for the drain, or the
-/// last connection.
+/// One core of one server. It lives as long as the task that waits for the drain, or the last connection.
 pub(crate) struct ServerCore {
     shared: Arc<ServerShared>,
     share: Arc<CoreShare>,
     entries: Vec<MethodEntry>,
-    places: HashMap<&'static str, usize>,
-    /// What they are called in gRPC, once somebody speaks it.
+    method_indices: HashMap<&'static str, usize>,
+    /// The paths of the methods in gRPC, made with the first connection that speaks it.
     grpc_names: OnceCell<Arc<Vocabulary>>,
-    /// Which of these may be compressed, if any.
+    /// The methods whose gRPC messages may be compressed, if any.
     grpc_compression: OnceCell<Arc<ServerCompression>>,
     interceptors: Vec<Intercept>,
     connections: Connections,
     budget: Budget,
-    /// Times are counted from here.
+    /// The instant that times are counted from.
     origin: Instant,
-    /// When the clock was last looked at.
+    /// The time at which the clock was last read.
     looked: Cell<Duration>,
-    row: Row,
+    batch: TimedBatch,
     turn: Turn,
-    /// Until when calls may finish, once the core drains.
+    /// The deadline of running calls, once the core drains.
     draining: Cell<Option<Duration>>,
-    /// Tells handlers the same.
+    /// Tells handlers that the core drains.
     drain: Arc<Drain>,
-    /// Calls that are welcome on each connection, once the core knows.
+    /// The number of calls that each connection is offered, once there has been pressure.
     lease: Cell<Option<u32>>,
 }
 
-/// A place that a call has taken, for as long as its work goes on.
-struct HeldPlace {
+/// The permit of a call against its method's limit, held until its offloaded work has ended.
+struct HeldPermit {
     core: Rc<ServerCore>,
-    place: usize,
+    method_index: usize,
 }
 
-impl Drop for HeldPlace {
+impl Drop for HeldPermit {
     fn drop(&mut self) {
-        self.core.entry(self.place).leave();
+        self.core.entry(self.method_index).leave();
     }
 }
 
-/// A call that is in flight until this is dropped.
+/// Counts a call as in flight until this is dropped.
 pub(super) struct InFlight(Rc<ServerCore>);
 
 impl Drop for InFlight {
@@ -93,37 +92,37 @@ impl Handlers for ServerCore {
         self.interceptors.get(passed)
     }
 
-    fn handler(&self, place: usize) -> &dyn Handler {
-        self.entry(place).handler()
+    fn handler(&self, method_index: usize) -> &dyn Handler {
+        self.entry(method_index).handler()
     }
 
-    fn method(&self, place: usize) -> &'static Method {
-        self.entry(place).method()
+    fn method(&self, method_index: usize) -> &'static Method {
+        self.entry(method_index).method()
     }
 }
 
-/// A request in the queue of its method, until this is dropped.
-pub(super) struct Waits {
+/// Counts a request as queued for its method until this is dropped.
+pub(super) struct QueuedGuard {
     core: Rc<ServerCore>,
-    place: usize,
+    method_index: usize,
     _in_flight: InFlight,
 }
 
-impl Waits {
-    pub(super) fn new(core: &Rc<ServerCore>, place: usize) -> Self {
-        core.entry(place).count_waiting(true);
-        Self { core: Rc::clone(core), place, _in_flight: core.take_off() }
+impl QueuedGuard {
+    pub(super) fn new(core: &Rc<ServerCore>, method_index: usize) -> Self {
+        core.entry(method_index).count_waiting(true);
+        Self { core: Rc::clone(core), method_index, _in_flight: core.count_in_flight() }
     }
 }
 
-impl Drop for Waits {
+impl Drop for QueuedGuard {
     fn drop(&mut self) {
-        self.core.entry(self.place).count_waiting(false);
+        self.core.entry(self.method_index).count_waiting(false);
     }
 }
 
 impl ServerCore {
-    /// The core that serves `connection`; made with the first connection of a thread.
+    /// Returns this thread's core of the server, which is made with the thread's first connection.
     pub(crate) fn of(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
         let known = CORES.with_borrow(|cores| {
             let found = cores.iter().find(|(id, _)| *id == shared.id);
@@ -133,12 +132,12 @@ impl ServerCore {
     }
 
     fn begin(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
-        let (entries, places) = shared.build_entries();
+        let (entries, method_indices) = shared.build_entries();
         let core = Rc::new(Self {
             share: shared.new_share(),
             shared: Arc::clone(shared),
             entries,
-            places,
+            method_indices,
             grpc_names: OnceCell::new(),
             grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
@@ -146,7 +145,7 @@ impl ServerCore {
             budget: Budget::new(shared.settings.unread_bytes_max),
             origin: origin(),
             looked: Cell::default(),
-            row: Row::default(),
+            batch: TimedBatch::default(),
             turn: Turn::default(),
             draining: Cell::new(None),
             drain: Arc::default(),
@@ -178,23 +177,25 @@ impl ServerCore {
         &self.share
     }
 
-    /// The machine of a connection that speaks the native protocol.
+    /// Makes the machine of a connection that speaks the native protocol.
     pub(super) fn native_machine(&self) -> native::Server {
         native::Server::new(self.shared.settings.native.clone(), self.now())
     }
 
-    /// The machine of a connection that speaks gRPC: it knows methods by their places.
+    /// Makes the machine of a connection that speaks gRPC. It numbers methods by their index plus one.
     pub(super) fn grpc_machine(&self) -> grpc::GrpcServer {
         let names = self.grpc_names.get_or_init(|| {
-            let path = |(name, place): (&&str, &usize)| (format!("/{name}"), *place as u32 + 1);
-            let paths: Vec<(String, u32)> = self.places.iter().map(path).collect();
+            let path = |(name, method_index): (&&str, &usize)| {
+                (format!("/{name}"), *method_index as u32 + 1)
+            };
+            let paths: Vec<(String, u32)> = self.method_indices.iter().map(path).collect();
             let paths = paths.iter().map(|(path, number)| (&path[..], *number));
             Arc::new(Vocabulary::new(RequestNames::new(paths)))
         });
         let settings = &self.shared.settings;
         let mut machine = grpc::GrpcServer::new(settings.grpc(), Arc::clone(names), self.now());
         if let Some(compression) = &settings.compression {
-            let of_methods = || compression.of_methods(&self.places);
+            let of_methods = || compression.of_methods(&self.method_indices);
             let compression = self.grpc_compression.get_or_init(of_methods);
             machine.set_compression(Arc::clone(compression));
         }
@@ -202,12 +203,12 @@ impl ServerCore {
     }
 
     #[inline]
-    pub(super) fn entry(&self, place: usize) -> &MethodEntry {
-        &self.entries[place]
+    pub(super) fn entry(&self, method_index: usize) -> &MethodEntry {
+        &self.entries[method_index]
     }
 
-    pub(super) fn place_of(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
+    pub(super) fn method_index(&self, name: &str) -> Option<usize> {
+        self.method_indices.get(name).copied()
     }
 
     pub(super) fn has_interceptors(&self) -> bool {
@@ -223,19 +224,19 @@ impl ServerCore {
         &self.budget
     }
 
-    /// The time at which this turn's events were found.
+    /// The clock of the connections' drivers.
     #[inline]
     pub(super) fn clock(&self) -> Clock {
         Clock::of_core()
     }
 
-    /// When this turn of the core began.
+    /// The time at which this turn of the core began.
     #[inline]
     pub(super) fn now(&self) -> Duration {
         uptime()
     }
 
-    /// The time right now.
+    /// Reads the clock.
     #[inline]
     pub(super) fn look_at_clock(&self) -> Duration {
         let now = now_exact().saturating_duration_since(self.origin);
@@ -243,15 +244,15 @@ impl ServerCore {
         now
     }
 
-    /// The time at which the clock was last looked at.
+    /// The time at which the clock was last read.
     #[inline]
     pub(super) fn last_look(&self) -> Duration {
         self.looked.get()
     }
 
     #[inline]
-    pub(super) fn row(&self) -> &Row {
-        &self.row
+    pub(super) fn batch(&self) -> &TimedBatch {
+        &self.batch
     }
 
     #[inline]
@@ -259,18 +260,18 @@ impl ServerCore {
         &self.turn
     }
 
-    /// The place of a call of this method, to be given back when what it returns is dropped.
-    pub(super) fn hold(self: &Rc<Self>, place: usize) -> Box<dyn Any> {
-        Box::new(HeldPlace { core: Rc::clone(self), place })
+    /// Holds the permit of a call of this method until the returned value is dropped.
+    pub(super) fn hold(self: &Rc<Self>, method_index: usize) -> Box<dyn Any> {
+        Box::new(HeldPermit { core: Rc::clone(self), method_index })
     }
 
-    /// Counts one more call in flight.
-    pub(super) fn take_off(self: &Rc<Self>) -> InFlight {
+    /// Counts one more call as in flight.
+    pub(super) fn count_in_flight(self: &Rc<Self>) -> InFlight {
         self.shared.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Rc::clone(self))
     }
 
-    /// `None` of a time that is beyond all clocks.
+    /// The instant of a time, or `None` if an `Instant` cannot express it.
     #[inline]
     pub(super) fn instant(&self, time: Duration) -> Option<Instant> {
         self.origin.checked_add(time)
@@ -280,13 +281,13 @@ impl ServerCore {
         sleep_until(Deadline::after(self.origin, time))
     }
 
-    /// How long calls may still take, if the core drains.
+    /// The time that calls may still take, if the core drains.
     pub(super) fn draining(&self) -> Option<Duration> {
         self.draining.get().map(|until| until.saturating_sub(self.now()))
     }
 
-    /// Refuses new calls and lets those that run finish. The machines end those that have not
-    /// finished at the deadline.
+    /// Refuses new calls and lets running ones finish. The machines end those that are still running at
+    /// the deadline.
     pub(super) fn drain(&self) {
         let deadline = self.settings().drain_timeout;
         self.draining.set(Some(self.now().saturating_add(deadline)));
@@ -296,7 +297,7 @@ impl ServerCore {
         self.drain.begin();
     }
 
-    /// What tells handlers that the core drains.
+    /// The drain signal that handlers' contexts share.
     pub(super) fn drain_of_calls(&self) -> &Arc<Drain> {
         &self.drain
     }
@@ -305,15 +306,15 @@ impl ServerCore {
         self.lease.get()
     }
 
-    /// Tells the clients how many calls are welcome, if that has changed: while more are made than
-    /// may run, what may run is divided among the connections that are busy.
+    /// Tells the clients how many calls are welcome, if that has changed. While more calls are made than
+    /// may run, the busy connections share the number that may.
     #[cold]
     pub(super) fn publish_lease(&self, now: Duration) {
         let pressed = self.entries.iter().filter_map(|entry| entry.pressed_limit(now));
         let limit: u32 = pressed.sum();
         let connections = self.connections.all();
         let share = match (limit, self.lease.get()) {
-            (0, None) => return, // never was there any pressure
+            (0, None) => return, // there has never been any pressure
             (0, Some(_)) => self.settings().in_flight_per_connection_max as u32,
             (limit, _) => {
                 let busy = connections.iter().filter(|connection| connection.is_busy()).count();
@@ -326,7 +327,8 @@ impl ServerCore {
         }
     }
 
-    /// Counts and logs the panic of a handler, whose span this is; the answer tells nothing of it.
+    /// Counts and logs a handler's panic in the call's span, and returns the status to answer, which does
+    /// not contain the panic's message.
     #[cold]
     pub(super) fn on_panic(
         &self,
@@ -336,15 +338,15 @@ impl ServerCore {
     ) -> Status {
         self.share.count_panicked();
         let (method, panic) = (entry.method().name, panic_message(panic));
-        contain(LISTENER, || {
+        contain(SUBSCRIBER, || {
             span.in_scope(|| tracing::error!(method, panic, "a handler panicked"));
         });
         Status::internal("the handler failed")
     }
 }
 
-/// Runs code of a user, so that its panic is an outcome: to be given to
-/// [`ServerCore::on_panic`], since its payload is the user's as well.
+/// Runs user code and returns its panic, if any. Give the panic to [`ServerCore::on_panic`], because
+/// dropping its payload runs user code too.
 #[inline]
 pub(super) fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(f))

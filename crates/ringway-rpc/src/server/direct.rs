@@ -52,7 +52,7 @@ enum SlotState {
 /// A unary call, as a machine tells of it.
 #[derive(Debug)]
 pub(super) struct DirectRequest {
-    /// Its `method` is one more than the method's place in the core's table.
+    /// Its `method` is the method's index in the core's table plus one.
     pub(super) head: RequestHead,
     /// Written by a [`MetaWriter`](ringway_wire::native::MetaWriter).
     pub(super) meta: Vec<u8>,
@@ -121,7 +121,7 @@ impl DirectMachine {
 impl Machine for DirectMachine {
     type Violation = Infallible;
 
-    const NUMBERS_ARE_PLACES: bool = true;
+    const NUMBERS_ARE_INDICES: bool = true;
 
     fn takes(head: &RequestHead, codec: u8) -> bool {
         head.codec == codec

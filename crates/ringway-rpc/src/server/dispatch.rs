@@ -1,4 +1,4 @@
-//! From what a client did to what its call does.
+//! Turns what a client sent into what its calls do.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,19 +20,19 @@ use crate::call::zero_copy;
 use crate::connection::table::Unread;
 use crate::stream::remote::OpenedStream;
 
-/// A request as it came, its bytes still those that were received where that is possible. It refers
-/// to the machine's event instead of moving it: a call has no cheaper part than its copies.
+/// A request as it was received, borrowing received bytes where possible. It refers to the machine's
+/// event instead of moving it, because copies are the largest cost of a small call.
 pub(super) struct Arrival<'a, 'i> {
     pub(super) stream: StreamId,
     pub(super) head: &'a RequestHead,
     pub(super) meta: &'a Piece<'i>,
-    /// Whoever uses it takes it.
+    /// The message, if there is one; its user takes it out.
     pub(super) message: &'a mut Option<Piece<'i>>,
-    /// The client sends nothing more.
+    /// Whether the client sends nothing more.
     pub(super) end: bool,
-    /// When it came.
+    /// The time of arrival.
     pub(super) at: Duration,
-    /// Its stream, if that was opened before.
+    /// The request's stream, if it was opened while the request was queued.
     pub(super) opened: Option<OpenedStream>,
 }
 
@@ -72,7 +72,7 @@ impl<M: Machine> ServerConnection<M> {
     fn on_other_event(self: &Rc<Self>, event: ServerEvent<'_>) {
         match event {
             ServerEvent::Request { .. } => unreachable!("requests have been served"),
-            ServerEvent::Named { method, meta } => self.learn(method, &meta),
+            ServerEvent::Named { method, meta } => self.record_name(method, &meta),
             ServerEvent::Message { stream, message, end } => {
                 self.on_message(stream, message, end);
             }
@@ -95,38 +95,38 @@ impl<M: Machine> ServerConnection<M> {
     #[inline(always)]
     fn on_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
         let number = arrival.head.method;
-        let meaning = match M::NUMBERS_ARE_PLACES {
-            true => Lookup::of_place(number),
-            false => self.method_ids.borrow().meaning(number),
+        let meaning = match M::NUMBERS_ARE_INDICES {
+            true => Lookup::of_index(number),
+            false => self.method_ids.borrow().lookup(number),
         };
         match meaning {
-            Lookup::Method(place) => self.admit(place, arrival),
-            Lookup::Unsaid => self.on_named_request(arrival),
+            Lookup::Method(method_index) => self.admit(method_index, arrival),
+            Lookup::Unnamed => self.on_named_request(arrival),
             Lookup::Unknown => self.refuse_method(arrival.stream, None),
         }
     }
 
-    /// The first call of a number says the name that it stands for.
+    /// Runs the first call of a method number, which carries the method's name.
     #[cold]
     fn on_named_request(self: &Rc<Self>, arrival: Arrival<'_, '_>) {
         let Some(name) = request_meta::method_name(arrival.meta) else {
             let status = Status::unimplemented("the request names no method");
             return self.fail(arrival.stream, &status);
         };
-        let place = self.core().place_of(name);
-        self.method_ids.borrow_mut().learn(arrival.head.method, place);
-        match place {
-            Some(place) => self.admit(place, arrival),
+        let method_index = self.core().method_index(name);
+        self.method_ids.borrow_mut().record(arrival.head.method, method_index);
+        match method_index {
+            Some(method_index) => self.admit(method_index, arrival),
             None => self.refuse_method(arrival.stream, Some(name)),
         }
     }
 
-    /// A call that was answered already has said the name of a number.
+    /// Records the name of a method number whose first call was answered without reaching `on_request`.
     #[cold]
-    fn learn(&self, method: u32, meta: &[u8]) {
+    fn record_name(&self, method: u32, meta: &[u8]) {
         if let Some(name) = request_meta::method_name(meta) {
-            let place = self.core().place_of(name);
-            self.method_ids.borrow_mut().learn(method, place);
+            let method_index = self.core().method_index(name);
+            self.method_ids.borrow_mut().record(method, method_index);
         }
     }
 
@@ -161,7 +161,8 @@ impl<M: Machine> ServerConnection<M> {
         self.streams().end(stream);
     }
 
-    /// The machine has ended a call: as UNAVAILABLE when the time to drain was over, else for a limit.
+    /// Handles a call that the machine has ended: as UNAVAILABLE at the drain timeout, otherwise because
+    /// of a limit.
     #[cold]
     fn on_failed(&self, stream: StreamId, code: Code) {
         match code {
@@ -171,14 +172,14 @@ impl<M: Machine> ServerConnection<M> {
         self.on_gone(stream, code, why_failed(code));
     }
 
-    /// Why a call is over of which the machine has said nothing yet.
+    /// The failure with which the machine has ended a call, if it has.
     #[cold]
     pub(super) fn failure(&self, stream: StreamId) -> Option<Status> {
         let code = Code::from_wire(self.machine().failure(stream)?);
         Some(Status::new(code, why_failed(code)))
     }
 
-    /// A call is over at the client's side and in the machine: its handler is dropped. Whether it had
+    /// Drops the handler of a call that the client and the machine have ended. Returns whether it had
     /// one.
     fn on_gone(&self, stream: StreamId, code: Code, reason: &str) -> bool {
         let call = self.calls.borrow_mut().remove(stream);
@@ -190,7 +191,7 @@ impl<M: Machine> ServerConnection<M> {
         ran
     }
 
-    /// Ends a call that runs, from here.
+    /// Ends a running call from the server's side.
     pub(super) fn end_call(&self, stream: StreamId, status: &Status) {
         let call = self.calls.borrow_mut().remove(stream);
         self.fail(stream, status);
@@ -199,7 +200,7 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// Has the machine keep a request of one message until that and the end are there.
+    /// Lets the machine collect a request until its one message and its end have arrived.
     #[cold]
     pub(super) fn await_rest(&self, arrival: Arrival<'_, '_>) {
         let Arrival { stream, head, meta, message, end, .. } = arrival;
@@ -211,7 +212,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 }
 
-/// Why the machine has ended a call with this code.
+/// The message for a call that the machine has ended with this code.
 fn why_failed(code: Code) -> &'static str {
     match code {
         Code::Unavailable => "the server has shut down before the call was done",
@@ -219,7 +220,7 @@ fn why_failed(code: Code) -> &'static str {
     }
 }
 
-/// Metadata that is to outlive the view in which it came.
+/// Makes metadata independent of the received bytes.
 pub(super) fn kept(meta: &Piece<'_>) -> Bytes {
     match meta {
         Piece::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
@@ -227,7 +228,7 @@ pub(super) fn kept(meta: &Piece<'_>) -> Bytes {
     }
 }
 
-/// Whether a call of this kind begins with exactly one message of the client.
+/// Whether clients send exactly one message in a call of this kind.
 pub(super) fn takes_one_message(kind: Kind) -> bool {
     matches!(kind, Kind::Unary | Kind::ServerStream)
 }

@@ -1,4 +1,4 @@
-//! The server's end of a connection, from its first bytes to its end.
+//! The server's end of a connection, from the first bytes to the last.
 
 use std::rc::Rc;
 use std::task::Waker;
@@ -15,7 +15,7 @@ use super::machine::Machine;
 use crate::connection::driver::{Closed, Driver, Endpoint, Flow};
 use crate::limits;
 
-/// Serves a connection that speaks the protocol of `machine`.
+/// Serves a connection with the machine of its protocol.
 pub(crate) async fn serve<M: Machine>(
     core: Rc<ServerCore>,
     connection: Connection,
@@ -41,10 +41,10 @@ pub(crate) async fn serve<M: Machine>(
     }
 }
 
-/// Ends all calls of its connection when it is dropped, whatever has ended the task.
+/// The server's end of a connection. Dropping it ends all calls, whatever has ended the task.
 struct ServerEnd<M: Machine> {
     calls: Rc<ServerConnection<M>>,
-    /// When the connection ends that has drained, if the client has not ended it by then.
+    /// The time at which a drained connection is closed, unless the client closes it earlier.
     linger_until: Option<Duration>,
 }
 
@@ -88,8 +88,9 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         self.calls.send_mark()
     }
 
-    /// Calls that have crossed the announcement of the drain are still refused for a while. Closing
-    /// while they arrive would reset the connection, and the client might lose what it has not read.
+    /// Keeps a drained connection open for a while, to refuse calls that have crossed the drain's
+    /// announcement. Closing while they arrive would reset the connection, and the client could lose
+    /// replies that it has not read.
     fn after_round(&mut self, now: Duration) -> Flow {
         self.calls.settle();
         if self.calls.is_ended() {

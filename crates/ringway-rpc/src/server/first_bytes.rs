@@ -1,4 +1,4 @@
-//! Which protocol a connection speaks, told by its first bytes.
+//! Protocol detection from the first bytes of a connection.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use ringway_wire::{Detected, detect};
 use super::race::{Raced, race};
 use crate::limits;
 
-/// What a connection began with.
+/// How a connection began.
 #[derive(Debug)]
 pub(crate) enum FirstBytes {
-    /// A protocol, and what has been received of it.
+    /// The protocol was detected; the view holds the bytes received so far.
     Speaks(Detected, View),
-    /// Nothing, or not enough to tell, within the time for it.
+    /// Too few bytes for detection arrived in time.
     Silent,
-    /// It was closed before it could be told.
+    /// The connection was closed before its protocol was known.
     Closed,
 }
 
-/// Receives until the protocol is told, and never guesses from a part of its mark.
+/// Reads until the protocol is certain; never decides on a partial magic.
 pub(crate) async fn first_bytes(connection: &mut Connection) -> Result<FirstBytes> {
     first_bytes_within(connection, limits::FIRST_BYTES_TIMEOUT).await
 }
@@ -38,9 +38,9 @@ async fn receive_mark(connection: &mut Connection) -> Result<FirstBytes> {
     if detected != Detected::NeedMore {
         return Ok(FirstBytes::Speaks(detected, first));
     }
-    // A mark that comes in pieces is rare, and at most two dozen bytes are needed.
+    // A magic in several pieces is rare, and no more than two dozen bytes long.
     let mut received = first.to_vec();
-    drop(first); // a part of a mark is not to keep a receive buffer
+    drop(first); // a partial magic should not hold a receive buffer
     loop {
         let Some(next) = connection.recv().await? else { return Ok(FirstBytes::Closed) };
         received.extend_from_slice(&next);

@@ -1,4 +1,4 @@
-//! A running server, as other threads see it.
+//! The handle of a running server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::stats::ServerStats;
 use crate::builtin::health::Health;
 use crate::metrics::Snapshot;
 
-/// A running server; cheap to clone. When the last handle is dropped, the server shuts down.
+/// A handle to a running server, cheap to clone. When the last handle is dropped, the server shuts down.
 #[derive(Clone)]
 pub struct ServerHandle {
     net: ringway_net::ServerHandle,
@@ -28,32 +28,32 @@ impl ServerHandle {
         Self { net, shared, health }
     }
 
-    /// The addresses that the server listens on, with the ports that the kernel gave.
+    /// The addresses that the server listens on, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[Address] {
         self.net.addresses()
     }
 
-    /// Asks the server to end gracefully and returns at once. Its health says NOT_SERVING; after
-    /// the drain's delay new calls are refused as not executed; those that run may finish until the
-    /// drain's timeout.
+    /// Starts a graceful shutdown and returns at once. Health becomes NOT_SERVING; after the drain delay,
+    /// new calls are refused as not executed, and running calls may finish until the drain timeout.
     pub fn shutdown(&self) {
         self.net.shutdown();
     }
 
-    /// Asks the server to end now: connections are reset.
+    /// Ends the server at once and resets its connections.
     pub fn abort(&self) {
         self.net.abort();
     }
 
-    /// Blocks until the server has ended. It does not ask it to.
+    /// Blocks until the server has ended. It does not ask the server to end.
     ///
     /// # Errors
-    /// The error of a core that failed; told once.
+    /// The error of a core that failed; it is returned once.
     pub fn wait(&self) -> Result {
         self.net.wait()
     }
 
-    /// Waits until the server has ended, in a task of any runtime. It does not ask the server to end.
+    /// QueuedGuard until the server has ended; works in a task of any runtime. It does not ask the server to
+    /// end.
     ///
     /// ```
     /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?.start()?;
@@ -63,22 +63,24 @@ impl ServerHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Fails as [`wait`](Self::wait) does.
     pub fn ended(&self) -> Ended {
         self.net.ended()
     }
 
-    /// Asks the server to end when `stop` is ready, and waits until it has ended, be it before that.
+    /// Shuts the server down when `stop` is ready, and waits until it has ended. Returns earlier if the
+    /// server ends before.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Fails as [`wait`](Self::wait) does.
     pub async fn shutdown_when(&self, stop: impl Future<Output = ()>) -> Result {
         self.net.shutdown_when(stop).await
     }
 
-    /// Blocks until the server has ended, and lets SIGINT and SIGTERM end it: the first drains it, the
-    /// second cuts its calls off, and a third ends the process. So a program has both the handle of its
-    /// server, with [`metrics`](Self::metrics), and its end by signals.
+    /// Blocks until the server has ended, and lets SIGINT and SIGTERM end it: the first signal drains it,
+    /// the second cuts off its calls, and a third ends the process. Unlike
+    /// [`Server::serve`](crate::Server::serve), the program keeps a handle, for example for
+    /// [`metrics`](Self::metrics).
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -94,13 +96,13 @@ impl ServerHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), and when signals cannot be caught.
+    /// Fails as [`wait`](Self::wait) does, and when signals cannot be caught.
     pub fn wait_for_signal(&self) -> Result {
         self.net.wait_for_signal()
     }
 
-    /// The cores that serve, in the order of their numbers: [`CoreHandle::spawn`] runs a future on one,
-    /// and [`Context::core`](crate::Context::core) is the number of the one that serves a call.
+    /// The server's cores, in the order of their numbers: [`CoreHandle::spawn`] runs a future on one, and
+    /// [`Context::core`](crate::Context::core) is the number of the core that serves a call.
     ///
     /// ```
     /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?.threads(2).start()?;
@@ -122,17 +124,17 @@ impl ServerHandle {
         &self.health
     }
 
-    /// The server's counters so far.
+    /// The server's counters, added up over its cores.
     pub fn stats(&self) -> ServerStats {
         self.shared.stats()
     }
 
-    /// Counts and latencies of the methods.
+    /// Call counts and latencies of the methods.
     pub fn metrics(&self) -> Snapshot {
         self.shared.metrics.snapshot()
     }
 
-    /// Connections, sockets and cores.
+    /// The handle of the underlying network server: connections, sockets and cores.
     pub fn net(&self) -> &ringway_net::ServerHandle {
         &self.net
     }

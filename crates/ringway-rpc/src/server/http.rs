@@ -23,8 +23,8 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
 
 async fn respond(core: &ServerCore, calls: &DirectCalls, request: Request) -> Response {
     let path = request.uri().path();
-    if let Some(place) = core.place_of(path.strip_prefix('/').unwrap_or(path)) {
-        return connect::call(core, calls, place, request).await;
+    if let Some(method_index) = core.method_index(path.strip_prefix('/').unwrap_or(path)) {
+        return connect::call(core, calls, method_index, request).await;
     }
     let side_doors = core.shared().side_doors();
     match (request.method(), path) {

@@ -1,4 +1,4 @@
-//! A service with interceptors of its own.
+//! A service with its own interceptors.
 
 use std::rc::Rc;
 
@@ -8,8 +8,8 @@ use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::service::{Begin, Handler, Methods, Registered, Service, ServiceDescriptor, Started};
 
-/// A service whose calls run inside of interceptors, which other services of the server know nothing of.
-/// Made by the `intercept` of a generated server.
+/// A service whose calls pass interceptors that the server's other services do not have. The `intercept`
+/// method of a generated server makes it.
 ///
 /// ```
 /// use ringway_rpc::{Context, Next, Server, Status, service};
@@ -39,7 +39,7 @@ use crate::service::{Begin, Handler, Methods, Registered, Service, ServiceDescri
 /// ```
 pub struct Intercepted<S> {
     service: S,
-    /// The outermost first.
+    /// The interceptors, outermost first.
     interceptors: Vec<MakeIntercept>,
 }
 
@@ -52,7 +52,7 @@ impl<S: Service> Intercepted<S> {
         Self { service, interceptors: Vec::new() }.intercept(interceptor)
     }
 
-    /// Runs one more interceptor around every call, inside those that were given before.
+    /// Adds an interceptor inside those that were added before.
     #[must_use]
     pub fn intercept<F>(mut self, interceptor: F) -> Self
     where
@@ -75,8 +75,9 @@ impl<S: Service> Service for Intercepted<S> {
         for Registered { method, handler, codec_in, codec_out, message_in, message_out } in
             own.into_entries()
         {
-            let inside = Enclosed { interceptors: Rc::clone(&interceptors), method, handler };
-            let handler = Box::new(Outside(Rc::new(inside)));
+            let inside =
+                InterceptedMethod { interceptors: Rc::clone(&interceptors), method, handler };
+            let handler = Box::new(InterceptedHandler(Rc::new(inside)));
             let entry =
                 Registered { method, handler, codec_in, codec_out, message_in, message_out };
             methods.push(entry);
@@ -84,14 +85,14 @@ impl<S: Service> Service for Intercepted<S> {
     }
 }
 
-/// A handler inside of the interceptors of its service.
-struct Enclosed {
+/// A method's handler together with the interceptors of its service.
+struct InterceptedMethod {
     interceptors: Rc<[Intercept]>,
     method: &'static Method,
     handler: Box<dyn Handler>,
 }
 
-impl Handlers for Enclosed {
+impl Handlers for InterceptedMethod {
     fn interceptor(&self, passed: usize) -> Option<&Intercept> {
         self.interceptors.get(passed)
     }
@@ -105,10 +106,10 @@ impl Handlers for Enclosed {
     }
 }
 
-/// What a server takes for the handler.
-struct Outside(Rc<Enclosed>);
+/// The handler that the server calls instead of the service's own.
+struct InterceptedHandler(Rc<InterceptedMethod>);
 
-impl Handler for Outside {
+impl Handler for InterceptedHandler {
     fn start(&self, begin: Begin<'_>, out: &mut Vec<u8>) -> Started {
         interceptor::start(Rc::clone(&self.0) as _, 0, begin, out)
     }

@@ -1,4 +1,4 @@
-//! Code that runs around handlers.
+//! Server interceptors: code that runs around handlers.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use crate::call::status::Status;
 use crate::service::{Begin, Encoded, Handler, Started, Waiting};
 use crate::stream::remote::OpenedStream;
 
-/// What a call leads to, on its way out through the interceptors: the encoded message of the
-/// handler, or none where the method answers with a stream.
+/// The encoded reply of a call, as interceptors see it on the way back. A method that answers with a
+/// stream has no message here.
 #[derive(Debug)]
 pub struct Reply {
     message: Option<Bytes>,
@@ -33,13 +33,13 @@ impl Reply {
     }
 }
 
-/// The rest of a call: the interceptors further in, and at last the handler.
+/// The rest of a call: the remaining interceptors, then the handler.
 ///
-/// Dropping it answers the call early, with what the interceptor returns in its place.
+/// Dropping it ends the call early, with what the interceptor returns instead.
 pub struct Next {
     core: Rc<dyn Handlers>,
-    place: usize,
-    /// Interceptors that the call has passed.
+    method_index: usize,
+    /// The number of interceptors that the call has passed.
     passed: usize,
     message: Option<Bytes>,
     stream: Option<OpenedStream>,
@@ -48,23 +48,23 @@ pub struct Next {
 
 pub(crate) type Intercepting = Pin<Box<dyn Future<Output = Result<Reply, Status>>>>;
 
-/// An interceptor of one core.
+/// An interceptor, as one core has it.
 pub(crate) type Intercept = Rc<dyn Fn(Context, Next) -> Intercepting>;
 
-/// What a core has for its calls.
+/// The interceptors and handlers of a core, or of one method.
 pub(crate) trait Handlers {
-    /// The interceptor behind so many.
+    /// The interceptor that follows the first `passed` ones.
     fn interceptor(&self, passed: usize) -> Option<&Intercept>;
 
-    fn handler(&self, place: usize) -> &dyn Handler;
+    fn handler(&self, method_index: usize) -> &dyn Handler;
 
-    fn method(&self, place: usize) -> &'static Method;
+    fn method(&self, method_index: usize) -> &'static Method;
 }
 
 /// Makes an interceptor for each core.
 pub(crate) type MakeIntercept = Box<dyn Fn() -> Intercept + Send + Sync>;
 
-/// Gives every core a clone of `interceptor`.
+/// Wraps an interceptor so that each core gets its own clone.
 pub(crate) fn make<F>(interceptor: F) -> MakeIntercept
 where
     F: AsyncFn(Context, Next) -> Result<Reply, Status> + Clone + Send + Sync + 'static,
@@ -82,8 +82,8 @@ impl Next {
     /// Runs the rest of the call.
     ///
     /// # Errors
-    /// The handler's status, or that of an interceptor further in. It never says that the call was
-    /// not executed: this interceptor has seen it.
+    /// The status of the handler or of a later interceptor. It never says that the call was not executed,
+    /// because this interceptor has already seen it.
     pub async fn run(mut self, context: Context) -> Result<Reply, Status> {
         let core = Rc::clone(&self.core);
         if let Some(intercept) = core.interceptor(self.passed) {
@@ -93,7 +93,7 @@ impl Next {
         let message = self.message.map(Piece::Owned);
         let begin = Begin { context, message, stream: self.stream, held: self.held };
         let mut out = Vec::new();
-        let encoded = match core.handler(self.place).start(begin, &mut out) {
+        let encoded = match core.handler(self.method_index).start(begin, &mut out) {
             Started::Done(outcome) => outcome,
             Started::Refused(why) => Err(Status::resource_exhausted(why)),
             Started::Waiting(mut handler) => {
@@ -110,20 +110,20 @@ impl Next {
     }
 }
 
-/// Sends a call through the interceptors, if there are any.
+/// Passes a call through the interceptors, if there are any, to its handler.
 pub(super) fn start(
     core: Rc<dyn Handlers>,
-    place: usize,
+    method_index: usize,
     begin: Begin<'_>,
     out: &mut Vec<u8>,
 ) -> Started {
     let Some(first) = core.interceptor(0).map(Rc::clone) else {
-        return core.handler(place).start(begin, out);
+        return core.handler(method_index).start(begin, out);
     };
     let Begin { context, message, stream, held } = begin;
     let message = message.map(Piece::into_bytes);
-    let next = Next { core, place, passed: 1, message, stream, held };
-    let mut handler: Pin<Box<dyn Waiting>> = Box::pin(BeingIntercepted(first(context, next)));
+    let next = Next { core, method_index, passed: 1, message, stream, held };
+    let mut handler: Pin<Box<dyn Waiting>> = Box::pin(RunningInterceptor(first(context, next)));
     let mut cx = TaskContext::from_waker(Waker::noop());
     match handler.as_mut().poll(&mut cx, out) {
         Poll::Ready(outcome) => Started::Done(outcome),
@@ -131,9 +131,9 @@ pub(super) fn start(
     }
 }
 
-struct BeingIntercepted(Intercepting);
+struct RunningInterceptor(Intercepting);
 
-impl Waiting for BeingIntercepted {
+impl Waiting for RunningInterceptor {
     fn poll(
         mut self: Pin<&mut Self>,
         cx: &mut TaskContext<'_>,
@@ -148,6 +148,6 @@ impl Waiting for BeingIntercepted {
 
 impl std::fmt::Debug for Next {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Next").field("method", &self.core.method(self.place).name).finish()
+        f.debug_struct("Next").field("method", &self.core.method(self.method_index).name).finish()
     }
 }

@@ -1,11 +1,11 @@
-//! What listens to the log is code of a user.
+//! Logging: subscribers are user code, so their panics are contained.
 
 use ringway_runtime::contain;
 
-/// Tells what listens to the log one event, whose panics end here.
+/// Runs a logging call and contains panics of the subscriber.
 pub(super) fn log(tell: impl FnOnce()) {
-    contain(LISTENER, tell);
+    contain(SUBSCRIBER, tell);
 }
 
-/// Whose panics end where it was called.
-pub(super) const LISTENER: &str = "a listener to the log";
+/// The name of subscribers in reports of their panics.
+pub(super) const SUBSCRIBER: &str = "a log subscriber";

@@ -1,4 +1,4 @@
-//! What a server asks of the machine of a connection, whatever protocol that speaks.
+//! The interface between a server's connection and its protocol machine.
 
 use std::fmt::{Debug, Display};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use ringway_wire::{grpc, http2};
 
 use crate::call::codec;
 
-/// Writes what all machines have in common with the native one, where each thing is explained, by
-/// `declare` or by `delegate`.
+/// Writes the methods that all machines share with the native one, where they are documented, through
+/// `declare` or `delegate`.
 macro_rules! common {
     ($write:ident) => {
         $write! {
@@ -71,33 +71,33 @@ macro_rules! delegate {
     };
 }
 
-/// The machine of an accepted connection. Calls are made and answered in the words of the native
-/// protocol: streams have its numbers, requests its heads, and metadata is written as it writes it.
+/// The protocol machine of an accepted connection. All machines use the native protocol's types: its
+/// stream ids, request heads and encoding of metadata.
 pub(crate) trait Machine: 'static {
-    /// Why a connection fails.
+    /// The reason why a connection fails.
     type Violation: Debug + Display + Unpin;
 
-    /// Whether the number of a method is one more than its place in the core's table, so that nobody
-    /// has to say what it stands for.
-    const NUMBERS_ARE_PLACES: bool;
+    /// Whether method numbers are the method's index in the core's table plus one, so that clients need
+    /// not send names.
+    const NUMBERS_ARE_INDICES: bool;
 
-    /// Whether messages that come so can be read by a method that takes `codec`.
+    /// Whether a method that takes `codec` can read the messages of this request.
     fn takes(head: &RequestHead, codec: u8) -> bool;
 
-    /// Whether the peer has only said that it leaves at once.
+    /// Whether the peer has only announced that it closes the connection at once.
     fn is_leave(violation: &Self::Violation) -> bool;
 
-    /// Whether a connection that drains has nothing left to do, and will not be given anything.
+    /// Whether a draining connection has no calls left and will not get any.
     fn is_drained(&self) -> bool;
 
-    /// The next request that needs no closer look.
+    /// Fast path: decodes the next request if it is a simple one.
     fn receive_plain<'i>(
         &mut self,
         input: &mut &'i [u8],
         now: Duration,
     ) -> Option<PlainRequest<'i>>;
 
-    /// The next event of any kind.
+    /// Decodes the next event of any kind.
     ///
     /// # Errors
     /// When the peer has broken the protocol.
@@ -107,7 +107,7 @@ pub(crate) trait Machine: 'static {
         now: Duration,
     ) -> Result<Option<ServerEvent<'i>>, Self::Violation>;
 
-    /// The next message of a stream, if that needs no closer look.
+    /// Fast path: decodes the next message of a stream if it is a simple one.
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
 
     common!(declare);
@@ -116,7 +116,7 @@ pub(crate) trait Machine: 'static {
 impl Machine for native::Server {
     type Violation = native::Violation;
 
-    const NUMBERS_ARE_PLACES: bool = false;
+    const NUMBERS_ARE_INDICES: bool = false;
 
     #[inline]
     fn takes(head: &RequestHead, codec: u8) -> bool {
@@ -160,10 +160,10 @@ impl Machine for native::Server {
 impl Machine for grpc::GrpcServer {
     type Violation = http2::Violation;
 
-    const NUMBERS_ARE_PLACES: bool = true;
+    const NUMBERS_ARE_INDICES: bool = true;
 
-    /// Messages that are said to be protobuf, as most clients say whatever they send, may be any but
-    /// JSON. Those of an unknown kind are for methods that take bytes as they are.
+    /// Most gRPC clients label their messages as protobuf whatever they send, so these match any codec
+    /// except JSON. Messages with an unknown label match methods that take raw bytes.
     #[inline]
     fn takes(head: &RequestHead, codec: u8) -> bool {
         match head.codec {

@@ -1,4 +1,4 @@
-//! A method on one core: its handler, its limit, the calls that wait for it.
+//! A method on one core: its handler, its limit and the queue of its calls.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -14,56 +14,55 @@ use super::queued_key::QueuedKey;
 use crate::call::method::Method;
 use crate::call::status::Code;
 use crate::limits;
-use crate::metrics::Sheet;
+use crate::metrics::CallCounters;
 use crate::policy::{AdaptiveLimit, Answer, Ended};
 use crate::service::{Handler, Registered, ServiceDescriptor};
 
-/// One of these a method and core.
+/// A method as one core serves it.
 pub(crate) struct MethodEntry {
     method: &'static Method,
     forms: Forms,
-    /// Worked out when the first call in JSON comes over HTTP.
+    /// The JSON forms, made with the first call in JSON over HTTP.
     json_forms: OnceCell<JsonForms>,
     handler: Box<dyn Handler>,
     limit: Limit,
     /// Calls of this core that count against the limit.
     running: Cell<u32>,
-    /// Whether more calls were made than may run, since the limit was last looked at, and until
-    /// when that is to be remembered.
+    /// Whether more calls were made than may run since the limit was last adjusted.
     was_reached: Cell<bool>,
     pressed: Cell<Option<Duration>>,
     queue: RefCell<Queue<QueuedKey>>,
-    /// Requests in the queue.
+    /// The number of requests in the queue that have not ended meanwhile.
     waiting: Cell<usize>,
-    /// Whether anybody waits in it.
+    /// Whether the queue has entries.
     is_awaited: Cell<bool>,
-    /// The task that looks after the queue, and whether there is one.
+    /// The waker of the task that runs queued calls.
     worker: RefCell<Option<Waker>>,
-    kept: Cell<bool>,
-    /// Where that task waits for calls of other cores to end.
-    place_at_gate: Cell<Option<usize>>,
-    sheet: Arc<Sheet>,
-    /// Under which the stall watchdog knows its handlers.
+    has_worker: Cell<bool>,
+    /// The slot of that task in the list of those that wait for calls on other cores to end.
+    limit_slot: Cell<Option<usize>>,
+    counters: Arc<CallCounters>,
+    /// The method's name for the stall watchdog's reports.
     label: PollLabel,
 }
 
-/// How the messages of a method travel.
+/// The encodings of the messages of a method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forms {
     pub(super) codec_in: u8,
     pub(super) codec_out: u8,
-    /// The well-known message that a request is, or nothing.
+    /// The name of the request, if it is a well-known message, or empty.
     pub(super) message_in: &'static str,
-    /// The same of a reply.
+    /// The name of the reply, if it is a well-known message, or empty.
     pub(super) message_out: &'static str,
 }
 
-/// How many calls may run at once.
+/// The limit on calls that run at once.
 pub(super) enum Limit {
     None,
-    /// A fixed number on all cores together.
+    /// A fixed number for all cores together.
     Fixed(Arc<ConcurrencyLimit>),
-    /// What this core was seen to do well.
+    /// A number that this core derives from the latencies that it measures.
     Adaptive(Box<RefCell<AdaptiveLimit>>),
 }
 
@@ -72,11 +71,11 @@ impl MethodEntry {
         registered: Registered,
         limit: Limit,
         queue_room: usize,
-        sheet: Arc<Sheet>,
+        counters: Arc<CallCounters>,
     ) -> Self {
         let Registered { method, handler, codec_in, codec_out, message_in, message_out } =
             registered;
-        // Without a limit calls wait only for those before them, and none is shed for that.
+        // Without a limit, calls wait only while the core is busy, and none is shed for that.
         let room = (!matches!(limit, Limit::None)).then_some(queue_room);
         Self {
             method,
@@ -91,9 +90,9 @@ impl MethodEntry {
             waiting: Cell::new(0),
             is_awaited: Cell::new(false),
             worker: RefCell::default(),
-            kept: Cell::new(false),
-            place_at_gate: Cell::new(None),
-            sheet,
+            has_worker: Cell::new(false),
+            limit_slot: Cell::new(None),
+            counters,
             label: PollLabel::new(method.name()),
         }
     }
@@ -103,18 +102,18 @@ impl MethodEntry {
         self.method
     }
 
-    /// How its messages have to be written.
+    /// The codec of the messages that the method accepts.
     #[inline]
     pub(super) fn codec_in(&self) -> u8 {
         self.forms.codec_in
     }
 
-    /// How its replies are written.
+    /// The codec of the replies.
     pub(super) fn codec_out(&self) -> u8 {
         self.forms.codec_out
     }
 
-    /// How its messages are read and written as JSON. `service` is its service.
+    /// The JSON forms of the messages. `service` is the service of the method.
     pub(super) fn json_forms(&self, service: Option<&ServiceDescriptor>) -> &JsonForms {
         let Forms { codec_in, codec_out, message_in, message_out } = self.forms;
         let of = || {
@@ -129,8 +128,8 @@ impl MethodEntry {
     }
 
     #[inline]
-    pub(super) fn sheet(&self) -> &Arc<Sheet> {
-        &self.sheet
+    pub(super) fn counters(&self) -> &Arc<CallCounters> {
+        &self.counters
     }
 
     #[inline]
@@ -138,8 +137,8 @@ impl MethodEntry {
         &self.label
     }
 
-    /// Counts one more call, if it may run and the core `has_time` for it in this turn. Give it back
-    /// with [`leave`](Self::leave).
+    /// Counts one more call if the limit allows it and the core `has_time` for it in this turn.
+    /// [`leave`](Self::leave) ends the count.
     #[inline]
     pub(super) fn enter(&self, has_time: bool) -> bool {
         let enters = match &self.limit {
@@ -154,12 +153,13 @@ impl MethodEntry {
         enters
     }
 
-    /// A call has ended so, after so long. Whether the clients may have to be told of another limit.
+    /// Feeds the end of a call to the adaptive limit. True when the limit was adjusted, so that clients
+    /// may have to be told.
     #[inline]
-    pub(super) fn learn(&self, code: Code, service: Duration, now: Duration) -> bool {
+    pub(super) fn record_end(&self, code: Code, service: Duration, now: Duration) -> bool {
         let Limit::Adaptive(limit) = &self.limit else { return false };
         let (answer, latency) = (Answer::of(code), service);
-        // A place that belongs to its work may have been given back already, or be kept for longer.
+        // The permit of offloaded work may have been returned already, or be kept for longer.
         let running = self.running.get() - u32::from(!self.is_held());
         let is_pressed = self.was_reached.get();
         let ended = Ended { answer, latency, now, running, is_pressed };
@@ -173,24 +173,24 @@ impl MethodEntry {
         ends
     }
 
-    /// More calls have come than the core can carry out at once.
+    /// Notes that more calls have come than the core can run at once.
     pub(super) fn press(&self) {
         self.was_reached.set(true);
     }
 
-    /// Whether a call's place belongs to its work, which may go on when the call is over.
+    /// Whether a call's permit belongs to its offloaded work, which may outlive the call.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         self.method.offload && !matches!(self.limit, Limit::None)
     }
 
-    /// Whether it has to learn of each call by itself.
+    /// Whether the method has an adaptive limit, which needs the latency of every call.
     #[inline]
     pub(super) fn is_adaptive(&self) -> bool {
         matches!(self.limit, Limit::Adaptive(_))
     }
 
-    /// A call has ended that had come to its handler: its place is free, unless that is its work's.
+    /// Returns the permit of a call whose handler has ended, unless its offloaded work holds the permit.
     #[inline]
     pub(super) fn call_ended(&self) {
         if !self.is_held() {
@@ -198,7 +198,7 @@ impl MethodEntry {
         }
     }
 
-    /// A place is free.
+    /// Returns the permit of one call and wakes the queue's worker.
     #[inline]
     pub(super) fn leave(&self) {
         match &self.limit {
@@ -212,7 +212,7 @@ impl MethodEntry {
         }
     }
 
-    /// Calls that may run at once here, where the core finds that out and more were made of late.
+    /// The adaptive limit, if there is one and calls have exceeded it recently.
     pub(super) fn pressed_limit(&self, now: Duration) -> Option<u32> {
         match &self.limit {
             Limit::Adaptive(limit) if self.pressed.get().is_some_and(|until| until > now) => {
@@ -227,8 +227,8 @@ impl MethodEntry {
         self.is_awaited.get()
     }
 
-    /// Puts a call into the queue; the answer is the one that has to leave it. Tickets of requests that
-    /// have ended take up no room, and are forgotten when they are more than the others.
+    /// Queues a call, and returns the one that has to leave when the queue is full. Keys of requests that
+    /// have ended do not count, and are removed when they outnumber the others.
     pub(super) fn push(
         &self,
         waiter: QueuedKey,
@@ -238,20 +238,20 @@ impl MethodEntry {
         self.with_queue(|queue| {
             queue.push(waiter, urgency, now);
             let waiting = self.waiting.get();
-            if queue.len() > 2 * waiting + limits::STALE_TICKETS {
-                queue.retain(QueuedKey::is_good, now);
+            if queue.len() > 2 * waiting + limits::STALE_KEYS {
+                queue.retain(QueuedKey::is_valid, now);
             }
             loop {
                 let gone = queue.len().saturating_sub(waiting);
                 let leaves = queue.pop_beyond(gone, now)?;
-                if leaves.is_good() {
+                if leaves.is_valid() {
                     return Some(leaves);
                 }
             }
         })
     }
 
-    /// A request enters the queue or leaves it.
+    /// Counts a request that enters the queue, or one that leaves it.
     pub(super) fn count_waiting(&self, waits: bool) {
         let waiting = self.waiting.get();
         self.waiting.set(if waits { waiting + 1 } else { waiting - 1 });
@@ -276,24 +276,24 @@ impl MethodEntry {
         done
     }
 
-    /// Whether the queue has had no task to look after it; from now on it has.
+    /// True when the queue has no worker; from then on the caller has to provide one.
     pub(super) fn wants_worker(&self) -> bool {
-        !self.kept.replace(true)
+        !self.has_worker.replace(true)
     }
 
-    /// The task that looks after the queue is to be woken when a call ends, here or elsewhere.
+    /// Registers the worker, which is woken when a call ends on this core or another one.
     pub(super) fn set_worker(&self, waker: &Waker) {
         if let Limit::Fixed(limit) = &self.limit {
-            let mut place = self.place_at_gate.get();
-            limit.wait(&mut place, waker);
-            self.place_at_gate.set(place);
+            let mut slot = self.limit_slot.get();
+            limit.wait(&mut slot, waker);
+            self.limit_slot.set(slot);
         }
         self.worker.replace(Some(waker.clone()));
     }
 
     pub(super) fn dismiss_worker(&self) {
         self.worker.replace(None);
-        self.kept.set(false);
+        self.has_worker.set(false);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Servers: calls of several protocols on one port, in place where they can.
+//! RPC servers: several protocols on one port, handlers run in place where possible.
 //!
 //! ```text
 //! connection ─► first bytes ─► driver ◄─► machine: native or gRPC ─► dispatch ─► admit ─► run
@@ -19,6 +19,7 @@ mod connect;
 mod connection;
 mod connections;
 mod core;
+mod core_connection;
 mod direct;
 mod dispatch;
 mod driver;
@@ -39,17 +40,16 @@ mod queue_worker;
 mod queued;
 mod queued_key;
 mod race;
-mod relief;
 mod request_meta;
-mod row;
 mod run;
 mod settings;
 mod shared;
+mod shed_memory;
 mod side_doors;
 mod stats;
 mod streams;
 mod test_server;
-mod upkeep;
+mod timed_batch;
 mod waiting;
 
 #[cfg(test)]
@@ -83,11 +83,10 @@ use crate::limits;
 use crate::metrics::Metrics;
 use crate::service::Service;
 
-/// A server of services, on one or several addresses.
+/// A server for one or more services, on one or several addresses.
 ///
-/// Handlers run on the core of their connection, in place of the bytes that ask for them; only one
-/// that has to wait becomes a task. Calls of a connection run at the same time and are answered in
-/// the order in which they are done.
+/// A handler runs on the core of its connection, right where its request was decoded; it becomes a task
+/// only if it has to wait. The calls of a connection run concurrently and are answered as they finish.
 ///
 /// ```no_run
 /// # use bytes::Bytes;
@@ -110,8 +109,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes one address or [several](ToAddresses), so that their ports are known and nobody else's;
-    /// connections are accepted once the server is started.
+    /// Binds one address or [several](ToAddresses), which reserves their ports. Connections are accepted
+    /// once the server is started.
     ///
     /// ```
     /// let server = ringway_rpc::Server::bind(["tcp://127.0.0.1:0", "tcp://127.0.0.1:0"])?;
@@ -120,7 +119,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// As [`ringway_net::Server::bind`].
+    /// Fails as [`ringway_net::Server::bind`] does.
     pub fn bind(addresses: impl ToAddresses) -> Result<Self> {
         let (health, settings) = (Health::default(), Settings::default());
         let shut_down = health.clone();
@@ -139,22 +138,22 @@ impl Server {
         })
     }
 
-    /// The addresses that the server listens on, with the ports that the kernel gave.
+    /// The addresses that the server listens on, with the ports that the kernel chose.
     pub fn addresses(&self) -> Vec<Address> {
         self.net.addresses()
     }
 
-    /// Serves the methods of a service. Two of one name are an error when the server is started, and so
-    /// is one with the name of a service that each server has.
+    /// Adds a service. Starting the server fails if two services have the same name, built-in ones
+    /// included.
     pub fn service(mut self, service: impl Service) -> Self {
         self.services.push(Box::new(service));
         self
     }
 
-    /// Runs `interceptor` around every call, inside those that were given before.
+    /// Runs `interceptor` around every call, inside the interceptors added before.
     ///
-    /// It sees the call's [`Context`], may add to it, answer early, or run the rest of the call and
-    /// look at the outcome. Each core has a clone of its own.
+    /// It sees the call's [`Context`], may change it, answer early, or run the rest of the call and
+    /// inspect the outcome. Each core has its own clone.
     ///
     /// ```no_run
     /// use ringway_rpc::{Context, Next, Server, Status};
@@ -179,31 +178,30 @@ impl Server {
         self
     }
 
-    /// So many threads, not pinned.
+    /// Serves on `count` threads, which are not pinned to CPUs.
     pub fn threads(self, count: usize) -> Self {
         self.net(|net| net.threads(count))
     }
 
-    /// Sets the kernel's interface that the cores use.
+    /// Sets the kernel interface that the cores use.
     pub fn backend(self, backend: Backend) -> Self {
         self.net(|net| net.backend(backend))
     }
 
-    /// Certificate and key of the `tls://` addresses. Where it names no protocols to agree on by ALPN,
-    /// these are `h2` for gRPC and `ringway/1` for the native protocol.
+    /// Sets certificate and key of the `tls://` addresses. If `tls` names no ALPN protocols, the server
+    /// offers `h2` for gRPC and `ringway/1` for the native protocol.
     pub fn tls(self, tls: ServerTls) -> Self {
         let tls = if tls.has_alpn() { tls } else { tls.alpn(ALPN) };
         self.net(|net| net.tls(tls))
     }
 
-    /// Calls `ready` once all cores listen, on the thread that starts the server: the moment to
-    /// tell others the addresses.
+    /// Calls `ready` with the addresses once all cores listen, on the thread that starts the server.
     pub fn on_ready(self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
         self.net(|net| net.on_ready(ready))
     }
 
-    /// Everything else about cores, connections and sockets. What [`on_shutdown`] is given here is called
-    /// when the health of all services is NOT_SERVING already.
+    /// Changes the other settings of cores, connections and sockets. A hook that is set here with
+    /// [`on_shutdown`] runs after the health of all services has become NOT_SERVING.
     ///
     /// [`on_shutdown`]: ringway_net::Server::on_shutdown
     ///
@@ -220,13 +218,14 @@ impl Server {
         self
     }
 
-    /// Bytes of the longest message that is accepted, below 2 GiB. The default is 4 MiB.
+    /// Sets the length of the longest message that is accepted, in bytes, below 2 GiB. The default is 4
+    /// MiB.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.settings.native.settings.max_message = bytes;
         self
     }
 
-    /// Calls that one connection may have unfinished at once, 1 to 524,288; what is more is refused as
+    /// Sets how many unfinished calls one connection may have, 1 to 524,288. Further calls are refused as
     /// not executed. The default is 1,024.
     pub fn in_flight_per_connection_max(mut self, calls: u32) -> Self {
         self.settings.native.settings.max_streams = calls;
@@ -234,48 +233,48 @@ impl Server {
         self
     }
 
-    /// Calls that may wait at once on all connections together, in the queue of their method or with
-    /// their handlers, at least one; what is more is refused as not executed. The default is 100,000.
+    /// Sets how many calls may wait at once on all connections together, in the queue of their method or
+    /// for their handlers; at least 1. Further calls are refused as not executed. The default is 100,000.
     pub fn in_flight_max(mut self, calls: usize) -> Self {
         self.settings.in_flight_max = calls;
         self
     }
 
-    /// Bytes that each core may have received and keep for handlers that do not read them yet, with
-    /// those of calls that are not whole, about half a KiB for each of these calls, and requests in the
-    /// queue of their method. Above half of it clients are asked to send less; above it, streams with
-    /// most of these bytes fail with RESOURCE_EXHAUSTED, and queued requests with as many are refused as
-    /// not executed, until an eighth is free. The default is 256 MiB.
+    /// Limits the received bytes that each core keeps for handlers. The default is 256 MiB; it should be
+    /// several times the longest message.
     ///
-    /// Memory of streams that are over, of which a connection keeps up to 1 MiB for those to come, may
-    /// use what is left of it, and an eighth at least.
+    /// The bytes include incomplete requests, with about half a KiB for each such call, and requests in
+    /// the queue of their method. Above half of the limit, clients are asked to send less. Above the
+    /// limit, the streams that keep the most bytes fail with RESOURCE_EXHAUSTED, and queued requests that
+    /// keep as much are refused as not executed, until an eighth is free.
     ///
-    /// Four times as many may be answers that clients have not taken. Above that, the streams with most
-    /// of those fail in the same way. What no stream is to blame for ends the connection that keeps most.
+    /// Buffers of ended streams, of which a connection keeps up to 1 MiB for new ones, may use what is
+    /// left of the limit, and always an eighth of it.
     ///
-    /// It should be several times the longest message.
+    /// Replies that clients have not taken may use four times the limit. Above that, the streams that
+    /// keep the most of them fail in the same way. If the bytes belong to no stream, the connection that
+    /// keeps the most is closed.
     pub fn unread_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.unread_bytes_max = bytes;
         self
     }
 
-    /// Lets methods without a limit of their own find one, from the latency that they show. Clients
+    /// Gives methods without a limit of their own an adaptive one, derived from their latency. Clients
     /// are told how many calls are welcome.
     pub fn adaptive_concurrency(mut self) -> Self {
         self.settings.adaptive = true;
         self
     }
 
-    /// Places in the queue of each method with a limit, on each core. 0 refuses at once what may
-    /// not run at once. The default is 256.
+    /// Sets the capacity of the queue of each method with a limit, on each core. With 0, a call that
+    /// cannot run at once is refused. The default is 256.
     pub fn queue_room(mut self, calls: usize) -> Self {
         self.settings.queue_room = calls;
         self
     }
 
-    /// Asks the client of a connection on which nothing has arrived for `interval` whether it is still
-    /// there, and closes the connection when nothing comes within `timeout`. The defaults are 30 and 10
-    /// seconds.
+    /// Pings a client from which nothing has arrived for `interval`, and closes the connection if nothing
+    /// arrives within `timeout`. The defaults are 30 and 10 seconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -290,21 +289,22 @@ impl Server {
         self
     }
 
-    /// Takes compressed messages in calls of gRPC, and compresses replies for clients that take it. Without
-    /// it, compressed requests are UNIMPLEMENTED. It needs the feature `compression`.
+    /// Accepts compressed messages in gRPC calls, and compresses replies for clients that accept it.
+    /// Without this setting, compressed requests are answered UNIMPLEMENTED. It needs the feature
+    /// `compression`.
     ///
-    /// It costs the time of the core: between machines that are near each other it makes calls slower. And
-    /// few bytes may ask for much work, up to [`message_bytes_max`](Self::message_bytes_max) with each message,
-    /// which is a reason to keep that small where clients are not to be trusted.
+    /// Compression takes CPU time of the core: between nearby machines it makes calls slower. A few
+    /// compressed bytes can expand to [`message_bytes_max`](Self::message_bytes_max), so keep that small
+    /// if clients are not trusted.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.settings.compression = Some(compression);
         self
     }
 
-    /// Sets how old a connection becomes, give or take a tenth, before it takes no new calls: those that run
-    /// go on, and its client makes another connection, which may lead to a server that was started since.
-    /// No call of one message each way fails for it; over the native protocol a stream that crosses the
-    /// announcement is refused as not executed. Without it, connections grow as old as their clients like.
+    /// Sets the age, give or take a tenth, at which a connection stops accepting calls. Its running calls
+    /// go on, and its client makes a new connection, which may lead to a server that was started since.
+    /// No unary call fails because of it; over the native protocol, a stream that crosses the
+    /// announcement is refused as not executed. By default, connections have no maximum age.
     ///
     /// ```
     /// use std::time::Duration;
@@ -319,23 +319,23 @@ impl Server {
         self
     }
 
-    /// Sets how long calls may still take on a connection that has reached its
-    /// [age](Self::max_connection_age); then they are answered UNAVAILABLE. By default they may take as long
-    /// as they like.
+    /// Sets how long calls may still take on a connection that has reached its [maximum
+    /// age](Self::max_connection_age); calls that take longer are answered UNAVAILABLE. By default there
+    /// is no limit.
     pub fn max_connection_age_grace(mut self, grace: Duration) -> Self {
         self.settings.connection_age_grace = grace;
         self
     }
 
-    /// How long a server that was asked to stop still serves as before, while its health says
-    /// NOT_SERVING. Nothing by default; whoever is found through a registry needs a few seconds.
+    /// Sets how long the server goes on serving after it was asked to stop, while its health is
+    /// NOT_SERVING. The default is 0; servers that clients find through a registry need a few seconds.
     pub fn drain_delay(self, delay: Duration) -> Self {
         self.net(|net| net.drain_delay(delay))
     }
 
-    /// Sets how long calls may take to end once the server drains; then they are answered UNAVAILABLE.
-    /// `Duration::MAX` means for ever. The default is 25 seconds: Kubernetes kills a process 30 seconds
-    /// after it has asked it to end.
+    /// Sets how long calls may take to end once the server drains; calls that take longer are answered
+    /// UNAVAILABLE. `Duration::MAX` means no limit. The default is 25 seconds, because Kubernetes kills a
+    /// process 30 seconds after it has asked it to end.
     pub fn drain_timeout(self, timeout: Duration) -> Self {
         self.net(|net| net.drain_timeout(timeout))
     }
@@ -345,8 +345,8 @@ impl Server {
         self.health.clone()
     }
 
-    /// Counts and latencies of its methods, for a service that tells them; handles of a server that is
-    /// started [have them too](ServerHandle::metrics).
+    /// The counts and latencies of the server's methods, for a service that exports them. A running
+    /// server's handle [has them too](ServerHandle::metrics).
     ///
     /// ```no_run
     /// use bytes::Bytes;
@@ -373,28 +373,28 @@ impl Server {
         self.metrics.clone()
     }
 
-    /// Answers by `routes` what comes over HTTP/1.1 on the server's port and is no call: a page, a webhook.
-    /// Without it there are `/metrics`, `/healthz`, `/readyz` and the calls, which `routes` cannot replace.
+    /// Answers other HTTP/1.1 requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
+    /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
     pub fn http_routes(mut self, routes: Router) -> Self {
         self.routes = Some(routes);
         self
     }
 
-    /// Serves until SIGINT or SIGTERM and until the calls that run then have ended, or the drain's
-    /// timeout has passed. A second signal cuts them off at once.
+    /// Serves until SIGINT or SIGTERM, then drains: running calls may end within the drain timeout. A second
+    /// signal cuts them off at once.
     ///
     /// # Errors
-    /// When a setting is out of its range or two services have one name, when the cores cannot be
-    /// started or cannot listen, or a core fails.
+    /// When a setting is out of range, two services have the same name, the cores cannot be started or
+    /// cannot listen, or a core fails.
     pub fn serve(self) -> Result {
         let (net, shared) = self.prepare()?;
         net.serve(serve_with(shared))
     }
 
-    /// Serves until `stop` is ready, then drains as [`serve`](Self::serve) does, and waits for the
-    /// server's end in a task of any runtime. It leaves signals alone.
+    /// Serves until `stop` is ready, then drains as [`serve`](Self::serve) does. The future resolves when
+    /// the server has ended, in a task of any runtime. It leaves signals alone.
     ///
-    /// Dropping this future asks the server to end gracefully.
+    /// Dropping this future shuts the server down gracefully.
     ///
     /// ```
     /// use std::time::Duration;
@@ -408,13 +408,14 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// As [`serve`](Self::serve).
+    /// Fails as [`serve`](Self::serve) does.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> Result {
         self.start()?.shutdown_when(stop).await
     }
 
-    /// Starts the server as [`serve`](Self::serve) does, but returns at once and leaves signals alone. The
-    /// handle tells what the server does, and can [wait for a signal](ServerHandle::wait_for_signal).
+    /// Starts the server as [`serve`](Self::serve) does, but returns at once and leaves signals alone.
+    /// The handle gives access to counters and health, and can [wait for a
+    /// signal](ServerHandle::wait_for_signal).
     ///
     /// # Errors
     /// When a setting is out of its range or two services have one name, and when the cores cannot be
@@ -447,7 +448,7 @@ impl Server {
             compression.check(|name| names.contains(name)).map_err(Error::other)?;
         }
         settings.drain_timeout = net.drains_within();
-        // The machines end what has not ended in time; the sockets only have to bring the news.
+        // The machines end calls at the drain timeout; the sockets need a little longer to send that.
         let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
         let side_doors = SideDoors { health, routes };
         let mut shared =

@@ -1,11 +1,11 @@
-//! What calls were like: the one place that is told of each.
+//! Counters, latencies and spans of calls.
 //!
-//! A look at the clock costs a good part of what a small call costs. So calls of one method that are
-//! served in place one after another are timed in rows: one look at the end of a row, and each of
-//! its calls counts with an equal share of the time. That is kept honest in two ways. Where a row
-//! took longer than short calls do, all that is unusual about it counts for one call, and the calls
-//! after it are timed one by one until they are short again. And a row never spans two methods, a
-//! handler that waits, or the end of what was received at once.
+//! Reading the clock costs a good part of what a small call costs. So calls of one method that are served
+//! in place one after another are timed in batches: the clock is read at the end of a batch, and each of
+//! its calls gets an equal share of the time. Two rules keep that honest. When a batch took longer than
+//! short calls do, the excess counts for one call, and the following calls are timed one by one until
+//! they are short again. And a batch never spans two methods, a handler that waits, or the end of what
+//! was received at once.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use tracing::level_filters::LevelFilter;
 
 use super::call_times::{Answered, CallTimes};
 use super::core::ServerCore;
-use super::log::LISTENER;
+use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
 use crate::call::context::Context;
 use crate::call::status::Code;
 use crate::metrics::CallEnd;
 
-/// The span of a call in the trace that its caller named. Disabled, and made by one look at a flag,
-/// where nobody listens.
+/// Opens the call's span in its caller's trace. When no subscriber listens, this costs one flag check and
+/// returns a disabled span.
 #[inline]
 pub(super) fn span_of(context: &Context) -> Span {
-    // With the `log` feature of tracing, which any crate of the program may turn on, the macro
-    // computes its fields for nobody.
+    // With tracing's `log` feature, which any crate of the program may enable, the macro would compute
+    // the fields even when no subscriber listens.
     if LevelFilter::current() < LevelFilter::INFO {
         return Span::none();
     }
-    let span = contain(LISTENER, || {
+    let span = contain(SUBSCRIBER, || {
         tracing::info_span!(
             "call",
             method = context.method().name(),
@@ -42,127 +42,129 @@ pub(super) fn span_of(context: &Context) -> Span {
     span.unwrap_or_else(Span::none)
 }
 
-/// Closes a call's span, with how the call ended.
+/// Closes a call's span and records the call's status code in it.
 #[inline]
 pub(super) fn close_span(span: Span, code: Code) {
     if !span.is_disabled() {
-        contain(LISTENER, || span.record("code", tracing::field::display(code)));
-        drop_contained(LISTENER, span);
+        contain(SUBSCRIBER, || span.record("code", tracing::field::display(code)));
+        drop_contained(SUBSCRIBER, span);
     }
 }
 
 impl ServerCore {
-    /// Counts a call that has ended, and gives back its place unless its work goes on.
+    /// Counts a call that has ended, and returns its permit unless offloaded work holds it.
     pub(super) fn end(&self, entry: &MethodEntry, times: CallTimes, answered: Answered) {
         self.end_at(self.look_at_clock(), entry, times, answered);
     }
 
     fn end_at(&self, now: Duration, entry: &MethodEntry, times: CallTimes, answered: Answered) {
         let service = now.saturating_sub(times.began);
-        entry.sheet().ended(CallEnd {
+        entry.counters().ended(CallEnd {
             code: answered.code,
             bytes_out: answered.bytes,
             queue: times.waited,
             service,
         });
-        let has_news = entry.learn(answered.code, service, now);
+        let has_news = entry.record_end(answered.code, service, now);
         entry.call_ended();
         if has_news {
             self.publish_lease(now);
         }
     }
 
-    /// Does the same for a call that was done at once.
+    /// Counts a call that ended without waiting, as [`end`](Self::end) does, but may time it with others.
     #[inline(always)]
-    pub(super) fn end_in_place(&self, place: usize, times: CallTimes, answered: Answered) {
-        let (entry, row) = (self.entry(place), self.row());
-        if !row.open.get() || entry.is_adaptive() || !times.waited.is_zero() {
+    pub(super) fn end_in_place(&self, method_index: usize, times: CallTimes, answered: Answered) {
+        let (entry, batch) = (self.entry(method_index), self.batch());
+        if !batch.open.get() || entry.is_adaptive() || !times.waited.is_zero() {
             return self.end_at(self.spend_since(times.began), entry, times, answered);
         }
-        entry.sheet().answered(answered.code, answered.bytes);
+        entry.counters().answered(answered.code, answered.bytes);
         entry.call_ended();
-        let calls = row.calls.get();
+        let calls = batch.calls.get();
         if calls == 0 {
-            row.place.set(place);
-            row.began.set(times.began);
+            batch.method_index.set(method_index);
+            batch.began.set(times.began);
         }
-        row.calls.set(calls + 1);
-        if calls + 1 >= row.room.get() {
-            self.end_row();
+        batch.calls.set(calls + 1);
+        if calls + 1 >= batch.size_max.get() {
+            self.end_batch();
         }
     }
 
-    /// When a call begins to be served that is begun now: calls of one view follow each other.
+    /// The time at which a call that is started now begins to be served: calls that were received
+    /// together follow each other.
     #[inline]
-    pub(super) fn begins_at(&self, place: usize, admitted: Duration) -> Duration {
-        if self.row().calls.get() > 0 && self.row().place.get() != place {
-            self.end_row();
+    pub(super) fn begins_at(&self, method_index: usize, admitted: Duration) -> Duration {
+        if self.batch().calls.get() > 0 && self.batch().method_index.get() != method_index {
+            self.end_batch();
         }
         admitted.max(self.last_look())
     }
 
-    /// What is known of a call whose handler begins only now, when those before it have had their time.
-    /// It has waited if that was in another turn.
+    /// Updates the times of a deferred call whose handler starts now. If its turn is over, the time since
+    /// counts as waiting.
     #[inline]
-    pub(super) fn put_off(&self, place: usize, times: CallTimes) -> CallTimes {
+    pub(super) fn put_off(&self, method_index: usize, times: CallTimes) -> CallTimes {
         let (turn, CallTimes { began, waited }) = (self.now(), times);
         match began < turn {
-            true => {
-                CallTimes { began: self.begins_at(place, turn), waited: waited + (turn - began) }
-            }
-            false => CallTimes { began: self.begins_at(place, began), waited },
+            true => CallTimes {
+                began: self.begins_at(method_index, turn),
+                waited: waited + (turn - began),
+            },
+            false => CallTimes { began: self.begins_at(method_index, began), waited },
         }
     }
 
-    /// Calls that are done in place follow each other from now on.
-    pub(super) fn begin_rows(&self) {
-        self.row().open.set(true);
+    /// Lets calls that end in place be timed together from now on.
+    pub(super) fn start_batching(&self) {
+        self.batch().open.set(true);
     }
 
-    pub(super) fn end_rows(&self) {
-        self.end_row();
-        self.row().open.set(false);
+    pub(super) fn stop_batching(&self) {
+        self.end_batch();
+        self.batch().open.set(false);
     }
 
-    /// The last call to begin, which has these times, waits. How long the calls of the row before
-    /// it took is not known then and taken to be the usual.
-    pub(super) fn interrupt_row(&self, last: CallTimes) {
-        let row = self.row();
-        let calls = row.calls.take();
-        self.entry(row.place.get()).sheet().timed(row.usual.get(), calls);
-        let began = if calls > 0 { row.began.get() } else { last.began };
+    /// Ends the batch because the call that began last, with the times `last`, has to wait. The duration
+    /// of the calls before it is unknown, so they count with the usual one.
+    pub(super) fn interrupt_batch(&self, last: CallTimes) {
+        let batch = self.batch();
+        let calls = batch.calls.take();
+        self.entry(batch.method_index.get()).counters().timed(batch.usual.get(), calls);
+        let began = if calls > 0 { batch.began.get() } else { last.began };
         self.spend_since(began);
     }
 
-    fn end_row(&self) {
-        let row = self.row();
-        let calls = row.calls.take();
+    fn end_batch(&self) {
+        let batch = self.batch();
+        let calls = batch.calls.take();
         if calls == 0 {
             return;
         }
-        let took = self.spend_since(row.began.get()).saturating_sub(row.began.get());
-        let sheet = self.entry(row.place.get()).sheet();
-        for (service, calls) in row.shares(calls, took) {
-            sheet.timed(service, calls);
+        let took = self.spend_since(batch.began.get()).saturating_sub(batch.began.get());
+        let counters = self.entry(batch.method_index.get()).counters();
+        for (service, calls) in batch.shares(calls, took) {
+            counters.timed(service, calls);
         }
     }
 }
 
 impl ServerCore {
-    /// Counts the time from `began` until now as taken of this turn. What time it is.
+    /// Counts the time from `began` until now as used of this turn, and returns the current time.
     fn spend_since(&self, began: Duration) -> Duration {
         let now = self.look_at_clock();
         self.turn().spend(self.now(), began, now);
         now
     }
 
-    /// Whether this turn has time for more of them. The clock is asked only where one turn, this or an
-    /// earlier one, had none.
+    /// Whether this turn has time for more calls. It reads the clock only if this turn or an earlier one
+    /// ran out of time.
     pub(super) fn has_time(&self) -> bool {
         !self.turn().was_spent() || !self.is_spent(self.now())
     }
 
-    /// Whether the turn that began at `now` has no time for more of them.
+    /// Whether the turn that began at `now` has no time for more calls.
     #[inline]
     pub(super) fn is_spent(&self, now: Duration) -> bool {
         self.turn().is_spent(now)

@@ -1,4 +1,4 @@
-//! Calls that wait for room to run: in order as long as that serves them in time, else newest first.
+//! The queue of calls for one method: in order while that serves them in time, else newest first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use crate::limits;
 use crate::policy::Pace;
 
-/// Calls that wait for room to run, the more urgent ones first.
+/// Calls that wait to run, the more urgent ones first.
 ///
-/// Where the method has a limit, a call has a time by which it must have run, short while the server
-/// is overloaded: whoever waits behind a standing queue gets an answer too late anyway. Where it has
-/// none, and calls wait because those before them compute, they wait until their deadlines.
+/// If the method has a limit, a call has to run within a certain time, which is short while the server is
+/// overloaded: answers from behind a standing queue come too late anyway. If it has none, calls wait only
+/// while earlier ones compute, and may wait until their deadlines.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    /// By priority, 0 first. Few are ever in use.
+    /// The queues by priority; 0 runs first. Only a few are ever in use.
     classes: BTreeMap<u8, VecDeque<QueueItem<T>>>,
-    /// Of all of them together.
+    /// The number of calls in all classes.
     len: usize,
-    /// Places; without a number none is shed.
+    /// The capacity. Without one, no call is shed.
     room: Option<usize>,
-    /// How long a call may wait while the queue does not empty.
+    /// The time that a call may wait while the queue does not empty.
     patience: Duration,
-    /// When the queue was last seen empty, or began to fill.
+    /// The time at which the queue was last seen empty, or began to fill.
     empty_at: Duration,
     pace: Pace,
 }
@@ -33,27 +33,27 @@ struct QueueItem<T> {
     call: T,
 }
 
-/// What is known of a call that comes to wait.
+/// The priority and deadline of a call that is queued.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Urgency {
-    /// Higher numbers are shed first.
+    /// Calls with higher numbers are shed first.
     pub(crate) priority: u8,
-    /// When its caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub(crate) deadline: Option<Duration>,
 }
 
-/// A call that leaves the queue without having run.
+/// A call that leaves the queue without running.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Overdue<T> {
-    /// Its deadline has passed.
+    /// The call's deadline has passed.
     Expired(T),
-    /// It has waited for too long to be worth it.
+    /// The call has waited for too long to be worth running.
     Shed(T),
 }
 
 impl<T> Queue<T> {
-    /// A queue of so many places, whose calls are shed after a while. Without a number calls wait until
-    /// their deadlines; whoever fills it bounds it.
+    /// A queue with `room` entries that sheds calls which wait too long. Without `room`, calls wait until
+    /// their deadlines, and the caller bounds the queue.
     pub(crate) fn new(room: Option<usize>) -> Self {
         Self {
             classes: BTreeMap::new(),
@@ -65,7 +65,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Calls that take long at best may wait longer, also while the queue does not empty.
+    /// Adjusts the patience to the shortest service time: calls that take long may also wait longer.
     pub(crate) fn set_service(&mut self, least: Duration) {
         let most = limits::QUEUE_PATIENCE;
         self.patience = least.clamp(limits::QUEUE_PATIENCE_OVERLOADED, most);
@@ -75,13 +75,13 @@ impl<T> Queue<T> {
         self.len == 0
     }
 
-    /// How many there are, gone ones included.
+    /// The number of entries, including stale ones.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes in a call, which may have to make room for itself or leave: see
-    /// [`pop_beyond`](Self::pop_beyond).
+    /// Adds a call. Call [`pop_beyond`](Self::pop_beyond) afterwards to shed one if the queue is over its
+    /// capacity.
     pub(crate) fn push(&mut self, call: T, urgency: Urgency, now: Duration) {
         if self.len == 0 {
             self.empty_at = now;
@@ -93,8 +93,8 @@ impl<T> Queue<T> {
         self.len += 1;
     }
 
-    /// The one that has to leave where there are more than there are places, of which so many are `gone`:
-    /// the oldest of the least urgent.
+    /// Removes the oldest of the least urgent calls if the queue is over its capacity, where `gone`
+    /// entries are stale and do not count.
     pub(crate) fn pop_beyond(&mut self, gone: usize, now: Duration) -> Option<T> {
         if self.room.is_none_or(|room| self.len <= room + gone) {
             return None;
@@ -103,7 +103,7 @@ impl<T> Queue<T> {
         self.take(least, VecDeque::pop_front, now).map(|oldest| oldest.call)
     }
 
-    /// Forgets those that are gone.
+    /// Removes stale entries.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&T) -> bool, now: Duration) {
         self.classes.retain(|_, class| {
             class.retain(|waiting| is_there(&waiting.call));
@@ -115,7 +115,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The next to run, and how long it has waited.
+    /// Removes the next call to run, and returns how long it has waited.
     pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
         let most = *self.classes.first_key_value()?.0;
         let next = match self.serves_newest(now) {
@@ -126,7 +126,7 @@ impl<T> Queue<T> {
         Some((now.saturating_sub(next.since), next.call))
     }
 
-    /// One that has waited for too long.
+    /// Removes a call that has waited for too long.
     pub(crate) fn pop_overdue(&mut self, now: Duration) -> Option<Overdue<T>> {
         let is_due = |first: &QueueItem<T>| self.due(first, now).is_some_and(|due| due <= now);
         let mut classes = self.classes.iter();
@@ -138,13 +138,13 @@ impl<T> Queue<T> {
         })
     }
 
-    /// When one will have waited for too long.
+    /// The time at which the next call will have waited for too long.
     pub(crate) fn next_overdue(&self, now: Duration) -> Option<Duration> {
         let firsts = self.classes.values().filter_map(VecDeque::front);
         firsts.filter_map(|first| self.due(first, now)).min()
     }
 
-    /// By when a call must have run.
+    /// The time by which a call must have run.
     fn due(&self, waiting: &QueueItem<T>, now: Duration) -> Option<Duration> {
         let QueueItem { since, deadline, .. } = *waiting;
         let shed_at = self.room.map(|_| {
@@ -158,12 +158,12 @@ impl<T> Queue<T> {
         shed_at.into_iter().chain(deadline).min()
     }
 
-    /// Whether the queue has not emptied for a while.
+    /// Whether the queue has not been empty for longer than its patience.
     fn is_standing(&self, now: Duration) -> bool {
         self.len > 0 && now.saturating_sub(self.empty_at) >= limits::QUEUE_PATIENCE
     }
 
-    /// Whether those who have waited longest would mostly be served too late.
+    /// Whether calls that have waited longest would mostly be served too late.
     fn serves_newest(&self, now: Duration) -> bool {
         if self.room.is_some() {
             return self.is_standing(now);
@@ -227,14 +227,14 @@ mod tests {
         for call in 0..4 {
             push(&mut queue, call, ms(call));
         }
-        // Kept from emptying for the whole patience of a calm queue.
+        // The queue does not empty for the whole patience.
         queue.pop(ms(50));
         push(&mut queue, 9, ms(120));
         assert_eq!(queue.pop(ms(121)), Some((ms(1), 9)));
         let shed: Vec<_> = std::iter::from_fn(|| queue.pop_overdue(ms(121))).collect();
         assert_eq!(shed, [1, 2, 3].map(Overdue::Shed));
         assert!(queue.is_empty());
-        // Empty once, it is calm again.
+        // Once it has been empty, it serves in order again.
         push(&mut queue, 10, ms(122));
         push(&mut queue, 11, ms(123));
         assert_eq!(queue.pop(ms(140)), Some((ms(18), 10)));
@@ -305,8 +305,9 @@ mod tests {
         assert_eq!(queue.pop(ms(300)), Some((ms(300), 1)));
     }
 
-    /// A server that takes a millisecond for each call, while so many come in each and have a deadline
-    /// of so long: how many are served with a tenth of that left at least, and the longest wait.
+    /// Simulates a server that takes 1 ms for each call. Each ms, `calls_each_ms` calls come, with a
+    /// deadline of `deadline` ms. Returns how many are served with a tenth of their time left, and the
+    /// longest wait.
     fn serve(calls_each_ms: usize, deadline: u64) -> (usize, Duration) {
         let (mut queue, mut in_time, mut longest) = (Queue::new(None), 0, Duration::ZERO);
         for now in 0..10_000 {

@@ -1,4 +1,4 @@
-//! The task that looks after the calls that wait for one method on one core.
+//! The task that runs the queued calls of one method on one core.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,27 +14,27 @@ use super::queue::Overdue;
 use crate::limits;
 
 impl ServerCore {
-    /// Makes sure that somebody looks after a queue that has begun to fill.
-    pub(super) fn work_off_queue(self: &Rc<Self>, place: usize) {
-        if self.entry(place).wants_worker() {
-            spawn_named("queue of calls", keep(Rc::downgrade(self), place));
+    /// Starts the queue's worker task unless it runs already.
+    pub(super) fn work_off_queue(self: &Rc<Self>, method_index: usize) {
+        if self.entry(method_index).wants_worker() {
+            spawn_named("queue of calls", work_off(Rc::downgrade(self), method_index));
         }
     }
 }
 
-/// Runs queued calls as others end, and sheds those that have waited for too long. Ends when the
-/// queue is empty; the next call that has to wait begins it again.
-async fn keep(core: Weak<ServerCore>, place: usize) {
+/// Runs queued calls as others end, and sheds those that have waited for too long. It ends when the queue
+/// is empty; the next call that has to wait starts it again.
+async fn work_off(core: Weak<ServerCore>, method_index: usize) {
     let mut alarm: Option<(Duration, Sleep)> = None;
-    let keeping = Working { core, place };
+    let working = Working { core, method_index };
     poll_fn(|cx| {
-        let Some(core) = keeping.core.upgrade() else { return Poll::Ready(()) };
-        let entry = core.entry(place);
+        let Some(core) = working.core.upgrade() else { return Poll::Ready(()) };
+        let entry = core.entry(method_index);
         entry.set_worker(cx.waker());
         let now = core.now();
-        let has_time = end_overdue(entry, now) && run_queued(&core, place, now);
+        let has_time = end_overdue(entry, now) && run_queued(&core, method_index, now);
         if !has_time {
-            cx.waker().wake_by_ref(); // it goes on in the next turn
+            cx.waker().wake_by_ref(); // continues in the next turn
         }
         if !entry.has_queue() {
             return Poll::Ready(());
@@ -52,25 +52,25 @@ async fn keep(core: Weak<ServerCore>, place: usize) {
     .await;
 }
 
-/// The queue is looked after until this is dropped.
+/// Marks the queue as having a worker until this is dropped.
 struct Working {
     core: Weak<ServerCore>,
-    place: usize,
+    method_index: usize,
 }
 
 impl Drop for Working {
-    /// A panic leaves those who wait to another task.
+    /// Starts another worker if this one panicked while calls wait.
     fn drop(&mut self) {
         let Some(core) = self.core.upgrade() else { return };
-        let entry = core.entry(self.place);
+        let entry = core.entry(self.method_index);
         entry.dismiss_worker();
         if entry.has_queue() && std::thread::panicking() {
-            core.work_off_queue(self.place);
+            core.work_off_queue(self.method_index);
         }
     }
 }
 
-/// Answers those for whom it is too late; false if there are more of them.
+/// Answers calls that have waited for too long; false if there are more of them.
 fn end_overdue(entry: &MethodEntry, now: Duration) -> bool {
     for _ in 0..limits::OVERDUE_PER_TURN {
         match entry.pop_overdue(now) {
@@ -82,17 +82,17 @@ fn end_overdue(entry: &MethodEntry, now: Duration) -> bool {
     false
 }
 
-/// Runs as many as may run; false if the core has no time for more of them in this turn. One has
-/// its turn in any case, whatever the others of the core do.
-fn run_queued(core: &Rc<ServerCore>, place: usize, now: Duration) -> bool {
-    let entry = core.entry(place);
+/// Runs as many calls as the limit allows; false if the core has no time for more in this turn. At least
+/// one call runs each time, so that a busy core does not starve the queue.
+fn run_queued(core: &Rc<ServerCore>, method_index: usize, now: Duration) -> bool {
+    let entry = core.entry(method_index);
     let mut has_run = false;
     while entry.has_queue() {
         if has_run && core.is_spent(now) {
             return false;
         }
         if !entry.enter(true) {
-            return true; // and is woken when a call ends
+            return true; // the worker is woken when a call ends
         }
         let next = entry.pop(now);
         let runs = next.is_some_and(|(waited, waiter)| waiter.run(waited));

@@ -1,4 +1,4 @@
-//! Requests that wait for room to run.
+//! Requests that wait in the queue of their method.
 //!
 //! A request belongs to its connection, where a cancellation finds it and its bytes are counted. The
 //! queue of its method holds a key, which resolves to nothing once the request is gone.
@@ -11,7 +11,7 @@ use ringway_wire::native::{Piece, StreamId};
 use super::admitted::DRAINED;
 use super::calls::{Queued, ServedCall};
 use super::connection::ServerConnection;
-use super::core::Waits;
+use super::core::QueuedGuard;
 use super::dispatch::{Arrival, kept};
 use super::machine::Machine;
 use super::method_entry::MethodEntry;
@@ -23,21 +23,21 @@ const METHOD_FULL: &str = "the method runs as many calls as it may (its concurre
 
 impl<M: Machine> ServerConnection<M> {
     #[cold]
-    pub(super) fn enqueue(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>) {
+    pub(super) fn enqueue(self: &Rc<Self>, method_index: usize, arrival: Arrival<'_, '_>) {
         let Arrival { stream, head, meta, message, end, at, .. } = arrival;
         let core = Rc::clone(self.core());
-        let entry = core.entry(place);
+        let entry = core.entry(method_index);
         let takes_stream = entry.method().kind.streams_in();
         let opened = takes_stream.then(|| self.open_requests(entry, stream, message.take(), end));
         let queued = Box::new(Queued {
-            place,
+            method_index,
             head: *head,
             meta: kept(meta),
             message: message.take().map(Piece::into_bytes),
             end,
             at,
             opened,
-            waits: Waits::new(&core, place),
+            waits: QueuedGuard::new(&core, method_index),
         });
         let number = self.calls.borrow_mut().enqueue(stream, queued);
         let connection = Rc::downgrade(self) as Weak<dyn HasQueued>;
@@ -48,10 +48,10 @@ impl<M: Machine> ServerConnection<M> {
         if let Some(shed) = entry.push(waiter, urgency, at) {
             shed.shed();
         }
-        core.work_off_queue(place);
+        core.work_off_queue(method_index);
     }
 
-    /// Answers the largest request that waits without having run it; false if none is as large.
+    /// Sheds the largest queued request; false if none has at least `at_least` bytes.
     #[cold]
     pub(super) fn shed_largest(&self, at_least: usize) -> bool {
         let largest = self.calls.borrow().largest_queued();
@@ -60,13 +60,13 @@ impl<M: Machine> ServerConnection<M> {
         };
         let call = self.calls.borrow_mut().remove(stream);
         if let Some(queued) = call.and_then(ServedCall::into_queued) {
-            let entry = self.core().entry(queued.place);
+            let entry = self.core().entry(queued.method_index);
             self.shed(entry, stream, "the server has no memory for more requests that wait");
         }
         true
     }
 
-    /// The time to drain is over: calls that have not begun are answered as not executed.
+    /// Refuses calls that have not begun because the drain timeout has passed.
     #[cold]
     pub(super) fn refuse_waiting(&self) {
         let queued = self.calls.borrow_mut().take_queued_all();
@@ -76,15 +76,15 @@ impl<M: Machine> ServerConnection<M> {
         self.refuse_deferred();
     }
 
-    /// The request of this number, unless it has ended meanwhile.
+    /// Takes the request with this number from its queue, unless it has ended meanwhile.
     fn claim(&self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
         let queued = self.calls.borrow_mut().take_queued(stream, number)?;
-        self.account();
+        self.update_usage();
         Some(queued)
     }
 
     fn shed(&self, entry: &MethodEntry, stream: StreamId, why: &'static str) {
-        entry.sheet().shed();
+        entry.counters().shed();
         self.core().share().count_shed();
         self.refuse_limited(stream, why);
     }
@@ -97,25 +97,25 @@ impl<M: Machine> HasQueued for ServerConnection<M> {
 
     fn run_queued(self: Rc<Self>, stream: StreamId, number: u64, waited: Duration) -> bool {
         let Some(queued) = self.claim(stream, number) else { return false };
-        let Queued { place, head, meta, message, end, at, opened, waits } = *queued;
-        drop(waits); // a handler that does not wait is not among those in flight
+        let Queued { method_index, head, meta, message, end, at, opened, waits } = *queued;
+        drop(waits); // only handlers that wait are in flight
         let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);
-        self.run(place, Arrival { stream, head, meta, message, end, at, opened }, waited);
+        self.run(method_index, Arrival { stream, head, meta, message, end, at, opened }, waited);
         self.begin_deferred();
         true
     }
 
     fn shed_queued(&self, stream: StreamId, number: u64) {
         if let Some(queued) = self.claim(stream, number) {
-            let entry = self.core().entry(queued.place);
+            let entry = self.core().entry(queued.method_index);
             self.shed(entry, stream, METHOD_FULL);
         }
     }
 
     fn expire_queued(&self, stream: StreamId, number: u64) {
         if let Some(queued) = self.claim(stream, number) {
-            self.expire(self.core().entry(queued.place), stream);
+            self.expire(self.core().entry(queued.method_index), stream);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a request says beside its message.
+//! The metadata of a request.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
 
-/// The parts of a request's metadata that mean something to us, and the rest.
+/// The request metadata that the server itself uses, and the caller's own entries.
 #[derive(Debug, Default)]
 pub(super) struct RequestMeta {
     pub(super) metadata: Metadata,
-    /// How long the client waits, counted from the arrival, where the head has no room for it.
+    /// The call's timeout, counted from the arrival of the request, if it was too long for the request's
+    /// head.
     pub(super) timeout: Option<Duration>,
     pub(super) trace: Option<TraceContext>,
 }
 
 impl RequestMeta {
-    /// Reads what came with a request.
+    /// Parses the metadata of a request.
     ///
     /// # Errors
-    /// What to answer when it makes no sense.
+    /// The status to answer when the metadata is malformed.
     #[cold]
     pub(super) fn read(meta: &[u8]) -> Result<Self, Status> {
         let mut said = Self::default();
@@ -43,7 +44,7 @@ impl RequestMeta {
     }
 }
 
-/// The name of the method, if the metadata says it.
+/// The name of the method, if the metadata contains it.
 pub(super) fn method_name(meta: &[u8]) -> Option<&str> {
     let mut pieces = MetaReader::new(meta).map_while(Result::ok);
     let (_, name) = pieces.find(|(tag, _)| *tag == Tag::Method)?;

@@ -1,4 +1,4 @@
-//! Running a call: in place, and as a task only if its handler waits.
+//! Runs a call in place, and as a task only if its handler waits.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,14 +28,19 @@ use crate::service::{Begin, Encoded, Started};
 use crate::stream::remote::{HeldBy, OpenedStream, StreamAt, pass_on};
 
 impl<M: Machine> ServerConnection<M> {
-    /// Runs a call that has been admitted, after it has waited for `waited` in a queue.
+    /// Runs an admitted call that has spent `waited` in a queue.
     #[inline]
-    pub(super) fn run(self: &Rc<Self>, place: usize, arrival: Arrival<'_, '_>, waited: Duration) {
+    pub(super) fn run(
+        self: &Rc<Self>,
+        method_index: usize,
+        arrival: Arrival<'_, '_>,
+        waited: Duration,
+    ) {
         let core = self.core();
-        let entry = core.entry(place);
+        let entry = core.entry(method_index);
         let method = entry.method();
         let Arrival { stream, head, meta, message, end, at, opened } = arrival;
-        let began = core.begins_at(place, at + waited);
+        let began = core.begins_at(method_index, at + waited);
         let times = CallTimes { began, waited };
         let said = match meta.is_empty() {
             true => None,
@@ -47,7 +52,7 @@ impl<M: Machine> ServerConnection<M> {
         let timeout_us = u64::from(head.timeout_us);
         let timeout = (timeout_us > 0).then(|| Duration::from_micros(timeout_us));
         let timeout = said.as_ref().and_then(|said| said.timeout).or(timeout);
-        // Those before it may have taken long, in the queue and in this turn.
+        // Earlier calls of the queue or of this turn may have taken long.
         let late = began.saturating_sub(at);
         if timeout.is_some_and(|timeout| timeout <= late) {
             entry.leave();
@@ -71,26 +76,26 @@ impl<M: Machine> ServerConnection<M> {
                 (None, Some(carried))
             }
         };
-        entry.sheet().started(message.as_ref().map_or(0, |message| message.len()));
-        let admitted = Admitted { place, stream, times };
+        entry.counters().started(message.as_ref().map_or(0, |message| message.len()));
+        let admitted = Admitted { method_index, stream, times };
         if takes_one_message(method.kind) {
-            let held = entry.is_held().then(|| core.hold(place));
+            let held = entry.is_held().then(|| core.hold(method_index));
             self.begin(admitted, Begin { context, message, stream: carried, held });
         } else {
             self.defer(admitted, Begin { context, message: None, stream: carried, held: None });
         }
     }
 
-    /// Starts a handler of a stream of requests only when what was received with it is taken in:
-    /// then a short stream is all there, and its handler does not have to wait.
+    /// Defers a handler of a request stream until all received bytes have been processed: a short stream
+    /// is complete then, and its handler does not have to wait.
     fn defer(&self, admitted: Admitted, begin: Begin<'static>) {
         let call = ServedCall::running(admitted.stream, begin.context.clone());
         self.calls.borrow_mut().insert(call);
-        let in_flight = self.core().take_off();
+        let in_flight = self.core().count_in_flight();
         self.deferred.borrow_mut().push_back(Deferred { admitted, begin, in_flight });
     }
 
-    /// Whether handlers are still put off.
+    /// Whether deferred handlers have not started yet.
     pub(super) fn has_deferred(&self) -> bool {
         !self.deferred.borrow().is_empty()
     }
@@ -99,22 +104,22 @@ impl<M: Machine> ServerConnection<M> {
         self.deferred.borrow_mut().pop_front()
     }
 
-    /// Starts the handlers that were put off, as many as the core has time for in this turn and at
-    /// least one. The connection's task begins the others.
+    /// Starts deferred handlers, at least one and as many as this turn has time for. The connection's
+    /// task starts the others.
     pub(super) fn begin_deferred(self: &Rc<Self>) {
         if self.has_deferred() {
-            self.core().begin_rows();
+            self.core().start_batching();
             self.begin_in_time();
-            self.core().end_rows();
+            self.core().stop_batching();
         }
     }
 
     fn begin_in_time(self: &Rc<Self>) {
         while let Some(Deferred { mut admitted, begin, in_flight }) = self.next_deferred() {
-            admitted.times = self.core().put_off(admitted.place, admitted.times);
-            drop(in_flight); // a handler that does not wait is not among them
-            // It is gone if the client has cancelled it meanwhile. Nothing but the handler is to hold
-            // the context, or its memory is not used again.
+            admitted.times = self.core().put_off(admitted.method_index, admitted.times);
+            drop(in_flight); // only handlers that wait are in flight
+            // The call is gone if the client has cancelled it meanwhile. Only the handler may hold the
+            // context, or its memory cannot be reused.
             let call = self.calls.borrow_mut().remove(admitted.stream);
             match call.map(drop) {
                 Some(()) if self.is_late(&begin) => self.expire_deferred(&admitted),
@@ -127,7 +132,7 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// Whether those before it have taken the time that it had.
+    /// Whether the call's deadline has passed while it was deferred.
     fn is_late(&self, begin: &Begin<'_>) -> bool {
         begin.context.deadline().is_some_and(|deadline| {
             let core = self.core();
@@ -139,19 +144,19 @@ impl<M: Machine> ServerConnection<M> {
     #[cold]
     fn expire_deferred(&self, admitted: &Admitted) {
         let core = self.core();
-        let entry = core.entry(admitted.place);
+        let entry = core.entry(admitted.method_index);
         self.expire(entry, admitted.stream);
         core.end(entry, admitted.times, Answered::none(Code::DeadlineExceeded));
     }
 
-    /// The connection has ended before their turn came.
+    /// Drops deferred calls whose connection has ended before their handlers started.
     pub(super) fn drop_deferred(&self) {
         while let Some(Deferred { admitted, begin, .. }) = self.next_deferred() {
             self.end_deferred(&admitted, &begin.context);
         }
     }
 
-    /// The time to drain is over before their turn came.
+    /// Refuses deferred calls because the drain timeout has passed before their handlers started.
     pub(super) fn refuse_deferred(&self) {
         while let Some(Deferred { admitted, begin, .. }) = self.next_deferred() {
             let call = self.calls.borrow_mut().remove(admitted.stream);
@@ -159,7 +164,7 @@ impl<M: Machine> ServerConnection<M> {
                 Some(()) => {
                     self.refuse_ending(admitted.stream, DRAINED);
                     let (core, answered) = (self.core(), Answered::none(Code::Unavailable));
-                    core.end(core.entry(admitted.place), admitted.times, answered);
+                    core.end(core.entry(admitted.method_index), admitted.times, answered);
                 }
                 None => self.end_deferred(&admitted, &begin.context),
             }
@@ -168,7 +173,7 @@ impl<M: Machine> ServerConnection<M> {
 
     fn end_deferred(&self, admitted: &Admitted, context: &Context) {
         let core = self.core();
-        core.end(core.entry(admitted.place), admitted.times, given_up(context));
+        core.end(core.entry(admitted.method_index), admitted.times, given_up(context));
     }
 
     #[inline]
@@ -176,30 +181,34 @@ impl<M: Machine> ServerConnection<M> {
         let context = begin.context.clone();
         let mut scratch = self.take_scratch();
         let span = span_of(&context);
-        self.core().entry(admitted.place).label().put();
-        let start = || context.enter(|| self.start(admitted.place, begin, &mut scratch));
-        // What listens to spans is code of a user as well.
+        self.core().entry(admitted.method_index).label().put();
+        let start = || context.enter(|| self.start(admitted.method_index, begin, &mut scratch));
+        // Subscribers of spans are user code as well.
         let started = attempt(|| span.in_scope(start));
         let failed = |panic| {
-            let entry = self.core().entry(admitted.place);
+            let entry = self.core().entry(admitted.method_index);
             Started::Done(Err(self.core().on_panic(entry, &span, panic)))
         };
         match started.unwrap_or_else(failed) {
             Started::Done(outcome) => {
                 let answered = self.finish(&admitted, &context, outcome, &mut scratch);
-                self.core().end_in_place(admitted.place, admitted.times, answered);
+                self.core().end_in_place(admitted.method_index, admitted.times, answered);
                 close_span(span, answered.code);
                 context.recycle();
             }
             Started::Refused(why) => {
                 let code = Code::ResourceExhausted;
                 self.refuse_limited(admitted.stream, why);
-                self.core().end_in_place(admitted.place, admitted.times, Answered::none(code));
+                self.core().end_in_place(
+                    admitted.method_index,
+                    admitted.times,
+                    Answered::none(code),
+                );
                 close_span(span, code);
                 context.recycle();
             }
             Started::Waiting(handler) => {
-                self.core().interrupt_row(admitted.times);
+                self.core().interrupt_batch(admitted.times);
                 let running = Running { context, handler, span };
                 match self.is_over(&admitted) {
                     true => drop_waiting(self, &admitted, running),
@@ -210,25 +219,35 @@ impl<M: Machine> ServerConnection<M> {
         self.keep_scratch(scratch);
     }
 
-    /// Lets the handler run until it waits, behind the interceptors where there are any.
+    /// Starts the handler, behind the interceptors if there are any.
     #[inline]
-    fn start(self: &Rc<Self>, place: usize, begin: Begin<'_>, scratch: &mut Vec<u8>) -> Started {
+    fn start(
+        self: &Rc<Self>,
+        method_index: usize,
+        begin: Begin<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Started {
         let core = self.core();
         match core.has_interceptors() {
-            false => core.entry(place).handler().start(begin, scratch),
-            true => interceptor::start(Rc::clone(core) as Rc<dyn Handlers>, place, begin, scratch),
+            false => core.entry(method_index).handler().start(begin, scratch),
+            true => interceptor::start(
+                Rc::clone(core) as Rc<dyn Handlers>,
+                method_index,
+                begin,
+                scratch,
+            ),
         }
     }
 
-    /// Whether a handler has ended its call before its return, as those of streams can.
+    /// Whether the handler has ended its call before it returned, as handlers of streams can.
     #[inline]
     fn is_over(&self, admitted: &Admitted) -> bool {
-        let Admitted { place, stream, .. } = *admitted;
-        let is_unary = self.core().entry(place).method().kind == Kind::Unary;
+        let Admitted { method_index, stream, .. } = *admitted;
+        let is_unary = self.core().entry(method_index).method().kind == Kind::Unary;
         !is_unary && self.known_streams().key(stream).is_none()
     }
 
-    /// Tells the client how a call ended, unless its handler has ended it.
+    /// Sends the outcome of a call to its client, unless the handler has already ended the call.
     #[inline]
     pub(super) fn finish(
         &self,
@@ -237,8 +256,8 @@ impl<M: Machine> ServerConnection<M> {
         outcome: Result<Encoded, Status>,
         scratch: &mut Vec<u8>,
     ) -> Answered {
-        let Admitted { place, stream, .. } = *admitted;
-        let has_stream = self.core().entry(place).method().kind != Kind::Unary;
+        let Admitted { method_index, stream, .. } = *admitted;
+        let has_stream = self.core().entry(method_index).method().kind != Kind::Unary;
         if has_stream && !self.may_end(stream, context) {
             return self.given_up(stream, context);
         }
@@ -250,8 +269,9 @@ impl<M: Machine> ServerConnection<M> {
         answered
     }
 
-    /// Whether a stream is open and so its handler's return ends it. What handles on other threads have
-    /// done before that is done first, or messages would be lost of a call that ends well.
+    /// Whether the stream is still open, so that its handler's return ends it. Operations that handles on
+    /// other threads requested before are carried out first; otherwise messages of a successful call
+    /// would be lost.
     #[inline]
     fn may_end(&self, stream: StreamId, context: &Context) -> bool {
         let streams = self.known_streams();
@@ -262,7 +282,7 @@ impl<M: Machine> ServerConnection<M> {
         drop(streams);
         if let Some(carrier) = self.carrier.get() {
             let at = StreamAt { carrier, key, held_by: HeldBy::Server };
-            // A pump may not have been started yet, and a cancellation not have been carried out.
+            // A reader task may not have started yet, and a cancellation may still be queued.
             mailbox::run_waiting(carrier.core());
             context.enter(|| pass_on(at)); // initial metadata goes with the first message
         }
@@ -278,12 +298,12 @@ impl<M: Machine> ServerConnection<M> {
     #[cold]
     pub(super) fn expire(&self, entry: &MethodEntry, stream: StreamId) {
         self.core().share().count_expired();
-        entry.sheet().expired();
+        entry.counters().expired();
         let message = "the deadline passed before the handler could run";
         self.fail(stream, &Status::deadline_exceeded(message));
     }
 
-    /// Takes in the stream of a call, for the handles that its method has.
+    /// Opens the stream of a call for the handles that its method's kind has.
     fn open_stream(self: &Rc<Self>, entry: &MethodEntry, stream: StreamId) -> OpenedStream {
         let handles = match entry.method().kind {
             Kind::ClientStream => Handles::Reader,
@@ -293,13 +313,13 @@ impl<M: Machine> ServerConnection<M> {
         let carrier = self.carrier();
         let mut streams = self.streams();
         let key = streams.insert(stream, handles);
-        streams.count_on(key, Arc::clone(entry.sheet()));
+        streams.count_on(key, Arc::clone(entry.counters()));
         drop(streams);
         self.renew_lease();
         OpenedStream::new(StreamAt { carrier, key, held_by: HeldBy::Server })
     }
 
-    /// The same for a stream of requests, with what came of it with the call.
+    /// Opens a stream of requests with the first message and the end, if those came with the call.
     pub(super) fn open_requests(
         self: &Rc<Self>,
         entry: &MethodEntry,

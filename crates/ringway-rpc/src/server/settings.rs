@@ -1,4 +1,4 @@
-//! What a server was told to be like.
+//! Server configuration.
 
 use std::time::Duration;
 
@@ -9,33 +9,33 @@ use ringway_wire::native::{Config, StreamId};
 use super::compression::Compression;
 use crate::limits;
 
-/// Everything that the cores need to know; fixed when the server starts.
+/// The settings that all cores of a server share; they are fixed when it starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Of each native connection: what we accept, when we ask whether the peer is there.
+    /// The limits and timeouts of each native connection.
     pub(crate) native: Config,
     /// Calls that one connection may have unfinished at once.
     pub(crate) in_flight_per_connection_max: usize,
-    /// Calls that wait, on all connections.
+    /// The maximum number of calls that wait, on all connections together.
     pub(crate) in_flight_max: usize,
-    /// Received bytes that a core keeps for readers.
+    /// The maximum of received bytes that a core keeps for readers.
     pub(crate) unread_bytes_max: usize,
-    /// Places in the queue of each method with a limit, on each core.
+    /// The capacity of the queue of each method with a limit, on each core.
     pub(crate) queue_room: usize,
-    /// Whether methods without a limit of their own find one.
+    /// Whether methods without a limit of their own get an adaptive one.
     pub(crate) adaptive: bool,
-    /// How long calls may take to end when the server stops.
+    /// The time that calls may take to end when the server stops.
     pub(crate) drain_timeout: Duration,
-    /// Which messages of gRPC may be compressed.
+    /// The services whose gRPC messages may be compressed.
     pub(crate) compression: Option<Compression>,
-    /// How old a connection becomes before it takes no new calls.
+    /// The age at which a connection stops accepting calls.
     pub(crate) connection_age_max: Option<Duration>,
-    /// How long calls may take then.
+    /// The time that calls may still take on a connection that has reached its age.
     pub(crate) connection_age_grace: Duration,
 }
 
 impl Settings {
-    /// The same for a connection that speaks gRPC.
+    /// The configuration of a connection that speaks gRPC.
     pub(super) fn grpc(&self) -> ServerConfig {
         let Config { settings, ping_after, ping_timeout, stall_timeout, .. } = self.native.clone();
         let http2 = Http2Config {
@@ -48,7 +48,7 @@ impl Settings {
         ServerConfig { http2, max_message: settings.max_message }
     }
 
-    /// Whether clients would accept them, and some call could be made.
+    /// Checks that clients accept the settings and that calls are possible.
     pub(super) fn check(&self) -> Result<(), String> {
         let native = &self.native.settings;
         let (streams, message) = (native.max_streams, native.max_message);

@@ -15,9 +15,9 @@ use crate::call::method::{Kind, Method};
 use crate::metrics::{Metrics, Side};
 use crate::service::{Methods, Service, ServiceDescriptor};
 
-/// One of these a server.
+/// Configuration, services and counters that all cores of one server and its handles share.
 pub(crate) struct ServerShared {
-    /// Tells the servers of a process apart.
+    /// A number that is unique among the servers of a process.
     pub(crate) id: u64,
     pub(crate) settings: Settings,
     pub(crate) interceptors: Vec<MakeIntercept>,
@@ -25,7 +25,7 @@ pub(crate) struct ServerShared {
     reflection: ReflectionService,
     pub(crate) metrics: Metrics,
     side_doors: SideDoors,
-    /// Calls on all cores that wait, be it to begin.
+    /// Calls on all cores that wait in a queue or for their handlers.
     pub(super) in_flight: AtomicUsize,
     limits: Mutex<HashMap<&'static str, Arc<ConcurrencyLimit>>>,
     shares: Mutex<Vec<Arc<CoreShare>>>,
@@ -54,7 +54,7 @@ impl ServerShared {
         }
     }
 
-    /// The methods of all services, for one core: by place, and the places by name.
+    /// Builds one core's table of methods, and the index of each method by name.
     pub(super) fn build_entries(&self) -> (Vec<MethodEntry>, HashMap<&'static str, usize>) {
         let mut methods = Methods::default();
         for service in &self.services {
@@ -63,16 +63,16 @@ impl ServerShared {
         let registered = methods.into_entries();
         let descriptors = self.services.iter().map(|service| service.descriptor());
         self.reflection.learn(descriptors, &registered);
-        let mut places = HashMap::new();
-        let entries = registered.into_iter().enumerate().map(|(place, registered)| {
+        let mut method_indices = HashMap::new();
+        let entries = registered.into_iter().enumerate().map(|(method_index, registered)| {
             let method = registered.method;
-            places.insert(method.name(), place);
-            let sheet = self.metrics.sheet(Side::Server, method.name());
+            method_indices.insert(method.name(), method_index);
+            let counters = self.metrics.counters(Side::Server, method.name());
             let room = self.settings.queue_room;
-            MethodEntry::new(registered, self.limit_of(method), room, sheet)
+            MethodEntry::new(registered, self.limit_of(method), room, counters)
         });
         let entries = entries.collect();
-        (entries, places)
+        (entries, method_indices)
     }
 
     fn limit_of(&self, method: &'static Method) -> Limit {
@@ -84,13 +84,13 @@ impl ServerShared {
                     .or_insert_with(|| Arc::new(ConcurrencyLimit::new(limit)));
                 Limit::Fixed(Arc::clone(limit))
             }
-            // How long a stream lasts says nothing of how the server copes.
+            // The duration of a stream says nothing about how well the server copes.
             None if self.settings.adaptive && method.kind == Kind::Unary => Limit::adaptive(),
             None => Limit::None,
         }
     }
 
-    /// A service by its name.
+    /// The service with this name.
     pub(super) fn service(&self, name: &str) -> Option<&ServiceDescriptor> {
         self.services.iter().map(|service| service.descriptor()).find(|it| it.name == name)
     }
@@ -99,14 +99,14 @@ impl ServerShared {
         &self.side_doors
     }
 
-    /// What a core counts, where the handles find it.
+    /// Adds the counters of one more core, which the handles sum up.
     pub(super) fn new_share(&self) -> Arc<CoreShare> {
         let share = Arc::new(CoreShare::default());
         lock(&self.shares).push(Arc::clone(&share));
         share
     }
 
-    /// Whether as many calls are in flight as may be.
+    /// Whether the server has as many calls in flight as `in_flight_max` allows.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) >= self.settings.in_flight_max
@@ -118,7 +118,7 @@ impl ServerShared {
     }
 }
 
-/// No foreign code runs under these locks, so a poisoned one guards sound content.
+/// No user code runs under these locks, so the content of a poisoned one is sound.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,28 +1,29 @@
-//! What a server has counted beside its calls.
+//! Counters of a server that do not belong to one method.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringway_wire::native::Unserved;
 
-/// Writes the counters of a core: for each a field, a method that counts one, and a sum.
+/// Declares the counters of a core: for each, a field, its sum and, where it is named, a method that
+/// increments it.
 macro_rules! counters {
     ($($name:ident $(, $count:ident)?, $what:literal;)*) => {
-        /// What one core counts: written by it alone, read by any thread.
+        /// The counters of one core, which only that core writes and any thread may read.
         #[derive(Default, Debug)]
-        #[repr(align(128))] // cores do not disturb each other by counting
+        #[repr(align(128))] // keeps cores off each other's cache lines
         pub(crate) struct CoreShare {
             unread_bytes: AtomicU64,
             $($name: AtomicU64,)*
         }
 
         impl CoreShare {
-            /// Says how many received bytes the core keeps for readers.
+            /// Sets the number of received bytes that the core keeps for readers.
             pub(crate) fn set_unread_bytes(&self, bytes: usize) {
                 self.unread_bytes.store(bytes as u64, Ordering::Relaxed);
             }
 
-            /// Counts calls that the machine of a connection has ended.
+            /// Counts calls that the machine of a connection has ended by itself.
             #[cold]
             pub(crate) fn add_unserved(&self, calls: Unserved) {
                 let Unserved { refused, overdue, malformed, stalled } = calls;
@@ -40,13 +41,13 @@ macro_rules! counters {
             )?)*
         }
 
-        /// Counts of a server since its start, read at about one moment.
+        /// Counters of a server since its start, read at about the same moment.
         #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct ServerStats {
-            /// Calls that wait, in the queue of their method or with their handlers.
+            /// Calls that wait in the queue of their method or for their handlers.
             pub in_flight: usize,
-            /// Bytes that were received and that no handler has read yet, those of queued calls too.
+            /// Received bytes that no handler has read yet, including those of queued calls.
             pub unread_bytes: u64,
             $(
                 #[doc = $what]
@@ -64,8 +65,8 @@ macro_rules! counters {
                 stats
             }
 
-            /// The counts as Prometheus reads them (text format 0.0.4), to be written behind those
-            /// [of the methods](crate::Snapshot::prometheus).
+            /// The counters in Prometheus' text format 0.0.4, to be appended to those [of the
+            /// methods](crate::Snapshot::prometheus).
             pub fn prometheus(&self) -> String {
                 let mut text = String::new();
                 family(&mut text, "in_flight", "gauge", "Calls that wait.", self.in_flight as u64);
@@ -91,23 +92,23 @@ counters! {
     unknown_methods, count_unknown_method,
         "Calls of methods that the server does not have.";
     refused, count_refused,
-        "Calls answered as not executed: over a limit or a lease, while the server drains, or since they had not begun when that was over.";
+        "Calls answered as not executed: over a limit or a lease, while the server drained, or because they had not begun when the drain ended.";
     shed, count_shed,
-        "Of these: calls that had waited in a queue for too long, or were taken out of it for others.";
+        "Refused calls that had waited in a queue for too long, or were removed from it for others.";
     expired, count_expired,
-        "Calls whose deadline passed before they could run, or whose request did not come whole in time.";
+        "Calls whose deadline passed before they could run, or whose request did not arrive whole in time.";
     malformed,
-        "Calls ended because their request broke a rule or a limit of the protocol, or could not be read.";
+        "Calls ended because their request was malformed or exceeded a limit of the protocol.";
     stalled,
         "Calls given up because their client took nothing of the reply for too long.";
     cancelled, count_cancelled,
-        "Calls that clients have cancelled when they had left their queue.";
+        "Calls that clients cancelled after they had left their queue.";
     panicked, count_panicked,
         "Handlers that panicked.";
     exhausted, count_exhausted,
-        "Calls, and connections where no call was to blame, that were ended since more bytes waited for handlers or clients than a core may keep.";
+        "Calls (or connections, where no call was to blame) that were ended because a core kept more bytes for handlers or clients than it may.";
     cut_off, count_cut_off,
-        "Calls that ran and were ended by the deadline of the drain.";
+        "Running calls that were ended at the drain's deadline.";
 }
 
 fn family(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
@@ -115,7 +116,7 @@ fn family(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     *text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
 }
 
-/// Adds to a counter that only its core writes: no read-modify-write is needed.
+/// Adds to a counter that only its own core writes, so no atomic read-modify-write is needed.
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The connection as the handles of its streams see it.
+//! The server connection as the handles of its streams use it.
 
 use std::task::{Context, Poll};
 
@@ -33,7 +33,7 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         machine.taken(stream, messages);
         let (has_output, unread) = (machine.has_output(), machine.kept_len(Side::Unread));
         drop(machine);
-        self.account_taken(unread);
+        self.update_usage_after_read(unread);
         if has_output {
             self.wake();
         }
@@ -65,7 +65,7 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         sent
     }
 
-    /// The handler's return ends the stream, with its status.
+    /// Marks the stream's writer as finished. The call ends when the handler returns, with its status.
     fn finish(&self, key: StreamKey) {
         self.streams().finish_writer(key);
     }
@@ -81,7 +81,7 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         let stream = self.known_streams().stream(key);
         if let Some(stream) = stream {
             self.machine().ignore(stream);
-            self.account();
+            self.update_usage();
         }
         self.streams().drop_reader(key);
         self.leave_registry();
@@ -107,7 +107,7 @@ impl<M: Machine> ServerConnection<M> {
             streams.sent(key, len);
         }
         drop(streams);
-        self.wake(); // a message that its client does not take has ended the call
+        self.wake(); // a message that is too long for the client has ended the call
         sent.map_err(|_gone| self.failure(stream).unwrap_or_else(gone))
     }
 }

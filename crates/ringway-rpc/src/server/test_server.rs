@@ -1,4 +1,4 @@
-//! A server on the core of a test.
+//! A server on the core that runs the test.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -19,10 +19,9 @@ use crate::call::status::Status;
 use crate::client::Client;
 use crate::service::Service;
 
-/// A server on the core that starts it, so that it runs in [simulations](crate::testing::simulate) as
-/// well: over their network, by their clock. Dropping it closes its connections.
-///
-/// A real server listens on cores of its own, which a simulation does not have.
+/// A server on the core that starts it. It also runs in [simulations](crate::testing::simulate), on their
+/// network and clock, where a [`Server`] cannot: that one listens on cores of its own. Dropping it closes
+/// its connections.
 pub struct TestServer {
     address: Address,
     health: Health,
@@ -30,10 +29,10 @@ pub struct TestServer {
     accepting: JoinHandle<()>,
 }
 
-/// A simulation has no addresses of the machine.
-struct Nowhere;
+/// An empty list of addresses: a simulation cannot bind the machine's.
+struct NoAddresses;
 
-impl ToAddresses for Nowhere {
+impl ToAddresses for NoAddresses {
     fn to_addresses(self) -> ringway_net::Result<Vec<Address>> {
         Ok(Vec::new())
     }
@@ -41,26 +40,25 @@ impl ToAddresses for Nowhere {
 
 struct OnOneCore {
     shared: Arc<ServerShared>,
-    /// Made with the first connection. What a service keeps for a core is in it.
+    /// The core's state, made with the first connection. Services that are made once a core live in it.
     core: RefCell<Option<Rc<ServerCore>>>,
     connections: RefCell<Vec<JoinHandle<()>>>,
 }
 
 impl TestServer {
-    /// Serves `service` on a free port, with the settings of a [`Server`] that nobody has changed, until this
-    /// is dropped.
+    /// Serves `service` on a free port with the default settings of a [`Server`], until this is dropped.
     ///
     /// # Errors
     /// When the core cannot listen.
     ///
     /// # Panics
-    /// On a thread that is no core.
+    /// Panics on a thread that is not a Ringway core.
     pub fn start(service: impl Service) -> Result<Self, Status> {
         Self::start_with(|server| server.service(service))
     }
 
-    /// Serves what a [`Server`] would that is set up so: its services, interceptors, limits and health. What
-    /// it is told of cores, sockets and TLS has no effect.
+    /// Serves with the services, interceptors, limits and health of the [`Server`] that `set_up` returns.
+    /// Its settings for cores, sockets and TLS have no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,12 +90,12 @@ impl TestServer {
     /// ```
     ///
     /// # Errors
-    /// When the core cannot listen, and as [`Server::start`] when the settings are refused.
+    /// When the core cannot listen, and when the settings are refused as by [`Server::start`].
     ///
     /// # Panics
-    /// On a thread that is no core.
+    /// Panics on a thread that is not a Ringway core.
     pub fn start_with(set_up: impl FnOnce(Server) -> Server) -> Result<Self, Status> {
-        let server = set_up(Server::bind(Nowhere)?);
+        let server = set_up(Server::bind(NoAddresses)?);
         let health = server.health.clone();
         let (_sockets, shared) = server.prepare()?;
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -117,10 +115,11 @@ impl TestServer {
         &self.address
     }
 
-    /// Clients of this server, with connections of their own: `server.clients(CounterClient::new)?`.
+    /// Makes clients of this server, each with its own connections:
+    /// `server.clients(CounterClient::new)?`.
     ///
     /// # Errors
-    /// Those of [`Client::connect`].
+    /// Fails as [`Client::connect`] does.
     pub fn clients<C, const N: usize>(&self, make: impl Fn(Client) -> C) -> Result<[C; N], Status> {
         let one = |_| Client::connect(&self.address).map(&make);
         let clients = (0..N).map(one).collect::<Result<Vec<C>, Status>>()?;
@@ -132,13 +131,14 @@ impl TestServer {
         &self.health
     }
 
-    /// Closes all connections without a word, as a server that is killed does. Clients may connect again.
+    /// Closes all connections without notice, as a killed server does. Clients may connect again.
     pub fn lose_connections(&self) {
         let lost = self.serving.connections.take();
         lost.iter().for_each(JoinHandle::abort);
     }
 
-    /// Lets the server drain: clients are told, and calls that run may end. It is not served again.
+    /// Drains the server: clients are told, and running calls may end. It accepts no connections
+    /// afterwards.
     pub fn shutdown(&self) {
         self.accepting.abort();
         self.health.shut_down();
@@ -152,7 +152,7 @@ impl TestServer {
 async fn accept(listener: Listener, serving: Rc<OnOneCore>) {
     let limits = Rc::new(StreamLimits::default());
     loop {
-        // In a simulation descriptors may run out for a moment.
+        // In a simulation, `accept` may fail for a moment for want of descriptors.
         let Ok(accepted) = listener.accept().await else { continue };
         let Ok(stream) = accepted.into_stream(&limits) else { continue };
         let connection = Connection::adopt(stream, Rc::clone(&limits));

@@ -1,4 +1,4 @@
-//! A call whose handler waits: a task of its own until it is answered, cancelled or too late.
+//! A call whose handler waits: it runs as a task until it is answered, cancelled or past its deadline.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::call::context::Context;
 use crate::call::status::{Code, Status};
 use crate::service::{Encoded, Waiting};
 
-/// Gives a handler that waits a task, which is named by its method for the stall watchdog.
+/// Spawns a task for a handler that waits. The task is named after the method for the stall watchdog.
 pub(super) fn spawn_waiting<M: Machine>(
     connection: &Rc<ServerConnection<M>>,
     admitted: Admitted,
@@ -28,8 +28,8 @@ pub(super) fn spawn_waiting<M: Machine>(
         .calls
         .borrow_mut()
         .insert(ServedCall::running(admitted.stream, running.context.clone()));
-    let name = core.entry(admitted.place).method().name;
-    let in_flight = Some(core.take_off());
+    let name = core.entry(admitted.method_index).method().name;
+    let in_flight = Some(core.count_in_flight());
     let (of, running) = (Rc::clone(connection), Some(running));
     let call = WaitingCall { connection: of, admitted, running, in_flight, alarm: None };
     let task = spawn_named(name, call);
@@ -39,13 +39,13 @@ pub(super) fn spawn_waiting<M: Machine>(
 struct WaitingCall<M: Machine> {
     connection: Rc<ServerConnection<M>>,
     admitted: Admitted,
-    /// Present until the call has ended.
+    /// The handler, until the call has ended.
     running: Option<Running>,
     in_flight: Option<InFlight>,
     alarm: Option<Sleep>,
 }
 
-/// A handler that waits, and what it runs in.
+/// A handler that waits, with its context and span.
 pub(super) struct Running {
     pub(super) context: Context,
     pub(super) handler: Pin<Box<dyn Waiting>>,
@@ -66,7 +66,7 @@ impl<M: Machine> Future for WaitingCall<M> {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
                 let core = this.connection.core();
-                Err(core.on_panic(core.entry(this.admitted.place), span, panic))
+                Err(core.on_panic(core.entry(this.admitted.method_index), span, panic))
             }
             Ok(Poll::Pending) => match this.poll_deadline(cx) {
                 Poll::Ready(status) => Err(status),
@@ -86,7 +86,7 @@ impl<M: Machine> Future for WaitingCall<M> {
 }
 
 impl<M: Machine> WaitingCall<M> {
-    /// The timer is started once: the task's waker stays the same.
+    /// Polls the deadline. The timer is polled only once, because the task's waker stays the same.
     fn poll_deadline(&mut self, cx: &mut TaskContext<'_>) -> Poll<Status> {
         let deadline = self.running.as_ref().and_then(|running| running.context.deadline());
         let Some(deadline) = deadline else { return Poll::Pending };
@@ -110,23 +110,23 @@ impl<M: Machine> WaitingCall<M> {
     fn end(&self, running: Running, outcome: Result<Encoded, Status>, scratch: &mut Vec<u8>) {
         let Running { context, handler, span } = running;
         let (connection, core) = (&self.connection, self.connection.core());
-        let entry = core.entry(self.admitted.place);
+        let entry = core.entry(self.admitted.method_index);
         let call = connection.calls.borrow_mut().remove(self.admitted.stream);
-        // What it holds of the context goes, so that its memory is used again.
+        // The stored call holds the context, and has to go before that can be recycled.
         let answered = match call.map(drop) {
             Some(()) => connection.finish(&self.admitted, &context, outcome, scratch),
             None => connection.given_up(self.admitted.stream, &context),
         };
         close_span(span, answered.code);
         core.end(entry, self.admitted.times, answered);
-        // Destructors of the handler are code of a user, and may use streams of this connection.
+        // The handler's destructors are user code, and may use streams of this connection.
         contain(entry.method().name, || context.enter(|| drop(handler)));
         context.recycle();
     }
 }
 
-/// A call is over of which nothing but the handler is left, which waits: it is told, and dropped. Its
-/// destructors are code of a user, and so is what listens to its span: each has its panics to itself.
+/// Cancels and drops a waiting handler whose call is over. Its destructors and the subscribers of its
+/// span are user code; a panic in one does not keep the other from running.
 #[cold]
 pub(super) fn drop_waiting<M: Machine>(
     connection: &ServerConnection<M>,
@@ -135,7 +135,7 @@ pub(super) fn drop_waiting<M: Machine>(
 ) {
     let Running { context, handler, span } = running;
     let core = connection.core();
-    let entry = core.entry(admitted.place);
+    let entry = core.entry(admitted.method_index);
     context.cancel(Code::Cancelled, "the handler was dropped");
     let answered = connection.given_up(admitted.stream, &context);
     close_span(span, answered.code);
@@ -145,7 +145,8 @@ pub(super) fn drop_waiting<M: Machine>(
 }
 
 impl<M: Machine> Drop for WaitingCall<M> {
-    /// Dropped before it had an answer: the client has given up, or the connection is gone.
+    /// Counts and cancels a call that was dropped before its answer: the client has cancelled it, or the
+    /// connection is gone.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             self.in_flight = None;

@@ -239,16 +239,16 @@ fn calls_that_never_ran_before_the_drain_was_over_are_said_not_to_have_been_exec
             .map(|name| peer.open(name, b"", name.ends_with("Alone"), &[]));
         peer.flush();
         peer.until("they run", || peer.stats().in_flight == 2).await;
-        let mut unheard = vec![peer.open("sim.Ends/Say", b"and so on", false, &[])];
-        unheard.push(peer.open("sim.Ends/Alone", b"", true, &[]));
-        unheard.push(peer.open("sim.Ends/Gather", b"", false, &[]));
+        let mut ended_before_answer = vec![peer.open("sim.Ends/Say", b"and so on", false, &[])];
+        ended_before_answer.push(peer.open("sim.Ends/Alone", b"", true, &[]));
+        ended_before_answer.push(peer.open("sim.Ends/Gather", b"", false, &[]));
         peer.flush();
         peer.until("two wait", || peer.stats().in_flight == 4).await;
         peer.core().drain();
         for call in ran {
             assert_eq!(peer.told(call).await, (Code::Unavailable, false));
         }
-        for call in unheard {
+        for call in ended_before_answer {
             assert_eq!(peer.told(call).await, (Code::Unavailable, true));
         }
         peer.until("the handlers are dropped", || peer.stats().in_flight == 0).await;

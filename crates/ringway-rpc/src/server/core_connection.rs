@@ -1,4 +1,4 @@
-//! The connection as its core sees it.
+//! The server connection as its core uses it: memory use, leases, drains.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::machine::Machine;
 use crate::limits;
 
 impl<M: Machine> ServerConnection<M> {
-    /// Tells the core what is kept here, and what was refused.
+    /// Reports the bytes kept here and the refused calls to the core.
     #[inline]
-    pub(super) fn account(&self) {
+    pub(super) fn update_usage(&self) {
         let machine = self.machine();
         let unserved = machine.unserved();
         let kept = match self.is_closed() {
@@ -39,20 +39,20 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// The same when messages were taken, of which the machine has so many bytes left: by steps, since
-    /// messages are small, and once nothing is left.
+    /// Reports that handlers have read messages, with `unread` bytes left. Small reads are reported in
+    /// steps, and when nothing is left.
     #[inline]
-    pub(super) fn account_taken(&self, unread: usize) {
+    pub(super) fn update_usage_after_read(&self, unread: usize) {
         let told = self.kept.get().unread;
         if told > unread && (unread == 0 || told - unread >= limits::TAKEN_STEP) {
-            self.account();
+            self.update_usage();
         }
     }
 }
 
 impl<M: Machine> CoreConnection for ServerConnection<M> {
-    fn set_place(&self, place: usize) {
-        self.place.set(place);
+    fn set_list_index(&self, list_index: usize) {
+        self.list_index.set(list_index);
     }
 
     fn wake(&self) {
@@ -78,8 +78,8 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
         Self::renew_lease(self);
     }
 
-    fn account(&self) {
-        Self::account(self);
+    fn update_usage(&self) {
+        Self::update_usage(self);
     }
 
     fn kept(&self, side: Side) -> usize {
@@ -96,17 +96,17 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
         let largest = self.machine().largest_len(side);
         let has_shed = side == Side::Unread && self.shed_largest(largest);
         let has_ended = has_shed || self.machine().end_largest(side);
-        Self::account(self); // its task drops the handler, and what waits for it
+        Self::update_usage(self); // the connection's task drops the handler
         has_ended
     }
 
     fn drop_spare(&self) {
         self.machine().drop_spare();
-        Self::account(self);
+        Self::update_usage(self);
     }
 
-    fn set_tight(&self, is_tight: bool) {
-        self.machine().set_tight(is_tight);
+    fn set_over_soft_limit(&self, is_over_soft_limit: bool) {
+        self.machine().set_tight(is_over_soft_limit);
     }
 
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The counts of one method on one core.
+//! The counters of one method on one core.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::call::status::Code;
 
 const CODES: usize = 17;
 
-/// Written by one core, read by any thread.
+/// The counters of one method on one core, written by that core and read by any thread.
 #[derive(Default)]
-pub(crate) struct Sheet {
+pub(crate) struct CallCounters {
     started: Counter,
     by_code: [Counter; CODES],
     bytes_in: Counter,
@@ -27,20 +27,20 @@ pub(crate) struct Sheet {
     total: Histogram,
 }
 
-/// How a call ended.
+/// The outcome and the times of a call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallEnd {
     pub(crate) code: Code,
-    /// Bytes of the messages sent in answer (server) or received as answer (client).
+    /// Bytes of the reply messages that the server sent, or that the client received.
     pub(crate) bytes_out: usize,
-    /// Time before it was begun.
+    /// Time that the call waited before it was begun.
     pub(crate) queue: Duration,
-    /// Time from there to its end.
+    /// Time from the call's begin to its end.
     pub(crate) service: Duration,
 }
 
-impl Sheet {
-    /// A call begins, with so many bytes of request.
+impl CallCounters {
+    /// Counts a call that begins, and the bytes of its request.
     #[inline]
     pub(crate) fn started(&self, bytes_in: usize) {
         self.started.add(1);
@@ -54,54 +54,54 @@ impl Sheet {
         self.total.record(end.queue + end.service);
     }
 
-    /// A call has ended whose time is [told](Self::timed) later.
+    /// Counts a call that has ended and whose duration [`timed`](Self::timed) records later.
     #[inline]
     pub(crate) fn answered(&self, code: Code, bytes_out: usize) {
         self.by_code[code as usize].add(1);
         self.bytes_out.add(bytes_out as u64);
     }
 
-    /// So many calls that did not wait have taken so long each.
+    /// Records the duration of several calls that did not wait.
     pub(crate) fn timed(&self, service: Duration, calls: u32) {
         self.service.record_many(service, u64::from(calls));
         self.total.record_many(service, u64::from(calls));
     }
 
-    /// A message of a stream of requests.
+    /// Counts a message of a stream of requests.
     #[inline]
     pub(crate) fn request_message(&self, bytes: usize) {
         self.messages_in.add(1);
         self.bytes_in.add(bytes as u64);
     }
 
-    /// A message of a stream of replies.
+    /// Counts a message of a stream of replies.
     #[inline]
     pub(crate) fn reply_message(&self, bytes: usize) {
         self.messages_out.add(1);
         self.bytes_out.add(bytes as u64);
     }
 
-    /// An attempt after the first, because that failed.
+    /// Counts an attempt that followed a failed one.
     pub(crate) fn retried(&self) {
         self.retries.add(1);
     }
 
-    /// An attempt after the first, because that took long.
+    /// Counts an attempt that was made because an earlier one took long.
     pub(crate) fn hedged(&self) {
         self.hedges.add(1);
     }
 
-    /// A further attempt that the budget did not allow.
+    /// Counts an attempt that the retry budget did not allow.
     pub(crate) fn over_budget(&self) {
         self.over_budget.add(1);
     }
 
-    /// A call whose deadline had passed before it could begin.
+    /// Counts a call whose deadline passed before it could begin.
     pub(crate) fn expired(&self) {
         self.expired.add(1);
     }
 
-    /// A call that was refused because of a limit, without running it.
+    /// Counts a call that was refused because of a limit, without running it.
     pub(crate) fn shed(&self) {
         self.shed.add(1);
     }
@@ -129,20 +129,20 @@ impl Sheet {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MethodSnapshot {
-    /// The end that counted the calls.
+    /// The side that counted the calls.
     pub side: Side,
-    /// Such as `market.v1.Market/Quote`.
+    /// The method's name, such as `market.v1.Market/Quote`.
     pub method: String,
-    /// Calls begun.
+    /// Calls that were begun.
     pub started: u64,
     by_code: [u64; CODES],
     /// Bytes of request messages.
     pub bytes_in: u64,
     /// Bytes of reply messages.
     pub bytes_out: u64,
-    /// Messages of streams of requests.
+    /// Messages in streams of requests.
     pub messages_in: u64,
-    /// Messages of streams of replies.
+    /// Messages in streams of replies.
     pub messages_out: u64,
     /// Attempts made because an earlier one had failed.
     pub retries: u64,
@@ -154,9 +154,9 @@ pub struct MethodSnapshot {
     pub expired: u64,
     /// Calls refused because of a limit.
     pub shed: u64,
-    /// From a call's beginning to its end.
+    /// Latencies from a call's begin to its end.
     pub service: Latencies,
-    /// The same with the time it waited before.
+    /// Latencies that include the time a call waited before it was begun.
     pub total: Latencies,
 }
 
@@ -181,22 +181,22 @@ impl MethodSnapshot {
         }
     }
 
-    /// Calls that ended with this code.
+    /// The number of calls that ended with this code.
     pub fn with_code(&self, code: Code) -> u64 {
         self.by_code[code as usize]
     }
 
-    /// Calls that ended.
+    /// The number of calls that ended.
     pub fn ended(&self) -> u64 {
         self.by_code.iter().sum()
     }
 
-    /// Calls that ended with another code than OK.
+    /// The number of calls that ended with another code than OK.
     pub fn errors(&self) -> u64 {
         self.ended() - self.with_code(Code::Ok)
     }
 
-    /// Calls begun and not ended. Counts of other cores may lag by an instant.
+    /// The number of calls begun and not ended. Counts of other cores may lag by an instant.
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.ended())
     }

@@ -1,4 +1,4 @@
-//! What a core does when it keeps too many bytes for its connections.
+//! What a core does when its connections keep too many bytes.
 
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -12,28 +12,28 @@ use super::core::ServerCore;
 use crate::limits;
 
 impl ServerCore {
-    /// Has the core look after its memory, if it is time to: when the readers that have just been
-    /// woken have read. Those that keep up are not to be taken for those that do not.
+    /// Schedules shedding if memory use calls for it. It runs after the readers that have just been
+    /// woken, so that those that keep up are not mistaken for slow ones.
     #[inline]
     pub(super) fn watch_budget(self: &Rc<Self>) {
         let budget = self.budget();
-        if budget.needs_care(self.now()) && !budget.is_strained.replace(true) {
-            self.relieve_soon();
+        if budget.needs_attention(self.now()) && !budget.is_receiving_paused.replace(true) {
+            self.shed_memory_soon();
         }
     }
 
     #[cold]
-    fn relieve_soon(self: &Rc<Self>) {
+    fn shed_memory_soon(self: &Rc<Self>) {
         let core = Rc::clone(self);
-        // It runs behind those who were woken before.
-        spawn_named("unread messages", async move { core.relieve(core.now()) });
+        // Tasks that were woken before this one run first.
+        spawn_named("unread messages", async move { core.shed_memory(core.now()) });
     }
 
-    /// Makes room where too much is kept, and asks clients for less while there is much.
-    fn relieve(&self, now: Duration) {
+    /// Ends streams where too many bytes are kept, and asks clients to send less while usage is high.
+    fn shed_memory(&self, now: Duration) {
         let (budget, connections) = (self.budget(), self.connections().all());
-        // Some may have ended streams since they were last looked at.
-        connections.iter().for_each(|connection| connection.account());
+        // Some connections may have ended streams since their last update.
+        connections.iter().for_each(|connection| connection.update_usage());
         if budget.has_no_room_for_spare() {
             connections.iter().for_each(|connection| connection.drop_spare());
         }
@@ -42,24 +42,25 @@ impl ServerCore {
                 self.make_room(&connections, side);
             }
         }
-        if let Some(is_tight) = budget.turn(now) {
-            connections.iter().for_each(|connection| connection.set_tight(is_tight));
+        if let Some(is_over_soft_limit) = budget.soft_limit_change(now) {
+            connections
+                .iter()
+                .for_each(|connection| connection.set_over_soft_limit(is_over_soft_limit));
         }
-        budget.is_strained.set(false);
+        budget.is_receiving_paused.set(false);
         connections.iter().for_each(|connection| connection.wake());
     }
 
-    /// Ends the streams that keep most, then the connections. All connections are looked at for this,
-    /// so a share of the room is made at once: by the time that is used up, much has come, and each
-    /// byte of it has cost little.
+    /// Ends the streams that keep the most bytes, then whole connections. This looks at all connections,
+    /// so it frees a share of the limit at once and its cost is spread over many received bytes.
     fn make_room(&self, connections: &[Rc<dyn CoreConnection>], side: Side) {
-        let account = self.budget().of(side);
-        let enough = account.max - account.max / limits::RELIEF_SHARE;
+        let usage = self.budget().of(side);
+        let enough = usage.max - usage.max / limits::SHED_SHARE;
         let kept = |&(_, at): &(usize, usize)| connections[at].kept(side) > 0;
-        let places = (0..connections.len()).map(|at| (0, at)).filter(kept);
+        let candidates = (0..connections.len()).map(|at| (0, at)).filter(kept);
         let mut largest: BinaryHeap<(usize, usize)> =
-            places.map(|(_, at)| (connections[at].largest_len(side), at)).collect();
-        while account.kept.get() > enough
+            candidates.map(|(_, at)| (connections[at].largest_len(side), at)).collect();
+        while usage.kept.get() > enough
             && let Some((_, at)) = largest.pop()
         {
             let connection = &connections[at];
@@ -68,16 +69,17 @@ impl ServerCore {
                 largest.push((connection.largest_len(side), at));
             }
         }
-        if account.is_over() {
+        if usage.is_over() {
             self.end_connections(connections, side);
         }
         if side == Side::Unread {
-            // Of the streams that were ended.
+            // The streams that were ended have left spare memory.
             connections.iter().for_each(|connection| connection.drop_spare());
         }
     }
 
-    /// What is kept belongs to no stream: halves of frames, and answers that nobody reads.
+    /// Ends the connections that keep the most bytes which belong to no stream, such as incomplete frames
+    /// and replies that nobody reads.
     #[cold]
     fn end_connections(&self, connections: &[Rc<dyn CoreConnection>], side: Side) {
         let mut fullest: BinaryHeap<(usize, usize)> =
