@@ -13,7 +13,7 @@ use super::lines;
 use super::message::{PREFIX_LEN, prefix};
 use super::meta_fields::FieldTexts;
 use super::names::ContentType;
-use super::timeout::TimeoutText;
+use super::timeout::Timeouts;
 use crate::http2::{ErrorCode, Http2Client, Line, NewRequest, NoStream, Violation, Vocabulary};
 use crate::native::{Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 
@@ -35,6 +35,7 @@ pub struct GrpcClient {
     pub(super) pending: VecDeque<ClientEvent<'static>>,
     /// Memory, in bytes, of incomplete messages.
     pub(super) assembled: usize,
+    timeouts: Timeouts,
     /// Buffer in which a call's `:path` is assembled.
     path: Vec<u8>,
     texts: FieldTexts,
@@ -70,6 +71,7 @@ impl GrpcClient {
             calls: Calls::default(),
             pending: VecDeque::new(),
             assembled: 0,
+            timeouts: Timeouts::default(),
             path: Vec::new(),
             texts: FieldTexts::default(),
             scratch: Vec::new(),
@@ -112,7 +114,8 @@ impl GrpcClient {
         if size > self.http2.peer_header_list_max() as usize {
             return Err(OpenError::TooLarge);
         }
-        let timeout = TimeoutText::new(call.timeout.unwrap_or_default());
+        let mut text = None;
+        let timeout = call.timeout.map(|timeout| self.timeouts.line(timeout, &mut text));
         let path = match call.method {
             1..METHODS_MAX => lines::path(call.method as u16, path),
             _ => Line::Once { name: b":path", value: path },
@@ -129,7 +132,7 @@ impl GrpcClient {
             lines::TE,
             lines::content_type(content_type),
             lines::user_agent(self.config.user_agent.as_bytes()),
-            lines::timeout(&timeout),
+            timeout.unwrap_or(lines::POST),
         ];
         let own = &own[..own.len() - usize::from(call.timeout.is_none())];
         let head: Vec<Line<'_>>;

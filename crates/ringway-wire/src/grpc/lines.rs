@@ -17,7 +17,8 @@ mod id {
     pub(super) const ACCEPT_ENCODING: u16 = 9;
     pub(super) const AUTHORITY: u16 = 10;
     pub(super) const USER_AGENT: u16 = 11;
-    pub(super) const METHODS: u16 = 12;
+    pub(super) const USUAL_TIMEOUTS: u16 = 12; // and the next three
+    pub(super) const METHODS: u16 = 16;
 }
 
 /// `:method POST`.
@@ -85,6 +86,18 @@ pub fn user_agent(value: &[u8]) -> Line<'_> {
 #[must_use]
 pub fn timeout(text: &TimeoutText) -> Line<'_> {
     Line::Named { id: id::TIMEOUT, name: b"grpc-timeout", value: text.as_bytes() }
+}
+
+/// Number of timeouts that may be [usual](usual_timeout).
+pub(super) const USUAL_TIMEOUTS: usize = 4;
+
+/// `grpc-timeout` of many calls, always the same on a connection for one `number`, below
+/// [`USUAL_TIMEOUTS`].
+#[inline]
+#[must_use]
+pub(super) fn usual_timeout(number: usize, text: &TimeoutText) -> Line<'_> {
+    let id = id::USUAL_TIMEOUTS + number as u16;
+    Line::Fixed { id, name: b"grpc-timeout", value: text.as_bytes() }
 }
 
 /// `grpc-encoding`.

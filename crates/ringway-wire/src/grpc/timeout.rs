@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::lines;
+use crate::http2::Line;
+
 /// Largest number of digits.
 const DIGITS_MAX: usize = 8;
 
@@ -96,6 +99,49 @@ impl TimeoutText {
     }
 }
 
+/// Calls in a row after which their timeout counts as usual. Calls that have waited together have the same
+/// rest of theirs, so a few are no sign.
+const USUAL_AFTER: u32 = 16;
+
+/// The timeouts of a client's calls. Most callers set the same one for each call, so one that comes often in a
+/// row is added to the server's table: it is one byte from then on, and neither end formats or
+/// parses it again.
+#[derive(Debug, Default)]
+pub(super) struct Timeouts {
+    last: Duration,
+    repeats: u32,
+    usual: Vec<(Duration, TimeoutText)>,
+}
+
+impl Timeouts {
+    /// The field for `timeout`. `text` holds its value if that is not a usual one.
+    #[inline]
+    pub(super) fn line<'t>(
+        &'t mut self,
+        timeout: Duration,
+        text: &'t mut Option<TimeoutText>,
+    ) -> Line<'t> {
+        match self.usual.iter().position(|(usual, _)| *usual == timeout) {
+            Some(number) => lines::usual_timeout(number, &self.usual[number].1),
+            None => self.unusual_line(timeout, text),
+        }
+    }
+
+    fn unusual_line<'t>(
+        &mut self,
+        timeout: Duration,
+        text: &'t mut Option<TimeoutText>,
+    ) -> Line<'t> {
+        let value = text.insert(TimeoutText::new(timeout));
+        self.repeats = if self.last == timeout { self.repeats + 1 } else { 1 };
+        self.last = timeout;
+        if self.repeats >= USUAL_AFTER && self.usual.len() < lines::USUAL_TIMEOUTS {
+            self.usual.push((timeout, *value));
+        }
+        lines::timeout(value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +182,41 @@ mod tests {
         assert_eq!(parse_timeout(b"0n"), Some(Duration::ZERO));
         let most = parse_timeout(b"99999999H").expect("legal");
         assert_eq!(most, Duration::from_nanos(u64::MAX));
+    }
+
+    /// Whether the field of a call with this timeout is sent as a usual one.
+    fn is_usual(timeouts: &mut Timeouts, timeout: Duration) -> bool {
+        let (mut text, value) = (None, TimeoutText::new(timeout));
+        match timeouts.line(timeout, &mut text) {
+            Line::Fixed { value: written, .. } => {
+                assert_eq!(written, value.as_bytes());
+                true
+            }
+            line => {
+                assert_eq!(line, lines::timeout(&value));
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn a_timeout_that_comes_often_in_a_row_is_usual_and_few_can_be() {
+        let mut timeouts = Timeouts::default();
+        for seconds in 1..=lines::USUAL_TIMEOUTS as u64 + 1 {
+            let timeout = Duration::from_secs(seconds);
+            assert!((0..USUAL_AFTER).all(|_| !is_usual(&mut timeouts, timeout)));
+            let has_room = seconds <= lines::USUAL_TIMEOUTS as u64;
+            assert_eq!(is_usual(&mut timeouts, timeout), has_room);
+        }
+        assert!(is_usual(&mut timeouts, Duration::from_secs(2)));
+        assert!(!is_usual(&mut timeouts, Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn timeouts_that_alternate_are_not_usual() {
+        let mut timeouts = Timeouts::default();
+        for call in 0..100 {
+            assert!(!is_usual(&mut timeouts, Duration::from_secs(call % 2)));
+        }
     }
 }
