@@ -24,6 +24,9 @@ pub(crate) struct Environment {
     pub(crate) virtualised: Option<bool>,
     pub(crate) server: Side,
     pub(crate) client: Side,
+    /// There are no sides: the client's core is that of the only thread.
+    #[serde(skip)]
+    pub(crate) is_one_thread: bool,
     pub(crate) compiler: &'static str,
     /// Whether it was built with optimisation; figures of a debug build mean nothing.
     pub(crate) optimised: bool,
@@ -64,12 +67,18 @@ impl Environment {
             virtualised: has_hypervisor(&cpuinfo),
             server: server.map(Side::on).unwrap_or_default(),
             client: Side::on(client),
+            is_one_thread: false,
             compiler: env!("RINGWAY_RUSTC"),
             optimised: !cfg!(debug_assertions),
             version: env!("CARGO_PKG_VERSION"),
             commit: env!("RINGWAY_COMMIT"),
             command: command_line(),
         }
+    }
+
+    /// Reads the environment of this process, which measures what its one thread does on `core`.
+    pub(crate) fn of_one_thread(allowed: &Cores, core: &Cores) -> Self {
+        Self { is_one_thread: true, ..Self::read(allowed, core, None) }
     }
 
     /// The environment for people, a few lines.
@@ -80,22 +89,29 @@ impl Environment {
         let virtualised =
             word(self.virtualised, "virtual machine", "bare metal", "virtualisation unknown");
         let build = if self.optimised { "" } else { ", DEBUG BUILD: its figures mean nothing" };
-        vec![
-            format!(
-                "machine: {}, {} cores allowed, {smt}, governor {}, {virtualised}, {}",
-                or_unknown(&self.cpu),
-                self.cores_allowed.len(),
-                or_unknown(&self.governor),
-                self.kernel,
-            ),
-            format!("server: {}", self.server.line()),
-            format!("client: {}", self.client.line()),
+        let sides = match Cores::new(self.client.cores.clone()) {
+            Some(core) if self.is_one_thread => vec![format!("thread: pinned to {core}")],
+            _ => vec![
+                format!("server: {}", self.server.line()),
+                format!("client: {}", self.client.line()),
+            ],
+        };
+        let mut lines = vec![format!(
+            "machine: {}, {} cores allowed, {smt}, governor {}, {virtualised}, {}",
+            or_unknown(&self.cpu),
+            self.cores_allowed.len(),
+            or_unknown(&self.governor),
+            self.kernel,
+        )];
+        lines.extend(sides);
+        lines.extend([
             format!(
                 "build: ringway {}, commit {}, {}{build}",
                 self.version, self.commit, self.compiler
             ),
             format!("command: {}", self.command),
-        ]
+        ]);
+        lines
     }
 }
 
@@ -205,6 +221,7 @@ impl Environment {
             virtualised: Some(true),
             server: side(0),
             client: side(1),
+            is_one_thread: false,
             compiler: "rustc 1.95.0",
             optimised: true,
             version: "0.1.0",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::call::{Access, resolve_access, with_service};
 use super::choices::{Backend, Format, Protocol, RpcMode};
+use super::codec;
 use super::flags::{BenchCallFlags, BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
 use super::target::{Target, target};
 use super::values::{Cores, ValueError};
@@ -60,6 +61,7 @@ pub(crate) enum Suite {
         paces: Vec<Pace>,
         job: CallJob,
     },
+    Codec,
 }
 
 /// The workload of each connection of the rpc suite.
@@ -134,7 +136,7 @@ impl Suite {
     pub(crate) fn protocols(&self) -> &[Protocol] {
         match self {
             Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
-            Self::PingPong { .. } | Self::Receive { .. } | Self::Call { .. } => &[],
+            Self::PingPong { .. } | Self::Receive { .. } | Self::Call { .. } | Self::Codec => &[],
         }
     }
 }
@@ -153,7 +155,11 @@ impl fmt::Display for SendMode {
 /// Flags that contradict each other, or that ask for more than the machine has.
 pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchConfig, ValueError> {
     let BenchCommand { mut common, suite } = *raw;
-    let measured_default = if suite.is_some() { SUITE_SECONDS } else { EVERYTHING_SECONDS };
+    let measured_default = match suite {
+        Some(SuiteFlags::Codec) => CODEC_SECONDS,
+        Some(_) => SUITE_SECONDS,
+        None => EVERYTHING_SECONDS,
+    };
     let suites = match suite {
         None => everything(&common)?,
         Some(SuiteFlags::Pingpong { threads, block_size, sessions, time }) => {
@@ -172,6 +178,10 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(SuiteFlags::Grpc(load)) => vec![rpc(&common, &load, vec![Protocol::Grpc])?],
         Some(SuiteFlags::Stream(flags)) => vec![stream(&common, flags)?],
         Some(SuiteFlags::Call(flags)) => vec![call(&mut common, flags)?],
+        Some(SuiteFlags::Codec) => {
+            codec::check(&common)?;
+            vec![Suite::Codec]
+        }
     };
     let target = target(&common, &suites)?;
     Ok(BenchConfig {
@@ -435,6 +445,8 @@ fn beside(taken: &Cores, allowed: &Cores, count: usize) -> Result<Cores, ValueEr
 /// With a suite named there is time for steadier figures; all suites together stay under 90 seconds.
 const SUITE_SECONDS: Duration = Duration::from_secs(2);
 const EVERYTHING_SECONDS: Duration = Duration::from_millis(500);
+/// Half a million operations, and there are many rows.
+const CODEC_SECONDS: Duration = Duration::from_millis(100);
 const WARMUP: Duration = Duration::from_millis(200);
 /// The least that shows a spread.
 const REPEAT: u32 = 5;

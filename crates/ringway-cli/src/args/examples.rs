@@ -111,6 +111,13 @@ Examples:
 A call is over when its last reply has come. Those that end with a status other than OK are counted
 by it, and none of them is among the latencies. Call servers that are yours, and no others.";
 
+pub(super) const CODEC: &str = "\
+Examples:
+  ringway bench codec                           requests, responses, errors, notifications, batches
+  ringway bench codec -d 1 --repeat 9 --format json
+
+One thread, no network: what a message costs whoever has its bytes already. It is no call.";
+
 pub(super) const STREAM: &str = "\
 Examples:
   ringway bench stream                          16 frames of 128 B, 100 connections, one unanswered

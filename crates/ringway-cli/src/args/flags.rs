@@ -152,6 +152,9 @@ pub(super) enum SuiteFlags {
     /// Put load on any method of a server that runs already.
     #[command(after_help = examples::BENCH_CALL)]
     Call(BenchCallFlags),
+    /// Decode and encode JSON-RPC messages in memory, beside serde_json.
+    #[command(after_help = examples::CODEC)]
+    Codec,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ mod answer;
 mod bench;
 mod call;
 mod choices;
+mod codec;
 mod examples;
 mod flags;
 mod serve;
@@ -113,11 +114,12 @@ mod tests {
         insta::assert_snapshot!("help_bench_grpc", help("bench grpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
+        insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));
     }
 
     #[test]
     fn help_fits_100_columns() {
-        let suites = ["", "pingpong", "receive", "rpc", "grpc", "stream", "call"]
+        let suites = ["", "pingpong", "receive", "rpc", "grpc", "stream", "call", "codec"]
             .map(|suite| format!("bench {suite}"));
         for words in ["", "serve", "serve echo", "call"].map(str::to_owned).iter().chain(&suites) {
             let help = help(&format!("{words} --help"));
@@ -171,6 +173,8 @@ mod tests {
         check("bench call tcp://127.0.0.1:1 a/b -s 7", "-s");
         check("bench call tcp://127.0.0.1:1 a/b --peers", "--peers");
         check("bench call tcp://127.0.0.1:1 a/b --rate 5 -p 2", "--depth");
+        check("bench codec -c 1", "-c has no meaning");
+        check("bench codec --peers", "connects to nothing");
         check("call tcp://127.0.0.1:1", "SERVICE/METHOD");
         check("call tcp://127.0.0.1:1 Echo", "Service/Method");
         check("call udp://127.0.0.1:1 --list", "udp");

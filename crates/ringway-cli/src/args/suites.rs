@@ -9,17 +9,20 @@ struct SuiteHelp {
     /// Defaults of `-c` and `-s`.
     connections: &'static str,
     size: &'static str,
+    /// Default of `-d`.
+    seconds: &'static str,
     /// Flags that it does not take.
     without: &'static [&'static str],
     /// The kind of server that `--addr` has to name.
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 6] = [
+const SUITES: [SuiteHelp; 7] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
         size: "16384",
+        seconds: "2",
         without: &[],
         needs: "an echo, as of `ringway serve echo`",
     },
@@ -27,6 +30,7 @@ const SUITES: [SuiteHelp; 6] = [
         name: "receive",
         connections: "1,100,1000,10000",
         size: "32",
+        seconds: "2",
         without: &["peers"],
         needs: "what `ringway serve discard --frame` does",
     },
@@ -34,6 +38,7 @@ const SUITES: [SuiteHelp; 6] = [
         name: "rpc",
         connections: "100",
         size: "256",
+        seconds: "2",
         without: &[],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does; other services are for `bench call`",
     },
@@ -41,6 +46,7 @@ const SUITES: [SuiteHelp; 6] = [
         name: "grpc",
         connections: "100",
         size: "256",
+        seconds: "2",
         without: &["transport", "unix"],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does; other services are for `bench call`",
     },
@@ -48,6 +54,7 @@ const SUITES: [SuiteHelp; 6] = [
         name: "stream",
         connections: "100; with --one-way 1",
         size: "128",
+        seconds: "2",
         without: &[],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does",
     },
@@ -55,7 +62,28 @@ const SUITES: [SuiteHelp; 6] = [
         name: "call",
         connections: "100",
         size: "",
+        seconds: "2",
         without: &["addr", "peers", "server_cores", "size", "transport", "unix"],
+        needs: "",
+    },
+    SuiteHelp {
+        name: "codec",
+        connections: "",
+        size: "",
+        seconds: "0.1",
+        without: &[
+            "addr",
+            "backend",
+            "client_spin",
+            "connections",
+            "peers",
+            "server_cores",
+            "size",
+            "spin",
+            "threads",
+            "transport",
+            "unix",
+        ],
         needs: "",
     },
 ];
@@ -75,11 +103,11 @@ pub(super) fn help(command: &Command, args: &[String]) -> Option<StyledStr> {
 
 impl SuiteHelp {
     fn describe(&self, command: Command) -> Command {
-        let Self { connections, size, needs, .. } = self;
+        let Self { connections, size, seconds, needs, .. } = self;
         let texts = [
             ("connections", format!("Connections, one row per value [default: {connections}]")),
             ("size", format!("Payload bytes one way, one row per value [default: {size}]")),
-            ("seconds", "Measured seconds per run, warm-up excluded [default: 2]".to_owned()),
+            ("seconds", format!("Measured seconds per run, warm-up excluded [default: {seconds}]")),
             (
                 "addr",
                 format!(
@@ -117,10 +145,13 @@ mod tests {
                 | Suite::Rpc { connections, sizes, .. }
                 | Suite::Stream { connections, sizes, .. } => (connections, list(sizes)),
                 Suite::Call { connections, .. } => (connections, String::new()),
+                Suite::Codec => (&Vec::new(), String::new()),
             };
             let told = suite.connections.split(';').next();
             assert_eq!(told, Some(list(connections).as_str()), "{}", suite.name);
             assert_eq!(suite.size, size, "{}", suite.name);
+            let seconds = config.length.measured.as_secs_f64().to_string();
+            assert_eq!(suite.seconds, seconds, "{}", suite.name);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `ringway bench`: runs suites and collects their rows.
 
 mod calls;
+mod codec;
 mod connect;
 mod descriptors;
 mod dial;
@@ -53,6 +54,9 @@ pub(crate) fn run(
     allowed: &Cores,
     out: &mut dyn Write,
 ) -> Result<bool, Box<dyn Error>> {
+    if config.suites == [Suite::Codec] {
+        return codec::run(config, allowed, out);
+    }
     let h2load = if config.peers { find_h2load(config) } else { None };
     let mut settings = plan::settings(config, h2load.is_some());
     let user_call = match &config.suites[..] {

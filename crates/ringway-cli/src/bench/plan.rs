@@ -97,6 +97,7 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
     // How long a user's request is turns out when it is read.
     let unknown = vec![0];
     let (connections, sizes, workloads) = match suite {
+        Suite::Codec => return Vec::new(), // it has no client
         Suite::Call { connections, paces, .. } => {
             (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
         }

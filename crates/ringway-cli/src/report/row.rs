@@ -95,6 +95,21 @@ impl Row {
     pub(super) fn table(&self) -> (&'static str, &'static str) {
         (self.suite, self.unit)
     }
+
+    /// How long an operation takes, where one follows the other in one thread and nothing is waited for.
+    pub(super) fn nanoseconds(&self) -> Option<f64> {
+        self.is_in_memory().then(|| 1e9 / self.rate.median)
+    }
+
+    /// Allocations of the side that is looked at: the server, or the only one.
+    pub(super) fn allocations(&self) -> Option<f64> {
+        let side = if self.is_in_memory() { &self.client } else { &self.server };
+        side.allocations_per_op
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.suite == "codec"
+    }
 }
 
 impl Errors {
@@ -154,7 +169,7 @@ impl Cost {
 /// The names that every suite's rows share; readers of the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 23)?;
+        let mut out = serializer.serialize_struct("Row", 24)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -172,6 +187,10 @@ impl Serialize for Row {
         out.serialize_field("max_us", &self.latency.max_us)?;
         out.serialize_field("errors", &self.errors.total())?;
         out.serialize_field("errors_by_kind", &self.errors)?;
+        match self.nanoseconds() {
+            Some(nanoseconds) => out.serialize_field("ns_per_op", &nanoseconds)?,
+            None => out.skip_field("ns_per_op")?,
+        }
         match self.suite {
             "call" => out.serialize_field("errors_by_status", &self.errors.by_status)?,
             // The others call a service whose statuses say nothing of it.

@@ -437,3 +437,29 @@ fn the_table_is_for_people() {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
 }
+
+#[test]
+fn codecs_are_measured_beside_each_other() {
+    let ended = run("bench codec -d 0.001 --warmup 0 --repeat 2 --format json");
+    assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    let rows = report["rows"].as_array().expect("an array");
+    assert_eq!(rows.len(), 2 * 5 * 2);
+    for row in rows {
+        let (rate, time) = (row["rate"].as_f64(), row["ns_per_op"].as_f64());
+        assert!(
+            rate.zip(time).is_some_and(|(rate, time)| (rate * time - 1e9).abs() < 1.0),
+            "{row}"
+        );
+        assert_eq!((&row["verified"], &row["errors"]), (&2.into(), &0.into()), "{row}");
+        let ours = row["parameters"]["codec"] == "ringway";
+        let allocations = row["client"]["allocations_per_op"].as_f64().expect("a number");
+        assert!(!ours || allocations < 0.01, "{row}");
+    }
+    let shown = run("bench codec -d 0.001 --warmup 0 --repeat 1");
+    assert!(
+        shown.out.contains("ns/op") && shown.out.contains("thread: pinned to"),
+        "{}",
+        shown.out
+    );
+}
