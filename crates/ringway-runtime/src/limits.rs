@@ -74,6 +74,10 @@ pub(crate) const POOLED_FILE_OPS_MAX: u32 = BLOCKING_THREADS_MAX as u32;
 /// which takes some tens of microseconds for so many. More is done in pieces.
 pub(crate) const FILE_PIECE_BYTES_MAX: usize = SUBMISSION_BYTES_MAX;
 
+/// Bytes of a file that are read to be sent at once: two of them are below the low-water mark of a send queue,
+/// so one is read while another is sent, and stay in a second-level cache.
+pub(crate) const FILE_SENT_BYTES_MAX: usize = 128 * 1024;
+
 /// Names that a watch tells at once; more changes than that say "look again", as a listing is cheaper then.
 pub(crate) const WATCH_NAMES_MAX: usize = 1_024;
 

@@ -7,7 +7,7 @@
 //! | [`rpc`] | services, clients, streams, deadlines: [`service`] makes both sides of a trait |
 //! | [`net`] | servers, clients, connections, TLS, sessions, groups |
 //! | [`wire`] | codecs: bytes ⇄ messages, without I/O |
-//! | [`runtime`] | tasks, timers, buffers and raw sockets of one core |
+//! | [`runtime`] | tasks, timers, buffers, files and raw sockets of one core |
 //! | `tokio` | libraries that need tokio, in handlers; with the feature `tokio` |
 //!
 //! # Examples

@@ -35,6 +35,7 @@
 mod dir;
 mod file;
 mod options;
+mod pieces;
 mod run;
 mod watch;
 mod whole;
@@ -45,6 +46,7 @@ pub use dir::{
 };
 pub use file::File;
 pub use options::OpenOptions;
+pub use pieces::Pieces;
 pub use watch::{Watch, watch};
 pub use whole::{read, write_atomic};
 

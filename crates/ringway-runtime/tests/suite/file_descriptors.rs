@@ -106,11 +106,11 @@ fn files_made_up_by_the_kernel_are_read(backend: Backend) {
 
 fn a_core_ends_while_files_are_worked_on(backend: Backend) {
     let scratch = Scratch::new("ends", backend);
-    for round in 0..20 {
+    for round in 0..6 {
         let path = scratch.at(&format!("{round}"));
         let run = block_on(backend, async move {
             let file = File::create(&path).await.expect("made");
-            for at in 0..100 {
+            for at in 0..50 {
                 let file = file.clone();
                 spawn(async move {
                     let content = pattern(100_000);

@@ -20,6 +20,7 @@ mod idle;
 mod kernel_resources;
 mod listeners;
 mod scarcity;
+mod sent_files;
 mod streams;
 mod syscalls;
 mod tasks;
