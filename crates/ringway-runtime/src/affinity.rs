@@ -1,4 +1,4 @@
-//! Which CPUs a thread runs on.
+//! CPU affinity of threads.
 
 use std::error::Error;
 use std::fmt;
@@ -37,20 +37,20 @@ impl CoreId {
         (number < CPU_NUMBERS_MAX).then_some(CoreId(number))
     }
 
-    /// The number.
+    /// The number of the core.
     pub fn number(self) -> u16 {
         self.0
     }
 }
 
 impl CoreSet {
-    /// Reads a list of numbers and ranges, such as `0-1,3`. Spaces around them are allowed, and so
-    /// are repetitions.
+    /// Parses a list of numbers and ranges, such as `0-1,3`. Spaces around them and repetitions are
+    /// allowed.
     ///
     /// # Errors
     ///
-    /// [`ParseError`] if a part is no number or range, a range runs backwards, or a number is above
-    /// 1,023.
+    /// Returns [`ParseError`] if a part is not a number or range, a range runs backwards, or a
+    /// number is above 1,023.
     pub fn parse(text: &str) -> Result<CoreSet, ParseError> {
         let mut cores = Vec::new();
         for part in text.split(',').map(str::trim) {
@@ -64,13 +64,13 @@ impl CoreSet {
         Ok(CoreSet::from_iter(cores))
     }
 
-    /// The cores that the calling thread may run on: those of the process (`taskset`, the CPU set of
-    /// its container) unless the thread was pinned already. A CPU quota takes no core away; how many
-    /// cores a runtime starts by default honours it.
+    /// The cores that the calling thread may run on: those of the process (`taskset`, the CPU set
+    /// of its container) unless the thread is pinned. A CPU quota does not reduce this set, but the
+    /// default number of a runtime's cores honours it.
     ///
     /// # Errors
     ///
-    /// The kernel's error; `EINVAL` on a machine with more than 1,024 CPUs.
+    /// Returns the kernel's error; `EINVAL` on a machine with more than 1,024 CPUs.
     pub fn available() -> io::Result<CoreSet> {
         let set = sched_getaffinity(None)?;
         let cores = 0..CPU_NUMBERS_MAX;
@@ -81,7 +81,7 @@ impl CoreSet {
     ///
     /// # Errors
     ///
-    /// [`CoreUnavailable`] for the first one that is not.
+    /// Returns [`CoreUnavailable`] for the first one that is not.
     pub fn ensure_within(&self, allowed: &CoreSet) -> Result<(), CoreUnavailable> {
         match self.iter().find(|core| !allowed.contains(*core)) {
             Some(core) => Err(CoreUnavailable { core, allowed: allowed.clone() }),
@@ -89,11 +89,11 @@ impl CoreSet {
         }
     }
 
-    /// Lets the calling thread run on the cores of this set only. Threads it starts inherit that.
+    /// Restricts the calling thread to the cores of this set. Threads that it starts inherit that.
     ///
     /// # Errors
     ///
-    /// The kernel's error; `EINVAL` if the process may use none of the cores.
+    /// Returns the kernel's error; `EINVAL` if the process may use none of the cores.
     pub fn confine_current_thread(&self) -> io::Result<()> {
         let mut set = CpuSet::new();
         self.iter().for_each(|core| set.set(usize::from(core.0)));
@@ -121,12 +121,12 @@ impl CoreSet {
     }
 }
 
-/// Pins the calling thread to one core. Threads it starts inherit that.
+/// Pins the calling thread to one core. Threads that it starts inherit that.
 ///
 /// # Errors
 ///
-/// An error of kind `InvalidInput` that wraps [`CoreUnavailable`] if the process may not use the
-/// core; otherwise the kernel's error.
+/// Returns an error of kind `InvalidInput` that wraps [`CoreUnavailable`] if the process may not
+/// use the core; otherwise the kernel's error.
 pub fn pin_current_thread(core: CoreId) -> io::Result<()> {
     let error = match (CoreSet { cores: vec![core] }).confine_current_thread() {
         Ok(()) => return Ok(()),
@@ -139,14 +139,14 @@ pub fn pin_current_thread(core: CoreId) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, unavailable))
 }
 
-/// The calling thread on one core, until this is dropped.
+/// Pins the calling thread to one core until this is dropped.
 pub(crate) struct Pinned {
     before: CoreSet,
 }
 
 impl Pinned {
     /// # Errors
-    /// As [`pin_current_thread`].
+    /// Fails as [`pin_current_thread`] does.
     pub(crate) fn to(core: CoreId) -> io::Result<Self> {
         let before = CoreSet::available()?;
         pin_current_thread(core)?;
@@ -157,19 +157,19 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Err(error) = self.before.confine_current_thread() {
-            tracing::warn!(%error, "a thread that was a core stays on one CPU");
+            tracing::warn!(%error, "a thread could not be unpinned and stays on one CPU");
         }
     }
 }
 
-/// How many CPUs the calling thread has: those that it may run on, and no more than the CPU quota of
-/// its control group pays for.
+/// Number of CPUs available to the calling thread: those it may run on, limited by the CPU quota of
+/// its control group.
 pub(crate) fn parallelism() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// How many CPUs the process has. It is noted when this is first called, which is before a thread
-/// becomes a core and is pinned for it.
+/// Number of CPUs available to the process. It is measured at the first call, which must come
+/// before a thread becomes a core and is pinned.
 pub(crate) fn process_cpus() -> usize {
     static CPUS: OnceLock<usize> = OnceLock::new();
     *CPUS.get_or_init(parallelism)
@@ -221,7 +221,7 @@ impl fmt::Display for CoreSet {
     }
 }
 
-/// A text that is no list of cores.
+/// The error of a text that is not a list of cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     part: String,
@@ -245,7 +245,9 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = &self.part;
         match self.fault {
-            Fault::NotANumber => write!(f, "`{part}` is no core; write a list such as 0-1,3"),
+            Fault::NotANumber => {
+                write!(f, "`{part}` is not a core number; write a list such as 0-1,3")
+            }
             Fault::Backwards => write!(f, "`{part}` runs backwards; write the lower core first"),
             Fault::TooHigh => write!(f, "`{part}` names a core above {}", CPU_NUMBERS_MAX - 1),
         }
@@ -254,7 +256,7 @@ impl fmt::Display for ParseError {
 
 impl Error for ParseError {}
 
-/// A core that the process may not use.
+/// The error of a core that the process may not use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreUnavailable {
     core: CoreId,
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_and_written() {
+    fn lists_round_trip_in_their_shortest_form() {
         let pairs = [("0", "0"), ("0-1,3", "0-1,3"), (" 3 , 0 - 1,1", "0-1,3"), ("1023", "1023")];
         for (text, shown) in pairs {
             assert_eq!(cores(text).to_string(), shown);
@@ -294,7 +296,7 @@ mod tests {
     #[test]
     fn bad_lists_are_refused_with_the_part_at_fault() {
         let pairs = [
-            ("", "`` is no core; write a list such as 0-1,3"),
+            ("", "`` is not a core number; write a list such as 0-1,3"),
             ("0,x", "`x` is no core; write a list such as 0-1,3"),
             ("+1", "`+1` is no core; write a list such as 0-1,3"),
             ("1-", "`1-` is no core; write a list such as 0-1,3"),

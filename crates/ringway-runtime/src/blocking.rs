@@ -2,7 +2,7 @@
 //! libraries.
 //!
 //! Threads start when there is work and no idle thread, and exit after an idle time. They run on
-//! the cores that were open to the thread that made the pool, so make it before pinning.
+//! the cores available to the thread that made the pool, so make it before pinning.
 
 pub(crate) mod completion;
 
@@ -28,23 +28,23 @@ use completion::{JobResult, completion};
 
 /// Threads for blocking work. Share it in an [`Arc`]; submitting needs `&self` from any thread.
 ///
-/// Dropping the pool drops the jobs that have not begun and lets its threads end after the jobs
-/// they are at; [`shutdown`](BlockingPool::shutdown) also waits for that.
+/// Dropping the pool drops the jobs that have not started and lets its threads end after their
+/// current jobs; [`shutdown`](BlockingPool::shutdown) also waits for that.
 pub struct BlockingPool {
     shared: Arc<Shared>,
 }
 
-/// The answer of a job: a future of [`std::thread::Result`], to be awaited anywhere.
+/// The result of a job: a future of [`std::thread::Result`], which can be awaited anywhere.
 ///
-/// A panic of the job is the error; so is [`Abandoned`] when the job was dropped before it began.
+/// The error is the panic of the job, or [`Abandoned`] if the job was dropped before it started.
 /// Dropping the future does not stop the job.
 #[must_use = "without the answer, a panic of the job goes unnoticed"]
 pub struct BlockingTask<T> {
     completion: JobResult<thread::Result<T>>,
 }
 
-/// The error payload of a [`BlockingTask`] whose job was dropped before it began, because the pool
-/// ended.
+/// The error payload of a [`BlockingTask`] whose job was dropped before it started, because the
+/// pool ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abandoned;
 
@@ -52,12 +52,12 @@ type Job = Box<dyn FnOnce() + Send>;
 
 struct Shared {
     state: Mutex<PoolState>,
-    /// A job was queued, or the pool stops.
+    /// Signalled when a job is queued or the pool stops.
     changed: Condvar,
-    /// The last thread ended.
+    /// Signalled when the last thread ends.
     ended: Condvar,
     limits: Limits,
-    /// Where the threads may run; `None` if the kernel did not say.
+    /// The cores of the threads; `None` if the kernel did not tell.
     cores: Option<CoreSet>,
 }
 
@@ -70,20 +70,21 @@ struct Limits {
 struct PoolState {
     queue: VecDeque<Job>,
     threads: usize,
-    /// Threads that wait for a job or are starting: each takes one job off the queue.
+    /// Number of threads that wait for a job or are starting; each takes one job off the queue.
     idle: usize,
     stopping: bool,
-    /// Of live threads, and of those that end since the pool stops, for `shutdown` to join.
+    /// Handles of live threads, and of those that end because the pool stops, for `shutdown` to
+    /// join.
     handles: Vec<JoinHandle<()>>,
 }
 
 impl BlockingPool {
-    /// Makes a pool without threads. At most `threads_max` will run at once, and at most
+    /// Creates a pool without threads. At most `threads_max` run at the same time, and at most
     /// `queue_max` jobs wait for one.
     ///
     /// # Panics
     ///
-    /// If `threads_max` is 0.
+    /// Panics if `threads_max` is 0.
     pub fn new(threads_max: usize, queue_max: usize) -> BlockingPool {
         BlockingPool::with_idle(threads_max, queue_max, BLOCKING_IDLE)
     }
@@ -107,7 +108,7 @@ impl BlockingPool {
         BlockingPool { shared: Arc::new(shared) }
     }
 
-    /// Runs `f` on a thread of the pool and answers what it returns or how it panicked.
+    /// Runs `f` on a thread of the pool; the task returns its result or its panic.
     ///
     /// ```
     /// use ringway_runtime::blocking::BlockingPool;
@@ -120,7 +121,7 @@ impl BlockingPool {
     ///
     /// # Errors
     ///
-    /// As [`submit`](BlockingPool::submit).
+    /// Fails as [`submit`](BlockingPool::submit) does.
     pub fn spawn<F, T>(&self, f: F) -> Result<BlockingTask<T>, SubmitError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -131,12 +132,12 @@ impl BlockingPool {
         Ok(BlockingTask { completion })
     }
 
-    /// Queues a job for the next free thread, starting one if none is idle. A job that panics is
-    /// dropped and its thread goes on.
+    /// Queues a job for the next free thread, starting one if none is idle. If a job panics, its
+    /// thread continues.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]; the job is dropped without having run.
+    /// Returns [`SubmitError`]; the job is dropped without having run.
     pub fn submit(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), SubmitError> {
         let Limits { threads_max, queue_max, .. } = self.shared.limits;
         let mut state = self.shared.lock();
@@ -155,12 +156,12 @@ impl BlockingPool {
         Ok(())
     }
 
-    /// Ends the pool: drops the jobs that have not begun, waits at most `wait_max` for those that
+    /// Ends the pool: drops the jobs that have not started, waits at most `wait_max` for those that
     /// have, and joins the threads. A later call waits again.
     ///
     /// # Errors
     ///
-    /// [`StillRunning`] if jobs have not returned in that time; their threads end after them, or
+    /// Returns [`StillRunning`] if jobs have not returned by then; their threads end after them, or
     /// with the process.
     pub fn shutdown(&self, wait_max: Duration) -> Result<(), StillRunning> {
         self.shared.stop();
@@ -170,13 +171,14 @@ impl BlockingPool {
         }
         let handles = std::mem::take(&mut self.shared.lock().handles);
         for handle in handles {
-            // The thread has left the pool, so this is short; a panic of a job was already caught.
+            // // The thread has left the pool, so this is short; panics of jobs were already
+            // caught.
             let _ = handle.join();
         }
         Ok(())
     }
 
-    /// Where the threads may run.
+    /// The cores that the threads run on; `None` if the kernel did not tell.
     pub(crate) fn cores(&self) -> Option<&CoreSet> {
         self.shared.cores.as_ref()
     }
@@ -186,7 +188,7 @@ impl BlockingPool {
         let builder = thread::Builder::new().name("ringway-blocking".to_owned());
         match builder.spawn(move || shared.run_thread()) {
             Ok(handle) => state.handles.push(handle),
-            // The threads that there are will come to it.
+            // // The existing threads will take the job.
             Err(_) if state.threads > 0 => return Ok(()),
             Err(error) => return Err(SubmitError::NoThread(error)),
         }
@@ -205,7 +207,7 @@ impl Drop for BlockingPool {
 impl Shared {
     fn run_thread(&self) {
         if let Some(cores) = &self.cores {
-            let _ = cores.confine_current_thread(); // worse placement is no reason to refuse work
+            let _ = cores.confine_current_thread(); // a failure only means worse placement
         }
         while let Some(job) = self.next_job() {
             contain("a blocking job", job);
@@ -213,8 +215,9 @@ impl Shared {
         }
     }
 
-    /// Waits for a job; the caller then no longer counts as idle. `None` after the idle time or when the
-    /// pool stops, and then it counts no longer at all: a job that comes now needs another thread.
+    /// Waits for a job, after which the caller no longer counts as idle. `None` after the idle time
+    /// or when the pool stops; then the caller no longer counts at all, and a new job needs another
+    /// thread.
     fn next_job(&self) -> Option<Job> {
         let unemployed = |state: &mut PoolState| state.queue.is_empty() && !state.stopping;
         let waited = self.changed.wait_timeout_while(self.lock(), self.limits.idle_max, unemployed);
@@ -227,8 +230,9 @@ impl Shared {
         job
     }
 
-    /// Takes the calling thread off the count, and lets its handle go: until then the system keeps its
-    /// stack. Those that a shutdown may wait for are left to be joined.
+    /// Removes the calling thread from the count, and detaches it by dropping its handle, since the
+    /// system keeps its stack until then. When the pool is stopping, the handles are left for
+    /// `shutdown` to join.
     fn leave(&self, state: &mut PoolState) {
         state.threads -= 1;
         if !state.stopping {
@@ -249,21 +253,22 @@ impl Shared {
         drop_each("the destructor of a job that had not begun", not_begun);
     }
 
-    /// Answers how many threads remain after at most `wait_max`.
+    /// Waits at most `wait_max` for the threads to end, and returns how many remain.
     fn wait_for_threads(&self, wait_max: Duration) -> usize {
         let alive = |state: &mut PoolState| state.threads > 0;
         let waited = self.ended.wait_timeout_while(self.lock(), wait_max, alive);
         waited.unwrap_or_else(PoisonError::into_inner).0.threads
     }
 
-    /// No job runs under the lock, so a poisoned one guards sound state.
+    /// Locks the state. No job runs under the lock, so the state is sound even if the lock is
+    /// poisoned.
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> BlockingTask<T> {
-    /// Whether the answer is there.
+    /// Whether the result is available.
     pub fn is_finished(&self) -> bool {
         self.completion.is_finished()
     }
@@ -302,20 +307,20 @@ impl fmt::Display for Abandoned {
 
 impl Error for Abandoned {}
 
-/// Why a job was not taken.
+/// The reason why a job was not accepted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// Every thread is at work and the queue is full.
+    /// Every thread is busy and the queue is full.
     Full {
-        /// The most threads the pool runs.
+        /// The largest number of threads.
         threads_max: usize,
-        /// The most jobs that wait.
+        /// The largest number of queued jobs.
         queue_max: usize,
     },
     /// The pool was shut down.
     Stopped,
-    /// The pool has no thread and the system refused one.
+    /// The pool has no thread and the system could not start one.
     NoThread(io::Error),
 }
 
@@ -324,11 +329,11 @@ impl fmt::Display for SubmitError {
         match self {
             SubmitError::Full { threads_max, queue_max } => write!(
                 f,
-                "the blocking pool is full: {threads_max} threads are at work and \
+                "the blocking pool is full: {threads_max} threads are busy and \
                  {queue_max} jobs wait"
             ),
             SubmitError::Stopped => f.write_str("the blocking pool was shut down"),
-            SubmitError::NoThread(_) => f.write_str("the blocking pool could start no thread"),
+            SubmitError::NoThread(_) => f.write_str("the blocking pool could not start a thread"),
         }
     }
 }
@@ -342,7 +347,7 @@ impl Error for SubmitError {
     }
 }
 
-/// Jobs had not returned when the wait of a shutdown ended.
+/// The error of a shutdown that jobs outlasted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillRunning {
     /// The number of jobs that are still running.

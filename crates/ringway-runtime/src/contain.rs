@@ -1,15 +1,14 @@
-//! Foreign code (destructors, wakers, callbacks, what listens to the log) may panic wherever it is
-//! called; a panic must end there.
+//! Containment of panics in foreign code: destructors, wakers, callbacks and log subscribers.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// Runs foreign code. A panic of it is logged as one of `what`, and answered by `None`; nothing of
-/// it reaches the caller, not even by the destructor of its payload.
+/// Runs foreign code. A panic is logged with `what` and returned as `None`; it does not reach the
+/// caller, not even through the destructor of its payload.
 ///
-/// What `run` had borrowed is as the panic has left it: hand over what the code needs, not parts of
-/// a state that has to stay whole.
+/// A panic leaves data that `run` had borrowed in any state: pass in only what the code needs, no
+/// part of a state that must stay consistent.
 #[inline]
 pub fn contain<T>(what: &str, run: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -21,7 +20,7 @@ pub fn contain<T>(what: &str, run: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Drops a value of somebody else. A panic of its destructor is logged as one of `what`.
+/// Drops a value of foreign type. A panic of its destructor is logged with `what`.
 #[inline]
 pub fn drop_contained<T>(what: &str, value: T) {
     if std::mem::needs_drop::<T>() {
@@ -29,8 +28,8 @@ pub fn drop_contained<T>(what: &str, value: T) {
     }
 }
 
-/// As [`drop_contained`], each value by itself: two destructors of one list that panic are one too
-/// many for a list that is dropped as a whole.
+/// Drops each value as [`drop_contained`] does, one by one: in a list that is dropped as a whole, a
+/// second panic would abort the process.
 #[inline]
 pub fn drop_each<T>(what: &str, values: impl IntoIterator<Item = T>) {
     for value in values {
@@ -38,8 +37,8 @@ pub fn drop_each<T>(what: &str, values: impl IntoIterator<Item = T>) {
     }
 }
 
-/// Drops a waker that is not needed any more, perhaps one of another executor, whose destructor is foreign
-/// code. It may be that the thread unwinds already.
+/// Drops a waker that is no longer needed. A waker of another executor has a foreign destructor,
+/// and the thread may already be unwinding.
 #[inline]
 pub(crate) fn drop_waker(waker: Option<Waker>) {
     if waker.is_some() {
@@ -47,13 +46,13 @@ pub(crate) fn drop_waker(waker: Option<Waker>) {
     }
 }
 
-/// Wakes a task, perhaps one of another executor, whose waker is foreign code.
+/// Wakes a task, whose waker may be foreign code of another executor.
 #[inline]
 pub(crate) fn wake(waker: Waker) {
     contain("a waker", || waker.wake());
 }
 
-/// The message of a panic. Its payload is dropped, and may panic at that.
+/// The message of a panic. Its payload is dropped, and a panic of that is contained.
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
@@ -63,7 +62,7 @@ pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
         "(the payload is not text)".to_owned()
     };
     let again = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-    std::mem::forget(again); // the payload of the second panic: dropping it could go on like this
+    std::mem::forget(again); // the payload of the second panic, whose drop could panic again
     message
 }
 
@@ -80,7 +79,7 @@ fn report(what: &str, payload: Box<dyn Any + Send>) {
 mod tests {
     use super::*;
 
-    /// Panics when it is dropped, with a payload that does the same, so many times.
+    /// A value whose drop panics with a payload that does the same, a given number of times.
     struct Relentless(u32);
 
     impl Drop for Relentless {
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_where_it_is_contained() {
+    fn a_panic_does_not_leave_contain() {
         assert_eq!(contain("a test", || 7), Some(7));
         assert_eq!(contain("a test", || -> u8 { panic!("in here") }), None);
         for times in 0..4 {
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_tells_its_text() {
+    fn a_panic_message_is_the_text_of_the_panic() {
         let payload = |run: fn()| catch_unwind(run).expect_err("it panics");
         assert_eq!(panic_message(payload(|| panic!("plain"))), "plain");
         assert_eq!(panic_message(payload(|| panic!("of {}", 2))), "of 2");

@@ -1,52 +1,52 @@
-//! What a core counts, readable from any thread without disturbing it.
+//! Counters of a core, which any thread can read without disturbing it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::driver::DriverCounters;
 use crate::names::NameId;
 
-/// Counts of one core since its start, read at one moment.
+/// Counters of one core since its start, read at one moment.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreCounters {
-    /// Turns of the loop.
+    /// Number of turns of the loop.
     pub turns: u64,
-    /// Entries into the kernel made by the loop: waits, receives, sends, closes.
+    /// Number of system calls made by the loop: waits, receives, sends, closes.
     pub syscalls: u64,
-    /// Payload bytes received on all sockets.
+    /// Number of payload bytes received on all sockets.
     pub bytes_received: u64,
-    /// Payload bytes that the kernel accepted for sending.
+    /// Number of payload bytes that the kernel accepted for sending.
     pub bytes_sent: u64,
-    /// Received pieces: completions that carried data.
+    /// Number of receive completions that carried data.
     pub receives: u64,
-    /// Gathered sends that completed.
+    /// Number of gathered sends that completed.
     pub sends: u64,
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub accepted: u64,
-    /// Polls of tasks.
+    /// Number of task polls.
     pub polls: u64,
-    /// Waits that began with a spin and saw an event in time.
+    /// Number of waits whose spin saw an event in time.
     pub spin_hits: u64,
-    /// Spins that ran out and were followed by a sleep.
+    /// Number of spins that ran out and were followed by a sleep.
     pub spin_misses: u64,
-    /// Sleeps in the kernel.
+    /// Number of sleeps in the kernel.
     pub sleeps: u64,
-    /// Signals that other threads sent to end a sleep.
+    /// Number of signals with which other threads ended a sleep.
     pub wakes: u64,
-    /// Polls that the watchdog found too long.
+    /// Number of polls that the watchdog reported as too long.
     pub stalls: u64,
-    /// Receives parked because every buffer was in use.
+    /// Number of receives parked because every buffer was in use.
     pub starved: u64,
-    /// Sends that the kernel took only in part.
+    /// Number of sends that the kernel accepted only in part.
     pub short_sends: u64,
-    /// Multishot operations that ended early and were armed again.
+    /// Number of multishot operations that ended early and were armed again.
     pub rearms: u64,
-    /// Memory kept in use at the moment by received bytes that nobody has taken and by bytes that are
-    /// queued for sending, whole receive buffers included.
+    /// Memory, in bytes, now held by received bytes that nobody has taken and by bytes queued for
+    /// sending, whole receive buffers included.
     pub held_bytes: u64,
 }
 
-/// The published side: written by the core (`wakes` and `stalls` by others), read by anyone.
+/// The shared counters: written by the core (`wakes` and `stalls` by others), read by any thread.
 #[derive(Default)]
 pub(crate) struct SharedCounters {
     turns: AtomicU64,
@@ -66,16 +66,16 @@ pub(crate) struct SharedCounters {
     short_sends: AtomicU64,
     rearms: AtomicU64,
     held_bytes: AtomicU64,
-    /// `polls:32 | name:32` of the poll under way; a name of zero between polls.
+    /// The current poll as `polls:32 | name:32`; the name is zero between polls.
     current: AtomicU64,
 }
 
-/// A poll under way, as the watchdog sees it.
+/// The current poll, as the watchdog sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrentPoll(u64);
 
 impl CurrentPoll {
-    /// Tells polls apart, whatever they are called meanwhile.
+    /// The number of the poll, which distinguishes polls even if their names change.
     pub(crate) fn number(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -142,7 +142,7 @@ impl SharedCounters {
         self.current.store(polls << 32 | u64::from(name.bits()), Ordering::Relaxed);
     }
 
-    /// The poll under way works on something that has a name of its own.
+    /// Gives the current poll a name of its own.
     #[inline]
     pub(crate) fn poll_renamed(&self, name: NameId) {
         let current = self.current.load(Ordering::Relaxed);
@@ -152,13 +152,12 @@ impl SharedCounters {
         }
     }
 
-    /// What [`poll_resumed`](Self::poll_resumed) takes after a poll within this one.
+    /// The current poll, to be passed to [`poll_resumed`](Self::poll_resumed) after a nested one.
     pub(crate) fn poll_under_way(&self) -> u64 {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// A poll within another one has ended, which goes on: that of a task which has made a callback be
-    /// called, say.
+    /// Resumes the outer poll after a nested one, such as a callback called from a task.
     pub(crate) fn poll_resumed(&self, outer: u64) {
         self.current.store(outer, Ordering::Relaxed);
     }
@@ -167,7 +166,7 @@ impl SharedCounters {
         self.current.store(0, Ordering::Relaxed);
     }
 
-    /// The poll under way; `None` between polls.
+    /// The current poll; `None` between polls.
     pub(crate) fn current_poll(&self) -> Option<CurrentPoll> {
         let current = self.current.load(Ordering::Relaxed);
         (current as u32 != 0).then_some(CurrentPoll(current))
@@ -190,7 +189,7 @@ impl SharedCounters {
     }
 }
 
-/// Adds to a counter that only its core writes: no read-modify-write is needed.
+/// Adds to a counter that only its core writes, so no read-modify-write is needed.
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Names for parts of a poll.
+//! Labels for parts of a poll.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::core::{CoreShared, with_current};
 use crate::names::NameId;
 
-/// What a poll of this core is called by the stall watchdog while it works on one of several things,
-/// such as the calls of a connection.
+/// A name that the stall watchdog shows for a poll of this core while it works on one of several
+/// things, such as the calls of a connection.
 ///
-/// Making one takes a lock; [`put`](Self::put) is one store.
+/// Creating a label takes a lock; [`put`](Self::put) is one store.
 ///
 /// ```
 /// use ringway_runtime::PollLabel;
@@ -25,21 +25,21 @@ use crate::names::NameId;
 pub struct PollLabel {
     core: Arc<CoreShared>,
     name: NameId,
-    /// Only the core itself names its polls.
+    /// Keeps the label on its core, which alone may name its polls.
     _of_this_core: PhantomData<Rc<()>>,
 }
 
 impl PollLabel {
-    /// A name for polls of the calling core.
+    /// Creates a name for polls of the calling core.
     ///
     /// # Panics
-    /// Outside of a runtime's thread.
+    /// Panics outside a runtime's thread.
     pub fn new(name: &'static str) -> Self {
         let core = with_current(|core| Arc::clone(&core.shared));
         Self { core, name: NameId::of(name), _of_this_core: PhantomData }
     }
 
-    /// The poll under way has this name, until it ends or gets another one.
+    /// Gives the current poll this name, until it ends or gets another one.
     #[inline]
     pub fn put(&self) {
         self.core.counters.poll_renamed(self.name);

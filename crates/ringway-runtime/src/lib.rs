@@ -6,7 +6,7 @@
 //! [`CoreHandle::spawn`].
 //!
 //! The kernel sees only memory of the runtime: received bytes are lent as [`View`]s, bytes to send
-//! move in as [`Segment`]s, so dropping a future loses nothing.
+//! are moved in as [`Segment`]s, so dropping a future loses nothing.
 //!
 //! ```
 //! use std::rc::Rc;
@@ -33,7 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// A waker is a number that a pointer holds: the core, the generation and the index of a task.
+// // A waker is a number stored in a pointer: core, generation and index of a task.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("ringway-runtime needs a target with pointers of 64 bits");
 
@@ -63,7 +63,7 @@ mod timer;
 mod watchdog;
 
 pub use buf::{Segment, View};
-#[doc(hidden)] // for the crates above this one, which run foreign code too
+#[doc(hidden)] // for higher crates, which run foreign code too
 pub use contain::{contain, drop_contained, drop_each, panic_message};
 #[doc(hidden)] // for tests
 pub use core::cores_alive;

@@ -1,57 +1,60 @@
-//! Every bound of the runtime, with its reason.
+//! The limits of the runtime, each with its reason.
 
 use std::time::Duration;
 
-/// A receive buffer: one message of 16 KiB and a header in one completion. Smaller ones split the
-/// message and cost a second completion; larger ones leave the cache sooner.
+/// Size of a message buffer: one message of 16 KiB and a header in one completion. Smaller buffers
+/// would split the message and cost a second completion; larger ones leave the cache sooner.
 pub(crate) const MESSAGE_BUFFER_BYTES: usize = 17 * 1024;
 
-/// A receive buffer for streams that fill every buffer: fewer completions per byte, and still a
-/// few of them fit into a second-level cache.
+/// Size of a receive buffer for streams that fill every buffer: fewer completions per byte, and a
+/// few of them still fit into a second-level cache.
 pub(crate) const BULK_BUFFER_BYTES: usize = 128 * 1024;
 
-/// Receive buffers of a core, 68 MiB of address space; memory is touched only in a burst.
+/// Number of message buffers of a core, 68 MiB of address space; memory is touched only in a burst.
 pub(crate) const MESSAGE_BUFFERS: u16 = 4_096;
 
-/// Bulk buffers of a core, 32 MiB of address space.
+/// Number of bulk buffers of a core, 32 MiB of address space.
 pub(crate) const BULK_BUFFERS: u16 = 256;
 
-/// Places in the kernel's ring of message buffers; at most this many are lent at once.
+/// Entries of the kernel's ring of message buffers; at most this many are lent at the same time.
 pub(crate) const MESSAGE_RING_ENTRIES: u16 = 1_024;
 
-/// Places in the kernel's ring of bulk buffers.
+/// Entries of the kernel's ring of bulk buffers.
 pub(crate) const BULK_RING_ENTRIES: u16 = 64;
 
-/// The longest datagram that is received: twice the longest of UDP. Unix sockets carry longer ones, of
-/// which the kernel would hand over the beginning as though it were all.
+/// Longest datagram that is received: twice the longest of UDP. Unix sockets carry longer ones, of
+/// which the kernel would deliver the beginning as if it were all.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
-/// A receive buffer for datagrams: one of the longest, its sender's address, and room by which one that
-/// is too long is told from it. Not a multiple of a page, so that the short ones do not all compete for the same cache lines.
+/// Size of a datagram buffer: the longest datagram, its sender's address, and room to detect one
+/// that is too long. Not a multiple of a page, so that short datagrams do not compete for the same
+/// cache lines.
 pub(crate) const DATAGRAM_BUFFER_BYTES: usize = 129 * 1024;
 
-/// Datagram buffers of a core, 32 MiB of address space.
+/// Number of datagram buffers of a core, 32 MiB of address space.
 pub(crate) const DATAGRAM_BUFFERS: u16 = 256;
 
-/// Places in the kernel's ring of datagram buffers.
+/// Entries of the kernel's ring of datagram buffers.
 pub(crate) const DATAGRAM_RING_ENTRIES: u16 = 64;
 
-/// Message buffers kept lent. The kernel walks its ring in order, so a long ring leaves the cache;
-/// a pass of the loop receives about forty times (the kernel's cap on deferred work).
+/// Number of message buffers kept lent. The kernel walks its ring in order, so a long ring leaves
+/// the cache; a pass of the loop receives about forty times (the kernel's cap on deferred work).
 pub(crate) const HOT_BUFFERS: usize = 64;
 
-/// Bulk buffers kept lent: half of a second-level cache. Over 100 connections with messages of 64 KiB,
-/// 32 carry a ninth fewer calls (a sixth fewer over Unix sockets), 16 and 4 about as many.
+/// Number of bulk buffers kept lent: half of a second-level cache. Over 100 connections with
+/// messages of 64 KiB, 32 carry a ninth fewer calls (a sixth fewer over Unix sockets), 16 and 4
+/// about as many.
 pub(crate) const HOT_BULK_BUFFERS: usize = 8;
 
-/// Datagram buffers kept lent: each datagram of a pass takes one, however short it is.
+/// Number of datagram buffers kept lent: each datagram of a pass takes one, however short it is.
 pub(crate) const HOT_DATAGRAM_BUFFERS: usize = 32;
 
-/// Submission entries: several turns' worth; a full queue is handed over early.
+/// Entries of the submission queue: several turns' worth; a full queue is submitted early.
 pub(crate) const SUBMISSIONS: u32 = 256;
 
-/// Threads on which the kernel may try operations of a core that it could not do at once. None of them
-/// waits there for longer than a tick, so one gets by; more let those behind it pass sooner.
+/// Number of kernel threads that may try operations of a core which could not be done at once. None
+/// waits there longer than a tick, so one would suffice; with more, operations behind a waiting one
+/// pass sooner.
 pub(crate) const KERNEL_WORKERS_MAX: u32 = 4;
 
 /// Threads on which the kernel may do operations on files that have to wait for a disk: opening, syncing,
@@ -100,205 +103,214 @@ pub(crate) const DIR_BATCH_BYTES: usize = 32 * 1024;
 /// over; the kernel rounds it up to its tick.
 pub(crate) const KERNEL_SEND_WAIT: Duration = Duration::from_micros(1);
 
-/// Completion entries; an overflow would end every multishot operation.
+/// Entries of the completion queue; an overflow would end every multishot operation.
 pub(crate) const COMPLETIONS: u32 = 4_096;
 
-/// Bytes of one send chunk: what small replies of one turn are gathered into.
+/// Size of a send chunk, in which small replies of one turn are joined.
 pub(crate) const SEND_CHUNK_BYTES: usize = 16 * 1024;
 
-/// Spare send chunks kept by a core, 4 MiB; more are given back to the allocator.
+/// Number of spare send chunks kept by a core, 4 MiB; more are freed.
 pub(crate) const SPARE_CHUNKS_MAX: usize = 256;
 
-/// How long each step of a core's end waits for operations that the kernel has yet to complete. There are
-/// three: closing in order, a reset of what is left, and the drop of its driver. Servers wait for the sum.
+/// Time that each step of a core's end waits for operations that the kernel has yet to complete.
+/// There are three steps: an orderly close, a reset of what is left, and the drop of the driver.
+/// Servers wait for their sum.
 pub(crate) const TEARDOWN_WAIT: Duration = Duration::from_secs(2);
 
-/// Messages for which a channel reserves memory when it is made. Small channels then never allocate
-/// again; a channel made with a capacity of millions pays only for what it comes to hold.
+/// Number of messages for which a new channel reserves memory. Small channels then never allocate
+/// again; a channel with a capacity of millions pays only for what it comes to hold.
 pub(crate) const CHANNEL_PREALLOCATED_MAX: usize = 64;
 
-/// Threads of the blocking pool that may exist at once unless the user says otherwise. They sleep
-/// in system calls (name look-ups, files), so there may be more of them than cores; each costs a
-/// stack.
+/// Default number of threads of the blocking pool. They sleep in system calls (name look-ups,
+/// files), so there may be more of them than cores; each costs a stack.
 pub(crate) const BLOCKING_THREADS_MAX: usize = 32;
 
-/// Jobs that may wait for a thread of the blocking pool unless the user says otherwise. Each is a
-/// boxed closure; a caller beyond that is told to slow down, since the wait would already be many
-/// times a job's length.
+/// Default number of jobs that may wait for a thread of the blocking pool. Each is a boxed closure;
+/// further callers are told to slow down, since the wait would already be many times a job's
+/// length.
 pub(crate) const BLOCKING_QUEUE_MAX: usize = 1_024;
 
-/// How long a thread of the blocking pool waits for another job before it exits: longer than the
+/// Time that a thread of the blocking pool waits for another job before it exits: longer than the
 /// gaps within a burst of look-ups, short enough that a quiet process keeps no idle stacks.
 pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
 
-/// CPU numbers this library accepts are below this: the size of the kernel interface's fixed
-/// `cpu_set_t`. It also keeps a mistyped range such as `0-4000000000` from being expanded.
+/// Upper bound of accepted CPU numbers: the size of the kernel interface's fixed `cpu_set_t`. It
+/// also keeps a mistyped range such as `0-4000000000` from being expanded.
 pub(crate) const CPU_NUMBERS_MAX: u16 = 1_024;
 
-/// Levels of the timer wheel, 64 slots each. Eleven levels cover every tick a `u64` can name, so no
-/// deadline, however far, needs a list of its own; unused levels cost 1 KiB each and no time.
+/// Number of levels of the timer wheel, of 64 slots each. Eleven levels cover every tick that a
+/// `u64` can hold, so no deadline needs a list of its own; unused levels cost 1 KiB each and no
+/// time.
 pub(crate) const WHEEL_LEVELS: usize = 11;
 
-/// Events that one question to epoll brings; a busy core asks again after them.
+/// Number of events that one call to epoll returns; a busy core calls again after them.
 pub(crate) const EPOLL_EVENTS: usize = 256;
 
 /// Bytes received in one turn of the epoll driver: views live until the turn is handled, and this
 /// much stays in a second-level cache beside the kernel's own copies. The rest of the pass follows
-/// in the next turn, which then has no need to ask epoll.
+/// in the next turn, without another call to epoll.
 pub(crate) const EPOLL_TURN_BYTES: usize = 256 * 1024;
 
-/// Bytes that one socket receives before it is the next one's turn.
+/// Bytes that one socket receives before the next one has its turn.
 pub(crate) const EPOLL_SOCKET_BYTES: usize = 128 * 1024;
 
-/// Reads of one socket before it is the next one's turn: small datagrams never reach the bytes.
+/// Reads of one socket before the next one has its turn, since small datagrams never reach the
+/// bytes.
 pub(crate) const EPOLL_SOCKET_READS: usize = 32;
 
-/// Connections accepted by one listener before it is the next handle's turn.
+/// Connections that one listener accepts before the next handle has its turn.
 pub(crate) const EPOLL_ACCEPTS: usize = 64;
 
-/// Segments in one gathered send of the epoll driver, described in 1 KiB of stack; a longer batch
+/// Segments of one gathered send of the epoll driver, described in 1 KiB of stack; a longer batch
 /// takes several calls.
 pub(crate) const EPOLL_GATHERED: usize = 64;
 
-/// Spare segment lists kept by a core: one for each connection that a burst can have in flight.
+/// Number of spare segment lists kept by a core: one for each connection that a burst can have in
+/// flight.
 pub(crate) const SPARE_LISTS_MAX: usize = 4_096;
 
-/// Segments of one gathered send: the kernel takes 1,024 vectors; a quarter keeps its copy of them
-/// small and is past the point where more per call helps.
+/// Segments of one gathered send: the kernel accepts 1,024 vectors; a quarter keeps its copy of
+/// them small, and more per call does not help.
 pub(crate) const GATHER_SEGMENTS_MAX: usize = 256;
 
-/// Bytes that one submission, or one share of a turn, sends of a stream: the copy of so many takes some
-/// tens of microseconds, for which the others of the core wait. It is above what a socket takes at
-/// once by default, and far below what the kernel's own counts hold.
+/// Bytes of a stream that one submission or one share of a turn sends: copying them takes some tens
+/// of microseconds, for which the core's other connections wait. It is above what a socket accepts
+/// at once by default, and far below what the kernel's counters hold.
 pub(crate) const SUBMISSION_BYTES_MAX: usize = 512 * 1024;
 
-/// Views held for a reader who is behind before the receive pauses.
+/// Number of views held for a slow reader before the receive pauses.
 pub(crate) const HELD_VIEWS_MAX: usize = 16;
 
-/// Copied views grow to this size before another one is begun.
+/// Size to which copied views grow before another one is started.
 pub(crate) const COPIED_VIEW_BYTES: usize = 64 * 1024;
 
-/// The part of a pool's receive buffers, one in this many, below which received bytes are copied rather
-/// than held: whoever is behind then leaves enough of them for everybody else.
+/// Part of a pool's buffers, one in this many, below which received bytes are copied instead of
+/// held, so that slow readers leave enough buffers for others.
 pub(crate) const FREE_BUFFERS_LOW_PART: usize = 8;
 
-/// The part of a receive buffer, one in this many, that bytes have to fill to stay in it while they wait
-/// behind others or are kept by a program: what stays pins at most so many times its length, and what
-/// is kept half of the buffers at most.
+/// Part of a receive buffer, one in this many, that bytes must fill to stay in it while they wait
+/// behind others or are kept by a program. So waiting bytes pin at most that many times their
+/// length, and kept bytes at most half of the buffers.
 pub(crate) const SHARED_PART_MIN: usize = 4;
 
-/// Buffers filled in a row after which a stream changes to bulk buffers: a message of 64 KiB fills
-/// three, and should lie in one.
+/// Number of consecutive full buffers after which a stream changes to bulk buffers: a message of 64
+/// KiB fills three, and should lie in one.
 pub(crate) const FULL_BUFFERS_TO_BULK: u8 = 2;
 
-/// Received and untaken bytes of a stream at which its receive pauses.
+/// Received, untaken bytes of a stream at which its receive pauses.
 pub(crate) const RECV_HIGH_WATER: usize = 256 * 1024;
 
 /// Queued bytes of a stream at which it reports pressure and stops reading its peer.
 pub(crate) const SEND_HIGH_WATER: usize = 1024 * 1024;
 
-/// Queued bytes at which the pressure ends.
+/// Queued bytes below which the pressure ends.
 pub(crate) const SEND_LOW_WATER: usize = 256 * 1024;
 
 /// Queued bytes above which a stream is reset: sixteen high-water marks.
 pub(crate) const SEND_QUEUE_MAX: usize = 16 * 1024 * 1024;
 
-/// A send without any progress for this long means that the peer is gone or stuck.
+/// Time without progress of a send after which the peer counts as gone or stuck.
 pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a dropped stream whose bytes are all sent reads on, at most: a peer in the middle of an upload
-/// gets this long to see the answer. Also how long a dropped datagram socket may take to send its queue.
+/// Longest time for which a dropped stream reads on after all its bytes are sent, so that a peer in
+/// the middle of an upload can see the answer. Also the time for a dropped datagram socket to send
+/// its queue.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
 
-/// How long it does so after the last bytes that came: a few round trips, and a lost segment sent again. A
-/// peer that was silent for that long is not in the middle of anything.
+/// Time without input after which a dropped stream stops reading on: a few round trips, and a lost
+/// segment sent again. A peer that was silent for that long is not in the middle of anything.
 pub(crate) const LINGER_QUIET: Duration = Duration::from_secs(1);
 
-/// Memory of a core that bytes received and not taken, and bytes queued and not sent, may keep in use
-/// unless the user says otherwise. A thousand clients that read slowly reach their high-water marks within
-/// it; ten thousand of them must not take the machine.
+/// Default limit for the memory of a core that received untaken bytes and queued unsent bytes hold.
+/// A thousand slow clients reach their high-water marks within it; ten thousand of them must not
+/// take the machine.
 pub(crate) const HELD_BYTES_MAX: usize = 1 << 30;
 
-/// Connections that the kernel completes before we accept them; it caps this by `somaxconn`.
+/// Connections that the kernel completes before they are accepted; it caps this by `somaxconn`.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Tasks that wait for one stream in one way before they are asked for the first time whether they still do,
-/// more than most programs split a connection into: wakers of tasks that have given up must not gather.
+/// Number of tasks waiting for one stream in one way before all are woken for the first time to see
+/// whether they still wait, since wakers of tasks that gave up must not gather. Most programs use
+/// fewer tasks per connection.
 pub(crate) const STREAM_WAITERS: usize = 1_024;
 
-/// Wakers of one stream in one way, 1 MiB of them. Of more tasks, some are woken again and again in vain.
+/// Most wakers of one stream in one way, 1 MiB of them. With more tasks, some are woken repeatedly
+/// in vain.
 pub(crate) const STREAM_WAITERS_MAX: usize = 65_536;
 
-/// Accepted connections that wait for the acceptor; beyond, the kernel's backlog holds them.
+/// Accepted connections that wait for the acceptor; the kernel's backlog holds the others.
 pub(crate) const ACCEPTED_MAX: usize = 1_024;
 
 /// Pause of accepting after descriptors or memory ran out.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Received datagrams held for a reader who is behind; more are dropped, as the kernel would.
+/// Received datagrams held for a slow reader; more are dropped, as the kernel would do.
 pub(crate) const DATAGRAMS_HELD_MAX: usize = 1_024;
 
-/// Datagrams of one socket that a driver has at once. As many as a receiver takes in one turn: a
-/// receiver of the same core is then not sent more than it reads, which the kernel would drop.
+/// Datagrams of one socket that a driver has at the same time. As many as a receiver takes in one
+/// turn: a receiver on the same core is then not sent more than it reads, which the kernel would
+/// drop.
 pub(crate) const DATAGRAMS_IN_FLIGHT_MAX: usize = HOT_DATAGRAM_BUFFERS;
 
-/// How often a full Unix peer is asked again whether it has room: well below what a program takes for
-/// a hang, and no load while one is full for long.
+/// Time between retries to a full Unix peer: well below what people take for a hang, and no load if
+/// a peer is full for long.
 pub(crate) const KNOCK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Sockets that are asked for in one go; the others follow with the next.
+/// Sockets that are retried in one go; others follow in the next.
 pub(crate) const KNOCKS_MAX: usize = 64;
 
-/// Datagrams queued for sending.
+/// Datagrams of a socket queued for sending.
 pub(crate) const DATAGRAMS_QUEUED_MAX: usize = 1_024;
 
-/// Polls of tasks in one turn, so that input is looked at again before everything has run.
+/// Polls of tasks in one turn, so that input is handled before everything has run.
 pub(crate) const POLLS_PER_TURN: usize = 1_024;
 
-/// Messages taken in by one turn while more tasks can run than one turn polls: some, so that tasks
-/// that never rest do not shut the core off, and few, so that a flood is stopped at the mailbox's
-/// bound and not turned into tasks without one.
+/// Messages handled by one turn while more tasks can run than one turn polls: some, so that tasks
+/// that never rest do not cut the core off, and few, so that a flood is stopped by the mailbox's
+/// limit instead of becoming tasks without one.
 pub(crate) const MESSAGES_BEHIND: usize = POLLS_PER_TURN / 16;
 
-/// Looks at shared memory between two reads of the clock while spinning.
+/// Number of spins between two reads of the clock.
 pub(crate) const SPINS_PER_CLOCK: usize = 16;
 
-/// Spins in a row that find nothing before spinning pauses.
+/// Consecutive spins without an event before spinning pauses.
 pub(crate) const SPIN_MISSES_MAX: u32 = 16;
 
-/// Waits without a spin after that.
+/// Number of waits without a spin after too many misses.
 pub(crate) const SPIN_PAUSE_WAITS: u32 = 256;
 
-/// Cores of one process: the room in a task's token, far above any machine.
+/// Cores of one process: what a task's token can express, far above any machine.
 pub(crate) const LIVE_CORES_MAX: usize = 4_096;
 
-/// Messages from other cores that wait for a core: a burst of spawns; a sender beyond it is told.
+/// Messages from other cores that wait for a core: enough for a burst of spawns; further senders
+/// get an error.
 pub(crate) const MAILBOX_MESSAGES: usize = 16 * 1024;
 
-/// How long a busy core looks for the next event: about two wake-ups of a sleeping thread.
+/// Default time that a busy core spins for the next event: about two wake-ups of a sleeping thread.
 pub(crate) const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 
-/// The longest spin that may be asked for; beyond it a core would burn more than it saves.
+/// Longest spin that may be configured; a longer one burns more than it saves.
 pub(crate) const SPIN_MAX: Duration = Duration::from_millis(10);
 
-/// A poll longer than this holds up every connection of its core noticeably.
+/// Default length of a poll that counts as a stall, since it holds up every connection of its core
+/// noticeably.
 pub(crate) const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// The finest stall threshold: the watchdog looks twice in that time.
+/// Shortest stall threshold: the watchdog looks twice in that time.
 pub(crate) const STALL_THRESHOLD_MIN: Duration = Duration::from_millis(2);
 
-/// Bytes under way in one direction of a simulated stream unless the user says otherwise: smaller than what tests
-/// send, so that full buffers happen.
+/// Default size of each direction's buffer of a simulated stream: smaller than what tests send, so
+/// that full buffers occur.
 pub(crate) const SIM_SOCKET_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Descriptors of a simulation unless the user says otherwise; a leak in a loop ends before memory does.
+/// Default number of descriptors of a simulation; a leak in a loop ends before memory does.
 pub(crate) const SIM_DESCRIPTORS_MAX: usize = 65_536;
 
-/// Moves of the virtual clock in one simulated turn. Faults may make many steps that tell nobody anything; beyond
-/// this the turn comes back empty, so that a program gets to see its own state.
+/// Moves of the virtual clock in one simulated turn. Faults may cause many steps without an event;
+/// beyond this the turn returns empty, so that a program sees its own state.
 pub(crate) const SIM_STEPS_PER_TURN_MAX: usize = 1_000_000;
 
-/// Events made before a simulated turn hands over: what a completion queue of the kernel holds.
+/// Events made before a simulated turn returns: what a completion queue of the kernel holds.
 pub(crate) const SIM_EVENTS_PER_TURN_MAX: usize = COMPLETIONS as usize;
 
 /// Bytes of all files of a simulated disk unless the user says otherwise: a loop that writes ends before memory does.
@@ -320,33 +332,33 @@ pub(crate) const SIM_NAME_BYTES_MAX: usize = 255;
 /// When a simulated connect whose packets are lost fails, like a kernel's after its repeats.
 pub(crate) const SIM_CONNECT_TIMEOUT: Duration = Duration::from_secs(127);
 
-/// How often a simulated connect knocks at a full backlog again, as Linux does.
+/// How often a simulated connect retries a full backlog, as on Linux.
 pub(crate) const SIM_CONNECT_RETRIES_MAX: u32 = 6;
 
-/// Time before the first of those; each further one takes twice as long as the one before.
+/// Time before the first retry; each further one takes twice as long.
 pub(crate) const SIM_CONNECT_RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// The longest wait of one turn while a core winds up: it looks at its deadline that often.
+/// Longest wait of one turn while a core ends: it checks its deadline that often.
 pub(crate) const RUN_DOWN_TURN: Duration = Duration::from_millis(10);
 
 /// Receives after which the active connections are counted anew.
 pub(crate) const GATHER_EPOCH: u32 = 256;
 
-/// Messages gathered by one wait at most: 24 messages of 16 KiB, received and sent again, still fit
+/// Most messages that one wait gathers: 24 messages of 16 KiB, received and sent again, still fit
 /// into a second-level cache.
 pub(crate) const GATHER_MAX: u32 = 24;
 
-/// The longest that a message waits for others: the price of about one wake-up.
+/// Longest time that a message waits for others: the cost of about one wake-up.
 pub(crate) const GATHER_WAIT: Duration = Duration::from_micros(50);
 
-/// How long a core rests at a time while the kernel has no memory to take its operations: short beside what
-/// such a kernel makes everybody wait, and long beside the call that asks again.
+/// Time that a core rests while the kernel has no memory for its operations: short compared with
+/// what such a kernel makes everybody wait, and long compared with the call that tries again.
 pub(crate) const REFUSED_REST: Duration = Duration::from_millis(1);
 
-/// Callbacks of one stream that are told of its end: each may set another one, which is told in turn. Four
-/// layers of a protocol, each with a hand-over of its own, need half of them.
+/// Callbacks of one stream that are told of its end: each may set another one, which is told in
+/// turn. Four layers of a protocol, each with a hand-over, need half of them.
 pub(crate) const ENDS_TOLD_MAX: u8 = 8;
 
-/// Rounds of dropping tasks at a core's end: each takes what destructors of the one before have
-/// spawned; one that always spawns another must not keep the core.
+/// Rounds of dropping tasks at a core's end: each drops what destructors of the round before have
+/// spawned; a destructor that always spawns must not keep the core alive.
 pub(crate) const CLEAR_ROUNDS_MAX: usize = 64;

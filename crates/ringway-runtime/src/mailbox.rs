@@ -1,10 +1,10 @@
-//! What other cores leave for this one: messages, and wakes for its tasks.
+//! The mailbox of a core: messages from other cores, and wakes for its tasks.
 //!
-//! Only a sleeping core costs its senders a system call. The owner sets `parked`, looks once more,
-//! and sleeps only if nothing is there; a sender stores its message first and takes the flag
-//! afterwards, and whoever takes it signals. Every change of `parked` is a read-modify-write, so of
-//! a sender and an owner one always sees the other: a sender that comes before the owner's swap is
-//! seen by the second look, and one that comes after it finds the flag set.
+//! Only a sleeping core costs its senders a system call. The owner sets `parked`, checks again, and
+//! sleeps only if nothing is there; a sender stores its message first and takes the flag
+//! afterwards, and whoever takes it signals. Every change of `parked` is a read-modify-write, so a
+//! sender before the owner's swap is seen by the second check, and a sender after it finds the flag
+//! set.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -23,12 +23,12 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Many senders, one owner. Sends may come from any thread; `prepare_park`, `unpark`, `drain` and
-/// `close` belong to the owner.
+/// A queue with many senders and one owner. Any thread may send; `prepare_park`, `unpark`, `drain`
+/// and `close` belong to the owner.
 pub(crate) struct Mailbox<T> {
-    /// Set under the lock of `content` when something is put in, cleared when it is drained.
+    /// Set under the lock of `content` when something is added, cleared when it is drained.
     occupied: AtomicBool,
-    /// The owner sleeps or is about to; whoever sets it to `false` signals the owner.
+    /// Whether the owner sleeps or is about to; whoever sets it to `false` signals the owner.
     parked: AtomicBool,
     content: Mutex<Content<T>>,
     capacity: usize,
@@ -37,29 +37,27 @@ pub(crate) struct Mailbox<T> {
 struct Content<T> {
     messages: Vec<T>,
     wakes: Vec<u64>,
-    /// What stands in `wakes`, so that it holds each token once and is bounded by the owner's
-    /// tasks.
+    /// The tokens in `wakes`, which holds each only once and so is bounded by the owner's tasks.
     tokens: HashSet<u64, BuildHasherDefault<TokenHasher>>,
     closed: bool,
 }
 
-/// Whether the sender has to signal the owner, which sleeps and will look only then.
+/// Whether the sender must signal the owner, which is asleep.
 #[must_use = "a core that is not signalled sleeps on"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NeedSignal(pub(crate) bool);
 
-/// Why a message was not taken; here it is back.
+/// The reason why a message was refused, with the message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PushError<T> {
-    /// The owner is behind by the whole capacity.
+    /// The mailbox holds as many messages as it may.
     Full(T),
-    /// The owner ended.
+    /// The owner has ended.
     Closed(T),
 }
 
 impl<T> Mailbox<T> {
-    /// Makes a mailbox of a running owner that holds at most `capacity` messages between two
-    /// drains.
+    /// Creates a mailbox that holds at most `capacity` messages between two drains.
     pub(crate) fn new(capacity: usize) -> Mailbox<T> {
         let content = Content {
             messages: Vec::new(),
@@ -75,11 +73,11 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Leaves a message.
+    /// Adds a message.
     ///
     /// # Errors
     ///
-    /// [`PushError::Full`] or [`PushError::Closed`], with the message.
+    /// Returns [`PushError::Full`] or [`PushError::Closed`], with the message.
     pub(crate) fn push(&self, message: T) -> Result<NeedSignal, PushError<T>> {
         let mut content = self.lock();
         if content.closed {
@@ -92,12 +90,12 @@ impl<T> Mailbox<T> {
         Ok(self.announce(content))
     }
 
-    /// Leaves a wake for the task of `token`; the same token counts once between two drains. A
-    /// closed mailbox drops it, since its tasks are gone.
+    /// Adds a wake for the task of `token`; the same token counts once between two drains. A closed
+    /// mailbox drops it, since its tasks are gone.
     pub(crate) fn wake(&self, token: u64) -> NeedSignal {
         let mut content = self.lock();
         if content.closed || !content.tokens.insert(token) {
-            return NeedSignal(false); // whoever left the token before has signalled
+            return NeedSignal(false); // whoever added the token before has signalled
         }
         content.wakes.push(token);
         self.announce(content)
@@ -108,9 +106,9 @@ impl<T> Mailbox<T> {
         !self.occupied.load(Ordering::Acquire)
     }
 
-    /// Announces that the owner is going to sleep. `true`: sleep, a sender will signal. `false`:
-    /// something arrived; drain instead (a signal may follow all the same). After the sleep,
-    /// however it ended, call [`unpark`](Mailbox::unpark).
+    /// Announces that the owner will sleep. `true` means to sleep, and a sender will signal.
+    /// `false` means that something has arrived: drain instead (a signal may follow anyway). Call
+    /// [`unpark`](Mailbox::unpark) after the sleep, however it ended.
     pub(crate) fn prepare_park(&self) -> bool {
         self.parked.swap(true, Ordering::AcqRel);
         if self.is_empty() {
@@ -126,8 +124,8 @@ impl<T> Mailbox<T> {
         self.parked.swap(false, Ordering::AcqRel);
     }
 
-    /// Moves what is there to the ends of `messages` and `wakes`, each in arrival order. With empty
-    /// vectors the buffers are exchanged, so the steady state allocates nothing.
+    /// Moves the content to the ends of `messages` and `wakes`, in arrival order. Empty vectors are
+    /// swapped with the buffers, so the steady state allocates nothing.
     pub(crate) fn drain(&self, messages: &mut Vec<T>, wakes: &mut Vec<u64>) {
         if self.is_empty() {
             return;
@@ -138,7 +136,8 @@ impl<T> Mailbox<T> {
         self.occupied.store(false, Ordering::Release);
     }
 
-    /// As [`drain`](Mailbox::drain), but leaves the messages, which still count towards the capacity.
+    /// As [`drain`](Mailbox::drain), but leaves the messages, which keep counting towards the
+    /// capacity.
     pub(crate) fn drain_wakes(&self, wakes: &mut Vec<u64>) {
         if self.is_empty() {
             return;
@@ -148,20 +147,21 @@ impl<T> Mailbox<T> {
         self.occupied.store(!content.messages.is_empty(), Ordering::Release);
     }
 
-    /// Refuses further messages. What was left before can still be drained, and has to be, so that
-    /// whoever waits for an answer sees its message dropped.
+    /// Refuses further messages. Earlier ones can still be drained, and must be, so that senders
+    /// who wait for an answer see their messages dropped.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
     }
 
-    /// Ends a send: marks the mailbox, unlocks, and takes the parked flag.
+    /// Completes a send: marks the mailbox, unlocks, and takes the parked flag.
     fn announce(&self, content: MutexGuard<'_, Content<T>>) -> NeedSignal {
         self.occupied.store(true, Ordering::Release);
         drop(content);
         NeedSignal(self.parked.swap(false, Ordering::AcqRel))
     }
 
-    /// No foreign code runs under the lock, so a poisoned one guards sound content.
+    /// Locks the content. No foreign code runs under the lock, so the content is sound even if it
+    /// is poisoned.
     fn lock(&self) -> MutexGuard<'_, Content<T>> {
         self.content.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -184,7 +184,8 @@ fn take_all<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
     }
 }
 
-/// One multiplication spreads tokens well enough: they are ours, not a peer's choice.
+/// A hasher for tokens, which one multiplication spreads well enough: they are ours, not chosen by
+/// a peer.
 #[derive(Default)]
 struct TokenHasher(u64);
 

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::sync::Mutex;
 
-/// Names a task's name; zero names none.
+/// The number of a task name; zero means none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NameId(u32);
 
 static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Names seen by this thread: few, since they are names of types.
+    /// Names seen by this thread; there are few, since they are names of types.
     static SEEN: RefCell<Vec<(&'static str, NameId)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -25,7 +25,7 @@ impl NameId {
             seen.push((name, id));
             id
         });
-        // A thread that is ending remembers nothing.
+        // // A thread that is ending has no cache.
         seen.unwrap_or_else(|_destroyed| Self::intern(name))
     }
 
@@ -43,7 +43,7 @@ impl NameId {
         self.0
     }
 
-    /// The name behind the bits of an id; `None` for zero.
+    /// The name with this number; `None` for zero.
     pub(crate) fn resolve(bits: u32) -> Option<&'static str> {
         let names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         names.get((bits as usize).checked_sub(1)?).copied()

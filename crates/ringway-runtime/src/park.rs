@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Blocks the calling thread until the future is ready. It needs nothing of the thread itself, so
-/// it works while the thread's values are dropped, and takes no notice of others who unpark it.
+/// Blocks the calling thread until the future is ready. It uses no thread-local state, so it works
+/// while the thread's values are destroyed, and ignores unparking by others.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let signal = Arc::new(Signal::default());
     let waker = Waker::from(Arc::clone(&signal));

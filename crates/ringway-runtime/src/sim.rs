@@ -1,7 +1,7 @@
 //! Simulation: the same program over a seeded network in memory and a virtual clock.
 //!
-//! Everything above the driver runs unchanged, on one thread, under faults that a real kernel shows
-//! once a month; the same seed gives the same run. See [`Builder::simulate`](crate::Builder::simulate).
+//! Everything above the driver runs unchanged, on one thread, under faults that are rare on a real
+//! kernel; the same seed gives the same run. See [`Builder::simulate`](crate::Builder::simulate).
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,8 +1,8 @@
-//! A slab whose slots have generations, so that a late answer cannot reach a new owner.
+//! A slab with generational keys, so that a late answer cannot reach a new owner.
 
 use crate::driver::Key;
 
-/// Values named by [`Key`]s. The last slot freed is the next one used.
+/// Values by generational [`Key`]. The slot freed last is the first one reused.
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
@@ -47,12 +47,12 @@ impl<T> Slab<T> {
         slot.value.take()
     }
 
-    /// The keys in use.
+    /// The keys of all values.
     pub(crate) fn keys(&self) -> Vec<Key> {
         self.keys_of(|_| true)
     }
 
-    /// The keys of the values that `is_one`.
+    /// The keys of the values for which `is_one` holds.
     pub(crate) fn keys_of(&self, is_one: impl Fn(&T) -> bool) -> Vec<Key> {
         let slots = self.slots.iter().enumerate();
         let found = slots.filter(|(_, slot)| slot.value.as_ref().is_some_and(&is_one));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_an_earlier_owner_finds_nothing() {
+    fn a_stale_key_resolves_to_nothing() {
         let mut slab = Slab::default();
         let first = slab.insert("first");
         assert_eq!(slab.remove(first), Some("first"));

@@ -1,4 +1,4 @@
-//! Tasks of this core, and work for the blocking pool.
+//! Spawning tasks on this core, and jobs on the blocking pool.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ use crate::task::JoinHandle;
 /// ```
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -33,7 +33,7 @@ where
 /// Spawns a task like [`spawn`], with a name for the stall watchdog.
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 #[track_caller]
 pub fn spawn_named<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
 where
@@ -43,7 +43,7 @@ where
     with_current(|core| core.tasks.spawn(future, name))
 }
 
-/// Lets the other tasks of this core run, and the core look at its sockets and timers, before going on.
+/// Lets the core run other tasks and handle its sockets and timers before this one continues.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
@@ -59,7 +59,7 @@ pub async fn yield_now() {
 /// Runs blocking or long work on a thread of the process's pool.
 ///
 /// # Errors
-/// When the pool is full: the work does not queue without bound.
+/// Fails when the pool is full: jobs are not queued without limit.
 pub fn spawn_blocking<F, T>(work: F) -> Result<BlockingTask<T>, SubmitError>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -70,14 +70,14 @@ where
 
 static POOL: OnceLock<BlockingPool> = OnceLock::new();
 
-/// Makes the process's pool, without threads. Its threads will run wherever the thread of the first
-/// call may, so this is called before a thread becomes a core and is pinned for it.
+/// Creates the process's pool, without threads. Its threads will run on the cores of the thread
+/// that calls first, so call it before a thread becomes a core and is pinned.
 pub(crate) fn prepare_pool() {
     pool();
 }
 
-/// Where threads may run that are started by a core and are none: where the process's pool runs. `None`
-/// if the kernel did not say.
+/// The cores for threads that a core starts and that are not cores themselves: those of the
+/// process's pool. `None` if the kernel did not tell.
 pub fn unpinned_cores() -> Option<CoreSet> {
     pool().cores().cloned()
 }

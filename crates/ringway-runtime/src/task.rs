@@ -25,11 +25,11 @@ pub(crate) struct Tasks {
     slots: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
     queue: RefCell<VecDeque<TaskToken>>,
-    /// Those that woke themselves while they were polled: they run in the next turn.
+    /// Tasks that woke themselves while they were polled; they run in the next turn.
     yielded: RefCell<Vec<TaskToken>>,
-    /// The core has ended: what is spawned now is dropped at once.
+    /// Whether the core has ended, so that spawned tasks are dropped at once.
     ended: Cell<bool>,
-    /// `clear` is at work: what destructors spawn is its to drop.
+    /// Whether `clear` is running, which drops the tasks that destructors spawn.
     clearing: Cell<bool>,
 }
 
@@ -39,7 +39,7 @@ struct TaskSlot {
     generation: u32,
     state: TaskState,
     name: NameId,
-    /// `None` while free and while being polled.
+    /// The future; `None` while the slot is free and while it is being polled.
     future: Option<LocalFuture>,
 }
 
@@ -49,9 +49,9 @@ enum TaskState {
     Idle,
     Queued,
     Polled,
-    /// Woken while being polled: runs again in the next turn.
+    /// Woken while being polled; runs again in the next turn.
     PolledAgain,
-    /// Aborted while being polled: dropped afterwards.
+    /// Aborted while being polled; dropped afterwards.
     Aborted,
 }
 
@@ -73,12 +73,12 @@ impl Tasks {
         self.queue.borrow().len() + self.yielded.borrow().len()
     }
 
-    /// A turn begins: what yielded in the last one is behind what has been woken since.
+    /// Starts a turn: tasks that yielded in the last one queue behind those woken since.
     pub(crate) fn queue_yielded(&self) {
         self.queue.borrow_mut().extend(self.yielded.borrow_mut().drain(..));
     }
 
-    /// Takes in a task and queues it.
+    /// Adds a task and queues it.
     pub(crate) fn spawn<F>(&self, future: F, name: &'static str) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -93,7 +93,7 @@ impl Tasks {
         JoinHandle::new(join, token, self.run)
     }
 
-    /// Takes in a task whose outcome is awaited on another thread.
+    /// Adds a task whose outcome is awaited on another thread.
     pub(crate) fn spawn_for<F>(
         &self,
         waiter: Completer<Result<F::Output, JoinError>>,
@@ -129,7 +129,7 @@ impl Tasks {
         token
     }
 
-    /// Queues a task unless it is queued already or has ended.
+    /// Queues a task, unless it is already queued or has ended.
     #[inline]
     pub(crate) fn wake(&self, token: TaskToken) {
         let mut slots = self.slots.borrow_mut();
@@ -149,7 +149,7 @@ impl Tasks {
         }
     }
 
-    /// Takes the next runnable task, for `poll`.
+    /// Takes the next runnable task, for [`poll`](Self::poll).
     pub(crate) fn next(&self) -> Option<Runnable> {
         loop {
             let token = self.queue.borrow_mut().pop_front()?;
@@ -164,10 +164,11 @@ impl Tasks {
         }
     }
 
-    /// Polls once, with the waker of the task; the task ends or goes back to its slot.
+    /// Polls a task once, with its waker; the task ends or returns to its slot.
     pub(crate) fn poll(&self, mut runnable: Runnable, waker: &Waker) {
         let mut cx = Context::from_waker(waker);
-        // The body contains panics of the task itself; this those of whoever is told of its end.
+        // // The future contains panics of the task itself; this contains those of wakers told of
+        // its end.
         let polled = contain("a waker", || runnable.future.as_mut().poll(&mut cx));
         let ended = polled.is_none_or(|poll| poll.is_ready());
         let mut slots = self.slots.borrow_mut();
@@ -186,8 +187,8 @@ impl Tasks {
         }
     }
 
-    /// Drops a task's future, now or after the poll that is under way; nothing where it is a task
-    /// of another run.
+    /// Drops a task's future, now or after the current poll; does nothing if the task belongs to
+    /// another run.
     pub(crate) fn abort(&self, token: TaskToken, run: Run) {
         if run != self.run {
             return;
@@ -217,21 +218,21 @@ impl Tasks {
         self.free.borrow_mut().push(index);
     }
 
-    /// Ends every task, and each that is spawned from now on: it is dropped, and whoever waits for
-    /// it is told. None may be polled at the moment.
+    /// Ends every task, including those spawned from now on: they are dropped, and those who wait
+    /// for them are told. None may be being polled.
     pub(crate) fn end(&self) {
         self.ended.set(true);
         self.clear();
     }
 
-    /// Drops every task, also those that destructors spawn meanwhile.
+    /// Drops every task, including those that destructors spawn meanwhile.
     fn clear(&self) {
         if self.clearing.replace(true) {
             return;
         }
         let rounds = (0..limits::CLEAR_ROUNDS_MAX).take_while(|_| self.clear_once(drop_task));
         if rounds.count() == limits::CLEAR_ROUNDS_MAX && self.clear_once(std::mem::forget) {
-            contain("what listens to the log", || {
+            contain("a log subscriber", || {
                 tracing::error!(
                     "destructors of tasks spawn tasks without end; the last are leaked"
                 );
@@ -242,7 +243,7 @@ impl Tasks {
         self.clearing.set(false);
     }
 
-    /// Whether there was any task to drop.
+    /// Drops the present tasks; whether there were any.
     fn clear_once(&self, end: fn(LocalFuture)) -> bool {
         let mut found = false;
         for index in 0.. {
@@ -269,15 +270,15 @@ pub(crate) struct Runnable {
     pub(crate) name: NameId,
 }
 
-/// Drops a task that had not ended.
+/// Drops a task that has not ended.
 fn drop_task(future: LocalFuture) {
     drop_contained(DROPPED, future);
 }
 
-/// Whose panics are contained where a task is dropped.
+/// The name under which panics of dropped tasks are logged.
 const DROPPED: &str = "a destructor of a task";
 
-/// Contains a panic of the future that it polls, and of the future's destructors when it has ended.
+/// Contains panics of the future that it polls, and of its destructors when it has ended.
 struct CatchPanic<'a, F>(Pin<&'a mut Option<F>>);
 
 impl<F: Future> Future for CatchPanic<'_, F> {

@@ -12,43 +12,43 @@ pub use deadline::Deadline;
 use crate::core::{CoreNumber, Timer, look_at_current, try_with_current, with_current};
 use crate::timer::wheel::TimerKey;
 
-/// The core's clock: the time at which this turn's events were found; virtual in a simulation.
+/// The current time of the core: when this turn's events were found; virtual in a simulation.
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 #[inline]
 pub fn now() -> Instant {
     look_at_current(|core| core.now())
 }
 
-/// The time right now, which [`now`] falls behind while a turn lasts; virtual in a simulation. It
-/// costs a look at the system's clock.
+/// The exact current time, behind which [`now`] falls during a turn; virtual in a simulation. It
+/// costs a read of the system's clock.
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 pub fn now_exact() -> Instant {
     look_at_current(|core| core.clock())
 }
 
-/// When the core of this thread was made.
+/// The time at which this thread's core was created.
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 pub fn origin() -> Instant {
     look_at_current(|core| core.began())
 }
 
-/// The time from [`origin`] to [`now`]: a plain value, cheaper to compare and to subtract than an
+/// The time from [`origin`] to [`now`]: a plain value, cheaper to compare and subtract than an
 /// [`Instant`].
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 #[inline]
 pub fn uptime() -> Duration {
     look_at_current(|core| core.uptime())
 }
 
-/// Waits for `duration`, at most one millisecond longer plus what the core is busy;
+/// Waits for `duration`, at most one millisecond longer plus the time that the core is busy;
 /// `Duration::MAX` never ends.
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep { until: Until::After(duration), timer: None }
@@ -59,13 +59,13 @@ pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
     Sleep { until: Until::At(deadline.into()), timer: None }
 }
 
-/// Future of [`sleep`] and [`sleep_until`]; dropping it stops the timer. On another core than it was
-/// polled on it begins a timer there; the one that it leaves behind fires at its time, and wakes in vain.
+/// The future of [`sleep`] and [`sleep_until`]; dropping it stops the timer. If it moves to another
+/// core, it starts a timer there, and the former one fires without effect.
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct Sleep {
     until: Until,
-    /// Whose wheel it is in: elsewhere the key names a stranger's.
+    /// The core of the timer wheel with the key: on another core the key would name another timer.
     timer: Option<(CoreNumber, TimerKey)>,
 }
 
@@ -105,7 +105,7 @@ impl Future for Sleep {
             self.until = Until::At(deadline);
             self.stop();
             let Some(instant) = deadline.instant() else {
-                return Poll::Pending; // nothing will ever have to wake this
+                return Poll::Pending; // this never has to be woken
             };
             if core.clock() >= instant {
                 return Poll::Ready(());
@@ -123,10 +123,10 @@ impl Drop for Sleep {
     }
 }
 
-/// Waits for a future, but not longer than `limit`; `Duration::MAX` is no limit.
+/// Waits for a future, but not longer than `limit`; `Duration::MAX` means no limit.
 ///
 /// # Errors
-/// [`Elapsed`] when the limit comes first; the future is then dropped.
+/// Returns [`Elapsed`] when the limit comes first; the future is then dropped.
 pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut sleep = pin!(sleep(limit));
@@ -139,7 +139,7 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
     .await
 }
 
-/// A time limit has passed.
+/// The error of a time limit that has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elapsed {
     limit: Duration,
@@ -159,17 +159,17 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// Ticks every `period`, first after one period. A tick that comes late does not delay the next
-/// ones; ticks that were missed altogether are left out.
+/// Ticks every `period`, first after one period. A late tick does not delay the next ones; missed
+/// ticks are skipped.
 ///
 /// # Panics
-/// If `period` is zero.
+/// Panics if `period` is zero.
 pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "an interval needs a period above zero");
     Interval { period, next: None }
 }
 
-/// See [`interval`].
+/// A periodic timer, made by [`interval`].
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
@@ -177,7 +177,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The next tick: when it was due.
+    /// Waits for the next tick, and returns when it was due.
     pub async fn tick(&mut self) -> Instant {
         let due = self.next.unwrap_or_else(|| Deadline::after(now_exact(), self.period));
         self.next = Some(due);

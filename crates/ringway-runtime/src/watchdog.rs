@@ -1,4 +1,4 @@
-//! Notices polls that hold up a core, and names the task.
+//! The stall watchdog, which reports polls that hold up a core.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -8,7 +8,7 @@ use crate::contain::contain;
 use crate::core::CoreShared;
 use crate::counters::CurrentPoll;
 
-/// A thread that looks at the cores of one runtime; ends when dropped.
+/// A thread that watches the cores of one runtime; it ends when this is dropped.
 pub(crate) struct Watchdog {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
@@ -39,12 +39,13 @@ impl Drop for Watchdog {
     }
 }
 
-/// Nothing foreign runs under the lock, so a poisoned one guards a sound flag.
+/// Locks the flag. No foreign code runs under the lock, so the flag is sound even if it is
+/// poisoned.
 fn lock(stopped: &Mutex<bool>) -> MutexGuard<'_, bool> {
     stopped.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A poll seen at an earlier look.
+/// A poll that was seen at an earlier look.
 struct Seen {
     poll: Option<CurrentPoll>,
     since: Instant,
@@ -57,9 +58,9 @@ fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Co
     let mut stopped = lock(&stop.0);
     while !*stopped {
         let waited = stop.1.wait_timeout(stopped, threshold / 2);
-        drop(waited); // what listens to the log may end the runtime, and with it this watchdog
+        drop(waited); // a log subscriber may end the runtime, and this watchdog with it
         for (core, seen) in cores.iter().zip(&mut seen) {
-            contain("what listens to the log", || look_at(core, seen, threshold));
+            contain("a log subscriber", || look_at(core, seen, threshold));
         }
         stopped = lock(&stop.0);
     }

@@ -1,4 +1,4 @@
-//! One value from another thread to a task.
+//! A one-shot channel from another thread to a task.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,14 +14,13 @@ pub(crate) fn completion<T>() -> (Completer<T>, JobResult<T>) {
     (Completer { slot: slot.clone() }, JobResult { slot })
 }
 
-/// The half that gives the value, from any thread. Dropping it unused ends the wait without a
-/// value.
+/// The sending half, for any thread. Dropping it unused ends the wait without a value.
 pub(crate) struct Completer<T> {
     slot: Arc<Mutex<ResultSlot<T>>>,
 }
 
-/// The half that awaits the value: `None` if the other half was dropped unused. A value that nobody
-/// awaits any more is dropped on the completing thread.
+/// The receiving half, a future of the value, or of `None` if the other half was dropped unused. A
+/// value that nobody awaits any more is dropped on the completing thread.
 pub(crate) struct JobResult<T> {
     slot: Arc<Mutex<ResultSlot<T>>>,
 }
@@ -33,7 +32,7 @@ struct ResultSlot<T> {
 }
 
 impl<T> Completer<T> {
-    /// Gives the value and wakes the task that awaits it.
+    /// Sends the value and wakes the task that awaits it.
     pub(crate) fn complete(self, value: T) {
         lock(&self.slot).value = Some(value);
         // Dropping `self` wakes.
@@ -53,7 +52,7 @@ impl<T> Drop for Completer<T> {
 }
 
 impl<T> JobResult<T> {
-    /// Whether the wait is over.
+    /// Whether the value was sent or the other half dropped.
     pub(crate) fn is_finished(&self) -> bool {
         lock(&self.slot).completer_gone
     }
@@ -71,7 +70,7 @@ impl<T> Future for JobResult<T> {
             return Poll::Pending;
         }
         drop(slot);
-        let waker = cx.waker().clone(); // unlocked, like the drop below: it may run foreign code
+        let waker = cx.waker().clone(); // unlocked, since it may run foreign code, as the drop below may
         let mut slot = lock(&self.slot);
         if slot.completer_gone {
             return Poll::Ready(slot.value.take());
@@ -90,7 +89,8 @@ impl<T> Drop for JobResult<T> {
     }
 }
 
-/// No foreign code runs under the lock, so a poisoned one guards a sound slot.
+/// Locks the slot. No foreign code runs under the lock, so the slot is sound even if it is
+/// poisoned.
 fn lock<T>(slot: &Mutex<ResultSlot<T>>) -> MutexGuard<'_, ResultSlot<T>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -71,10 +71,7 @@ fn threads_and_queue_are_bounded() {
         .map(|(open, job)| (open, pool.spawn(job).expect("room")))
         .unzip();
     let error = pool.spawn(|| ()).expect_err("two run and one waits");
-    assert_eq!(
-        error.to_string(),
-        "the blocking pool is full: 2 threads are at work and 1 jobs wait"
-    );
+    assert_eq!(error.to_string(), "the blocking pool is full: 2 threads are busy and 1 jobs wait");
     assert_eq!(pool.shared.lock().threads, 2);
     drop(gates);
     tasks.into_iter().for_each(|task| block_on(task).expect("no panic"));

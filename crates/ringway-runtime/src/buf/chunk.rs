@@ -1,4 +1,4 @@
-//! Pooled memory for bytes on their way out.
+//! Pooled memory for copies of bytes to send.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,7 +15,7 @@ pub(crate) struct ChunkPool {
 }
 
 impl ChunkPool {
-    /// An empty chunk with room for [`limits::SEND_CHUNK_BYTES`].
+    /// Takes an empty chunk with room for [`limits::SEND_CHUNK_BYTES`].
     pub(crate) fn take(&self) -> Chunk {
         let bytes = self.spare.borrow_mut().pop();
         let bytes = bytes.unwrap_or_else(|| Vec::with_capacity(limits::SEND_CHUNK_BYTES));
@@ -23,19 +23,19 @@ impl ChunkPool {
     }
 }
 
-/// Bytes copied for sending; the memory goes back to its pool when dropped.
+/// Bytes copied for sending; the memory returns to its pool on drop.
 pub(crate) struct Chunk {
     bytes: Vec<u8>,
     home: ChunkPool,
 }
 
 impl Chunk {
-    /// How much can be appended without growing.
+    /// Number of bytes that can be appended without growing.
     pub(crate) fn room(&self) -> usize {
         self.bytes.capacity() - self.bytes.len()
     }
 
-    /// Appends as much of `bytes` as there is room for and tells how much that was.
+    /// Appends as much of `bytes` as fits, and returns how much that was.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room());
         self.bytes.extend_from_slice(&bytes[..taken]);
@@ -46,7 +46,7 @@ impl Chunk {
         &self.bytes
     }
 
-    /// The same bytes in memory of their size, where that is much less.
+    /// A copy of the bytes in memory of their exact size, if the chunk is mostly empty.
     pub(crate) fn exact_copy(&self) -> Option<Bytes> {
         let is_wasteful = self.bytes.len() < limits::SEND_CHUNK_BYTES / limits::SHARED_PART_MIN;
         is_wasteful.then(|| Bytes::copy_from_slice(&self.bytes))

@@ -1,4 +1,4 @@
-//! The receive pools of this thread.
+//! The receive pools of the calling thread.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -6,11 +6,11 @@ use std::rc::{Rc, Weak};
 use crate::sys::Pool;
 
 thread_local! {
-    /// Those of this thread's core, so that what ends here goes straight back.
+    /// The pools of this thread's core, to which buffers released here return directly.
     static HERE: RefCell<Vec<Weak<Pool>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes `pool` known as one of this thread's.
+/// Registers `pool` as one of this thread's.
 pub(crate) fn settle(pool: &Rc<Pool>) {
     HERE.with_borrow_mut(|here| {
         here.retain(|pool| pool.strong_count() > 0);
@@ -18,7 +18,7 @@ pub(crate) fn settle(pool: &Rc<Pool>) {
     });
 }
 
-/// The pool of this thread that `is_it`.
+/// The pool of this thread for which `is_it` holds.
 pub(crate) fn pool_here(is_it: impl Fn(&Pool) -> bool) -> Option<Rc<Pool>> {
     let find = |here: &RefCell<Vec<Weak<Pool>>>| {
         here.borrow().iter().filter_map(Weak::upgrade).find(|pool| is_it(pool))

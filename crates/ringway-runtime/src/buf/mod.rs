@@ -1,4 +1,4 @@
-//! What a connection's bytes are held in: views of received buffers, chunks of bytes to send.
+//! Buffers of connections: views of received bytes, and chunks of bytes to send.
 
 mod chunk;
 pub(crate) mod here;

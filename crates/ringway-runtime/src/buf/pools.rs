@@ -1,4 +1,4 @@
-//! The receive buffers of a core, by what is received into them.
+//! The receive pools of a core, by class of receive.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,19 +10,19 @@ use crate::driver::RecvClass;
 use crate::limits;
 use crate::sys::Pool;
 
-/// The receive pools of one core. None can be used up by what another one is for: streams with
-/// large messages leave small ones and datagrams their buffers.
+/// The receive pools of one core, separate by class so that streams with large messages cannot take
+/// the buffers of small messages and datagrams.
 #[derive(Clone)]
 pub(crate) struct Pools {
-    /// Buffers of [`limits::MESSAGE_BUFFER_BYTES`].
+    /// Buffers of [`limits::MESSAGE_BUFFER_BYTES`] each.
     pub(crate) message: Rc<Pool>,
-    /// Buffers of [`limits::BULK_BUFFER_BYTES`].
+    /// Buffers of [`limits::BULK_BUFFER_BYTES`] each.
     pub(crate) bulk: Rc<Pool>,
-    /// Buffers of [`limits::DATAGRAM_BUFFER_BYTES`].
+    /// Buffers of [`limits::DATAGRAM_BUFFER_BYTES`] each.
     pub(crate) datagram: Rc<Pool>,
 }
 
-/// How many buffers each pool has.
+/// Number of buffers in each pool.
 #[derive(Clone, Copy)]
 pub(crate) struct BufferCounts {
     pub(crate) message: u16,
@@ -31,7 +31,7 @@ pub(crate) struct BufferCounts {
 }
 
 impl BufferCounts {
-    /// Those of a core.
+    /// The default counts of a core.
     pub(crate) const USUAL: Self = Self {
         message: limits::MESSAGE_BUFFERS,
         bulk: limits::BULK_BUFFERS,
@@ -40,8 +40,8 @@ impl BufferCounts {
 }
 
 impl Pools {
-    /// Reserves address space for all; memory is touched only as buffers are used. `eventfd` wakes
-    /// the core when it waits for a buffer that comes home from another thread.
+    /// Reserves address space for all pools; memory is touched only as buffers are used. `eventfd`
+    /// wakes the core when it waits for a buffer from another thread.
     pub(crate) fn new(counts: BufferCounts, eventfd: &Weak<OwnedFd>) -> io::Result<Self> {
         let pools = Self {
             message: Pool::new(limits::MESSAGE_BUFFER_BYTES, counts.message, eventfd)?,
@@ -52,7 +52,7 @@ impl Pools {
         Ok(pools)
     }
 
-    /// The pool that a receive takes its buffers from.
+    /// The pool for a class of receives.
     #[inline]
     pub(crate) fn of(&self, class: RecvClass) -> &Rc<Pool> {
         match class {

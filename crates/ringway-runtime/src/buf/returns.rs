@@ -1,4 +1,4 @@
-//! How buffers come home that were read elsewhere.
+//! Buffers that other threads return.
 
 use std::os::fd::OwnedFd;
 use std::sync::{PoisonError, Weak};
@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// Buffers whose last reader ended on another thread. Their core looks when it next lends one, and
-/// is woken if it sleeps for want of one.
+/// Buffers whose last reader ended on another thread. Their core collects them when it next needs
+/// one, and is woken if it sleeps because it has none.
 ///
-/// As with the mailbox, only a core that waits costs others a system call. It sets `awaited`, looks
-/// once more, and sleeps only if nothing is there; who brings a buffer leaves it first and takes the
-/// flag afterwards, and signals if it was set. Every change of `awaited` is a read-modify-write, so
-/// of the two one always sees the other.
+/// As with the mailbox, only a waiting core costs other threads a system call. The core sets
+/// `awaited`, checks again, and sleeps only if there is no buffer; a returning thread adds its
+/// buffer first, then takes the flag, and signals if it was set. Every change of `awaited` is a
+/// read-modify-write, so one of the two always sees the other.
 pub(crate) struct Returns {
     ids: Mutex<Vec<u16>>,
     any: AtomicBool,
     awaited: AtomicBool,
-    /// Wakes the core; gone when the core is.
+    /// The eventfd that wakes the core; gone when the core is.
     eventfd: Weak<OwnedFd>,
 }
 
@@ -40,24 +40,24 @@ impl Returns {
         }
     }
 
-    /// What has come since the last look.
+    /// Takes the buffers returned since the last call.
     #[inline]
     pub(crate) fn take(&self) -> Vec<u16> {
         if !self.any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        // Before the list is taken: what comes behind it will set the flag again.
+        // // Cleared before the list is taken: a later return sets the flag again.
         self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has the next buffer wake the core. `false`: one is there already.
+    /// Makes the next return wake the core; `false` if a buffer is there already.
     pub(crate) fn await_next(&self) -> bool {
         self.awaited.swap(true, Ordering::AcqRel);
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Brings a buffer home from another thread.
+    /// Returns a buffer from another thread.
     pub(crate) fn push(&self, id: u16) {
         if !self.leave(id) {
             return;
@@ -68,7 +68,7 @@ impl Returns {
         }
     }
 
-    /// Leaves a buffer; whether the core sleeps until it is told.
+    /// Adds a buffer, and tells whether the core must be signalled.
     fn leave(&self, id: u16) -> bool {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.any.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! One contiguous piece of what a connection is to send.
+//! One contiguous piece of bytes to send.
 
 use bytes::Bytes;
 
@@ -8,8 +8,8 @@ use crate::limits;
 
 /// Bytes to send, moved into the runtime without a copy.
 ///
-/// Made from a received [`View`] (echo, proxy), from [`Bytes`] (shared by many connections), from
-/// static data or from a vector.
+/// A segment is made from a received [`View`] (echo, proxy), from [`Bytes`] (shared by many
+/// connections), from static data or from a vector.
 #[derive(Debug)]
 pub struct Segment(Kind);
 
@@ -35,7 +35,7 @@ impl Segment {
         }
     }
 
-    /// The view, if this is received bytes.
+    /// The view, if the segment consists of received bytes.
     #[inline]
     pub(crate) fn as_view(&self) -> Option<&View> {
         match &self.0 {
@@ -44,7 +44,7 @@ impl Segment {
         }
     }
 
-    /// Bytes of memory that this segment keeps in use.
+    /// Memory, in bytes, that this segment keeps in use.
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.0 {
             Kind::View(view) => view.held_bytes(),
@@ -53,7 +53,7 @@ impl Segment {
         }
     }
 
-    /// This segment, copied if it is a view and the buffers of its pool are running out.
+    /// Returns this segment, copied if it is a view of a pool whose buffers are running out.
     pub(crate) fn spared(self) -> Segment {
         match self.0 {
             Kind::View(view) => Self(Kind::View(view.spared())),
@@ -61,7 +61,7 @@ impl Segment {
         }
     }
 
-    /// Drops the segment. What it was made from may have a destructor of a user, whose panic ends here.
+    /// Drops the segment. Its memory may have a user's destructor, whose panic is contained here.
     #[inline]
     pub(crate) fn retire(self) {
         match self.0 {
@@ -70,7 +70,7 @@ impl Segment {
         }
     }
 
-    /// The chunk, if more bytes may be appended to it.
+    /// The chunk, if more bytes can be appended to it.
     pub(crate) fn as_open_chunk(&mut self) -> Option<&mut Chunk> {
         match &mut self.0 {
             Kind::Chunk(chunk) => Some(chunk),

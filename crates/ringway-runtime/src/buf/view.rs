@@ -1,4 +1,4 @@
-//! Received bytes, borrowed from the runtime.
+//! Views of received bytes in buffers of the runtime.
 
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -9,11 +9,11 @@ use bytes::Bytes;
 use crate::limits;
 use crate::sys::{Pool, RecvBuf, SharedBytes};
 
-/// Received bytes in a buffer of the runtime: no copy was made, and dropping the view gives the
-/// buffer back.
+/// Received bytes in a buffer of the runtime. They were not copied, and dropping the view returns
+/// the buffer.
 ///
-/// A view is for handling, not for keeping: each one pins a whole receive buffer of its core, and
-/// a connection that holds many is paused. Copy what has to live longer.
+/// Use a view to handle bytes, not to keep them: each one pins a whole receive buffer of its core,
+/// and a connection that holds many is paused. Copy what has to live longer.
 pub struct View {
     home: Home,
     offset: u32,
@@ -21,14 +21,14 @@ pub struct View {
 }
 
 enum Home {
-    /// One count of a buffer of a receive pool.
+    /// A reference to a buffer of a receive pool.
     Pool(Rc<Pool>, u16),
-    /// Memory of its own.
+    /// Memory of the view's own.
     Heap(Rc<Vec<u8>>),
 }
 
 impl View {
-    /// The first `len` bytes of a lent buffer that was filled.
+    /// Views the first `len` bytes of a lent buffer that was filled.
     #[inline]
     pub(crate) fn of_lent(pool: Rc<Pool>, id: u16, len: usize) -> Self {
         pool.view_lent(id);
@@ -36,18 +36,18 @@ impl View {
         Self { home: Home::Pool(pool, id), offset: 0, len }
     }
 
-    /// The first `len` bytes of a buffer that this thread has filled.
+    /// Views the first `len` bytes of a buffer that this thread has filled.
     pub(crate) fn filled(buffer: RecvBuf, len: usize) -> Self {
         let (pool, id) = buffer.into_lent();
         Self::of_lent(pool, id, len)
     }
 
-    /// A view that pins no receive buffer.
+    /// Copies `bytes` into a view that pins no receive buffer.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
         Self::from(bytes.to_vec())
     }
 
-    /// Whether the buffers of its pool are running out, so that these bytes had better be copied than
+    /// Whether the pool's buffers are running out, so that these bytes should be copied instead of
     /// held.
     #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
@@ -57,7 +57,7 @@ impl View {
         }
     }
 
-    /// Whether these bytes are few for the receive buffer that they pin.
+    /// Whether these bytes are few compared with the receive buffer that they pin.
     #[inline]
     pub(crate) fn is_wasteful(&self) -> bool {
         match &self.home {
@@ -66,7 +66,7 @@ impl View {
         }
     }
 
-    /// Bytes of memory that this view keeps in use: a whole receive buffer, or its own.
+    /// Memory, in bytes, that this view keeps in use: a whole receive buffer, or memory of its own.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.home {
@@ -75,7 +75,7 @@ impl View {
         }
     }
 
-    /// Whether both keep the same receive buffer in use.
+    /// Whether both views pin the same receive buffer.
     pub(crate) fn shares_buffer(&self, other: &View) -> bool {
         match (&self.home, &other.home) {
             (Home::Pool(pool, id), Home::Pool(others, other)) => {
@@ -85,28 +85,28 @@ impl View {
         }
     }
 
-    /// These bytes with memory of their own where their pool's buffers are running out.
+    /// Returns these bytes, copied if the pool's buffers are running out.
     #[inline]
     pub(crate) fn spared(self) -> View {
         if self.is_scarce() { View::copied(&self) } else { self }
     }
 
-    /// The number of bytes.
+    /// Number of bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no byte.
+    /// Whether there are no bytes.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Appends a copy of `bytes` where this view has memory of its own that nobody else sees and
-    /// that stays within a copy's bound.
+    /// Appends a copy of `bytes` if this view has unshared memory of its own that stays within the
+    /// limit of copies.
     pub(crate) fn extend_copy(&mut self, bytes: &[u8]) -> bool {
         let Home::Heap(memory) = &mut self.home else {
             return false;
@@ -123,7 +123,7 @@ impl View {
         true
     }
 
-    /// A further view of a part of these bytes; the buffer goes back with the last view of it.
+    /// Another view of a part of these bytes; the buffer returns with the last view of it.
     ///
     /// # Panics
     /// If the range is not within the view.
@@ -140,7 +140,7 @@ impl View {
         View { home, offset: self.offset + start as u32, len: (end - start) as u32 }
     }
 
-    /// The first byte of `range`, and the one behind its last.
+    /// The start and the end of `range`.
     fn bounds(&self, range: impl RangeBounds<usize>) -> (usize, usize) {
         let start = match range.start_bound() {
             Bound::Included(&at) => at,
@@ -156,9 +156,10 @@ impl View {
         (start, end)
     }
 
-    /// The part `range` as bytes to keep, on any thread, without a copy: they pin their receive
-    /// buffer until the last of them ends. `None` where a copy is better: the part is small for its
-    /// buffer, half of the core's buffers are pinned, or the view is of no receive buffer.
+    /// Shares `range` as bytes that can be kept on any thread without a copy: they pin their
+    /// receive buffer until the last of them is dropped. `None` if a copy is better: the part is
+    /// small compared with the buffer, half of the core's buffers are pinned, or the view has no
+    /// receive buffer.
     ///
     /// ```
     /// # use ringway_runtime::View;
@@ -180,7 +181,7 @@ impl View {
         Some(Bytes::from_owner(shared))
     }
 
-    /// Leaves out the first `count` bytes of this view.
+    /// Removes the first `count` bytes from this view.
     ///
     /// # Panics
     /// If the view is shorter.
@@ -209,8 +210,8 @@ impl AsRef<[u8]> for View {
     }
 }
 
-/// A view of memory of its own, for bytes that did not come from a socket unchanged (decrypted or
-/// decompressed ones).
+/// Makes a view with memory of its own, for bytes that did not come from a socket unchanged
+/// (decrypted or decompressed ones).
 ///
 /// # Panics
 /// If there are 4 GiB or more.

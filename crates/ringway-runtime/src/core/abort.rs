@@ -1,12 +1,12 @@
-//! Aborting a task of the calling core.
+//! Aborting tasks of the calling core.
 
 use super::current::try_with_current;
 use crate::task::JoinHandle;
 
 impl<T> JoinHandle<T> {
-    /// Drops the task's future; a waiter gets a [`JoinError`](crate::JoinError) that [`is_aborted`]. A task that has
-    /// ended, or whose core has, is left as it is; so this may be called anywhere, also in a
-    /// destructor after the runtime's end.
+    /// Drops the task's future; whoever awaits it gets a [`JoinError`](crate::JoinError) that
+    /// [`is_aborted`]. Does nothing if the task or its core has ended, so it may be called
+    /// anywhere, even in a destructor after the end of the runtime.
     ///
     /// [`is_aborted`]: crate::JoinError::is_aborted
     pub fn abort(&self) {

@@ -1,11 +1,11 @@
-//! How much memory the bytes of a core's sockets keep in use.
+//! The memory that the sockets of a core hold.
 
 use std::cell::Cell;
 
-/// Counts the memory of all inboxes and outboxes of a core, whole receive buffers included.
+/// Memory held by all inboxes and outboxes of a core, whole receive buffers included.
 ///
-/// A socket tells it of each change, so that it is known without a search whether the core holds
-/// more than it may. Then whoever holds more than its share goes first: see `StreamState`.
+/// Sockets report each change, so the sum is always known. When the core is over its limit, the
+/// sockets that hold more than their share give way first: see `StreamState`.
 pub(crate) struct Held {
     bytes: Cell<usize>,
     max: usize,
@@ -16,7 +16,7 @@ impl Held {
         Self { bytes: Cell::new(0), max }
     }
 
-    /// A socket holds `now` instead of `before`.
+    /// Records that a socket holds `now` bytes instead of `before`.
     #[inline]
     pub(crate) fn change(&self, before: usize, now: usize) {
         self.bytes.set(self.bytes.get().wrapping_add(now).wrapping_sub(before));
@@ -26,7 +26,7 @@ impl Held {
         self.bytes.get()
     }
 
-    /// Whether more is held than the core may.
+    /// Whether the core holds more than its limit.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.bytes.get() > self.max

@@ -1,8 +1,8 @@
-//! Counts the cores of the process.
+//! A count of the cores in the process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts a core from its making until nothing of it is left.
+/// Counts a core from its creation until nothing of it is left.
 pub(super) struct Alive;
 
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -20,8 +20,8 @@ impl Drop for Alive {
     }
 }
 
-/// Cores of this process that exist: those that run, those that are ending, and ended ones of which
-/// a stream or the like is still held. For tests: when everything has ended it is 0.
+/// Number of cores in this process: running ones, ending ones, and ended ones of which a handle
+/// such as a stream is still held. For tests: it is 0 when everything has ended.
 pub fn cores_alive() -> usize {
     ALIVE.load(Ordering::Relaxed)
 }

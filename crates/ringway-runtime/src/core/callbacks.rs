@@ -1,5 +1,5 @@
-//! Calls of the program's code from events: callbacks of streams. None is made while anything is
-//! borrowed, and a panic costs the stream that was being served.
+//! Calls of streams' callbacks from events. None is made while anything is borrowed, and a panic
+//! ends the stream that was being served.
 
 use super::Core;
 use crate::buf::View;
@@ -21,7 +21,8 @@ impl Core {
         }
     }
 
-    /// Calls a stream's callback with one piece, and with all that was held back for it.
+    /// Calls a stream's callback with `incoming`, and then with everything that was held back for
+    /// it.
     pub(super) fn call_back(&self, key: Key, incoming: Incoming) {
         let mut next = Some(incoming);
         while let Some(incoming) = next {
@@ -38,8 +39,8 @@ impl Core {
         }
     }
 
-    /// Calls a callback that was taken from its stream; it goes back unless it is done, or has put
-    /// another one into its place.
+    /// Calls a callback that was taken from its stream, and puts it back unless it is done or has
+    /// set another one.
     fn call_once(&self, key: Key, mut callback: Callback, incoming: Incoming) {
         let last = matches!(incoming, Incoming::Failed(_));
         let within = self.shared.counters.poll_under_way();
@@ -54,15 +55,15 @@ impl Core {
                 state.callback = callback.take();
             }
             if next.is_none() {
-                // Half an answer must not look like a whole one.
+                // // A partial answer must not look like a complete one.
                 self.end_stream(key, state, End::Errno(libc::ECONNABORTED));
             }
         });
         drop_contained("the destructor of a callback", callback);
     }
 
-    /// Gives a callback what was held back for it, and the end when all is delivered. While it is
-    /// being called that is done when it returns.
+    /// Gives a callback what was held back for it, and then the end. If the callback is being
+    /// called, that happens after it returns.
     pub(crate) fn deliver_held(&self, key: Key) {
         if let Some(incoming) = self.next_for_callback(key) {
             self.call_back(key, incoming);
@@ -127,5 +128,5 @@ impl Core {
     }
 }
 
-/// How the watchdog names handlers that run without a task.
+/// The name under which the stall watchdog reports callbacks, which run without a task.
 const CALLBACK: &str = "connection handler";

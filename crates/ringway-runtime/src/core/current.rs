@@ -15,38 +15,38 @@ thread_local! {
 /// Calls `f` with the core of this thread.
 ///
 /// # Panics
-/// Outside of a runtime's thread: tasks, timers and sockets belong to a core.
+/// Panics outside a runtime's thread: tasks, timers and sockets belong to a core.
 #[track_caller]
 pub(crate) fn with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> T {
     try_with_current(f).expect(NO_CORE)
 }
 
-/// As `with_current`, but `None` where there is no core (any more), also while a thread's values are
-/// dropped at its end.
+/// As [`with_current`], but returns `None` if the thread has no core, or its thread-local values
+/// are being destroyed.
 pub(crate) fn try_with_current<T>(f: impl FnOnce(&Rc<Core>) -> T) -> Option<T> {
     let core = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()?;
     Some(f(&core))
 }
 
-/// Reads something off the core of this thread. It is not kept alive meanwhile as `with_current` does,
-/// so `f` runs nothing foreign.
+/// Reads from the core of this thread. Unlike [`with_current`] it does not keep the core alive
+/// meanwhile, so `f` must not run foreign code.
 ///
 /// # Panics
-/// As `with_current`.
+/// Panics as [`with_current`] does.
 #[inline]
 pub(crate) fn look_at_current<T>(f: impl FnOnce(&Core) -> T) -> T {
     let looked = CURRENT.try_with(|current| current.borrow().as_deref().map(f));
     looked.ok().flatten().expect(NO_CORE)
 }
 
-/// Why there is nothing to be had of the thread's core.
+/// The panic message when the thread has no core.
 const NO_CORE: &str =
     "this needs a Ringway core: call it inside `runtime::block_on` or a runtime's task";
 
-/// Whether the calling thread can become a core.
+/// Checks that the calling thread can become a core.
 ///
 /// # Errors
-/// It is one, or it is ending.
+/// Fails if the thread is a core already, or is ending.
 pub(crate) fn ensure_vacant() -> io::Result<()> {
     match CURRENT.try_with(|current| current.borrow().is_some()) {
         Ok(false) => Ok(()),
@@ -63,25 +63,25 @@ pub(crate) fn ensure_vacant() -> io::Result<()> {
 /// Makes `core` the thread's core until the guard is dropped.
 ///
 /// # Errors
-/// As [`ensure_vacant`].
+/// Fails as [`ensure_vacant`] does.
 pub(crate) fn enter(core: &Rc<Core>) -> io::Result<Entered> {
     ensure_vacant()?;
     let running = (!core.driver.borrow().is_simulated()).then(Running::begin);
-    // An ending thread was refused above.
+    // // `ensure_vacant` has refused ending threads.
     let _entered = CURRENT.try_with(|current| current.replace(Some(Rc::clone(core))));
     Ok(Entered { _running: running })
 }
 
-/// The thread has a core; dropping this takes it away.
+/// The thread's claim to its core; dropping it removes the core from the thread.
 pub(crate) struct Entered {
-    /// `None` in a simulation, which never holds a CPU to wait.
+    /// Present except in a simulation, which never holds a CPU while it waits.
     _running: Option<Running>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
         let core = CURRENT.try_with(|current| current.take());
-        drop(core); // not within: what the core owns may ask for the thread's core
+        drop(core); // outside the borrow: destructors may ask for the thread's core
     }
 }
 

@@ -1,4 +1,4 @@
-//! From the driver's events to streams, listeners and datagram sockets, and back at a turn's end.
+//! Dispatch of the driver's events to sockets, and of the sockets' output to the driver.
 
 use std::cell::Cell;
 use std::os::fd::RawFd;
@@ -12,18 +12,19 @@ use crate::driver::{Event, Key, RecvEnd};
 use crate::io::{End, Incoming, Phase, RecvState, Relief, Socket};
 
 impl Core {
-    /// Takes in what the driver tells. A panic of what an event calls, a waker of a foreign kind say,
-    /// costs the connection of that event.
+    /// Handles the driver's events. A panic of foreign code in an event, such as a waker, fails the
+    /// connection of that event.
     pub(super) fn dispatch(&self, events: &mut Vec<Event>) {
         self.for_each_contained(events, Event::key, |event| self.on_event(event));
     }
 
-    /// Hands the driver what this turn's tasks have produced: one gathered send a connection.
+    /// Hands this turn's output to the driver: one gathered send per connection.
     pub(super) fn serve_dirty(&self) {
         loop {
             let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
             self.for_each_contained(&mut dirty, |&key| key, |key| self.serve(key));
-            // A callback told of its stream's end may drop it, and give others bytes to send.
+            // // A callback told of its stream's end may drop it, and may give others bytes to
+            // send.
             let mut later = self.dirty.borrow_mut();
             dirty.append(&mut later);
             *later = dirty;
@@ -33,7 +34,7 @@ impl Core {
         }
     }
 
-    /// Calls `run` with each item in turn; where that panics, the connection of the item has failed.
+    /// Runs `run` for each item in turn; if that panics, the item's connection fails.
     fn for_each_contained<T>(
         &self,
         items: &mut Vec<T>,
@@ -63,7 +64,8 @@ impl Core {
             Event::Received { key, data } => self.on_received(key, data),
             Event::Progress { key, bytes } => self.on_progress(key, bytes),
             Event::Sent { key, bytes, errno, segments } => {
-                // First: a waker that panics must not leave destructors to its unwinding.
+                // // First, so that a waker that panics does not leave destructors to its
+                // unwinding.
                 self.retire(segments);
                 self.on_sent(key, bytes, errno);
             }
@@ -78,7 +80,7 @@ impl Core {
         }
     }
 
-    /// Drops segments, outside of every borrow, and keeps their list for later.
+    /// Drops segments outside every borrow, and keeps their list for reuse.
     #[inline]
     fn retire(&self, mut segments: Vec<Segment>) {
         segments.drain(..).for_each(Segment::retire);
@@ -113,7 +115,7 @@ impl Core {
         readers.wake();
     }
 
-    /// A batch waits for its peer, which has taken a part of it, or nothing yet.
+    /// Records progress of a batch that waits for its peer.
     fn on_progress(&self, key: Key, bytes: usize) {
         self.shared.counters.sent_partly(bytes);
         let relief = self.with_stream(key, |state| {
@@ -131,7 +133,8 @@ impl Core {
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
             Some(Socket::Stream(state)) => {
-                // What was taken at once was taken when it was handed over, whenever that is told.
+                // // A batch that did not wait was accepted when it was handed over, whenever its
+                // event comes.
                 let waited = state.outbox.sent(bytes);
                 if waited && bytes > 0 && state.phase != Phase::Closing {
                     state.clocks.note_sent(self.now());
@@ -243,7 +246,7 @@ impl Core {
         readers.wake();
     }
 
-    /// Hands over what a socket has queued, finishes it where that was asked for.
+    /// Hands a socket's output to the driver, and closes the socket when that is due.
     fn serve(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
@@ -261,7 +264,7 @@ impl Core {
         }
     }
 
-    /// The timer of a socket has fired.
+    /// Handles the timer of a socket.
     pub(super) fn on_socket_timer(&self, key: Key) {
         match self.sockets.borrow_mut().at(key) {
             Some(Socket::Stream(state)) => self.on_deadline(key, state),

@@ -1,5 +1,5 @@
-//! The end of a core, in order or after a failure: nothing is taken in any more, whoever waits is
-//! told, what is queued is sent, everything is closed.
+//! The end of a core, orderly or after a failure: no more input, waiters are told, queues are sent,
+//! and everything is closed.
 
 use std::io;
 
@@ -12,8 +12,8 @@ use crate::limits;
 use crate::timer::wheel::Wheel;
 
 impl Core {
-    /// Ends the core. Each step is taken, whatever became of the one before; none of them runs a
-    /// task or a message: these are dropped, and their handles told.
+    /// Ends the core. Every step is taken even if an earlier one fails. No step runs a task or a
+    /// message: they are dropped, and their handles told.
     pub(crate) fn end(&self) {
         let step = |step: &dyn Fn()| {
             contain("the end of a core", step);
@@ -26,7 +26,7 @@ impl Core {
         step(&|| self.end_sockets());
         step(&|| {
             if let Err(error) = self.run_down() {
-                tracing::warn!(%error, "a core could not close its sockets in order");
+                tracing::warn!(%error, "the sockets of an ending core were not closed in order");
             }
         });
         step(&|| self.drop_timers());
@@ -34,14 +34,14 @@ impl Core {
         step(&|| registry::forget(&self.shared));
     }
 
-    /// Drops the messages that came after the last turn. The mailbox is closed: no more come.
+    /// Drops the messages that came after the last turn. The mailbox is closed, so no more come.
     fn drop_messages(&self) {
         let mut inbox = self.inbox.take();
         self.shared.mailbox.drain(&mut inbox.messages, &mut inbox.wakes);
         drop_each("a message that was not run", inbox.messages);
     }
 
-    /// Drops the callbacks of streams, which own their streams, and those that they leave behind.
+    /// Drops the callbacks of streams, which own their streams, and any that their destructors add.
     fn drop_callbacks(&self) {
         for _ in 0..limits::CLEAR_ROUNDS_MAX {
             let mut found = false;
@@ -60,7 +60,7 @@ impl Core {
         }
     }
 
-    /// Turns until every socket is closed and every answer is in, but not for ever.
+    /// Turns until every socket is closed and every operation is answered, within a time limit.
     fn run_down(&self) -> io::Result<()> {
         self.turn_until_closed()?;
         if self.open.get() > 0 {
@@ -78,8 +78,9 @@ impl Core {
         Ok(())
     }
 
-    /// The driver of a core that has failed, or whose kernel does not answer, closes what is open all
-    /// at once, and whoever holds a socket is told. What destructors open meanwhile ends likewise.
+    /// Closes everything at once, for a core that has failed or whose kernel does not answer: the
+    /// driver is replaced, and holders of sockets are told. Sockets that destructors open meanwhile
+    /// end the same way.
     fn abandon_sockets(&self) {
         for _ in 0..limits::CLEAR_ROUNDS_MAX {
             if self.open.get() == 0 {
@@ -97,7 +98,7 @@ impl Core {
         }
     }
 
-    /// Drops what a turn that panicked has left, and what no turn has taken in.
+    /// Drops the events that a panicked turn has left behind.
     fn drop_events(&self) {
         for event in self.events.take() {
             match event {

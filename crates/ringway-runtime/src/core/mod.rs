@@ -57,13 +57,13 @@ pub(crate) struct Core {
     pub(crate) files: FileOps,
     /// Descriptors of sockets, and operations on files, that the driver has.
     open: Cell<usize>,
-    /// Those of them that are kept for the sake of a peer alone.
+    /// Number of those that stay open only for their peers.
     pub(crate) draining: Cell<usize>,
-    /// Nothing is kept open any more for the sake of a peer or a handle.
+    /// Whether the core is ending, so that no socket stays open for a peer or a handle.
     ending: Cell<bool>,
-    /// What all sockets hold.
+    /// Memory that all sockets hold.
     pub(crate) held: Held,
-    /// Sockets with something to hand to the driver at the end of the turn.
+    /// Sockets that have something for the driver at the end of the turn.
     dirty: RefCell<Vec<Key>>,
     timers: RefCell<Wheel<Timer>>,
     clock: TurnClock,
@@ -71,27 +71,27 @@ pub(crate) struct Core {
     inbox: RefCell<MailboxBatch>,
     fired: Cell<Vec<Timer>>,
     pub(crate) spin: Spin,
-    /// Last, so that everything above is gone when it is.
+    /// The last field, so that everything above is dropped before it.
     _alive: alive::Alive,
 }
 
-/// What `drain` of the mailbox fills, kept for its memory.
+/// Buffers for draining the mailbox, kept for their memory.
 #[derive(Default)]
 struct MailboxBatch {
     messages: Vec<Message>,
     wakes: Vec<u64>,
 }
 
-/// What happens when a timer fires.
+/// The action of a timer.
 pub(crate) enum Timer {
-    /// A sleeping future goes on.
+    /// Wakes a task.
     Wake(Waker),
-    /// A socket looks at its deadlines.
+    /// Checks the deadlines of a socket.
     Socket(Key),
 }
 
 impl Core {
-    /// Makes the core of the calling thread. `driver` must have been made by this thread.
+    /// Creates the core of the calling thread, which must also have made `driver`.
     pub(crate) fn new(
         shared: Arc<CoreShared>,
         driver: Box<dyn Driver>,
@@ -128,17 +128,17 @@ impl Core {
         self.clock.now()
     }
 
-    /// The time right now.
+    /// The current time.
     pub(crate) fn clock(&self) -> Instant {
         self.driver.borrow().now()
     }
 
-    /// When the core was made.
+    /// The time at which the core was created.
     pub(crate) fn began(&self) -> Instant {
         self.clock.origin()
     }
 
-    /// How long after its origin this turn's events were found.
+    /// Time between the core's creation and this turn's events.
     #[inline]
     pub(crate) fn uptime(&self) -> Duration {
         self.clock.uptime()
@@ -170,7 +170,7 @@ impl Core {
         self.ending.set(true);
     }
 
-    /// Puts a stream on the list of those that are served at the end of the turn, once.
+    /// Marks a stream to be served at the end of the turn.
     #[inline]
     pub(crate) fn mark_stream(&self, key: Key, state: &mut StreamState) {
         if !std::mem::replace(&mut state.dirty, true) {
@@ -189,20 +189,21 @@ impl Core {
         self.driver.borrow_mut().recv_stop(key);
     }
 
-    /// The stream fills every buffer: it gets large ones.
+    /// Switches a stream that fills every buffer to large buffers.
     #[cold]
     fn change_to_bulk(&self, key: Key, state: &mut StreamState) {
         state.class = RecvClass::Bulk;
         self.stop_recv(key, state);
     }
 
-    /// Puts a socket on the list of those that are served at the end of the turn. The caller has
-    /// made sure that it is on it once.
+    /// Adds a socket to the list of those served at the end of the turn. The caller ensures that it
+    /// is listed once.
     pub(crate) fn mark_dirty(&self, key: Key) {
         self.dirty.borrow_mut().push(key);
     }
 
-    /// Lets `f` set options of a socket; under the simulated driver there is none.
+    /// Lets `f` set options of a socket; the simulated driver has no sockets, so it does nothing
+    /// there.
     pub(crate) fn with_socket(
         &self,
         fd: RawFd,
@@ -218,7 +219,7 @@ impl Core {
         self.timers.borrow_mut().insert(deadline, timer)
     }
 
-    /// Moves a timer; `false` if it has fired.
+    /// Moves a timer; `false` if it has already fired.
     pub(crate) fn move_timer(&self, key: TimerKey, deadline: Instant) -> bool {
         self.timers.borrow_mut().rearm(key, deadline)
     }
@@ -231,7 +232,7 @@ impl Core {
     }
 }
 
-/// An eventfd by which other threads wake a core.
+/// Creates an eventfd with which other threads wake a core.
 pub(crate) fn wake_descriptor() -> io::Result<Arc<OwnedFd>> {
     use rustix::event::{EventfdFlags, eventfd};
     Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))

@@ -1,8 +1,8 @@
-//! Names of cores.
+//! Process-wide numbers of cores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names a core for as long as the process lives; its place in the registry is given away again.
+/// The number of a core, never reused in the process, unlike its index in the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CoreNumber(u64);
 

@@ -1,4 +1,4 @@
-//! What other threads see of a core, and how they find it.
+//! The part of a core that other threads see, and the registry in which they find it.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use crate::limits;
 use crate::mailbox::Mailbox;
 use crate::task::TaskToken;
 
-/// Work sent to a core: it runs there, between two turns.
+/// Work sent to a core, which runs it between two turns.
 pub(crate) type Message = Box<dyn FnOnce() + Send>;
 
-/// The `Send + Sync` side of a core.
+/// The part of a core that is `Send` and `Sync`.
 pub(crate) struct CoreShared {
     id: u16,
     pub(crate) mailbox: Mailbox<Message>,
@@ -22,7 +22,7 @@ pub(crate) struct CoreShared {
 }
 
 impl CoreShared {
-    /// Makes a core known to the process, so that wakers on other threads find it.
+    /// Registers a core, so that wakers on other threads find it.
     pub(crate) fn register(eventfd: Arc<OwnedFd>) -> Option<Arc<Self>> {
         let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let vacant = cores.iter().position(|core| core.strong_count() == 0);
@@ -48,7 +48,7 @@ impl CoreShared {
         self.id
     }
 
-    /// Ends the sleep of the core, at once. Only to be called by the one whose push asked for it.
+    /// Wakes the core from its sleep. Only the thread whose push asked for a signal may call it.
     pub(crate) fn signal(&self) {
         self.counters.signalled();
         // A full counter means that the core is about to wake anyway.
@@ -63,12 +63,12 @@ impl CoreShared {
     }
 }
 
-/// A wake that names no task: it only ends the sleep.
+/// A token that names no task: such a wake only ends the sleep.
 const NO_TASK: u64 = u64::MAX;
 
 static CORES: RwLock<Vec<Weak<CoreShared>>> = RwLock::new(Vec::new());
 
-/// Sends a wake to the core that owns the task; a core that is gone needs none.
+/// Sends a wake to the core that owns the task; if the core is gone, nothing has to be woken.
 pub(super) fn wake_elsewhere(token: TaskToken) {
     let cores = CORES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     let Some(core) = cores.get(usize::from(token.core())).and_then(Weak::upgrade) else {
@@ -80,8 +80,8 @@ pub(super) fn wake_elsewhere(token: TaskToken) {
     }
 }
 
-/// Takes a core that has ended off the list: nobody has to wake it any more, and its number is
-/// free, even while handles of it are kept.
+/// Removes an ended core from the registry: nobody has to wake it any more, and its index becomes
+/// free, even while handles of it exist.
 pub(super) fn forget(ended: &Arc<CoreShared>) {
     let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(core) = cores.get_mut(usize::from(ended.id))
@@ -91,7 +91,7 @@ pub(super) fn forget(ended: &Arc<CoreShared>) {
     }
 }
 
-/// Counts a core while it turns on a thread of its own.
+/// Counts a core while it runs on a thread of its own.
 pub(super) struct Running;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -109,7 +109,7 @@ impl Drop for Running {
     }
 }
 
-/// Cores of this process that turn at the moment.
+/// Number of cores of this process that are running now.
 pub(super) fn running_cores() -> usize {
     RUNNING.load(Ordering::Relaxed)
 }

@@ -1,15 +1,15 @@
-//! Memory for what is sent, kept from one use to the next.
+//! Reused memory for sends.
 
 use std::cell::RefCell;
 
 use crate::buf::{Chunk, ChunkPool, Segment};
 use crate::limits;
 
-/// Chunks and segment lists of one core.
+/// The send chunks and segment lists of one core.
 #[derive(Default)]
 pub(crate) struct SendMemory {
     chunks: ChunkPool,
-    /// Emptied segment lists, for the next batches.
+    /// Empty segment lists for the next batches.
     spare_lists: RefCell<Vec<Vec<Segment>>>,
 }
 
@@ -18,7 +18,7 @@ impl SendMemory {
         self.chunks.take()
     }
 
-    /// An empty segment list with memory of earlier use.
+    /// Takes an empty segment list, with the memory of earlier use.
     pub(crate) fn take_list(&self) -> Vec<Segment> {
         self.spare_lists.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4))
     }

@@ -1,4 +1,4 @@
-//! Looking at shared memory for a while before sleeping.
+//! Spinning for a while before sleeping.
 //!
 //! Waking a sleeping thread costs as much as a hundred messages. A core whose last waits were
 //! short therefore looks for the next event itself; one whose waits are long sleeps at once, so an
@@ -14,11 +14,11 @@ use crate::limits;
 /// Decides whether a wait begins with a spin.
 pub(crate) struct Spin {
     budget: Duration,
-    /// The last wait ended soon enough for a spin to have caught it.
+    /// Whether the last wait was so short that a spin would have caught its event.
     worthwhile: Cell<bool>,
-    /// Spins in a row that found nothing.
+    /// Number of consecutive spins that found nothing.
     misses: Cell<u32>,
-    /// Waits left to go without a spin after too many misses.
+    /// Number of waits without a spin that remain after too many misses.
     pause: Cell<u32>,
 }
 
@@ -27,7 +27,7 @@ impl Spin {
         Self { budget, worthwhile: Cell::new(false), misses: Cell::new(0), pause: Cell::new(0) }
     }
 
-    /// How long this wait may spin; `None`: sleep at once.
+    /// How long this wait may spin; `None` means to sleep at once.
     pub(crate) fn allowance(&self) -> Option<Duration> {
         if self.budget.is_zero() || !self.worthwhile.get() || is_crowded() {
             return None;
@@ -39,12 +39,12 @@ impl Spin {
         Some(self.budget)
     }
 
-    /// A spin saw an event in time.
+    /// Records that a spin saw an event in time.
     pub(crate) fn hit(&self) {
         self.misses.set(0);
     }
 
-    /// A spin ran out.
+    /// Records that a spin ran out.
     pub(crate) fn missed(&self) {
         self.misses.set(self.misses.get() + 1);
         if self.misses.get() >= limits::SPIN_MISSES_MAX {
@@ -53,15 +53,15 @@ impl Spin {
         }
     }
 
-    /// A sleep took this long. Falling asleep and waking up take about as long as a budget
-    /// themselves, on this side and on the peer's, so a little longer still promises a hit.
+    /// Records the duration of a sleep. Falling asleep and waking up take about a budget on both
+    /// sides, so a wait of up to twice the budget still promises a hit.
     pub(crate) fn slept(&self, waited: Duration) {
         self.worthwhile.set(waited < self.budget * 2);
     }
 }
 
-/// Whether cores have to share a CPU: one that holds it while it waits then keeps another one from
-/// its work. Cores come and go, so this is asked at each wait.
+/// Whether cores share CPUs: then one that spins keeps another from its work. Cores come and go, so
+/// this is checked at each wait.
 fn is_crowded() -> bool {
     registry::running_cores() > affinity::process_cpus()
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn spins_that_miss_again_and_again_pause() {
+    fn spinning_pauses_after_too_many_misses() {
         let spin = Spin::new(Duration::from_micros(50));
         spin.slept(Duration::from_micros(90));
         for _ in 0..limits::SPIN_MISSES_MAX {

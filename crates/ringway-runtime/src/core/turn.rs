@@ -1,4 +1,4 @@
-//! The turn of a core: run what can run, hand over what it produced, wait, take in what happened.
+//! The turn of a core: run tasks, hand over their output, wait, handle events.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ impl Core {
         Ok(())
     }
 
-    /// One turn; it does not wait when its tasks have brought about the end.
+    /// Performs one turn; it does not wait if `ended` already holds.
     pub(super) fn turn(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
         self.poll_tasks();
         self.serve_dirty();
@@ -32,7 +32,7 @@ impl Core {
         waited
     }
 
-    /// Takes in what the driver tells. What a panic leaves of it is the next turn's.
+    /// Handles the driver's events. Events left over by a panic are handled in the next turn.
     fn take_events(&self, limit: Option<Duration>, ended: &dyn Fn() -> bool) -> io::Result<()> {
         let mut taken = Taken { core: self, events: self.events.take() };
         let waited = match ended() {
@@ -88,7 +88,7 @@ impl Core {
         self.sleep(until, &mut **driver, events)
     }
 
-    /// Whether something happened within `budget`.
+    /// Spins for up to `budget`; whether an event was seen.
     fn spin_for(&self, budget: Duration, driver: &mut dyn Driver) -> bool {
         let end = driver.now() + budget;
         loop {
@@ -123,8 +123,8 @@ impl Core {
         waited
     }
 
-    /// Takes in wakes, and messages as far as the tasks keep up: what a flood of them leaves behind
-    /// stays in the mailbox, where it is counted and senders are told.
+    /// Handles wakes, and as many messages as the tasks keep up with: the rest stays in the
+    /// mailbox, whose limit tells senders.
     fn take_mail(&self) {
         if !self.has_mail() {
             return;
@@ -164,7 +164,7 @@ impl Core {
     }
 }
 
-/// The events of a turn, and their list, which goes back to the core.
+/// The events of a turn; on drop, their list goes back to the core.
 struct Taken<'a> {
     core: &'a Core,
     events: Vec<Event>,

@@ -1,13 +1,13 @@
-//! The clock that all of a turn goes by.
+//! The clock of a turn, which all of its code shares.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Set once after each wait, and asked many times in a turn.
+/// The time of a turn: set once after each wait, and read many times.
 pub(super) struct TurnClock {
     origin: Instant,
     now: Cell<Instant>,
-    /// From the origin to now, once somebody has asked: instants are dear to subtract.
+    /// Time between origin and now, once it was asked for, since subtracting instants is expensive.
     uptime: Cell<Option<Duration>>,
 }
 

@@ -1,4 +1,4 @@
-//! What stands in for the driver of a core that has failed: it opens nothing and knows no key.
+//! The driver of a core that has failed: it opens nothing and knows no key.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -11,10 +11,11 @@ use super::{
     BindOptions, Driver, DriverCounters, Event, Key, RecvClass, SendBatch, Wait, not_open, sockets,
 };
 
-/// The driver of a core that has no other any more.
+/// The driver that replaces that of a core which has failed.
 #[derive(Default)]
 pub(crate) struct Ended {
-    /// Registered too late to be used; nobody else gets their numbers while somebody may name them.
+    /// Descriptors registered too late to be used, kept open so that nobody else gets their
+    /// numbers.
     late: Vec<RawFd>,
     /// Answers to sends and to operations on files.
     refused: Vec<Event>,

@@ -1,23 +1,23 @@
 //! How many completions a wait should gather before it ends.
 //!
-//! A loop that is a little faster than its peers wakes for one or two messages at a time and pays a
-//! whole turn, and its peer a wake-up, for each. When many connections are active it is cheaper
-//! for both sides to sleep until a share of them has something. The share is a quarter: while that
-//! is gathered here, the rest keeps the peers busy, so nobody waits for anybody.
+//! A loop that is slightly faster than its peers wakes up for one or two messages at a time and
+//! pays a whole turn for each, and its peer a wake-up. When many connections are active, it is
+//! cheaper for both sides to sleep until a quarter of them has received: while those gather here,
+//! the rest keeps the peers busy, so neither side waits for the other.
 //!
-//! A gather that does not fill up within its bound ends with what there is, and no further one is
-//! tried before activity has been counted anew: a lone message is late by that bound at most, once
-//! in [`limits::GATHER_EPOCH`] messages.
+//! If a gather does not complete within its time limit, it ends with what there is, and no other
+//! one is tried until activity has been counted anew. So a lone message is late by that limit at
+//! most, once in [`limits::GATHER_EPOCH`] messages.
 
 use crate::limits;
 
-/// Counts the connections that are active.
+/// A count of the active connections.
 pub(crate) struct Gather {
     epoch: u32,
     receives: u32,
     /// Connections that received in this epoch.
     active: u32,
-    /// The same of the last whole epoch.
+    /// The number of active connections in the last complete epoch.
     recently_active: u32,
 }
 
@@ -26,7 +26,7 @@ impl Gather {
         Self { epoch: 1, receives: 0, active: 0, recently_active: 0 }
     }
 
-    /// Notes a receive of a connection whose last epoch is `seen`.
+    /// Records a receive of a connection, whose last epoch is in `seen`.
     #[inline]
     pub(crate) fn received(&mut self, seen: &mut u32) {
         if *seen != self.epoch {
@@ -42,12 +42,12 @@ impl Gather {
         }
     }
 
-    /// Receives to wait for; at least one.
+    /// Number of receives to wait for; at least one.
     pub(crate) fn goal(&self) -> u32 {
         (self.recently_active / 4).clamp(1, limits::GATHER_MAX)
     }
 
-    /// A wait brought fewer receives than its goal.
+    /// Records that a wait received less than its goal.
     pub(crate) fn missed(&mut self) {
         self.recently_active = 0;
         self.active = 0;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gather_that_does_not_fill_up_is_not_tried_again_at_once() {
+    fn an_incomplete_gather_is_not_tried_again_at_once() {
         let mut gather = Gather::new();
         let mut seen = [0; 40];
         receive(&mut gather, &mut seen, limits::GATHER_EPOCH);

@@ -1,9 +1,9 @@
-//! Asking again where the kernel does not tell when to.
+//! Retries of operations for which the kernel reports no readiness.
 //!
-//! A Unix datagram whose receiver's queue is full, and a connect to a Unix listener whose backlog is
-//! full, are refused, and nothing reports when there is room: the sender's own socket counts as
-//! writable all the time. So they are tried again from time to time, until they succeed, fail in
-//! another way, or their key is closed. Those of one key keep their order.
+//! A Unix datagram whose receiver's queue is full, and a connect to a Unix listener whose backlog
+//! is full, are refused, and nothing reports when there is room: the sender's own socket always
+//! counts as writable. So they are retried from time to time until they succeed, fail in another
+//! way, or their key is closed. The operations of one key keep their order.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -15,11 +15,11 @@ use socket2::{SockAddr, SockRef};
 use super::{DriverCounters, Event, Key, SendBatch, Wait, sockets};
 use crate::limits;
 
-/// What waits for room at a peer.
+/// The operations that wait for room at a peer.
 pub(super) struct Knocking {
-    /// By key, each with something to ask.
+    /// Keys with operations to retry.
     doors: VecDeque<Door>,
-    /// When to ask again.
+    /// The time of the next retry.
     next: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Knocking {
         Self { doors: VecDeque::new(), next: Instant::now() }
     }
 
-    /// Sends a datagram to a Unix address; `None` where it has to wait.
+    /// Sends a datagram to a Unix address; `None` if it has to wait.
     pub(super) fn send(
         &mut self,
         key: Key,
@@ -50,7 +50,7 @@ impl Knocking {
         self.ask(key, fd, Ask::Send(batch), counters)
     }
 
-    /// Connects to a Unix address; `None` where its backlog is full.
+    /// Connects to a Unix address; `None` if its backlog is full.
     pub(super) fn connect(
         &mut self,
         key: Key,
@@ -83,7 +83,7 @@ impl Knocking {
         None
     }
 
-    /// The key is being closed: what waited under it comes back.
+    /// Cancels the operations of a key that is being closed.
     pub(super) fn cancel(&mut self, key: Key, events: &mut Vec<Event>) {
         let Some(at) = self.doors.iter().position(|door| door.key == key) else { return };
         let asks = self.doors.remove(at).map(|door| door.asks).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Knocking {
         }));
     }
 
-    /// How long a turn may sleep: not beyond the next time to ask.
+    /// Limits the sleep of a turn to the time of the next retry.
     #[inline]
     pub(super) fn shorten(&self, wait: Wait) -> Wait {
         if self.doors.is_empty() { wait } else { self.until_next(wait) }
@@ -110,7 +110,7 @@ impl Knocking {
         }
     }
 
-    /// Asks again if it is time to.
+    /// Retries the operations if it is time to.
     #[inline]
     pub(super) fn retry(&mut self, counters: &mut DriverCounters, events: &mut Vec<Event>) {
         if !self.doors.is_empty() {
@@ -141,7 +141,7 @@ impl Knocking {
 }
 
 impl Ask {
-    /// Tries once: what is told of it, or itself where there is still no room.
+    /// Tries the operation once; returns its event, or itself if there is still no room.
     fn knock(self, key: Key, fd: RawFd, counters: &mut DriverCounters) -> Result<Event, Ask> {
         counters.syscalls += 1;
         let socket = sockets::borrow(fd);

@@ -1,24 +1,24 @@
-//! What the event loop asks of an operating system: one contract, three drivers.
+//! The operating-system interface of the event loop: one contract, three drivers.
 //!
-//! A driver turns operations into [`Event`]s. It owns whatever the kernel sees: buffers that are
-//! being received into come from the core's pools, a [`SendBatch`] moves in and its memory comes
-//! back (is dropped) only after the kernel is done with it. So dropping a future can lose nothing,
-//! and no caller's memory is ever lent to the kernel.
+//! A driver turns operations into [`Event`]s. It owns everything the kernel sees: receive buffers
+//! come from the core's pools, and a [`SendBatch`] moves in and is returned only after the kernel
+//! is done with it. So dropping a future can lose nothing, and no caller's memory is ever lent to
+//! the kernel.
 //!
-//! The contract, checked by one conformance suite over all drivers:
+//! The rules of the contract, which one conformance suite checks for all drivers:
 //!
-//! * A [`Key`] is registered with its descriptor once, which then belongs to the driver, and lives
-//!   until its `Closed` event. Everything else is asked for by the key. A key that is not
-//!   registered, closing or closed is not an error: the operation does nothing (the batch of a send
-//!   comes back with `EBADF`). So nothing can reach a descriptor that is closed or somebody else's.
-//! * Receive: after `recv_start` come any number of `Received`, then exactly one `RecvEnded`.
-//!   Running out of buffers is the driver's own affair: it parks the receive and arms it again
-//!   when a buffer has come back.
+//! * A [`Key`] is registered once with its descriptor, which then belongs to the driver, and lives
+//!   until its `Closed` event. All other operations name the key. An operation on a key that is not
+//!   registered, closing or closed does nothing (the batch of a send comes back with `EBADF`), so
+//!   nothing can reach a descriptor that is closed or somebody else's.
+//! * Receive: after `recv_start` come any number of `Received` events, then exactly one `RecvEnded`.
+//!   A driver that runs out of buffers parks the receive and arms it again when one is free.
 //! * Send: at most one batch is in flight per stream, and [`limits::DATAGRAMS_IN_FLIGHT_MAX`] per
-//!   datagram socket, whose Unix datagrams keep their order. Each is answered by exactly one `Sent`, after
-//!   all of it was accepted by the kernel, after the first error, or when `close` has ended it.
-//!   Short sends are resumed inside. A batch that has to wait for its peer says so by `Progress`,
-//!   and each part that the kernel takes before the last is told by it. Segments come back uncleared: dropping one may run code of a user.
+//!   datagram socket, whose Unix datagrams keep their order. Each is answered by exactly one `Sent`:
+//!   after the kernel accepted all of it, after the first error, or when `close` ended it. Partial
+//!   sends are resumed inside. A batch that must wait for its peer reports `Progress`, and again for
+//!   each part that the kernel accepts before the last. Segments are returned unchanged, because
+//!   dropping one may run a user's code.
 //! * `close` cancels what is in flight, closes the descriptor after the last completion and answers
 //!   with `Closed`, the last event of that key. Until then only a batch that was in flight is told
 //!   of; bytes that arrive meanwhile are dropped.
@@ -50,14 +50,14 @@ pub(crate) mod sim;
 pub(crate) mod sockets;
 pub(crate) mod uring;
 
-/// Names an I/O object of one core: its slot and the slot's generation.
+/// The key of an I/O object of one core: its slot and the slot's generation.
 ///
-/// Packed as `gen:24 | index:32` so that a driver can add eight bits of its own.
+/// It is packed as `gen:24 | index:32` so that a driver can add eight bits of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key(u64);
 
 impl Key {
-    /// Names nothing.
+    /// The key of nothing.
     pub(crate) const NONE: Key = Key(u64::MAX);
 
     /// The first key of the first slot.
@@ -87,12 +87,12 @@ impl Key {
     }
 }
 
-/// Which pool a receive takes its buffers from.
+/// The class of a receive, which selects the pool of its buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecvClass {
     /// One message of up to 16 KiB and its header.
     Message,
-    /// A stream that fills every buffer: large blocks, fewer completions.
+    /// A stream that fills every buffer: large blocks, so fewer completions.
     Bulk,
     /// Datagrams with their sender's address.
     Datagram,
@@ -102,52 +102,52 @@ impl RecvClass {
     pub(crate) const ALL: [RecvClass; 3] = [Self::Message, Self::Bulk, Self::Datagram];
 }
 
-/// Why a receive ended.
+/// The reason why a receive ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecvEnd {
-    /// The peer will send no more.
+    /// The peer sends no more.
     Eof,
     /// `recv_stop` took effect; no byte was lost.
     Stopped,
-    /// The kernel's error number.
+    /// The receive failed with this error number.
     Failed(i32),
 }
 
-/// What one gathered send carries; the driver owns it until the kernel is done.
+/// The content of one gathered send, which the driver owns until the kernel is done.
 #[derive(Debug, Default)]
 pub(crate) struct SendBatch {
-    /// Never empty when it reaches a driver.
+    /// The segments to send; never empty when the batch reaches a driver.
     pub(crate) segments: Vec<Segment>,
     /// The receiver of a datagram on an unconnected socket.
     pub(crate) to: Option<Box<SockAddr>>,
-    /// Something depends on the answer: the driver tells it before it sleeps. An answer that
-    /// nobody waits for may come with the next event.
+    /// Whether something waits for the answer, so that the driver reports it before it sleeps.
+    /// Otherwise the answer may come with the next event.
     pub(crate) urgent: bool,
 }
 
 impl SendBatch {
-    /// Whether it is a datagram to a Unix address.
+    /// Whether the batch is a datagram to a Unix address.
     fn is_to_unix(&self) -> bool {
         self.to.as_deref().is_some_and(SockAddr::is_unix)
     }
 
-    /// What is told of a batch at its end.
+    /// Makes the final event of a batch.
     fn ended(self, key: Key, bytes: usize, errno: i32) -> Event {
         Event::Sent { key, bytes, errno, segments: self.segments }
     }
 
-    /// The answer to a send under a key that is not open.
+    /// Makes the answer to a send under a key that is not open.
     fn refused(self, key: Key) -> Event {
         self.ended(key, 0, libc::EBADF)
     }
 }
 
-/// The error of an operation under a key that is not open.
+/// The error of an operation on a key that is not open.
 fn not_open() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
 
-/// An answer of the driver.
+/// An event that a driver reports.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A new connection; the receiver of the event owns the descriptor.
@@ -164,12 +164,13 @@ pub(crate) enum Event {
     Oversized { key: Key },
     /// The last event of a receive.
     RecvEnded { key: Key, end: RecvEnd },
-    /// The kernel has accepted this many further bytes of a batch, perhaps none; the rest waits for
-    /// the peer. A batch that is taken at once has none of these, and its `Sent` may come later.
+    /// The kernel accepted this many further bytes of a batch, perhaps none; the rest waits for the
+    /// peer. A batch that is accepted at once has none of these events, and its `Sent` may come
+    /// later.
     Progress { key: Key, bytes: usize },
     /// The outcome of a batch: bytes accepted since the last `Progress`, and zero or an error
-    /// number. The segments come back as they were; whoever gets them drops them outside of every
-    /// borrow, since destructors of a user's memory run there.
+    /// number. The segments are returned unchanged; their receiver drops them outside every borrow,
+    /// since that may run a user's destructors.
     Sent { key: Key, bytes: usize, errno: i32, segments: Vec<Segment> },
     /// The descriptor is closed; the key is free.
     Closed { key: Key },
@@ -195,7 +196,7 @@ impl Event {
         }
     }
 
-    /// What is told of a datagram.
+    /// Makes the event of a received datagram.
     #[inline]
     fn of_datagram(key: Key, data: View, from: Option<Box<SockAddr>>) -> Event {
         if data.len() > limits::DATAGRAM_BYTES_MAX {
@@ -217,24 +218,24 @@ impl Event {
 /// How long a turn may wait for an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// Not at all.
+    /// Do not wait.
     Poll,
-    /// Until an event, a signal from another core, or this long.
+    /// Wait until an event, a signal from another core, or this long.
     AtMost(Duration),
-    /// Until an event or a signal.
+    /// Wait until an event or a signal.
     Forever,
 }
 
-/// Counts of a driver since its start; monotonic.
+/// Counters of a driver since its start; they never decrease.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct DriverCounters {
-    /// Entries into the kernel on behalf of the loop: enters, waits, receives, sends, closes.
+    /// System calls on behalf of the loop: enters, waits, receives, sends, closes.
     pub(crate) syscalls: u64,
-    /// Receives parked because every buffer was in use.
+    /// Number of receives parked because every buffer was in use.
     pub(crate) starved: u64,
-    /// Sends that the kernel took only in part.
+    /// Number of sends that the kernel accepted only in part.
     pub(crate) short_sends: u64,
-    /// Multishot operations that ended early and were armed again.
+    /// Number of multishot operations that ended early and were armed again.
     pub(crate) rearms: u64,
 }
 
@@ -246,13 +247,13 @@ pub(crate) struct BindOptions {
     pub(crate) only_v6: bool,
 }
 
-/// One operating-system interface of one core. Three implementors: io_uring, epoll, sim; and one that
-/// takes their place when a core has failed.
+/// The operating-system interface of one core, implemented by io_uring, epoll and sim, and by a
+/// replacement for the driver of a failed core.
 pub(crate) trait Driver {
-    /// The clock that deadlines of this core are measured by; virtual under sim.
+    /// The clock for the core's deadlines; virtual under sim.
     fn now(&self) -> Instant;
 
-    /// Opens a listening socket (stream, inet or unix) and tells its bound address.
+    /// Opens a listening socket (stream, inet or Unix) and returns its bound address.
     fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)>;
 
     /// Opens a datagram socket bound to `addr`.
@@ -265,40 +266,40 @@ pub(crate) trait Driver {
     /// Opens a stream socket for `addr`'s family, not yet connected.
     fn open_stream(&mut self, addr: &SockAddr) -> io::Result<RawFd>;
 
-    /// The peer's address of a connected stream.
+    /// The peer address of a connected stream.
     fn peer_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
         SockRef::from(&sockets::borrow(fd)).peer_addr()
     }
 
-    /// The address that a socket is bound to.
+    /// The address to which a socket is bound.
     fn local_addr(&self, fd: RawFd) -> io::Result<SockAddr> {
         SockRef::from(&sockets::borrow(fd)).local_addr()
     }
 
-    /// Whether descriptors are not the kernel's.
+    /// Whether descriptors are simulated, not the kernel's.
     fn is_simulated(&self) -> bool {
         false
     }
 
-    /// Prepares a descriptor made elsewhere (inherited, accepted by another core).
+    /// Prepares a descriptor that was made elsewhere (inherited, or accepted by another core).
     fn adopt(&mut self, fd: RawFd) -> io::Result<()>;
 
-    /// Takes a descriptor over under a key whose index no other key has until its `Closed`.
+    /// Takes over a descriptor under a key whose index no other key has until its `Closed` event.
     fn register(&mut self, key: Key, fd: RawFd);
 
     /// Starts to connect; answered by `Connected`.
     fn connect(&mut self, key: Key, addr: &SockAddr);
 
-    /// Accepts until `AcceptEnded` or `close`; `Accepted` for each connection.
+    /// Accepts connections, each reported by `Accepted`, until `AcceptEnded` or `close`.
     fn accept_start(&mut self, key: Key);
 
-    /// Stops accepting (not closing); answered by `AcceptEnded` with `ECANCELED`.
+    /// Stops accepting without closing; answered by `AcceptEnded` with `ECANCELED`.
     fn accept_stop(&mut self, key: Key);
 
     /// Receives until `RecvEnded`.
     fn recv_start(&mut self, key: Key, class: RecvClass);
 
-    /// Asks a receive to end; bytes already received still arrive as `Received` first.
+    /// Asks a receive to end; bytes already received are reported by `Received` first.
     fn recv_stop(&mut self, key: Key);
 
     /// Sends a batch; answered by `Sent`.
@@ -307,7 +308,7 @@ pub(crate) trait Driver {
     /// Ends the sending half; everything sent before is delivered first.
     ///
     /// # Errors
-    /// The kernel's, or `EBADF` for a key that is not open.
+    /// Returns the kernel's error, or `EBADF` for a key that is not open.
     fn shutdown_write(&mut self, key: Key) -> io::Result<()>;
 
     /// Cancels everything and closes; `abort` resets the connection instead of finishing it.
@@ -340,16 +341,17 @@ pub(crate) trait Driver {
     /// Whether a `turn` would find something, told from shared memory where that is possible.
     fn peek(&mut self) -> bool;
 
-    /// Whether so many connections are active that a wait is better spent asleep, gathering several
-    /// of their messages, than looking for the next one.
+    /// Whether so many connections are active that sleeping until several messages have gathered is
+    /// better than spinning for the next one.
     fn gathers(&self) -> bool {
         false
     }
 
-    /// Hands the queued operations over, waits as told and appends what completed.
+    /// Hands over the queued operations, waits as `wait` says and appends the events that
+    /// completed.
     ///
     /// # Errors
-    /// Only when the interface itself is broken; the core then ends.
+    /// Fails only when the interface itself is broken; the core then ends.
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()>;
 
     fn counters(&self) -> DriverCounters;
@@ -357,7 +359,7 @@ pub(crate) trait Driver {
     /// One line for logs and environment reports: interface and accepted flags.
     fn describe(&self) -> String;
 
-    /// Has the next turn find that the kernel has dropped completions, where a kernel may.
+    /// Makes the next turn find that the kernel has dropped completions, if it can do so.
     #[cfg(test)]
     fn lose_completions(&mut self) {}
 }

@@ -1,7 +1,7 @@
-//! Making, adopting and closing the kernel's sockets by their raw descriptors.
+//! Creating, adopting and closing the kernel's sockets by their raw descriptors.
 //!
-//! A raw descriptor here belongs to exactly one registered [`Key`](crate::driver::Key), or is on
-//! its way to one; whoever holds it closes it with [`close`], once.
+//! A raw descriptor here belongs to exactly one registered [`Key`](crate::driver::Key), or is about
+//! to; its owner closes it with [`close`], once.
 
 use std::io;
 use std::os::fd::{IntoRawFd, RawFd};
@@ -15,7 +15,8 @@ use super::BindOptions;
 use crate::limits;
 pub(crate) use crate::sys::{borrow, own};
 
-/// Whether system calls on a socket wait. io_uring needs sockets that do, epoll such that do not.
+/// Whether system calls on a socket block. io_uring needs sockets that do, epoll sockets that do
+/// not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Blocking,
@@ -26,7 +27,7 @@ pub(crate) fn close(fd: RawFd) {
     drop(own(fd));
 }
 
-/// Opens a listening stream socket and tells the address it got.
+/// Opens a listening stream socket and returns its address.
 pub(crate) fn listen(
     addr: &SockAddr,
     options: BindOptions,
@@ -42,7 +43,7 @@ pub(crate) fn listen(
     Ok((socket.into_raw_fd(), bound))
 }
 
-/// Opens a bound datagram socket and tells the address it got.
+/// Opens a bound datagram socket and returns its address.
 pub(crate) fn bind_datagram(
     addr: &SockAddr,
     options: BindOptions,
@@ -70,7 +71,7 @@ pub(crate) fn set_mode(fd: RawFd, mode: Mode) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `call` on a socket that does not wait meanwhile, whatever it does otherwise.
+/// Makes `call` on a socket that does not block meanwhile, whatever its mode is otherwise.
 pub(crate) fn at_once<T>(fd: RawFd, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let flags = fcntl_getfl(borrow(fd))?;
     if flags.contains(OFlags::NONBLOCK) {
@@ -82,8 +83,8 @@ pub(crate) fn at_once<T>(fd: RawFd, call: impl FnOnce() -> io::Result<T>) -> io:
     answer
 }
 
-/// Whether accepting goes on after this result, a descriptor or an error number below zero: `accept` may
-/// fail for one connection that is gone by now, not for the listener.
+/// Whether accepting continues after this result, a descriptor or a negative error number: `accept`
+/// may fail because one connection is gone, which does not concern the listener.
 pub(crate) fn accepting_goes_on(result: i32) -> bool {
     result >= 0
         || matches!(
@@ -106,22 +107,22 @@ pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
 /// Makes the next close of a TCP socket reset the connection: unsent bytes are dropped, the peer sees an error.
 pub(crate) fn reset_on_close(fd: RawFd) {
     let borrowed = borrow(fd);
-    // A Unix socket takes the option and resets nothing.
+    // // A Unix socket accepts the option and ignores it.
     let _gone_already = SockRef::from(&borrowed).set_linger(Some(Duration::ZERO));
 }
 
-/// Ends a connection in the way that its close is going to, and whatever waits for it in the kernel.
+/// Ends a connection the same way its close will, which also ends what waits for it in the kernel.
 #[cold]
 pub(crate) fn end_waits(fd: RawFd) {
     let borrowed = borrow(fd);
     let resets = matches!(SockRef::from(&borrowed).linger(), Ok(Some(Duration::ZERO)));
-    // Where it resets, no end may be said before: the peer must not take a half for the whole.
+    // // If it resets, no end may be sent before: the peer must not take a part for the whole.
     if !resets || connect_unspec(borrowed).is_err() {
         let _gone_already = shutdown(borrowed, Shutdown::Both);
     }
 }
 
-/// Has a blocking send to a stream wait in the kernel for no longer than a tick.
+/// Limits the time that a blocking send on a stream waits in the kernel to a tick.
 #[cold]
 pub(crate) fn bound_send_waits(fd: RawFd) {
     let borrowed = borrow(fd);

@@ -1,4 +1,4 @@
-//! What serves a stream without a task.
+//! Callbacks, which serve a stream without a task.
 
 use std::io;
 
@@ -7,24 +7,25 @@ use crate::buf::View;
 /// An event of a stream, passed to its callback.
 #[derive(Debug)]
 pub enum Incoming {
-    /// Bytes, in order.
+    /// Received bytes, in order.
     Data(View),
     /// The send queue has fallen below its low-water mark.
     Drained,
-    /// The peer sends no more. The last call, unless the callback keeps the stream to send on.
+    /// The peer sends no more. This is the last call, unless the callback keeps the stream to send
+    /// on.
     Eof,
-    /// The stream has failed. The last call.
+    /// The stream has failed. This is the last call.
     Failed(io::Error),
 }
 
-/// The stream's next step, returned by its callback.
+/// The decision of a callback about its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Send what is queued, then close.
+    /// Send everything queued, then close.
     Close,
 }
 
-/// A consumer that is called from the completion, without a task. It owns the stream.
+/// A callback that is called when an operation completes, without a task. It owns the stream.
 pub(crate) type Callback = Box<dyn FnMut(Incoming) -> Next>;

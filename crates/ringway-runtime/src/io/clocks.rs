@@ -1,4 +1,4 @@
-//! What a stream's deadlines count from.
+//! The times from which a stream's deadlines count.
 
 use std::time::Instant;
 
@@ -6,17 +6,17 @@ use super::stream_limits::StreamLimits;
 use crate::Deadline;
 use crate::timer::wheel::TimerKey;
 
-/// The moments that a stream's deadlines count from, and its timer.
+/// The times from which a stream's deadlines count, and its timer.
 pub(crate) struct Clocks {
     pub(super) opened: Instant,
-    /// Bytes have arrived.
+    /// When bytes last arrived.
     pub(super) received: Instant,
-    /// Bytes were handed over, or some that had to wait were accepted, or there was nothing left to
-    /// send for a dropped stream. Nothing is handed over before all before it is accepted, so this is
-    /// also the last progress of what is in flight.
+    /// When bytes were last handed over, or bytes that had to wait were accepted, or a dropped
+    /// stream had nothing left to send. Bytes are handed over only after all before them are
+    /// accepted, so this is also the last progress of what is in flight.
     pub(super) sent: Instant,
     pub(super) timer: Option<TimerKey>,
-    /// When it fires; never without one.
+    /// When the timer fires; `NEVER` without a timer.
     pub(super) fires: Deadline,
 }
 
@@ -35,7 +35,7 @@ impl Clocks {
         self.sent = now;
     }
 
-    /// When bytes last moved in either direction.
+    /// The time at which bytes last moved in either direction.
     pub(crate) fn last_active(&self) -> Instant {
         self.received.max(self.sent)
     }

@@ -1,20 +1,20 @@
-//! What there is to do when a descriptor has been closed.
+//! What remains of a socket after its descriptor was closed.
 
 use std::any::Any;
 
 use super::waiters::Waiters;
 use crate::contain::drop_each;
 
-/// What the state of a socket leaves behind when its descriptor has been closed.
+/// The remains of a socket's state after its descriptor was closed.
 pub(super) struct Closed {
-    /// A handle keeps the slot.
+    /// Whether a handle keeps the slot.
     pub(super) has_handle: bool,
     pub(super) guards: Guards,
-    /// Whoever waits although the core has ended.
+    /// The tasks that still wait although the core has ended.
     pub(super) waiters: Waiters,
 }
 
-/// What is to be dropped when the descriptor has been closed. Nearly always one thing or none.
+/// Values to drop when the descriptor is closed; nearly always one or none.
 #[derive(Default)]
 pub(crate) struct Guards {
     first: Option<Box<dyn Any>>,
@@ -32,7 +32,7 @@ impl Guards {
         }
     }
 
-    /// Drops them. A panic of one keeps no other from being dropped.
+    /// Drops the guards. A panic of one does not keep the others from being dropped.
     pub(crate) fn retire(self) {
         let others = self.others.into_iter().flat_map(|others| others.0);
         let what = "the destructor of what was held until a stream was closed";

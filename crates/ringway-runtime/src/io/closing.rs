@@ -1,4 +1,4 @@
-//! How sockets end.
+//! The end of sockets.
 //!
 //! ```text
 //!  Open ──dropped──► Sending ──all is sent──► Draining ──end of the peer, time──► Closing ──► Closed
@@ -7,12 +7,13 @@
 //!   └── failed, aborted ─────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A stream that is dropped sends what it has queued for as long as its peer takes some, and says by a
-//! half-close that this is all. Then it reads on, and drops what it reads: closing with input unread
-//! would make the kernel reset the connection, and a reset takes from the peer what it has not read.
-//! A stream that has failed is closed at once, whoever still holds it: its handle then only repeats
-//! the error. Where it was a send that found the connection gone, what had come before that is received
-//! first, as far as somebody takes it. Datagram sockets go the same way without the draining, listeners without the sending.
+//! A dropped stream sends its queue for as long as its peer accepts some of it, and then
+//! half-closes. After that it reads on and drops what it reads: closing with unread input would
+//! make the kernel reset the connection, and a reset takes from the peer what it has not read. A
+//! stream that has failed is closed at once even if it has a handle, which then only repeats the
+//! error. If a send found that the connection was gone, what had arrived before is received first,
+//! if somebody reads it. Datagram sockets end the same way without draining, listeners without
+//! sending.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -25,23 +26,23 @@ use crate::contain::drop_contained;
 use crate::core::{Core, with_current};
 use crate::driver::Key;
 
-/// Resets the streams of the calling core that were dropped and are still being sent from: what is
-/// queued on them is lost. For the end of a program that cannot wait any longer; a stream that somebody
-/// holds has [`Stream::abort`](super::Stream::abort).
+/// Resets the dropped streams of the calling core that are still sending: their queues are lost.
+/// For a program that must end and cannot wait any longer; a stream with a handle has
+/// [`Stream::abort`](super::Stream::abort).
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside a runtime's thread.
 pub fn abort_dropped_streams() {
     with_current(|core| core.abort_released());
 }
 
-/// Whether the process, or the system, has as many descriptors as it may.
+/// Whether the process or the system has reached its limit of descriptors.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 impl Core {
-    /// The handle of a stream is gone.
+    /// Releases a stream whose handle was dropped.
     pub(crate) fn release_stream(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
         let Some(Socket::Stream(state)) = sockets.at(key) else {
@@ -74,8 +75,8 @@ impl Core {
         self.mark_stream(key, state);
     }
 
-    /// Hands over what a stream has queued, finishes it where that was asked for. What was queued for
-    /// a stream that has failed is the caller's to drop, where nothing is borrowed.
+    /// Hands over the queue of a stream, and closes the stream when that is due. Returns the queue
+    /// of a failed stream, for the caller to drop outside every borrow.
     #[inline]
     pub(crate) fn serve_stream(&self, key: Key, state: &mut StreamState) -> Option<Vec<Segment>> {
         if matches!(state.phase, Phase::Closing | Phase::Closed) {
@@ -99,13 +100,13 @@ impl Core {
             self.serve_idle(key, state);
         }
         if state.phase == Phase::Sending && state.wants_recv(&self.held) {
-            // A peer that waits until its own bytes are taken would never take ours.
+            // // A peer that waits until its own bytes are read would never read ours.
             self.start_recv(key, state);
         }
         None
     }
 
-    /// Everything was sent.
+    /// Handles a stream whose queue is empty.
     fn serve_idle(&self, key: Key, state: &mut StreamState) {
         if state.shutdown == Shutdown::Wanted {
             state.shutdown = Shutdown::Done;
@@ -124,7 +125,7 @@ impl Core {
         }
     }
 
-    /// Whether closing now may take bytes from the peer that it has not read.
+    /// Whether closing now may cost the peer bytes that it has not read.
     fn may_lose_bytes(&self, state: &StreamState) -> bool {
         let is_silent = state.recv == RecvState::Armed && state.quiet().has_passed(self.now());
         state.has_sent && state.recv != RecvState::Ended && !is_silent && !self.is_ending()
@@ -140,7 +141,7 @@ impl Core {
         self.draining.set(self.draining.get() + 1);
         state.clocks.note_sent(self.now());
         if state.recv != RecvState::Armed {
-            // How much has come meanwhile is not known yet.
+            // // How much has arrived meanwhile is not known yet.
             state.clocks.note_received(self.now());
         }
         if state.wants_recv(&self.held) {
@@ -149,13 +150,13 @@ impl Core {
         self.hasten_deadlines(key, state);
     }
 
-    /// A stream has no more time, or has brought about a panic.
+    /// Ends a stream whose time is over, or that has caused a panic.
     pub(crate) fn end_stream(&self, key: Key, state: &mut StreamState, end: End) {
         if state.phase == Phase::Draining {
             return self.close_stream(key, state, false);
         }
         state.fail(end);
-        // Serving a broken stream tells everyone who waits for it.
+        // // Serving a broken stream informs everyone who waits for it.
         self.mark_stream(key, state);
     }
 
@@ -168,7 +169,7 @@ impl Core {
         self.driver.borrow_mut().close(key, abort);
     }
 
-    /// The driver has closed a descriptor: the slot is free once there is no handle either.
+    /// Handles a closed descriptor: the slot is free once there is no handle either.
     pub(crate) fn on_closed(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
         let Some(socket) = sockets.at(key) else {
@@ -183,7 +184,7 @@ impl Core {
         waiters.wake_contained();
     }
 
-    /// Drops what is left of a socket whose slot is free, outside of every borrow.
+    /// Drops the remains of a socket whose slot is free, outside every borrow.
     pub(super) fn retire_socket(&self, gone: Option<Socket>) {
         let waiting = match gone {
             Some(Socket::Stream(mut state)) => {
@@ -197,11 +198,11 @@ impl Core {
         waiting.into_iter().for_each(Segment::retire);
     }
 
-    /// Descriptors have run out: those that are kept for the sake of a peer alone are given up. Whether
-    /// there was any.
+    /// Closes the streams that stay open only for their peers, because descriptors have run out.
+    /// Returns whether there were any.
     pub(crate) fn close_draining(&self) -> bool {
         if self.draining.get() == 0 {
-            return false; // no search for each who asks in vain
+            return false; // so that a call in vain costs no search
         }
         let keys = self.sockets.borrow().keys();
         for key in keys {
@@ -214,7 +215,7 @@ impl Core {
         true
     }
 
-    /// Streams without a handle are not waited for any more.
+    /// Resets the streams without a handle.
     fn abort_released(&self) {
         let keys = self.sockets.borrow().keys();
         for key in keys {
@@ -227,14 +228,14 @@ impl Core {
         }
     }
 
-    /// Takes over a descriptor under its key.
+    /// Registers a descriptor under its key.
     pub(super) fn register(&self, key: Key, fd: RawFd) {
         self.driver.borrow_mut().register(key, fd);
         self.count_open(1);
     }
 
-    /// The core ends: nobody is let in any more, while the tasks are dropped that would have to serve
-    /// them.
+    /// Closes the listeners of an ending core, so that nobody connects while the tasks that would
+    /// serve them are dropped.
     pub(crate) fn end_listeners(&self) {
         let keys = self.sockets.borrow().keys();
         for key in keys {
@@ -244,7 +245,8 @@ impl Core {
         }
     }
 
-    /// The core has ended, and its peers have had their time: what is not sent by now is lost.
+    /// Aborts all sockets of an ended core, whose peers have had their time: what is unsent is
+    /// lost.
     pub(crate) fn abort_sockets(&self) {
         let keys = self.sockets.borrow().keys();
         for key in keys {
@@ -256,8 +258,8 @@ impl Core {
         }
     }
 
-    /// The core ends. What is queued is still sent; nothing else keeps a socket open, not even a
-    /// handle that somebody has left behind.
+    /// Ends the sockets of an ending core. Queues are still sent, but no socket stays open for a
+    /// handle.
     pub(crate) fn end_sockets(&self) {
         self.set_ending();
         self.close_draining();

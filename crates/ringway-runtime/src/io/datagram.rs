@@ -26,10 +26,10 @@ pub struct DatagramSocket {
 }
 
 impl DatagramSocket {
-    /// Binds an address and begins to receive.
+    /// Binds an address and starts to receive.
     ///
     /// # Errors
-    /// The kernel's: address in use, no permission, no such interface.
+    /// Returns the kernel's error: address in use, no permission, no such interface.
     pub fn bind(addr: &SockAddr, options: ListenOptions) -> io::Result<DatagramSocket> {
         with_current(|core| {
             let options = BindOptions {
@@ -46,7 +46,7 @@ impl DatagramSocket {
         })
     }
 
-    /// The address that the kernel gave, its port included.
+    /// The bound address, with the port that the kernel assigned.
     pub fn local_addr(&self) -> &SockAddr {
         &self.bound
     }
@@ -54,7 +54,7 @@ impl DatagramSocket {
     /// Sets options of the socket (broadcast, multicast groups …).
     ///
     /// # Errors
-    /// What `f` returns.
+    /// Returns the error of `f`.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
         let fd = self.with(|state| match state.phase {
             Phase::Closing | Phase::Closed => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
@@ -63,11 +63,12 @@ impl DatagramSocket {
         self.core.with_socket(fd, f)
     }
 
-    /// The next datagram and its sender; `None` for a sender without a name (Unix).
+    /// Receives the next datagram and its sender; `None` for a sender without a name (Unix).
     ///
     /// # Errors
-    /// The kernel's, such as an earlier datagram that was refused or could not be sent; `EMSGSIZE` for
-    /// one of more than 128 KiB that came over a Unix socket, and is lost. The socket goes on after it.
+    /// Returns the kernel's error, such as that of an earlier datagram that was refused or could
+    /// not be sent, or `EMSGSIZE` for a datagram of more than 128 KiB on a Unix socket, which is
+    /// lost. The socket stays usable.
     pub async fn recv_from(&self) -> io::Result<(View, Option<SockAddr>)> {
         std::future::poll_fn(|cx| self.poll_recv_from(cx)).await
     }
@@ -100,17 +101,17 @@ impl DatagramSocket {
         Poll::Pending
     }
 
-    /// Queues one datagram for `to`. At [`Pressure::High`] the queue is full and the datagram was
-    /// dropped, as the kernel would: wait for [`drained`](Self::drained) to avoid that. What is
-    /// queued is sent even when the socket is dropped. [`Pressure::Closed`] is told of a socket whose
-    /// core has ended.
+    /// Queues one datagram for `to`. [`Pressure::High`] means that the queue is full and the
+    /// datagram was dropped, as the kernel would do: wait for [`drained`](Self::drained) to avoid
+    /// that. The queue is sent even when the socket is dropped. [`Pressure::Closed`] means that the
+    /// socket's core has ended.
     ///
-    /// To Unix sockets, datagrams leave one after another: one whose receiver has no room holds up all
-    /// behind it, whoever is to get them. Where receivers are not trusted to read, each needs a socket
-    /// of its own.
+    /// Datagrams to Unix sockets leave one after another: one whose receiver has no room holds up
+    /// all behind it, for any receiver. If receivers are not trusted to read, use a socket for
+    /// each.
     pub fn send_to(&self, segment: impl Into<Segment>, to: &SockAddr) -> Pressure {
         let mut datagram = Some((segment.into(), Box::new(to.clone())));
-        // A segment that is refused is dropped here, where nothing is borrowed.
+        // // A refused segment is dropped here, outside the borrow.
         self.with(|state| {
             if state.phase != Phase::Open {
                 return Pressure::Closed;
@@ -127,8 +128,8 @@ impl DatagramSocket {
         })
     }
 
-    /// Waits until there is room for another datagram. Of a socket whose core has ended there is none
-    /// to wait for: sending tells [`Pressure::Closed`].
+    /// Waits until there is room for another datagram. If the socket's core has ended, it returns
+    /// at once: sending then returns [`Pressure::Closed`].
     pub async fn drained(&self) {
         let room = |state: &mut DatagramState| match state.waiting.len() {
             limits::DATAGRAMS_QUEUED_MAX.. if state.phase == Phase::Open => Poll::Pending,
@@ -137,13 +138,14 @@ impl DatagramSocket {
         std::future::poll_fn(|cx| poll_or_wait(self, cx, |state| &mut state.writers, room)).await;
     }
 
-    /// Received datagrams that were dropped since nobody took them in time, or since they were too long.
+    /// Number of received datagrams that were dropped because nobody took them in time or they were
+    /// too long.
     pub fn dropped(&self) -> u64 {
         self.with(|state| state.dropped)
     }
 
-    /// Queued datagrams that the kernel did not send: too long, no route, forbidden. The latest reason is
-    /// told by [`recv_from`](Self::recv_from).
+    /// Number of queued datagrams that the kernel did not send: too long, no route, forbidden.
+    /// [`recv_from`](Self::recv_from) returns the latest error.
     pub fn unsent(&self) -> u64 {
         self.with(|state| state.unsent)
     }
@@ -173,7 +175,7 @@ impl fmt::Debug for DatagramSocket {
 }
 
 impl Core {
-    /// The handle is gone: what is queued is still sent.
+    /// Releases a socket whose handle was dropped; its queue is still sent.
     fn release_datagrams(&self, key: Key) {
         let mut sockets = self.sockets.borrow_mut();
         let Some(Socket::Datagram(state)) = sockets.at(key) else {
@@ -193,7 +195,7 @@ impl Core {
         waiters.retire();
     }
 
-    /// Ends a socket when what is queued was sent, unless that was asked for before.
+    /// Closes a socket once its queue is sent, unless it is already ending.
     pub(crate) fn end_datagrams(&self, key: Key, state: &mut DatagramState) {
         if state.phase != Phase::Open {
             return;
@@ -206,14 +208,14 @@ impl Core {
         state.timer = Some(self.start_timer(end, Timer::Socket(key)));
     }
 
-    /// A dropped socket had time to send what was queued.
+    /// Closes a dropped socket whose time to send its queue is over.
     pub(crate) fn on_datagram_deadline(&self, key: Key, state: &mut DatagramState) {
         state.timer = None;
         self.close_datagrams(key, state);
     }
 
-    /// A datagram was sent, or the kernel would not: then whoever receives is told, and the socket goes
-    /// on. The writers and readers to wake.
+    /// Handles the outcome of a send. An error is reported to the receiver, and the socket stays
+    /// usable. Returns the writers and readers to wake.
     pub(crate) fn on_datagram_sent(
         &self,
         key: Key,
@@ -235,7 +237,8 @@ impl Core {
         (state.writers.take(), readers)
     }
 
-    /// Has datagrams handed over at the turn's end, if some wait and the driver may have more.
+    /// Marks the socket to be served at the end of the turn, if datagrams wait and the driver has
+    /// room.
     fn mark_datagrams(&self, key: Key, state: &mut DatagramState) {
         let room = state.in_flight < limits::DATAGRAMS_IN_FLIGHT_MAX;
         if room && !state.waiting.is_empty() && !std::mem::replace(&mut state.dirty, true) {
@@ -243,7 +246,7 @@ impl Core {
         }
     }
 
-    /// Hands over as many datagrams as the driver may have.
+    /// Hands over as many datagrams as the driver accepts.
     pub(crate) fn serve_datagrams(&self, key: Key, state: &mut DatagramState) {
         state.dirty = false;
         if !matches!(state.phase, Phase::Open | Phase::Sending) {
@@ -256,7 +259,7 @@ impl Core {
             state.in_flight += 1;
             let mut segments = self.send_memory.take_list();
             segments.push(segment);
-            // Its answer is waited for by those who wait for room, and by what waits here.
+            // // Those who wait for room, and the datagrams queued here, wait for its answer.
             let urgent = !state.waiting.is_empty()
                 || !state.writers.is_empty()
                 || state.phase == Phase::Sending;

@@ -1,4 +1,4 @@
-//! The state of a datagram socket between its owner and the driver.
+//! The state of a datagram socket between its handle and the driver.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -14,13 +14,13 @@ use crate::driver::RecvEnd;
 use crate::limits;
 use crate::timer::wheel::TimerKey;
 
-/// What the core keeps of a datagram socket.
+/// The state of a datagram socket.
 pub(crate) struct DatagramState {
     pub(super) fd: RawFd,
     pub(super) received: VecDeque<(View, Option<Box<SockAddr>>)>,
-    /// Datagrams that were dropped since nobody took them in time.
+    /// Number of datagrams that were dropped because nobody took them in time.
     pub(super) dropped: u64,
-    /// Datagrams that the kernel did not send.
+    /// Number of datagrams that the kernel did not send.
     pub(super) unsent: u64,
     pub(super) receiving: bool,
     pub(super) error: Option<i32>,
@@ -28,13 +28,13 @@ pub(crate) struct DatagramState {
     pub(super) writers: Waiters,
     pub(super) waiting: VecDeque<(Segment, Box<SockAddr>)>,
     pub(super) in_flight: usize,
-    /// On the core's dirty list.
+    /// Whether the socket is on the core's dirty list.
     pub(super) dirty: bool,
-    /// Memory that both queues keep in use.
+    /// Memory, in bytes, that both queues hold.
     pub(super) held: usize,
     pub(super) phase: Phase,
     pub(super) has_handle: bool,
-    /// Runs while what is queued on a dropped socket is sent.
+    /// A timer that runs while a dropped socket sends its queue.
     pub(super) timer: Option<TimerKey>,
 }
 
@@ -59,7 +59,7 @@ impl DatagramState {
         }
     }
 
-    /// Takes a datagram in; the readers to wake.
+    /// Adds a received datagram; returns the readers to wake.
     pub(crate) fn push(&mut self, data: View, from: Option<Box<SockAddr>>, held: &Held) -> Waiters {
         if self.phase != Phase::Open {
             return Waiters::default();
@@ -75,8 +75,8 @@ impl DatagramState {
         self.readers.take()
     }
 
-    /// A datagram that was too long has been lost; the readers to wake. It is counted, so an error that
-    /// nobody has heard of goes before it.
+    /// Records that a datagram was too long and is lost; returns the readers to wake. An earlier
+    /// error that was not reported yet takes precedence.
     pub(crate) fn on_oversized(&mut self) -> Waiters {
         self.dropped += 1;
         self.error = self.error.or(Some(libc::EMSGSIZE));
@@ -91,13 +91,13 @@ impl DatagramState {
         self.readers.take()
     }
 
-    /// Tells the core's account that one of the queues has changed.
+    /// Reports to the core that the memory of a queue has changed.
     pub(super) fn count(&mut self, before: usize, now: usize, held: &Held) {
         held.change(before, now);
         self.held = self.held + now - before;
     }
 
-    /// What was never sent.
+    /// The segments that were never sent.
     pub(super) fn into_waiting(self, held: &Held) -> Vec<Segment> {
         held.change(self.held, 0);
         self.waiting.into_iter().map(|(segment, _)| segment).collect()
@@ -107,7 +107,7 @@ impl DatagramState {
         self.phase == Phase::Closed
     }
 
-    /// The descriptor is closed.
+    /// Records that the descriptor is closed.
     pub(super) fn note_closed(&mut self) -> Closed {
         self.phase = Phase::Closed;
         Closed {

@@ -1,8 +1,8 @@
-//! When a stream is ended for want of time.
+//! Deadlines of streams.
 //!
-//! Deadlines are lazy: what moves notes its time, and the one timer of the stream looks at it when it
-//! fires. The timer is moved only to an earlier deadline than it has, which happens when a send begins
-//! to be waited for: once in a stall timeout at most, however much is sent.
+//! Deadlines are lazy: activity only records its time, and the stream's single timer looks at that
+//! when it fires. The timer is moved only to an earlier deadline, which happens when a send starts
+//! to wait: once per stall timeout at most, however much is sent.
 
 use std::time::Instant;
 
@@ -15,8 +15,8 @@ use crate::driver::Key;
 use crate::limits;
 
 impl StreamState {
-    /// When a peer that takes nothing of what is in flight has done so for too long. A dropped stream
-    /// always has such a time: nobody else would end it.
+    /// The deadline of a peer that accepts nothing of what is in flight. A dropped stream always
+    /// has one, since nobody else would end it.
     #[inline]
     fn stall(&self) -> Deadline {
         if self.outbox.is_idle() {
@@ -29,7 +29,7 @@ impl StreamState {
         Deadline::after(self.clocks.sent, limits::WRITE_STALL_TIMEOUT)
     }
 
-    /// When reading on after the end of sending is of no use.
+    /// The deadline for reading on after the end of sending.
     fn drained(&self) -> Deadline {
         if self.phase != Phase::Draining {
             return Deadline::NEVER;
@@ -37,19 +37,19 @@ impl StreamState {
         self.quiet().min(Deadline::after(self.clocks.sent, limits::LINGER))
     }
 
-    /// When the peer, by its silence, is not in the middle of sending something.
+    /// The time from which a silent peer counts as not in the middle of sending.
     pub(super) fn quiet(&self) -> Deadline {
         Deadline::after(self.clocks.received, limits::LINGER_QUIET)
     }
 
-    /// When the stream next has to look at the clock.
+    /// The next deadline of the stream.
     fn next_deadline(&self) -> Deadline {
         let clocks = &self.clocks;
         let own = clocks.idle(&self.limits).min(clocks.lifetime(&self.limits));
         own.min(self.stall()).min(self.drained())
     }
 
-    /// Which of its deadlines has passed.
+    /// The deadline that has passed, if any.
     fn expired(&self, now: Instant) -> Option<End> {
         if self.clocks.lifetime(&self.limits).has_passed(now) {
             Some(End::Lifetime)
@@ -64,7 +64,7 @@ impl StreamState {
 }
 
 impl Core {
-    /// Makes the wheel call for this stream's next deadline, whatever it called for before.
+    /// Sets the timer to this stream's next deadline, whatever it was before.
     pub(crate) fn schedule_deadlines(&self, key: Key) {
         if let Some(Socket::Stream(state)) = self.sockets.borrow_mut().at(key)
             && !matches!(state.phase, Phase::Closing | Phase::Closed)
@@ -74,7 +74,7 @@ impl Core {
         }
     }
 
-    /// A batch is handed over: the peer has until the stall timeout to take some of it.
+    /// Starts the stall timeout of a batch that is handed over.
     #[inline]
     pub(crate) fn await_progress(&self, key: Key, state: &mut StreamState) {
         state.clocks.note_sent(self.now());
@@ -84,7 +84,7 @@ impl Core {
         }
     }
 
-    /// Something has happened that may have brought a deadline closer.
+    /// Moves the timer if the next deadline has become earlier.
     pub(crate) fn hasten_deadlines(&self, key: Key, state: &mut StreamState) {
         let next = state.next_deadline();
         if next < state.clocks.fires {
@@ -113,7 +113,7 @@ impl Core {
         }
     }
 
-    /// The timer of a stream has fired: a deadline has passed, or has moved since.
+    /// Handles the stream's timer: a deadline has passed, or has moved since.
     pub(crate) fn on_deadline(&self, key: Key, state: &mut StreamState) {
         state.clocks.timer = None;
         state.clocks.fires = Deadline::NEVER;

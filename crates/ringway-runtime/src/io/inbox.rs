@@ -5,29 +5,29 @@ use std::collections::VecDeque;
 use crate::buf::View;
 use crate::limits;
 
-/// In order of arrival. Nearly always empty or of one view, so the queue behind the first is not
-/// allocated before it is needed.
+/// The queue of received views. It is nearly always empty or of one view, so the queue behind the
+/// first is allocated only when needed.
 #[derive(Default)]
 pub(crate) struct Inbox {
     first: Option<View>,
     rest: Option<Box<Rest>>,
     bytes: usize,
-    /// Memory that the views keep in use.
+    /// Memory, in bytes, that the views hold.
     held: usize,
 }
 
-/// What is behind the first one.
+/// The views behind the first.
 #[derive(Default)]
 struct Rest(VecDeque<View>);
 
 impl Inbox {
-    /// Received bytes.
+    /// Number of received bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of memory that they keep in use.
+    /// Memory, in bytes, that the views hold.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.held
@@ -38,20 +38,20 @@ impl Inbox {
         self.first.is_none()
     }
 
-    /// Whether so much is held that the receive has to pause.
+    /// Whether so much is held that the receive must pause.
     #[inline]
     pub(crate) fn is_full(&self, high_water: usize) -> bool {
         self.bytes >= high_water || self.behind() >= limits::HELD_VIEWS_MAX
     }
 
-    /// Views behind the first one.
+    /// Number of views behind the first one.
     #[inline]
     fn behind(&self) -> usize {
         self.rest.as_ref().map_or(0, |rest| rest.0.len())
     }
 
-    /// Takes a view in. While buffers are scarce, and where a view of few bytes would wait behind
-    /// another one, the bytes are copied: a reader who is behind pins no receive buffers.
+    /// Adds a view. If buffers are scarce, or a view of few bytes would wait behind another one,
+    /// the bytes are copied, so that a slow reader pins no receive buffers.
     #[inline]
     pub(crate) fn push(&mut self, view: View) {
         self.bytes += view.len();

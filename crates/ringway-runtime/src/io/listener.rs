@@ -24,11 +24,11 @@ use crate::limits;
 /// Options of a listening socket.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenOptions {
-    /// Several sockets share the address; the kernel spreads connections over them.
+    /// Whether several sockets share the address, over which the kernel spreads connections.
     pub reuse_port: bool,
-    /// Connections that the kernel completes before we accept them.
+    /// Number of connections that the kernel completes before they are accepted.
     pub backlog: i32,
-    /// An IPv6 wildcard takes IPv6 only.
+    /// Whether an IPv6 wildcard accepts IPv6 only.
     pub only_v6: bool,
 }
 
@@ -45,19 +45,19 @@ pub struct Listener {
     bound: SockAddr,
 }
 
-/// A connection that was accepted and has no owner yet; can be given to another core.
+/// An accepted connection without an owner, which can be given to another core.
 pub struct Accepted {
-    /// `None` once it has an owner.
+    /// The descriptor; `None` once it has an owner.
     fd: Option<RawFd>,
-    /// The core whose driver has made the descriptor.
+    /// The core whose driver made the descriptor.
     made_by: Origin,
 }
 
 impl Listener {
-    /// Binds a TCP or Unix address and begins to accept.
+    /// Binds a TCP or Unix address and starts to accept.
     ///
     /// # Errors
-    /// The kernel's: address in use, no permission, no such interface.
+    /// Returns the kernel's error: address in use, no permission, no such interface.
     pub fn bind(addr: &SockAddr, options: ListenOptions) -> io::Result<Listener> {
         with_current(|core| {
             let options = BindOptions {
@@ -70,10 +70,11 @@ impl Listener {
         })
     }
 
-    /// Takes over a listening socket made elsewhere, and begins to accept.
+    /// Takes over a listening socket that was made elsewhere, and starts to accept.
     ///
     /// # Errors
-    /// When the descriptor cannot be set to the mode that the driver needs, or is no socket.
+    /// Fails when the descriptor is not a socket, or cannot be set to the mode that the driver
+    /// needs.
     pub fn adopt(socket: OwnedFd) -> io::Result<Listener> {
         let bound = SockRef::from(&socket).local_addr()?;
         with_current(|core| {
@@ -100,7 +101,7 @@ impl Listener {
         Listener { core: Rc::clone(core), key, bound }
     }
 
-    /// The address that the kernel gave, its port included.
+    /// The bound address, with the port that the kernel assigned.
     pub fn local_addr(&self) -> &SockAddr {
         &self.bound
     }
@@ -108,7 +109,7 @@ impl Listener {
     /// Sets options that accepted connections inherit.
     ///
     /// # Errors
-    /// What `f` returns.
+    /// Returns the error of `f`.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
         let fd = self.with(|state| match state.accepting.is_over() {
             true => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
@@ -117,11 +118,12 @@ impl Listener {
         self.core.with_socket(fd, f)
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// `EMFILE`, `ENFILE`, `ENOMEM` and the like: accepting pauses and goes on by itself after a
-    /// moment, so the caller may log and call again. Told once in a pause.
+    /// Returns `EMFILE`, `ENFILE`, `ENOMEM` and the like when resources run out, once per pause:
+    /// accepting pauses and continues by itself after a moment, so the caller can log the error and
+    /// call again.
     pub async fn accept(&self) -> io::Result<Accepted> {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
@@ -189,7 +191,7 @@ impl Core {
         acceptors.retire();
     }
 
-    /// Closes a listener, unless that was done.
+    /// Closes a listener, unless it is closed already.
     pub(crate) fn end_listener(&self, key: Key, state: &mut ListenerState) {
         if state.accepting.is_over() {
             return;
@@ -206,8 +208,8 @@ impl Core {
         self.driver.borrow_mut().accept_start(key);
     }
 
-    /// A connection was accepted. Too many that wait for an acceptor are left to the kernel's own
-    /// queue.
+    /// Adds an accepted connection. When too many wait for an acceptor, the rest stays in the
+    /// kernel's queue.
     pub(crate) fn take_accepted(&self, key: Key, fd: RawFd) -> Waiters {
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
@@ -227,7 +229,7 @@ impl Core {
         }
     }
 
-    /// The driver has stopped accepting, since it was asked to or since it could not go on.
+    /// Handles the end of accepting, which was asked for or caused by an error.
     pub(crate) fn end_accepting(&self, key: Key, errno: i32) -> Waiters {
         let mut sockets = self.sockets.borrow_mut();
         let Some(Socket::Listener(state)) = sockets.at(key) else {
@@ -252,7 +254,7 @@ impl Core {
         acceptors
     }
 
-    /// The pause of a listener is over.
+    /// Continues accepting after a pause.
     pub(crate) fn on_rested(&self, key: Key, state: &mut ListenerState) {
         state.timer = None;
         if state.accepting == Accepting::Resting {
@@ -274,8 +276,8 @@ impl Accepted {
     /// Makes the connection a stream of the current core.
     ///
     /// # Errors
-    /// When the descriptor cannot be set to the mode that the driver needs, or belongs to another
-    /// simulation.
+    /// Fails when the descriptor cannot be set to the mode that the driver needs, or belongs to
+    /// another simulation.
     pub fn into_stream(mut self, limits: &Rc<StreamLimits>) -> io::Result<Stream> {
         with_current(|core| {
             let origin = core.origin();
@@ -289,10 +291,10 @@ impl Accepted {
         })
     }
 
-    /// The peer's address, asked of the kernel.
+    /// The address of the peer, as the kernel reports it.
     ///
     /// # Errors
-    /// When the peer is gone already, or the connection belongs to another simulation.
+    /// Fails when the peer is gone already, or the connection belongs to another simulation.
     pub fn peer_addr(&self) -> io::Result<SockAddr> {
         let fd = self.fd.expect("present until taken");
         with_current(|core| {
@@ -304,13 +306,14 @@ impl Accepted {
 
 impl Accepted {
     /// # Errors
-    /// Where its number names nothing, or something else: in another simulation than its own.
+    /// Fails when the descriptor belongs to another simulation, where its number means something
+    /// else.
     fn ensure_real_for(&self, core: &Core) -> io::Result<()> {
         let origin = core.origin();
         if origin == self.made_by || !(origin.simulated || self.made_by.simulated) {
             return Ok(());
         }
-        let why = "a simulated connection belongs to its own core";
+        let why = "a simulated connection can only be used on the core that accepted it";
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 }
@@ -321,7 +324,7 @@ impl Drop for Accepted {
         if !self.made_by.simulated {
             return sockets::close(fd);
         }
-        // Elsewhere its number names something else.
+        // // On another core its number means something else.
         let close = |core: &Rc<Core>| {
             if core.origin() == self.made_by {
                 core.driver.borrow_mut().close_unregistered(fd);

@@ -1,4 +1,4 @@
-//! The state of a listener between its owner and the driver.
+//! The state of a listener between its handle and the driver.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -8,12 +8,13 @@ use super::waiters::Waiters;
 use crate::core::CoreNumber;
 use crate::timer::wheel::TimerKey;
 
-/// What the core keeps of a listener.
+/// The state of a listener.
 pub(crate) struct ListenerState {
     pub(super) fd: RawFd,
-    /// The core of the listener, whose driver makes what it accepts.
+    /// The core of the listener, whose driver makes the descriptors that it accepts.
     pub(super) made_by: Origin,
-    /// Accepted and not yet taken. The handle empties it before its slot can go, so no descriptor is lost.
+    /// Accepted descriptors that are not taken yet. The handle empties the queue before its slot is
+    /// freed, so none is lost.
     pub(super) ready: VecDeque<RawFd>,
     pub(super) accepting: Accepting,
     pub(super) error: Option<i32>,
@@ -25,14 +26,14 @@ pub(crate) struct ListenerState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Accepting {
     On,
-    /// Asked to stop, since too many wait.
+    /// Asked to stop, because too many connections wait.
     Stopping,
-    /// Too many wait; goes on when they were taken.
+    /// Stopped because too many connections wait; continues when they were taken.
     Full,
-    /// Descriptors or memory ran out. That more are there cannot be waited for, so this goes on after
-    /// a while, whoever asks meanwhile.
+    /// Descriptors or memory ran out. Nothing reports when there are more, so accepting continues
+    /// after a while, even if somebody asks before.
     Resting,
-    /// The driver is closing it: nothing begins again.
+    /// The driver is closing the listener; accepting never continues.
     Closing,
     /// The descriptor is closed.
     Closed,
@@ -44,7 +45,7 @@ impl Accepting {
     }
 }
 
-/// Whose descriptor it is.
+/// The core that made a descriptor, and whether it is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
     pub(super) core: CoreNumber,
@@ -56,7 +57,7 @@ impl ListenerState {
         self.accepting == Accepting::Closed
     }
 
-    /// The descriptor is closed.
+    /// Records that the descriptor is closed.
     pub(super) fn note_closed(&mut self) -> Closed {
         self.accepting = Accepting::Closed;
         Closed {

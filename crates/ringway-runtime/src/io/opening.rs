@@ -1,4 +1,4 @@
-//! How streams begin: accepted, connected, or made elsewhere.
+//! The start of streams: accepted, connected, or made elsewhere.
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::driver::Key;
 
 impl Core {
-    /// Makes a stream of a connected descriptor that is in the mode which the driver needs.
+    /// Makes a stream of a connected descriptor that is already in the driver's mode.
     pub(super) fn open_stream(self: &Rc<Self>, fd: RawFd, limits: &Rc<StreamLimits>) -> Stream {
         let key = self.insert_stream(StreamState::new(fd, Rc::clone(limits), self.now()));
         self.schedule_deadlines(key);

@@ -7,30 +7,32 @@ use crate::core::SendMemory;
 use crate::driver::SendBatch;
 use crate::limits;
 
-/// What waits for the next gathered sends, and how much is on its way.
+/// The queue for the next gathered sends, and the batch in flight.
 ///
-/// Two counts are kept. The queue's length is what marks and bounds are compared with: the bytes that
-/// the kernel has not accepted, a segment of fewer bytes than its place in the list counted as that.
-/// The memory held is what the core's account gets: whole receive buffers and chunks.
+/// Two counts are kept. The length of the queue, which is compared with water marks and limits, is
+/// the number of bytes that the kernel has not accepted; a segment shorter than its entry in the
+/// list counts as that. The memory held, which the core's account gets, consists of whole receive
+/// buffers and chunks.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    /// Batches that are complete, the first the next to leave.
+    /// Complete batches, the next to leave first.
     full: Option<Box<FullPiles>>,
-    /// What is put behind them. Empty, without memory, while nothing waits.
+    /// The batch behind them, to which segments are added. Empty, without memory, while nothing
+    /// waits.
     last: Pile,
     in_flight: Option<InFlight>,
-    /// Bytes waiting and in flight that were not accepted.
+    /// Number of bytes, waiting or in flight, that were not accepted.
     bytes: usize,
     /// What short segments count beyond their bytes.
     padding: usize,
     held: usize,
 }
 
-/// Nearly always there are none, so that a stream has room for a pointer only.
+/// Complete batches; boxed, because there are nearly never any.
 #[derive(Default)]
 struct FullPiles(VecDeque<Pile>);
 
-/// Segments of one batch.
+/// The segments of one batch.
 #[derive(Default)]
 struct Pile {
     segments: Vec<Segment>,
@@ -38,47 +40,48 @@ struct Pile {
     padding: u32,
 }
 
-/// What a batch counts while the driver has it.
+/// The counts of the batch that the driver has.
 struct InFlight {
     held: usize,
     padding: u32,
-    /// The driver has said that it waits for the peer.
+    /// Whether the driver reported that the batch waits for the peer.
     waits: bool,
 }
 
-/// What queued bytes have filled.
+/// Where queued bytes went.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// What was left of a chunk that counts whole already.
-    Place,
-    /// Memory that was not counted before.
+    /// Into the rest of a chunk that is already counted as a whole.
+    Counted,
+    /// Into memory that was not counted before.
     Memory,
 }
 
-/// What the place of a segment costs.
-const PLACE_BYTES: usize = size_of::<Segment>();
+/// The length of a segment's entry in the list.
+const ENTRY_BYTES: usize = size_of::<Segment>();
 
 impl Outbox {
-    /// Bytes that the kernel has not accepted yet.
+    /// Number of bytes that the kernel has not accepted yet.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The length of the queue, by which it is bounded.
+    /// The length of the queue, as limits count it.
     #[inline]
     pub(crate) fn queued(&self) -> usize {
         self.bytes + self.padding
     }
 
-    /// Bytes of memory kept in use.
+    /// Memory, in bytes, that the queue holds.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.held
     }
 
-    /// Queues a segment, which is not empty. It is not copied, unless it is a view that others had better
-    /// not wait for: of buffers that are running out, or of few bytes and not to leave with this turn.
+    /// Queues a non-empty segment. It is not copied, unless it is a view that should not wait
+    /// because buffers are running out, or because it holds few bytes and cannot leave with this
+    /// turn.
     #[inline]
     pub(crate) fn push(&mut self, memory: &SendMemory, segment: Segment) -> Filled {
         if let Some(view) = segment.as_view()
@@ -99,7 +102,7 @@ impl Outbox {
         Filled::Memory
     }
 
-    /// Queues a copy of `bytes`, gathered with what was copied before it.
+    /// Queues a copy of `bytes`, joined with earlier copies.
     #[inline]
     pub(crate) fn copy(&mut self, memory: &SendMemory, mut bytes: &[u8]) -> Filled {
         self.bytes += bytes.len();
@@ -107,7 +110,7 @@ impl Outbox {
             bytes = &bytes[chunk.append(bytes)..];
         }
         if bytes.is_empty() {
-            return Filled::Place;
+            return Filled::Counted;
         }
         self.copy_rest(memory, bytes);
         Filled::Memory
@@ -118,9 +121,10 @@ impl Outbox {
             let mut chunk = memory.take_chunk();
             let taken = chunk.append(bytes);
             bytes = &bytes[taken..];
-            // It may be filled up later, so it counts whole; how short it is, is known when it is sealed.
+            // // The chunk may be filled up later, so it counts as a whole; the padding is added
+            // when it is sealed.
             let segment = Segment::from_chunk(chunk);
-            self.append(memory, segment, PLACE_BYTES, limits::SEND_CHUNK_BYTES);
+            self.append(memory, segment, ENTRY_BYTES, limits::SEND_CHUNK_BYTES);
         }
     }
 
@@ -133,28 +137,28 @@ impl Outbox {
             self.last.segments = memory.take_list();
         }
         self.last.segments.push(segment);
-        self.last.held += held + PLACE_BYTES;
-        self.held += held + PLACE_BYTES;
+        self.last.held += held + ENTRY_BYTES;
+        self.held += held + ENTRY_BYTES;
         self.pad(bytes);
     }
 
-    /// A segment of so many bytes counts as no shorter than its place.
+    /// Adds padding so that a short segment counts as much as its entry in the list.
     #[inline]
     fn pad(&mut self, bytes: usize) {
-        let padding = PLACE_BYTES.saturating_sub(bytes);
+        let padding = ENTRY_BYTES.saturating_sub(bytes);
         self.last.padding += padding as u32;
         self.padding += padding;
     }
 
-    /// Whether what is queued now has to wait for the peer, or for a batch that leaves before it.
-    /// Then it has to cost memory by its bytes, and not by its pieces.
+    /// Whether bytes queued now must wait for the peer, or for a batch before them. Then they
+    /// should cost memory by their bytes, not by their number of pieces.
     #[inline]
     fn is_crowded(&self) -> bool {
         self.in_flight.as_ref().is_some_and(|batch| batch.waits) || self.full.is_some()
     }
 
-    /// Nothing more is copied behind the last segment. A chunk with few bytes in it is exchanged for
-    /// memory of their size, where many such could come to wait.
+    /// Ends copying into the last segment. If many such chunks could come to wait, a mostly empty
+    /// one is replaced by memory of the right size.
     #[inline]
     fn seal(&mut self) {
         let crowded = self.is_crowded();
@@ -170,8 +174,8 @@ impl Outbox {
         self.pad(bytes);
     }
 
-    /// The next batch, unless one is in flight or nothing waits. It is urgent if the caller says so
-    /// or if more is waiting behind it.
+    /// Takes the next batch, unless one is in flight or nothing waits. It is urgent if the caller
+    /// says so or more is waiting behind it.
     #[inline]
     pub(crate) fn take_batch(&mut self, urgent: bool) -> Option<SendBatch> {
         if !self.is_ready() {
@@ -195,7 +199,8 @@ impl Outbox {
         first.unwrap_or_else(|| std::mem::take(&mut self.last))
     }
 
-    /// The batch in flight waits for the peer, which has taken this much of it meanwhile.
+    /// Records that the batch in flight waits for the peer, which has accepted `bytes` of it
+    /// meanwhile.
     pub(crate) fn progressed(&mut self, bytes: usize) {
         debug_assert!(self.in_flight.is_some() && bytes <= self.bytes);
         self.bytes -= bytes;
@@ -204,8 +209,8 @@ impl Outbox {
         }
     }
 
-    /// The batch in flight has ended; this much of it was accepted last. Whether it had to wait, so
-    /// that it was accepted just now.
+    /// Records the end of the batch in flight, whose last `bytes` were accepted. Returns whether it
+    /// had waited, so that they were accepted just now.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) -> bool {
         debug_assert!(self.in_flight.is_some() && bytes <= self.bytes);
@@ -223,19 +228,19 @@ impl Outbox {
         self.in_flight.is_some()
     }
 
-    /// Nothing waits and nothing is in flight.
+    /// Whether nothing waits and nothing is in flight.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_none() && self.last.segments.is_empty()
     }
 
-    /// Whether a turn's end has something to hand over.
+    /// Whether there is something to hand over at the end of the turn.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.in_flight.is_none() && !self.last.segments.is_empty()
     }
 
-    /// Gives up what waits, to be dropped where nothing is borrowed; what is in flight belongs to the
+    /// Takes what waits, to be dropped outside every borrow; what is in flight belongs to the
     /// driver.
     pub(crate) fn take_waiting(&mut self) -> Vec<Segment> {
         let mut waiting = Vec::new();

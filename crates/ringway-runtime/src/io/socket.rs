@@ -1,4 +1,4 @@
-//! What a core keeps of a registered descriptor.
+//! The state of a registered descriptor of a core.
 
 use super::closed::Closed;
 use super::datagram_state::DatagramState;
@@ -13,7 +13,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Whether only a handle keeps the slot.
+    /// Whether the descriptor is closed, so that only a handle keeps the slot.
     pub(crate) fn is_closed(&self) -> bool {
         match self {
             Socket::Stream(state) => state.phase == Phase::Closed,

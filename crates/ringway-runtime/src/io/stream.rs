@@ -1,4 +1,4 @@
-//! The owner's side of a stream.
+//! The handle of a stream.
 
 use std::any::Any;
 use std::fmt;
@@ -26,9 +26,9 @@ use crate::spawn::yield_now;
 
 /// A connected byte stream (TCP or Unix) of this core.
 ///
-/// Received bytes are lent as [`View`]s, without a copy. [`send`](Self::send) only queues: all that
-/// a turn of the loop queued for a stream leaves in one gathered send at the turn's end. Dropping
-/// the stream sends what is queued, then closes.
+/// Received bytes are lent as [`View`]s, without a copy. [`send`](Self::send) only queues:
+/// everything queued for a stream within a turn of the loop leaves in one gathered send at the end
+/// of the turn. Dropping the stream sends the queue, then closes.
 pub struct Stream {
     core: Rc<Core>,
     key: Key,
@@ -37,11 +37,12 @@ pub struct Stream {
 /// The fill level of a stream's send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pressure {
-    /// Below the high-water mark.
+    /// The queue is below the high-water mark.
     Low,
-    /// At or above it: wait for [`Stream::drained`] before sending much more.
+    /// The queue is at or above the high-water mark: wait for [`Stream::drained`] before sending
+    /// much more.
     High,
-    /// The stream has ended; what was given is dropped.
+    /// The stream has ended; the bytes were dropped.
     Closed,
 }
 
@@ -52,19 +53,19 @@ impl Stream {
 
     /// Connects to a TCP or Unix address.
     ///
-    /// Dropping the future closes the half-made connection. There is no timeout here: wrap the
-    /// call in [`timeout`](crate::timeout). Where descriptors have run out, streams of this core that were
-    /// dropped and wait only for their peers are closed first.
+    /// Dropping the future closes the half-open connection. There is no timeout: wrap the call in
+    /// [`timeout`](crate::timeout). If descriptors have run out, dropped streams of this core that
+    /// only wait for their peers are closed first.
     ///
     /// # Errors
-    /// The kernel's: refused, unreachable, no such socket file, out of descriptors.
+    /// Returns the kernel's error: refused, unreachable, no such socket file, out of descriptors.
     pub async fn connect(addr: &SockAddr) -> io::Result<Stream> {
         let start = || with_current(|core| core.start_connect(addr));
         let mut started = start();
         if started.as_ref().is_err_and(is_out_of_descriptors)
             && with_current(|core| core.close_draining())
         {
-            yield_now().await; // they are closed when the turn ends
+            yield_now().await; // the streams are closed at the end of the turn
             started = start();
         }
         let stream = started?;
@@ -72,10 +73,11 @@ impl Stream {
         connected.map(|()| stream)
     }
 
-    /// Takes over a connected socket made elsewhere.
+    /// Takes over a connected socket that was made elsewhere.
     ///
     /// # Errors
-    /// When the descriptor cannot be set to the mode that the driver needs; it is closed then.
+    /// Fails when the descriptor cannot be set to the mode that the driver needs; it is then
+    /// closed.
     pub fn adopt(socket: OwnedFd, limits: &Rc<StreamLimits>) -> io::Result<Stream> {
         with_current(|core| core.adopt_stream(socket, limits))
     }
@@ -89,13 +91,14 @@ impl Stream {
         poll_or_wait(self, cx, |state| &mut state.writers, connected)
     }
 
-    /// The next received bytes; `None` once the peer has finished sending.
+    /// Receives the next bytes; `None` once the peer has finished sending.
     ///
-    /// Dropping the future loses nothing. Whether this waits while the send queue is full is up to
-    /// [`set_paced`](Self::set_paced).
+    /// Dropping the future loses nothing. [`set_paced`](Self::set_paced) decides whether this waits
+    /// while the send queue is full.
     ///
     /// # Errors
-    /// Reset by the peer, or one of the stream's own timeouts; repeated by every later call.
+    /// Fails when the peer reset the connection or one of the stream's timeouts has passed; every
+    /// later call repeats the error.
     pub fn recv(&self) -> Recv<'_> {
         Recv { stream: self }
     }
@@ -126,18 +129,18 @@ impl Stream {
         }
     }
 
-    /// Queues bytes without copying them; they leave at the end of the turn. Only received bytes that
-    /// would have to wait are copied where they would keep buffers from others.
+    /// Queues bytes without copying them; they leave at the end of the turn. Received bytes that
+    /// would have to wait are copied if they would keep buffers from other streams.
     pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
         let mut segment = Some(segment.into());
-        // A segment that is refused is dropped here, where nothing is borrowed.
+        // // A refused segment is dropped here, outside the borrow.
         self.queue(|state, core| match segment.take() {
             Some(given) if given.as_slice().is_empty() => {
                 segment = Some(given);
-                Filled::Place
+                Filled::Counted
             }
             Some(given) => state.outbox.push(&core.send_memory, given),
-            None => Filled::Place,
+            None => Filled::Counted,
         })
     }
 
@@ -153,15 +156,15 @@ impl Stream {
                 return Pressure::Closed;
             }
             let filled = put(state, &self.core);
-            // Bytes in a place that was there already cost no memory, and the stream is marked.
-            if filled == Filled::Place && !state.is_long() {
+            // // Bytes in memory that is counted already cost nothing, and the stream is marked.
+            if filled == Filled::Counted && !state.is_long() {
                 return Pressure::Low;
             }
             self.queued_more(state)
         })
     }
 
-    /// Counts what the queue holds now, and has it looked at when the turn ends.
+    /// Updates the counts of a longer queue; returns the pressure.
     fn queued_more(&self, state: &mut StreamState) -> Pressure {
         state.count(&self.core.held);
         let is_high = state.check_queue(&self.core.held);
@@ -178,15 +181,15 @@ impl Stream {
     /// Waits until the send queue is below its low-water mark.
     ///
     /// # Errors
-    /// When the stream has failed; what was queued is then lost.
+    /// Fails when the stream has failed; its queue is then lost.
     pub fn drained(&self) -> Drained<'_> {
         Drained { stream: self, low_water: None }
     }
 
-    /// Waits until everything queued was accepted by the kernel.
+    /// Waits until the kernel has accepted everything queued.
     ///
     /// # Errors
-    /// As [`drained`](Self::drained).
+    /// Fails as [`drained`](Self::drained) does.
     pub fn flushed(&self) -> Drained<'_> {
         Drained { stream: self, low_water: Some(0) }
     }
@@ -212,24 +215,24 @@ impl Stream {
         poll_or_wait(self, cx, |state| &mut state.writers, below)
     }
 
-    /// Bytes queued that the kernel has not accepted yet; 0 when the stream has failed, for nothing leaves it
-    /// any more.
+    /// Number of queued bytes that the kernel has not accepted yet; 0 when the stream has failed,
+    /// since nothing more leaves it.
     pub fn queued_bytes(&self) -> usize {
         self.with(|state| if state.is_broken() { 0 } else { state.outbox.bytes() })
     }
 
-    /// Whether the send queue has been at its high-water mark and not at the low one since.
+    /// Whether the send queue has reached its high-water mark and not fallen to the low one since.
     pub fn is_congested(&self) -> bool {
         self.with(|state| state.congested && !state.is_broken())
     }
 
-    /// Whether receiving waits for room in the send queue, as [`set_paced`](Self::set_paced) says.
+    /// Whether receiving waits for room in the send queue; see [`set_paced`](Self::set_paced).
     pub fn waits_for_room(&self) -> bool {
         self.with(|state| state.waits_for_room())
     }
 
-    /// Ready while receiving does not wait for room, whether or not there is something to receive:
-    /// for those who hold received bytes themselves and have to pace what they do with them.
+    /// Ready while receiving does not wait for room, even if there is nothing to receive. For code
+    /// that holds received bytes itself and has to pace their handling.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let room = |state: &mut StreamState| match state.waits_for_room() {
             true => Poll::Pending,
@@ -238,13 +241,13 @@ impl Stream {
         poll_or_wait(self, cx, |state| &mut state.readers, room)
     }
 
-    /// Why nothing can be sent any more, if the stream has failed. What had arrived before that is
-    /// still received.
+    /// The reason why nothing more can be sent, if the stream has failed. Bytes that arrived before
+    /// can still be received.
     pub fn failure(&self) -> Option<io::Error> {
         self.with(|state| state.end.filter(|_| state.is_broken()).map(End::to_error))
     }
 
-    /// Finishes sending (half-close) after what is queued; receiving goes on.
+    /// Finishes sending (half-close) after the queue; receiving continues.
     pub fn shutdown(&self) {
         self.with(|state| {
             if state.shutdown == Shutdown::Open {
@@ -254,11 +257,11 @@ impl Stream {
         });
     }
 
-    /// Resets the connection, at the end of the turn: what is queued is dropped, whoever waits gets
-    /// an error, and the peer sees one too. The descriptor is closed, whoever still has the stream.
+    /// Resets the connection at the end of the turn: the queue is dropped, and waiting tasks and
+    /// the peer get an error. The descriptor is closed even if the stream still has a handle.
     ///
-    /// Unix sockets have no reset: there the peer sees an error only if bytes of its own were not taken,
-    /// and otherwise an end behind what had left.
+    /// Unix sockets have no reset: their peer gets an error only if bytes that it sent were not
+    /// read, and otherwise an end after the bytes that had left.
     pub fn abort(&self) {
         self.with(|state| {
             state.fail(End::Errno(libc::ECONNABORTED));
@@ -267,8 +270,8 @@ impl Stream {
         self.core.deliver_held(self.key);
     }
 
-    /// Ends receiving as though the peer had finished: what has arrived is still delivered, then the
-    /// end. Sending stays possible.
+    /// Ends receiving as if the peer had finished: bytes that have arrived are still delivered,
+    /// then the end. Sending remains possible.
     pub fn end_receiving(&self) {
         let readers = self.with(|state| {
             state.end = state.end.or(Some(End::Eof));
@@ -284,11 +287,11 @@ impl Stream {
         self.core.deliver_held(self.key);
     }
 
-    /// Whether receiving waits while the send queue is full: from its high-water mark on until it is
-    /// below the low one, [`recv`](Self::recv) has nothing and a callback is not called. That suits
-    /// whoever answers what it receives: a peer that does not read the answers is not read either,
-    /// and cannot make us queue without bound. Two ends that both send on their own account must
-    /// not do it, or each waits for the other. Off at first.
+    /// Sets whether receiving waits while the send queue is full: after it reaches the high-water mark
+    /// and until it is below the low one, [`recv`](Self::recv) returns nothing and a callback is not
+    /// called. This suits code that answers its input: a peer that does not read the answers is not
+    /// read either, and cannot make the queue grow without limit. Two ends that both send on their own
+    /// account must not use it, or each would wait for the other. Off by default.
     pub fn set_paced(&self, paced: bool) {
         let readers = self.with(|state| {
             state.paced = paced;
@@ -298,15 +301,15 @@ impl Stream {
         self.core.deliver_held(self.key);
     }
 
-    /// Calls the callback with no bytes, unless it is being called: for those who hold received bytes
-    /// themselves and may go on with them.
+    /// Calls the callback with no bytes, unless it is being called already. For code that holds
+    /// received bytes itself and can continue with them.
     pub fn prompt(&self) {
         self.core.prompt(self.key);
     }
 
-    /// Keeps `guard` until the descriptor is closed, which may be long after the stream was dropped:
-    /// what is queued is sent first. For a permit that counts open connections. It is dropped on
-    /// the stream's core, between other things.
+    /// Keeps `guard` until the descriptor is closed, which may be long after the stream was
+    /// dropped, since the queue is sent first. Suits a permit that counts open connections. The
+    /// guard is dropped on the stream's core.
     pub fn hold_until_closed(&self, guard: impl Any) {
         let mut guard: Option<Box<dyn Any>> = Some(Box::new(guard));
         self.with(|state| {
@@ -316,7 +319,7 @@ impl Stream {
         });
     }
 
-    /// Replaces the bounds and timeouts.
+    /// Replaces the limits and timeouts.
     pub fn set_limits(&self, limits: Rc<StreamLimits>) {
         let (former, writers) =
             self.with(|state| (std::mem::replace(&mut state.limits, limits), state.writers.take()));
@@ -325,40 +328,40 @@ impl Stream {
         writers.wake_contained();
     }
 
-    /// When bytes last moved in either direction.
+    /// The time at which bytes last moved in either direction.
     pub fn last_active(&self) -> Instant {
         self.with(|state| state.clocks.last_active())
     }
 
-    /// The peer's address.
+    /// The address of the peer.
     ///
     /// # Errors
-    /// When the connection is gone, or the driver has no such notion.
+    /// Fails when the connection is gone, or the driver does not know the address.
     pub fn peer_addr(&self) -> io::Result<SockAddr> {
         let fd = self.open_fd()?;
         self.core.driver.borrow().peer_addr(fd)
     }
 
-    /// Our own address.
+    /// The address of our end.
     ///
     /// # Errors
-    /// As [`peer_addr`](Self::peer_addr).
+    /// Fails as [`peer_addr`](Self::peer_addr) does.
     pub fn local_addr(&self) -> io::Result<SockAddr> {
         let fd = self.open_fd()?;
         self.core.driver.borrow().local_addr(fd)
     }
 
-    /// Sets options of the socket (`TCP_NODELAY`, keep-alive …). Under the simulated driver there
-    /// is no socket and nothing happens.
+    /// Sets options of the socket (`TCP_NODELAY`, keep-alive …). Does nothing under the simulated
+    /// driver, which has no sockets.
     ///
     /// # Errors
-    /// What `f` returns; `ENOTCONN` when the connection is gone.
+    /// Returns the error of `f`, or `ENOTCONN` when the connection is gone.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
         let fd = self.open_fd()?;
         self.core.with_socket(fd, f)
     }
 
-    /// The descriptor, for as long as nobody else may have its number.
+    /// The descriptor, while nobody else can get its number.
     fn open_fd(&self) -> io::Result<RawFd> {
         self.with(|state| match state.phase {
             Phase::Closing | Phase::Closed => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
@@ -366,18 +369,18 @@ impl Stream {
         })
     }
 
-    /// Hands the stream to a callback that is called from the completion, without a task: `call`
-    /// gets every piece of data and, at last, the end.
+    /// Hands the stream to a callback that is called when operations complete, without a task:
+    /// `call` gets every piece of data and finally the end.
     pub fn on_incoming(self, mut call: impl FnMut(&Stream, Incoming) -> Next + 'static) {
         let (core, key) = (Rc::clone(&self.core), self.key);
         core.set_callback(key, Box::new(move |incoming| call(&self, incoming)));
     }
 
-    /// As [`on_incoming`](Self::on_incoming), for a stream that others reach too: `call` has to own
-    /// what owns the stream, and drops it when it has asked to close.
+    /// As [`on_incoming`](Self::on_incoming), for a stream that others use too: `call` must own the
+    /// owner of the stream, and is dropped when it has asked to close.
     ///
-    /// The end is told to a callback that is set after it, too, but not without end: the ninth is dropped
-    /// untold, and the stream is aborted.
+    /// A callback that is set after the end is also told of it, up to a limit: the ninth is dropped
+    /// without a call, and the stream is aborted.
     pub fn set_callback(&self, call: impl FnMut(Incoming) -> Next + 'static) {
         self.core.set_callback(self.key, Box::new(call));
     }

@@ -1,25 +1,26 @@
-//! Bounds and timeouts of a stream.
+//! Limits and timeouts of a stream.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// Bounds and timeouts of a stream; one value is usually shared by all streams of a server.
+/// Limits and timeouts of a stream; the streams of a server usually share one value.
 #[derive(Clone, Debug)]
 pub struct StreamLimits {
-    /// Received and untaken bytes at which receiving pauses; it goes on at half of that.
+    /// Received, untaken bytes at which receiving pauses; it continues at half of that.
     pub recv_high_water: usize,
-    /// Queued bytes at which [`Pressure::High`](super::Pressure::High) begins; a paced stream stops reading its peer.
+    /// Queued bytes at which [`Pressure::High`](super::Pressure::High) starts; a paced stream then
+    /// stops reading its peer.
     pub send_high_water: usize,
-    /// Queued bytes below which it ends.
+    /// Queued bytes below which the pressure ends.
     pub send_low_water: usize,
-    /// Queued bytes above which the stream is reset: its peer reads too slowly.
+    /// Queued bytes above which the stream is reset, because its peer reads too slowly.
     pub send_queue_max: usize,
-    /// Time without a byte in either direction after which the stream is closed.
+    /// The stream is closed after this time without a byte in either direction.
     pub idle_timeout: Option<Duration>,
-    /// Time after which the stream is closed in any case.
+    /// The stream is closed at this age in any case.
     pub lifetime: Option<Duration>,
-    /// Time without progress of a send after which the stream is closed.
+    /// The stream is closed when a send makes no progress for this time.
     pub write_stall_timeout: Option<Duration>,
 }
 

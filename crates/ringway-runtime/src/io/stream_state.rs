@@ -1,4 +1,4 @@
-//! The state of a stream between its owner and the driver.
+//! The state of a stream between its handle and the driver.
 //!
 //! ```text
 //!           recv_start               data above high water
@@ -9,7 +9,7 @@
 //!                        Ended
 //! ```
 //!
-//! What becomes of it at its end is in `closing.rs`, and what time does to it in `deadlines.rs`.
+//! The end of a stream is in `closing.rs`, its deadlines in `deadlines.rs`.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -32,41 +32,41 @@ pub(crate) struct StreamState {
     pub(crate) fd: RawFd,
     pub(crate) recv: RecvState,
     pub(crate) class: RecvClass,
-    /// Buffers filled to the brim in a row.
+    /// Number of consecutive buffers that were filled completely.
     full_buffers: u8,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
-    /// What the core's account was told that both hold.
+    /// The memory of both queues, as last reported to the core.
     counted: usize,
-    /// Why nothing more arrives or can be sent.
+    /// The reason why nothing more arrives or can be sent.
     pub(crate) end: Option<End>,
-    /// Sending has failed since the connection is gone: what had come before is received before readers
-    /// are told, and then the descriptor is closed.
+    /// Whether a send found that the connection is gone: what had arrived before is received before
+    /// readers get the error, and then the descriptor is closed.
     pub(crate) reads_out: bool,
     /// Tasks that wait for bytes or the end.
     pub(crate) readers: Waiters,
-    /// Tasks that wait for room in the outbox, or for the connection.
+    /// Tasks that wait for room in the outbox, or for the connection to open.
     pub(crate) writers: Waiters,
     pub(crate) callback: Option<Callback>,
-    /// The callback is being called: it is not in its place, and whatever else there is for it waits.
+    /// Whether the callback is being called: it is then taken out, and its further input waits.
     pub(crate) calling: bool,
-    /// The callback knows that the stream has ended.
+    /// Whether the callback knows that the stream has ended.
     pub(crate) end_told: bool,
-    /// How many callbacks were told so.
+    /// Number of callbacks that were told of the end.
     pub(crate) ends_told: u8,
     pub(crate) guards: Guards,
     pub(crate) connecting: bool,
-    /// Bytes were handed over: the peer may have some to lose.
+    /// Whether bytes were handed over, which the peer might lose.
     pub(crate) has_sent: bool,
-    /// The send queue has reached its high-water mark and not yet been at the low one since.
+    /// Whether the send queue has reached its high-water mark and not fallen to the low one since.
     pub(crate) congested: bool,
-    /// Receiving waits while the stream is congested.
+    /// Whether receiving waits while the stream is congested.
     pub(crate) paced: bool,
-    /// On the core's dirty list.
+    /// Whether the stream is on the core's dirty list.
     pub(crate) dirty: bool,
     pub(crate) shutdown: Shutdown,
     pub(crate) phase: Phase,
-    /// A [`Stream`](super::Stream) handle is alive, and the slot its own.
+    /// Whether a [`Stream`](super::Stream) handle exists, which owns the slot.
     pub(crate) has_handle: bool,
     pub(crate) limits: Rc<StreamLimits>,
     pub(crate) clocks: Clocks,
@@ -74,58 +74,58 @@ pub(crate) struct StreamState {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecvState {
-    /// Not asked for.
+    /// Not started.
     Off,
     Armed,
-    /// Asked to stop; late data may still come.
+    /// Asked to stop; late data may still arrive.
     Stopping,
-    /// No more will come.
+    /// Ended; no more data will arrive.
     Ended,
 }
 
-/// How a stream ended. Kept, and told again to everyone who asks.
+/// How a stream ended. It is kept, and repeated to everyone who asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// No more is to be received, by the peer's will or ours; sending is still possible.
+    /// Nothing more is received, by the peer's decision or ours; sending is still possible.
     Eof,
-    /// An error number of the kernel.
+    /// The kernel reported this error number.
     Errno(i32),
-    /// A timeout of its own.
+    /// The stream reached its lifetime.
     Lifetime,
     Stalled,
     Idle,
-    /// The bound of its send queue.
+    /// The send queue exceeded its limit.
     SlowReader,
-    /// The bound of all that its core holds.
+    /// The core held more memory than its limit.
     CoreIsFull,
-    /// The end of its core, while somebody held it.
+    /// The core ended while the stream had a handle.
     CoreEnded,
 }
 
-/// The sending half.
+/// The state of the sending half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shutdown {
     Open,
-    /// After what is queued.
+    /// To be ended after the queue is sent.
     Wanted,
     Done,
 }
 
-/// How far the end of a stream has come; see `closing.rs`.
+/// The stage of a stream's end; see `closing.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Open,
-    /// Dropped: what is queued is still sent.
+    /// Dropped; the queue is still being sent.
     Sending,
-    /// All is sent, and the peer was told so: what it still sends is read and dropped.
+    /// Everything is sent and the peer told so; what it still sends is read and dropped.
     Draining,
-    /// The driver is closing it.
+    /// The driver is closing the descriptor.
     Closing,
     /// The descriptor is closed. Only a handle keeps the slot.
     Closed,
 }
 
-/// Whoever waited for the queue of a stream to become shorter.
+/// The tasks and callbacks that waited for a shorter send queue.
 pub(crate) struct Relief {
     pub(crate) writers: Waiters,
     pub(crate) readers: Waiters,
@@ -164,13 +164,13 @@ impl StreamState {
         }
     }
 
-    /// Whether sending has stopped being possible.
+    /// Whether nothing more can be sent.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {
         !matches!(self.end, None | Some(End::Eof))
     }
 
-    /// Ends the stream for both halves; the first reason stays.
+    /// Ends both halves of the stream; the first reason stays.
     pub(crate) fn fail(&mut self, end: End) {
         self.reads_out = false;
         if !self.is_broken() {
@@ -179,8 +179,8 @@ impl StreamState {
         }
     }
 
-    /// The kernel would not send. What it says of a connection that is gone it says to whoever asks first,
-    /// perhaps before the bytes that had come are read.
+    /// Records that the kernel refused to send. If the connection is gone, the kernel reports that
+    /// to the first call, perhaps before the bytes that had arrived are read.
     #[cold]
     pub(crate) fn fail_sending(&mut self, errno: i32) {
         let is_gone =
@@ -206,7 +206,7 @@ impl StreamState {
         }
     }
 
-    /// Whether something goes on only when what is being sent was accepted.
+    /// Whether something waits for the answer to the current send.
     #[inline]
     pub(crate) fn awaits_send(&self) -> bool {
         !self.writers.is_empty()
@@ -215,21 +215,21 @@ impl StreamState {
             || self.congested
     }
 
-    /// Whether the reader has to wait until the peer takes what is queued for it.
+    /// Whether reading waits until the peer accepts what is queued for it.
     #[inline]
     pub(crate) fn waits_for_room(&self) -> bool {
         self.paced && self.congested && !self.is_broken()
     }
 
-    /// What a reader who has taken everything is told: nothing as long as more may come.
+    /// What a reader who has taken everything is told: `None` as long as more may arrive.
     #[inline]
     pub(crate) fn end_of_data(&self) -> Option<End> {
         let ending = matches!(self.recv, RecvState::Armed | RecvState::Stopping);
         self.end.filter(|&end| if end == End::Eof { !ending } else { !self.reads_out })
     }
 
-    /// Whether bytes should be flowing in. While the core holds more than it may, they do only for
-    /// streams that hold none.
+    /// Whether the stream should receive. While the core is over its memory limit, only streams
+    /// that hold nothing do.
     #[inline]
     pub(crate) fn wants_recv(&self, held: &Held) -> bool {
         if self.recv != RecvState::Off || self.connecting {
@@ -247,27 +247,27 @@ impl StreamState {
         }
     }
 
-    /// Whether so much was received and not taken that the receive has to pause.
+    /// Whether so much is received and untaken that the receive must pause.
     #[inline]
     pub(crate) fn is_behind(&self, held: &Held) -> bool {
         self.inbox.is_full(self.limits.recv_high_water) || held.is_over()
     }
 
-    /// Whether the send queue is at its high-water mark. An empty one is below every mark: nothing leaves it
-    /// that could end its pressure.
+    /// Whether the send queue is at its high-water mark. An empty queue is below any mark, since
+    /// nothing could end its pressure.
     #[inline]
     pub(crate) fn is_high(&self) -> bool {
         self.outbox.queued() >= self.limits.send_high_water.max(1)
     }
 
-    /// Whether the send queue is at one of its bounds.
+    /// Whether the send queue is at one of its limits.
     #[inline]
     pub(crate) fn is_long(&self) -> bool {
         self.is_high() || self.outbox.queued() > self.limits.send_queue_max
     }
 
-    /// Ends the stream if it has queued more than it may, or more than its share of a core that holds
-    /// too much. Otherwise whether there is pressure.
+    /// Ends the stream if its queue exceeds its limit, or its share of a core that holds too much.
+    /// Otherwise returns whether there is pressure.
     #[inline]
     pub(crate) fn check_queue(&mut self, held: &Held) -> bool {
         let is_high = self.is_high();
@@ -280,7 +280,7 @@ impl StreamState {
         is_high
     }
 
-    /// Whoever goes on now that the queue has become shorter, if it is short enough.
+    /// The waiters that can continue because the queue is short enough now.
     #[inline]
     pub(crate) fn relieve(&mut self) -> Option<Relief> {
         if self.outbox.queued() > self.limits.send_low_water && !self.is_broken() {
@@ -291,20 +291,20 @@ impl StreamState {
         Some(Relief {
             writers: self.writers.take(),
             readers: if goes_on { self.readers.take() } else { Waiters::default() },
-            // Nothing is drained of a queue that is dropped: the failure follows.
+            // // A dropped queue was not drained: the failure follows.
             to_callback: was_congested && self.callback.is_some() && !self.is_broken(),
         })
     }
 
-    /// Tells the core's account what the stream holds now.
+    /// Reports to the core what the stream holds now.
     #[inline]
     pub(crate) fn count(&mut self, held: &Held) {
         let now = self.inbox.held_bytes() + self.outbox.held_bytes();
         held.change(std::mem::replace(&mut self.counted, now), now);
     }
 
-    /// The descriptor is closed. A stream that somebody holds has failed before, unless its core has
-    /// ended: then this is what its handle tells from now on.
+    /// Records that the descriptor is closed. A stream with a handle has failed before, unless its
+    /// core has ended, which its handle reports from now on.
     pub(super) fn note_closed(&mut self) -> Closed {
         self.phase = Phase::Closed;
         self.recv = RecvState::Ended;
@@ -318,7 +318,7 @@ impl StreamState {
         }
     }
 
-    /// Notes how full the last buffer was; true when the stream should change to large buffers.
+    /// Records how full the last buffer was; whether the stream should change to large buffers.
     #[inline]
     pub(crate) fn outgrows_messages(&mut self, len: usize) -> bool {
         if self.class != RecvClass::Message || len < limits::MESSAGE_BUFFER_BYTES {
@@ -353,7 +353,7 @@ impl End {
     }
 }
 
-/// What is told of a socket that somebody holds when its core has ended.
+/// The error of a socket with a handle whose core has ended.
 pub(super) fn core_ended() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the core of this socket has ended")
 }

@@ -1,4 +1,4 @@
-//! Who waits for something to happen to a stream.
+//! Tasks that wait for a socket.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
@@ -8,19 +8,20 @@ use crate::limits;
 
 /// Wakers of tasks, each once. Nearly always empty or of one.
 ///
-/// Nothing here wakes or drops a waker while the list is borrowed: both may run foreign code.
+/// No method wakes or drops a waker while the list is borrowed, because both may run foreign code.
 #[derive(Default)]
 pub(crate) struct Waiters {
     first: Option<Waker>,
     others: Option<Box<Others>>,
 }
 
-/// Those behind the first.
+/// The wakers behind the first.
 struct Others {
     wakers: Vec<Waker>,
-    /// How long the list may get before everyone is asked whether they still wait.
+    /// The length at which all tasks are woken to see whether they still wait.
     room: usize,
-    /// The waker that was asked last, by its address: when its task is back, everyone who waits is.
+    /// The address of the last waker that was woken for that: when its task is back, all waiting
+    /// tasks are.
     asked_last: Option<usize>,
 }
 
@@ -36,7 +37,7 @@ impl Waiters {
         self.first.is_none()
     }
 
-    /// Whether this waker's task is waiting already.
+    /// Whether this waker's task is on the list.
     #[inline]
     pub(crate) fn contains(&self, waker: &Waker) -> bool {
         match (&self.first, &self.others) {
@@ -46,9 +47,10 @@ impl Waiters {
         }
     }
 
-    /// Adds a waker that is not on the list. A full list is emptied, and the caller wakes whom it gets, the
-    /// newest last: tasks that still wait come back, those that have given up do not. Until the newest
-    /// is back the list may get twice as long, and from then on twice as long as it is at that moment.
+    /// Adds a waker that is not on the list. A full list is emptied into the result, which the
+    /// caller wakes, the newest last: tasks that still wait come back, others do not. Until the
+    /// newest is back the list may grow to twice its length, and from then on to twice its length
+    /// at that moment.
     #[must_use]
     #[inline]
     pub(crate) fn add(&mut self, waker: Waker) -> Waiters {
@@ -82,13 +84,13 @@ impl Waiters {
         asked
     }
 
-    /// Empties the list; what it held is woken or dropped when nothing is borrowed any more.
+    /// Empties the list; the caller wakes or drops its content outside the borrow.
     #[inline]
     pub(crate) fn take(&mut self) -> Waiters {
         std::mem::take(self)
     }
 
-    /// Wakes those of both lists.
+    /// Wakes the tasks of both lists.
     #[inline]
     pub(crate) fn wake_both(self, more: Waiters) {
         if self.is_empty() {
@@ -100,7 +102,7 @@ impl Waiters {
         self.and(more).wake_several();
     }
 
-    /// Those of both lists, to be woken together.
+    /// Joins both lists, to be woken together.
     #[cold]
     #[must_use]
     pub(crate) fn and(mut self, more: Waiters) -> Waiters {
@@ -113,12 +115,12 @@ impl Waiters {
         self
     }
 
-    /// As [`wake`](Self::wake), where something has to follow whatever the wakers do.
+    /// As [`wake`](Self::wake), but contains a panic, so that the caller can continue.
     pub(crate) fn wake_contained(self) {
         contain("a waker", || self.wake());
     }
 
-    /// Drops everyone unwoken.
+    /// Drops all wakers without waking them.
     pub(crate) fn retire(self) {
         drop_each("the destructor of a waker", self.into_wakers());
     }
@@ -127,7 +129,7 @@ impl Waiters {
         self.first.into_iter().chain(self.others.into_iter().flat_map(|others| others.wakers))
     }
 
-    /// Wakes everyone. A panic of one waker keeps no other from being woken.
+    /// Wakes all tasks. A panic of one waker does not keep others from being woken.
     #[inline]
     pub(crate) fn wake(self) {
         if self.others.is_some() {
@@ -181,7 +183,7 @@ mod tests {
         assert!(counts.iter().all(|count| count.woken() == 1));
     }
 
-    /// Tasks that wait by a list, and are polled in the order in which they are woken.
+    /// Tasks that wait on a list and are polled in the order in which they are woken.
     #[derive(Default)]
     struct Crowd {
         waiters: Waiters,
@@ -202,7 +204,7 @@ mod tests {
             usize::from(!self.waiters.is_empty()) + others
         }
 
-        /// Polls who was woken until nobody is; those who `still_wait` come back.
+        /// Polls woken tasks until none is left; those for which `still_wait` holds wait again.
         fn run(&mut self, still_wait: impl Fn(usize) -> bool) {
             while let Some(task) = self.woken.pop_front() {
                 self.polls += 1;
@@ -214,13 +216,13 @@ mod tests {
         }
     }
 
-    /// A waker that is a number, as those of tasks are.
+    /// A waker that is a number, as the wakers of tasks are.
     fn numbered(number: usize) -> Waker {
         crate::sys::waker_of(crate::task::TaskToken::from_bits(number as u64))
     }
 
     #[test]
-    fn however_many_wait_they_come_to_rest() {
+    fn any_number_of_waiting_tasks_settles() {
         for tasks in [1, 1_023, 1_024, 1_025, 2_049, 10_000] {
             let mut crowd = Crowd::default();
             crowd.woken.extend(0..tasks);
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_have_given_up_do_not_gather() {
+    fn wakers_of_tasks_that_gave_up_do_not_gather() {
         let living = 2_000;
         let mut crowd = Crowd::default();
         crowd.woken.extend(0..living);
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_all_give_up_at_once_gather_up_to_the_bound() {
+    fn wakers_of_tasks_that_all_gave_up_gather_up_to_the_limit() {
         let mut crowd = Crowd::default();
         for task in 0..3 * limits::STREAM_WAITERS_MAX {
             crowd.ask(task);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_panics_keeps_nobody_else_waiting() {
+    fn a_panic_of_a_waker_does_not_keep_others_waiting() {
         struct Panics;
         impl Wake for Panics {
             fn wake(self: Arc<Self>) {

@@ -10,8 +10,7 @@ fn drained(mailbox: &Mailbox<u32>) -> (Vec<u32>, Vec<u64>) {
     (messages, wakes)
 }
 
-/// A sender and an owner that parks at any moment: the owner either sees the message or is
-/// signalled.
+/// A sender races with an owner that parks: the owner sees the message or is signalled.
 #[test]
 fn loom_a_push_that_races_with_a_park_is_seen_or_signalled() {
     loom::model(|| {
@@ -25,7 +24,7 @@ fn loom_a_push_that_races_with_a_park_is_seen_or_signalled() {
     });
 }
 
-/// The same over an earlier park that ended for another reason: the old flag hides nothing.
+/// The same after an earlier park that ended for another reason: the old flag hides nothing.
 #[test]
 fn loom_a_wake_that_races_with_unpark_and_park_is_seen_or_signalled() {
     loom::model(|| {
@@ -41,8 +40,8 @@ fn loom_a_wake_that_races_with_unpark_and_park_is_seen_or_signalled() {
     });
 }
 
-/// An owner that calls `unpark` although it is awake (every turn, say) hides no send either. With a
-/// plain store instead of a swap this fails.
+/// An owner that calls `unpark` although it is awake (every turn, for example) hides no send. With
+/// a plain store instead of a swap this fails.
 #[test]
 fn loom_a_wake_that_races_with_a_needless_unpark_is_seen_or_signalled() {
     loom::model(|| {
@@ -57,7 +56,7 @@ fn loom_a_wake_that_races_with_a_needless_unpark_is_seen_or_signalled() {
     });
 }
 
-/// Two senders to one sleeping owner: exactly one of them signals, and both messages are there.
+/// Two senders and a sleeping owner: exactly one of them signals, and both messages arrive.
 #[test]
 fn loom_a_sleeping_owner_is_signalled_exactly_once() {
     loom::model(|| {

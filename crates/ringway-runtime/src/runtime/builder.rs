@@ -1,4 +1,4 @@
-//! What a runtime is started with.
+//! Configuration of a runtime.
 
 use std::fmt;
 use std::io;
@@ -14,16 +14,16 @@ use crate::limits;
 use crate::spawn::prepare_pool;
 use crate::watchdog::Watchdog;
 
-/// The kernel's interface that the cores use.
+/// The kernel interface of the cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// io_uring; epoll, with a logged reason, where that is refused. All cores of a runtime have the
-    /// same.
+    /// Uses io_uring, or epoll with a logged reason if io_uring is refused. All cores of a runtime
+    /// use the same.
     #[default]
     Auto,
-    /// io_uring or an error.
+    /// Uses io_uring, or fails.
     Uring,
-    /// epoll.
+    /// Uses epoll.
     Epoll,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for Backend {
             "epoll" => Ok(Self::Epoll),
             other => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("there is no backend `{other}`: say auto, uring or epoll"),
+                format!("unknown backend `{other}`: use auto, uring or epoll"),
             )),
         }
     }
@@ -53,7 +53,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Sets up a runtime: how many cores, where they run, how they wait.
+/// Configures a runtime: the number of cores, their placement, and how they wait.
 ///
 /// ```
 /// use ringway_runtime::Runtime;
@@ -74,14 +74,14 @@ pub struct Builder {
 
 #[derive(Clone, Debug)]
 pub(super) enum Placement {
-    /// One thread for each, pinned to it.
+    /// One thread for each core, pinned to it.
     Pinned(CoreSet),
-    /// So many threads, wherever the kernel puts them.
+    /// That many threads, placed by the kernel.
     Floating(usize),
 }
 
 impl Placement {
-    /// For `cpus` CPUs' worth of time on the cores that are open, where these are known.
+    /// The placement for `cpus` CPUs' worth of time on the available cores, if these are known.
     pub(super) fn of(open: Option<CoreSet>, cpus: usize) -> Self {
         match open {
             Some(cores) if cores.len() <= cpus => Self::Pinned(cores),
@@ -92,8 +92,8 @@ impl Placement {
 
 impl Default for Builder {
     /// One pinned thread for each core that this process may use, automatic backend, default spin.
-    /// Where a CPU quota (of a container, say) pays for fewer of them, there are as many threads as it
-    /// pays for, and the kernel places them: its other tenants would choose the same cores.
+    /// If a CPU quota (of a container, for example) allows fewer, there are as many threads as it
+    /// allows, placed by the kernel, since the machine's other tenants would choose the same cores.
     fn default() -> Self {
         Self {
             placement: Placement::of(CoreSet::available().ok(), affinity::parallelism()),
@@ -106,55 +106,54 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// One thread for each of these cores, pinned to it.
+    /// Uses one thread for each of these cores, pinned to it.
     #[must_use]
     pub fn cores(mut self, cores: CoreSet) -> Self {
         self.placement = Placement::Pinned(cores);
         self
     }
 
-    /// So many threads, not pinned.
+    /// Uses that many threads, not pinned.
     #[must_use]
     pub fn threads(mut self, count: usize) -> Self {
         self.placement = Placement::Floating(count);
         self
     }
 
-    /// Sets the kernel's interface that the cores use.
+    /// Sets the kernel interface of the cores.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// Sets the time for which a busy core looks for the next event before it sleeps; zero
-    /// never spins. It is off while the process runs more cores of ours than it has CPUs (those that
-    /// it may use, or fewer by its CPU quota).
+    /// Sets for how long a busy core looks for the next event before it sleeps; zero never spins.
+    /// Spinning is off while the process runs more cores than it has CPUs (those that it may use,
+    /// or fewer by its CPU quota).
     #[must_use]
     pub fn spin(mut self, budget: Duration) -> Self {
         self.spin = budget.min(limits::SPIN_MAX);
         self
     }
 
-    /// A poll longer than this is reported with its task's name.
+    /// Sets the length from which a poll is reported, with its task's name, as a stall.
     #[must_use]
     pub fn stall_threshold(mut self, threshold: Duration) -> Self {
         self.stall_threshold = threshold.max(limits::STALL_THRESHOLD_MIN);
         self
     }
 
-    /// Memory that received and untaken bytes, and bytes that are queued for sending, may keep in use on
-    /// each core; 1 GiB unless this is called. Above it, a stream whose send queue is at its
-    /// high-water mark is ended as a slow reader when more is queued for it, and what is not taken
-    /// is not received any further. [`held_bytes`](crate::CoreCounters::held_bytes) tells how much
-    /// it is.
+    /// Sets the limit for the memory of each core that received untaken bytes and queued unsent
+    /// bytes hold; 1 GiB by default. Above it, a stream with a send queue at its high-water mark is
+    /// ended as a slow reader when more is queued, and streams with untaken bytes receive no more.
+    /// [`held_bytes`](crate::CoreCounters::held_bytes) is the current value.
     #[must_use]
     pub fn held_bytes_max(mut self, bytes: usize) -> Self {
         self.held_bytes_max = bytes;
         self
     }
 
-    /// The number of cores that will be started.
+    /// Number of cores that will be started.
     pub fn core_count(&self) -> usize {
         match &self.placement {
             Placement::Pinned(cores) => cores.len(),
@@ -162,32 +161,34 @@ impl Builder {
         }
     }
 
-    /// Starts the cores; they are at work when this returns.
+    /// Starts the cores; they are running when this returns.
     ///
     /// # Errors
-    /// No core asked for, a core that this process may not use, io_uring refused under
-    /// [`Backend::Uring`], out of descriptors, threads or memory.
+    /// Fails if no core was asked for, a core is not available to this process, io_uring is refused
+    /// under [`Backend::Uring`], or descriptors, threads or memory run out.
     pub fn start(self) -> io::Result<Runtime> {
         note_the_process();
         let pins = self.pins()?;
         let start = |backend| Cores::start(&pins, CoreConfig { backend, ..self.config() });
         let mut cores = start(self.backend)?;
         if self.backend == Backend::Auto && !cores.are_alike() {
-            tracing::warn!("not every core could have io_uring; falling back to epoll for all");
+            tracing::warn!(
+                "io_uring is not available on every core; falling back to epoll for all"
+            );
             drop(cores);
             cores = start(Backend::Epoll)?;
         }
         Ok(cores.into_runtime(self.stall_threshold))
     }
 
-    /// Makes the calling thread a core until `main` has ended, and tells its result. Further cores
-    /// of this builder are not started.
+    /// Runs `main` on the calling thread, which becomes a core until `main` has ended, and returns
+    /// its result. The builder's further cores are not started.
     ///
     /// # Errors
-    /// As [`start`](Self::start); also on a thread that is a core already.
+    /// Fails as [`start`](Self::start) does, and on a thread that is a core already.
     ///
     /// # Panics
-    /// When `main` panics.
+    /// Panics when `main` panics.
     pub fn block_on<F: Future + 'static>(self, main: F) -> io::Result<F::Output>
     where
         F::Output: 'static,
@@ -195,7 +196,7 @@ impl Builder {
         core::ensure_vacant()?;
         note_the_process();
         let pins = self.pins()?;
-        // A borrowed thread goes back to where it was allowed to run, however this ends.
+        // // A borrowed thread gets its former affinity back, however this ends.
         let _pinned = match *pins {
             [Some(core)] => Some(Pinned::to(core)?),
             _ => None,
@@ -206,11 +207,11 @@ impl Builder {
         start::block_on(core, main)
     }
 
-    /// Runs like [`block_on`](Self::block_on) over the simulated network and clock: the same seed gives
-    /// the same run.
+    /// Runs `main` like [`block_on`](Self::block_on), on the simulated network and clock: the same
+    /// seed gives the same run.
     ///
     /// # Errors
-    /// When the simulation is stuck: nothing can happen any more and `main` has not ended.
+    /// Fails when the simulation is stuck: nothing can happen any more and `main` has not ended.
     pub fn simulate<F: Future + 'static>(config: SimConfig, main: F) -> io::Result<F::Output>
     where
         F::Output: 'static,
@@ -246,13 +247,13 @@ impl Builder {
     }
 }
 
-/// Looks at what the process may use, before one of its threads is pinned.
+/// Reads what the process may use, before one of its threads is pinned.
 fn note_the_process() {
     affinity::process_cpus();
     prepare_pool();
 }
 
-/// Runs a future on the calling thread, as the one core of a default runtime.
+/// Runs a future on the calling thread, as the only core of a default runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -266,10 +267,10 @@ fn note_the_process() {
 /// ```
 ///
 /// # Errors
-/// As [`Builder::start`]; also on a thread that is a core already.
+/// Fails as [`Builder::start`] does, and on a thread that is a core already.
 ///
 /// # Panics
-/// When `main` panics.
+/// Panics when `main` panics.
 pub fn block_on<F: Future + 'static>(main: F) -> io::Result<F::Output>
 where
     F::Output: 'static,

@@ -1,4 +1,4 @@
-//! What has become of a runtime's cores, for whoever waits to hear of it.
+//! The failures and the end of a runtime's cores, for those who wait for them.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -12,18 +12,18 @@ use std::task::{Context, Poll, Waker};
 use crate::contain::{contain, drop_waker, wake};
 use crate::park;
 
-/// The reason why a core has ended although nobody had asked it to.
+/// The reason why a core has ended without being asked to.
 ///
-/// A panic of a task, handler, destructor or waker ends no core. What does is a fault of the kernel
-/// interface in use, or of Ringway itself. The core's tasks are dropped then, its handles are told,
-/// its listeners and sockets are closed; the other cores go on.
+/// A panic of a task, handler, destructor or waker does not end a core. A fault of the kernel
+/// interface, or of Ringway itself, does: the core's tasks are dropped, their handles told, and its
+/// listeners and sockets closed. The other cores continue.
 #[derive(Clone, Debug)]
 pub struct CoreFailure {
     core: usize,
     cause: EndCause,
 }
 
-/// Why a core stopped turning.
+/// The reason why a core stopped.
 #[derive(Clone, Debug)]
 pub(super) enum EndCause {
     Panicked(Arc<str>),
@@ -31,12 +31,12 @@ pub(super) enum EndCause {
 }
 
 impl CoreFailure {
-    /// The core, by its place in [`Runtime::cores`](super::Runtime::cores).
+    /// The core, as its index in [`Runtime::cores`](super::Runtime::cores).
     pub fn core(&self) -> usize {
         self.core
     }
 
-    /// Whether it was a panic.
+    /// Whether the core panicked.
     pub fn is_panic(&self) -> bool {
         matches!(self.cause, EndCause::Panicked(_))
     }
@@ -73,7 +73,7 @@ impl From<EndCause> for io::Error {
     }
 }
 
-/// What a runtime and its cores' threads share.
+/// The state that a runtime and its cores' threads share.
 #[derive(Default)]
 pub(super) struct Fate {
     state: Mutex<FateState>,
@@ -82,26 +82,26 @@ pub(super) struct Fate {
 #[derive(Default)]
 struct FateState {
     running: usize,
-    /// The first one.
+    /// The first failure.
     failure: Option<CoreFailure>,
-    /// One for each [`Failed`] that was polled and not dropped yet.
+    /// Wakers of the [`Failed`] futures that were polled and not dropped yet.
     waiters: Vec<(u64, Waker)>,
     next_waiter: u64,
 }
 
 thread_local! {
-    /// The fate that this thread's core belongs to, as a number; 0 on other threads. It has no
-    /// destructor, so it can be read at any time in a thread's life.
+    /// The runtime to which this thread's core belongs, as the address of its `Fate`; 0 on other
+    /// threads. It has no destructor, so it can be read at any time in a thread's life.
     static MINE: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Fate {
-    /// A core's thread was started.
+    /// Counts a core's thread that was started.
     pub(super) fn begin(&self) {
         self.lock().running += 1;
     }
 
-    /// The calling thread is one of the cores' threads.
+    /// Marks the calling thread as one of the cores' threads.
     pub(super) fn adopt_thread(self: &Arc<Self>) {
         MINE.set(Arc::as_ptr(self) as usize);
     }
@@ -111,16 +111,16 @@ impl Fate {
         MINE.get() == Arc::as_ptr(self) as usize
     }
 
-    /// A core has stopped turning, and is about to be ended.
+    /// Records that a core has stopped and is about to be ended.
     pub(super) fn failed(&self, core: usize, cause: EndCause) {
         let failure = CoreFailure { core, cause };
-        contain("what listens to the log", || tracing::error!("{failure}; the core ends"));
+        contain("a log subscriber", || tracing::error!("{failure}; the core ends"));
         let mut state = self.lock();
         state.failure.get_or_insert(failure);
         tell(state);
     }
 
-    /// A core's thread has nothing left to do.
+    /// Records that a core's thread has ended.
     pub(super) fn ended(&self) {
         let mut state = self.lock();
         state.running -= 1;
@@ -138,7 +138,7 @@ impl Fate {
     }
 }
 
-/// Wakes everybody who waits, without the lock.
+/// Wakes everybody who waits, outside the lock.
 fn tell(mut state: MutexGuard<'_, FateState>) {
     let waiters = std::mem::take(&mut state.waiters);
     drop(state);
@@ -147,7 +147,7 @@ fn tell(mut state: MutexGuard<'_, FateState>) {
     }
 }
 
-/// Waits for the failure of a core; made by [`Runtime::failed`](super::Runtime::failed). `None` when
+/// A future of a core's failure, made by [`Runtime::failed`](super::Runtime::failed). `None` when
 /// the runtime has ended without one.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Failed {
@@ -160,7 +160,8 @@ impl Failed {
         Self { fate: Arc::clone(fate), waiter: None }
     }
 
-    /// Blocks the calling thread until then. Not for a core's own thread, which would stop turning.
+    /// Blocks the calling thread until then. Do not call it on a core's own thread, which would
+    /// stop.
     pub fn wait(self) -> Option<CoreFailure> {
         park::block_on(self)
     }
@@ -195,8 +196,8 @@ impl Drop for Failed {
     fn drop(&mut self) {
         let Some(id) = self.waiter else { return };
         let mut state = self.fate.lock();
-        let place = state.waiters.iter().position(|(other, _)| *other == id);
-        let stale = place.map(|place| state.waiters.swap_remove(place).1);
+        let index = state.waiters.iter().position(|(other, _)| *other == id);
+        let stale = index.map(|index| state.waiters.swap_remove(index).1);
         drop(state);
         drop_waker(stale);
     }

@@ -1,4 +1,4 @@
-//! Reaching a core from another thread.
+//! Handles with which other threads reach a core.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::mailbox::{NeedSignal, PushError};
 use crate::park;
 use crate::task::JoinError;
 
-/// A core as other threads see it; cheap to clone.
+/// A handle of a core for any thread; cheap to clone.
 #[derive(Clone)]
 pub struct CoreHandle {
     shared: Arc<CoreShared>,
@@ -28,14 +28,14 @@ impl CoreHandle {
     /// The core of the calling thread.
     ///
     /// # Panics
-    /// Outside of a runtime's thread.
+    /// Panics outside a runtime's thread.
     #[track_caller]
     pub fn current() -> Self {
         with_current(|core| Self::new(core.shared.clone(), core.driver.borrow().describe()))
     }
 
-    /// Whether the calling thread is a core right now: where [`current`](Self::current) and
-    /// [`spawn`](crate::spawn) would not panic.
+    /// Whether the calling thread is a core now, so that [`current`](Self::current) and
+    /// [`spawn`](crate::spawn) do not panic.
     ///
     /// ```
     /// use ringway_runtime::CoreHandle;
@@ -49,16 +49,16 @@ impl CoreHandle {
         try_with_current(|_| ()).is_some()
     }
 
-    /// Whether the calling thread is this core right now. A thread may have been another one before.
+    /// Whether the calling thread is this core now. A thread may have been another one before.
     pub fn is_current(&self) -> bool {
         try_with_current(|core| Arc::ptr_eq(&core.shared, &self.shared)).unwrap_or(false)
     }
 
-    /// Runs `start` on the core and then the future that it made, as a task there. Only `start`
-    /// crosses threads; the future need not be `Send`. This is the one way across.
+    /// Calls `start` on the core and runs the future that it returns there, as a task. Only `start`
+    /// crosses threads; the future need not be `Send`. This is the only way across.
     ///
     /// # Errors
-    /// When the core has ended, or is behind by [its whole mailbox](SpawnError::Full).
+    /// Fails when the core has ended, or its mailbox is [full](SpawnError::Full).
     pub fn spawn<F, T>(&self, start: F) -> Result<RemoteHandle<T>, SpawnError>
     where
         F: AsyncFnOnce() -> T + Send + 'static,
@@ -81,7 +81,7 @@ impl CoreHandle {
         }
     }
 
-    /// The core's counters so far.
+    /// The current values of the core's counters.
     pub fn counters(&self) -> CoreCounters {
         self.shared.counters.snapshot()
     }
@@ -108,18 +108,19 @@ impl fmt::Debug for CoreHandle {
     }
 }
 
-/// Waits for a task on another core: as a future anywhere, or by blocking a plain thread.
+/// The handle of a task on another core: a future for anywhere, or a blocking wait for a plain
+/// thread.
 #[must_use = "a task's panic goes unnoticed unless its handle is awaited"]
 pub struct RemoteHandle<T> {
     outcome: JobResult<Result<T, JoinError>>,
 }
 
 impl<T> RemoteHandle<T> {
-    /// Blocks the calling thread until the task has ended. Not for a core's own thread, which
-    /// would stop turning.
+    /// Blocks the calling thread until the task has ended. Do not call it on a core's own thread,
+    /// which would stop.
     ///
     /// # Errors
-    /// When the task panicked or its core ended.
+    /// Fails when the task panicked or its core ended.
     pub fn wait(self) -> Result<T, JoinError> {
         park::block_on(self)
     }
@@ -134,20 +135,22 @@ impl<T> Future for RemoteHandle<T> {
     }
 }
 
-/// Why a core did not take a task.
+/// The reason why a core did not accept a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// It is behind by its whole mailbox: slow down, or shed the work.
+    /// The core's mailbox is full: slow down, or shed the work.
     Full,
-    /// It has ended.
+    /// The core has ended.
     Ended,
 }
 
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the core's mailbox is full: it is behind; slow down or shed the work",
+            Self::Full => {
+                "the core's mailbox is full because it is overloaded: slow down or shed the work"
+            }
             Self::Ended => "the core has ended",
         })
     }

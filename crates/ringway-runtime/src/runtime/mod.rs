@@ -1,4 +1,4 @@
-//! Starting cores, reaching them from elsewhere, ending them.
+//! Starting cores, reaching them from other threads, ending them.
 
 mod builder;
 mod fate;
@@ -18,7 +18,7 @@ pub use handle::{CoreHandle, RemoteHandle, SpawnError};
 use crate::watchdog::Watchdog;
 use fate::Fate;
 
-/// Cores at work, one thread each. Dropping it stops them, as [`shutdown`](Self::shutdown) does.
+/// Running cores, one thread each. Dropping it stops them as [`shutdown`](Self::shutdown) does.
 pub struct Runtime {
     cores: Arc<[CoreHandle]>,
     threads: Vec<JoinHandle<()>>,
@@ -27,7 +27,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Sets out to start a runtime.
+    /// Starts the configuration of a runtime.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -38,8 +38,8 @@ impl Runtime {
     }
 
     /// Waits for the failure of a core: as a future anywhere, or by blocking a plain thread
-    /// ([`Failed::wait`]). It does not borrow the runtime; when the runtime ends without a failure, it
-    /// answers `None`.
+    /// ([`Failed::wait`]). It does not borrow the runtime, and returns `None` when the runtime ends
+    /// without a failure.
     ///
     /// ```
     /// use ringway_runtime::Runtime;
@@ -54,13 +54,13 @@ impl Runtime {
         Failed::of(&self.fate)
     }
 
-    /// Stops every core and waits until they have ended: tasks are dropped, streams send what they
-    /// have queued and are closed.
+    /// Stops every core and waits until they have ended: tasks are dropped, streams send their
+    /// queues and are closed.
     ///
     /// # Errors
-    /// The first [`CoreFailure`], if a core had ended on its own. On a core of this runtime, which
-    /// cannot wait for itself: an error of kind `Deadlock`; the cores end all the same, this one as
-    /// soon as the task that called has given way.
+    /// Returns the first [`CoreFailure`], if a core had ended on its own. On a core of this
+    /// runtime, which cannot wait for itself, it returns an error of kind `Deadlock`; the cores end
+    /// anyway, this one as soon as the calling task yields.
     pub fn shutdown(mut self) -> io::Result<()> {
         self.stop()
     }
@@ -78,7 +78,7 @@ impl Runtime {
             ));
         }
         for thread in threads {
-            // What a core did is in its fate, a panic of it too.
+            // // What a core did, even a panic, is in its fate.
             let _ended = thread.join();
         }
         self.fate.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))

@@ -1,4 +1,4 @@
-//! From a configuration to a core that turns.
+//! Starting and running a core.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use crate::driver::uring::Uring;
 use crate::limits;
 use crate::watchdog::Watchdog;
 
-/// What one core is made with.
+/// The configuration of one core.
 #[derive(Clone, Copy)]
 pub(super) struct CoreConfig {
     pub(super) pin: Option<CoreId>,
@@ -29,7 +29,7 @@ pub(super) struct CoreConfig {
     pub(super) held_bytes_max: usize,
 }
 
-/// Cores that have started. Dropping them, as an error does, ends them again.
+/// Cores that have started. Dropping them, as an error does, ends them.
 pub(super) struct Cores {
     threads: Vec<CoreThread>,
     handles: Vec<CoreHandle>,
@@ -37,7 +37,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Starts one core for each of `pins`; they are at work when this returns.
+    /// Starts one core for each of `pins`; they are running when this returns.
     pub(super) fn start(pins: &[Option<CoreId>], config: CoreConfig) -> io::Result<Self> {
         let mut cores = Self { threads: Vec::new(), handles: Vec::new(), fate: Arc::default() };
         for (number, &pin) in pins.iter().enumerate() {
@@ -50,7 +50,7 @@ impl Cores {
         Ok(cores)
     }
 
-    /// Whether all use the same interface of the kernel.
+    /// Whether all use the same kernel interface.
     pub(super) fn are_alike(&self) -> bool {
         let interface = |core: &CoreHandle| core.backend().split(' ').next().map(str::to_owned);
         self.handles.windows(2).all(|pair| interface(&pair[0]) == interface(&pair[1]))
@@ -67,7 +67,7 @@ impl Cores {
     }
 }
 
-/// A thread that is becoming a core. Dropping it ends that core again.
+/// A thread that is becoming a core. Dropping it ends that core.
 struct CoreThread {
     thread: Option<thread::JoinHandle<()>>,
     started: mpsc::Receiver<io::Result<CoreHandle>>,
@@ -80,7 +80,8 @@ impl CoreThread {
         let its = Arc::clone(fate);
         let body = move || {
             its.adopt_thread();
-            // Everything foreign is contained further in; this is for what must not happen.
+            // // Foreign code is contained further inside; this is for panics that should not
+            // happen.
             let run = || run_core(config, number, &tell, &its);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
                 its.failed(number, EndCause::Panicked(panic_message(panic).into()));
@@ -97,11 +98,12 @@ impl CoreThread {
         }
     }
 
-    /// Waits until the core is at work.
+    /// Waits until the core is running.
     fn started(&mut self) -> io::Result<CoreHandle> {
         let told = self.started.recv();
-        let told =
-            told.unwrap_or_else(|_| Err(io::Error::other("a core ended while it was starting")));
+        let told = told.unwrap_or_else(|_| {
+            Err(io::Error::other("a core's thread ended before the core was running"))
+        });
         self.handle = told.as_ref().ok().cloned();
         told
     }
@@ -162,8 +164,8 @@ where
     }
 }
 
-/// Turns the core until `done`, or until it is told to stop, and ends it, whatever has happened.
-/// `failed` hears of a failure before the end begins.
+/// Turns the core until `done`, or until it is told to stop, and then ends it, whatever has
+/// happened. `failed` is called with a failure before the end starts.
 fn turn_and_end(
     core: &Core,
     done: impl Fn() -> bool,
@@ -180,7 +182,7 @@ fn turn_and_end(
     ran
 }
 
-/// Makes the calling thread's core, pinned first so that its memory is near.
+/// Creates the calling thread's core, pinned first so that its memory is local.
 pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
     if let Some(cpu) = config.pin {
         pin_current_thread(cpu)?;
@@ -189,7 +191,7 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
     let shared = CoreShared::register(eventfd.clone()).ok_or_else(|| {
         io::Error::other(format!("more than {} cores in one process", limits::LIVE_CORES_MAX))
     })?;
-    // Each driver has buffers of its own: what was lent to a ring that is not used does not come back.
+    // // Each driver has buffers of its own: those lent to an unused ring do not come back.
     let pools = || Pools::new(BufferCounts::USUAL, &Arc::downgrade(&eventfd));
     let uring = || {
         let pools = pools()?;
@@ -218,7 +220,7 @@ pub(super) fn make_simulated_core(config: SimConfig) -> io::Result<Rc<Core>> {
     Ok(Core::new(shared, driver, Duration::ZERO, limits::HELD_BYTES_MAX))
 }
 
-/// Why io_uring cannot be used here, and what would change that.
+/// The error for a refused io_uring, with a hint at what would help.
 fn refused(error: &io::Error) -> io::Error {
     let hint = match error.raw_os_error() {
         Some(libc::ENOSYS) => "the kernel has no io_uring",

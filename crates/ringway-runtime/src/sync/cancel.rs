@@ -1,4 +1,4 @@
-//! Stopping a tree of tasks.
+//! Cancellation of a tree of tasks.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
 use crate::contain::{drop_waker, wake};
 
-/// A flag that is set once and wakes everybody who waits for it; cancelling a token cancels its
-/// children too.
+/// A flag that is set once and wakes everybody who waits for it; cancelling a token also cancels
+/// its children.
 ///
 /// It is a handle: clones share the flag. A child's cancellation does not reach its parent, and a
 /// child whose last handle is dropped leaves nothing behind in the parent.
@@ -48,13 +48,13 @@ struct Node {
 
 struct Parent {
     node: Rc<Node>,
-    /// This node's place in the parent's children.
-    place: usize,
+    /// This node's slot in the parent's children.
+    slot: usize,
 }
 
 #[derive(Default)]
 struct Children {
-    places: Vec<Option<Weak<Node>>>,
+    slots: Vec<Option<Weak<Node>>>,
     free: Vec<usize>,
 }
 
@@ -64,24 +64,24 @@ impl CancellationToken {
         CancellationToken { node: Rc::new(Node::new(false, None)) }
     }
 
-    /// Makes a token that is cancelled with this one, or on its own.
+    /// Creates a token that is cancelled with this one, or on its own.
     pub fn child(&self) -> CancellationToken {
         if self.is_cancelled() {
             return CancellationToken { node: Rc::new(Node::new(true, None)) };
         }
         let mut children = self.node.children.borrow_mut();
-        let place = children.free.pop().unwrap_or(children.places.len());
-        let parent = Parent { node: self.node.clone(), place };
+        let slot = children.free.pop().unwrap_or(children.slots.len());
+        let parent = Parent { node: self.node.clone(), slot };
         let node = Rc::new(Node::new(false, Some(parent)));
         let entry = Some(Rc::downgrade(&node));
-        match children.places.get_mut(place) {
+        match children.slots.get_mut(slot) {
             Some(free) => *free = entry,
-            None => children.places.push(entry),
+            None => children.slots.push(entry),
         }
         CancellationToken { node }
     }
 
-    /// Cancels this token and everything below it. Tasks are woken after the whole tree is marked.
+    /// Cancels this token and all its descendants. Tasks are woken after the whole tree is marked.
     pub fn cancel(&self) {
         for node in Node::mark(self.node.clone()) {
             while let Some(waker) = node.release_front() {
@@ -90,7 +90,7 @@ impl CancellationToken {
         }
     }
 
-    /// Whether this token or one above it was cancelled.
+    /// Whether this token or one of its ancestors was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.node.cancelled.get()
     }
@@ -111,15 +111,15 @@ impl Node {
         }
     }
 
-    /// Sets the flag in the whole tree and answers the nodes it newly set. A list instead of
-    /// recursion: the depth of the tree is the user's.
+    /// Sets the flag in the whole tree and returns the nodes that were not set before. A list
+    /// instead of recursion, since the user decides the depth of the tree.
     fn mark(root: Rc<Node>) -> Vec<Rc<Node>> {
         let mut marked = Vec::new();
         let mut unvisited = vec![root];
         while let Some(node) = unvisited.pop() {
             if !node.cancelled.replace(true) {
                 let children = node.children.borrow();
-                unvisited.extend(children.places.iter().flatten().filter_map(Weak::upgrade));
+                unvisited.extend(children.slots.iter().flatten().filter_map(Weak::upgrade));
                 drop(children);
                 marked.push(node);
             }
@@ -131,12 +131,12 @@ impl Node {
         self.line.borrow_mut().release_front(u64::MAX)
     }
 
-    /// Takes this node out of its parent and answers the parent.
+    /// Removes this node from its parent and returns the parent.
     fn detach(&self) -> Option<Rc<Node>> {
-        let Parent { node, place } = self.parent.borrow_mut().take()?;
+        let Parent { node, slot } = self.parent.borrow_mut().take()?;
         let mut children = node.children.borrow_mut();
-        children.places[place] = None;
-        children.free.push(place);
+        children.slots[slot] = None;
+        children.free.push(slot);
         drop(children);
         Some(node)
     }
@@ -155,7 +155,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// Drops a chain of parents that only this node kept alive one by one, not by recursion.
+    /// Drops a chain of parents that only this node kept alive, in a loop instead of recursion.
     fn drop(&mut self) {
         let mut parent = self.detach();
         while let Some(node) = parent.and_then(Rc::into_inner) {
@@ -225,7 +225,7 @@ mod tests {
         for _ in 0..1_000 {
             let (_one, _two) = (root.child(), root.child());
         }
-        assert_eq!(root.node.children.borrow().places.len(), 2);
+        assert_eq!(root.node.children.borrow().slots.len(), 2);
         assert_eq!(Rc::strong_count(&root.node), 1);
     }
 

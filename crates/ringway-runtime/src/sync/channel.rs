@@ -43,36 +43,35 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { state: state.clone() }, Receiver { state })
 }
 
-/// The half that gives messages. When the last clone is dropped, receivers get what is queued and
-/// then `None`.
+/// The sending half. When the last clone is dropped, receivers get what is queued and then `None`.
 pub struct Sender<T> {
     state: Rc<RefCell<ChannelState<T>>>,
 }
 
-/// The half that takes messages. When the last clone is dropped, queued messages are dropped and
-/// senders are refused.
+/// The receiving half. When the last clone is dropped, queued messages are dropped and senders are
+/// refused.
 pub struct Receiver<T> {
     state: Rc<RefCell<ChannelState<T>>>,
 }
 
-/// Waits to queue a message; made by [`Sender::send`]. Dropping it before it is ready drops the
-/// message unsent.
+/// A future that queues a message, made by [`Sender::send`]. Dropping it before it is ready drops
+/// the message unsent.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Sending<'a, T> {
     sender: &'a Sender<T>,
-    /// `None` once the message was queued or given back.
+    /// The message; `None` once it was queued or returned.
     message: Option<T>,
     key: Option<WaiterKey>,
 }
 
-/// Waits for a message; made by [`Receiver::recv`]. Dropping it loses no message.
+/// A future of a message, made by [`Receiver::recv`]. Dropping it loses no message.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Receiving<'a, T> {
     receiver: &'a Receiver<T>,
     key: Option<WaiterKey>,
 }
 
-// Nothing is pinned by projection: the message is only ever moved.
+// // No field is pinned: the message is only moved.
 impl<T> Unpin for Sending<'_, T> {}
 
 impl<T> Sender<T> {
@@ -80,7 +79,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// The future answers [`SendError`] with the message when the channel is closed before there
+    /// The future returns [`SendError`] with the message when the channel is closed before there
     /// was room.
     ///
     /// # Panics
@@ -90,11 +89,11 @@ impl<T> Sender<T> {
         Sending { sender: self, message: Some(message), key: None }
     }
 
-    /// Queues `message` if there is room that no waiting sender was promised.
+    /// Queues `message` if there is room that is not promised to a waiting sender.
     ///
     /// # Errors
     ///
-    /// [`TrySendError::Full`] or [`TrySendError::Closed`], each with the message.
+    /// Returns [`TrySendError::Full`] or [`TrySendError::Closed`], each with the message.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.state.borrow_mut().try_push(message)?;
         settle(&self.state);
@@ -106,7 +105,7 @@ impl<T> Sender<T> {
         self.state.borrow().closed
     }
 
-    /// The most messages the channel holds.
+    /// The largest number of queued messages.
     pub fn capacity(&self) -> usize {
         self.state.borrow().capacity
     }
@@ -128,18 +127,19 @@ impl<T> Receiver<T> {
         Receiving { receiver: self, key: None }
     }
 
-    /// Takes the oldest message if there is one that no waiting receiver was promised.
+    /// Takes the oldest message that is not promised to a waiting receiver.
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`] when one may still come, [`TryRecvError::Closed`] when none will.
+    /// Returns [`TryRecvError::Empty`] when one may still arrive, [`TryRecvError::Closed`] when
+    /// none will.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let message = self.state.borrow_mut().try_pop()?;
         settle(&self.state);
         Ok(message)
     }
 
-    /// Refuses further sends, also those that wait; queued messages can still be received.
+    /// Refuses further sends, including those that wait; queued messages can still be received.
     pub fn close(&self) {
         self.state.borrow_mut().closed = true;
         settle(&self.state);
@@ -209,7 +209,7 @@ impl<T> Drop for Receiving<'_, T> {
     }
 }
 
-/// Wakes everybody whose turn has come, each outside the borrow.
+/// Wakes all waiters whose turn has come, each outside the borrow.
 fn settle<T>(state: &RefCell<ChannelState<T>>) {
     fn serve_next<T>(state: &RefCell<ChannelState<T>>) -> Option<Waker> {
         state.borrow_mut().serve_next()

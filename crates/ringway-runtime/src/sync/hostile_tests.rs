@@ -1,5 +1,5 @@
-//! Wakers that panic, and call back into the primitive that wakes, clones or drops them: whoever else
-//! waits is served all the same.
+//! Wakers that panic, and that call back into the primitive which wakes, clones or drops them:
+//! other waiters must still be served.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::blocking::completion::completion;
 use crate::contain::contain;
 
 thread_local! {
-    /// What the hostile waker does to the primitive when it is woken and when it is dropped.
+    /// What the hostile waker calls when it is woken and when it is dropped.
     static CALL_BACK: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
@@ -42,8 +42,8 @@ impl Drop for Hostile {
     }
 }
 
-/// Lets a hostile waiter wait first and a fair one behind it, or beside it; `release` releases both.
-/// `again` is what the hostile one calls back with.
+/// Makes a hostile waiter wait before a fair one, or beside it; `release` releases both, and the
+/// hostile one calls `again`.
 fn check<F: Future + Unpin>(
     wait: impl Fn() -> F,
     release: impl FnOnce(),
@@ -57,7 +57,7 @@ fn check<F: Future + Unpin>(
     assert!(poll_hostile());
     assert!(probe.poll(&mut fair).is_pending());
     CALL_BACK.set(Some(Rc::new(again)));
-    assert!(poll_hostile(), "another waker takes the place of the first, which is dropped");
+    assert!(poll_hostile(), "another waker replaces the first, which is dropped");
     release();
     CALL_BACK.set(None);
     assert_eq!(probe.wakes(), 1, "the one behind the hostile waiter");
@@ -69,7 +69,7 @@ fn check<F: Future + Unpin>(
 fn a_hostile_waker_keeps_a_cancellation_from_nobody() {
     let token = CancellationToken::new();
     let (tokens, own) = (token.clone(), token.clone());
-    // A future of the token's own: those of `cancelled` borrow it.
+    // // A future with a token of its own, since those of `cancelled` borrow theirs.
     let wait = move || {
         let token = tokens.clone();
         Box::pin(async move { token.cancelled().await })
@@ -101,7 +101,7 @@ fn a_hostile_waker_keeps_permits_from_nobody() {
     check(wait, || drop(both), move || drop(own.try_acquire(1)));
 }
 
-/// Whoever gives up in front may be all that kept a smaller request waiting.
+/// A waiter that gives up at the front may be all that kept a smaller request waiting.
 #[test]
 fn a_waker_that_panics_when_it_is_dropped_keeps_permits_from_nobody() {
     let semaphore = Semaphore::new(2);
@@ -138,8 +138,8 @@ impl Wake for PanicsWhenDropped {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Has `future` wait with a waker whose destructor panics, and drops it in an unwinding: another panic
-/// there would abort the process.
+/// Makes `future` wait with a waker whose destructor panics, and drops it while unwinding: another
+/// panic there would abort the process.
 fn check_unwinding<F: Future + Unpin>(mut future: F) {
     let waker = Waker::from(Arc::new(PanicsWhenDropped));
     assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
@@ -170,7 +170,7 @@ fn a_waker_that_panics_when_it_is_dropped_does_no_harm_to_an_unwinding() {
     check_unwinding(std::future::poll_fn(move |cx| sender.poll_closed(cx)));
     let (_completer, completion) = completion::<()>();
     check_unwinding(completion);
-    // A value and a waker at once.
+    // // A value and a waker are dropped together.
     let (sender, mut receiver) = oneshot::channel();
     let waker = Waker::from(Arc::new(PanicsWhenDropped));
     assert!(Pin::new(&mut receiver).poll(&mut Context::from_waker(&waker)).is_pending());

@@ -1,8 +1,8 @@
-//! Primitives for the tasks of one core.
+//! Synchronization primitives for the tasks of one core.
 //!
-//! None of them is `Send`: they hold no atomics and no locks, only `Cell`s, and wake through
-//! [`std::task::Waker`], so they work on any executor that polls on one thread. What must cross
-//! cores goes through the runtime's mesh instead.
+//! None of them is `Send`: they have no atomics and no locks, only `Cell`s, and wake through
+//! [`std::task::Waker`], so they work on any executor that polls on one thread. Use the runtime's
+//! messages to cross cores.
 //!
 //! | Type | For |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | [`Semaphore`] | a limit on how much happens at once |
 //! | [`CancellationToken`] | stopping a tree of tasks |
 //!
-//! Every future here is cancel-safe: dropping it loses no message, and a turn it had already been
+//! Every future here is cancel-safe: dropping it loses no message, and a turn that it was already
 //! given goes to the next waiter. Waiters are served in arrival order and live in slots that are
 //! reused, so a primitive allocates only when more tasks wait on it than ever before.
 

@@ -1,4 +1,4 @@
-//! A lock that is held across `.await`.
+//! A lock that can be held across `.await`.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::contain::{drop_waker, wake};
 
 /// A mutual exclusion between tasks of one core, fair in arrival order.
 ///
-/// A `RefCell` is enough where nothing is awaited while the value is borrowed; this is for the
-/// other case. A panic while the guard is held releases the lock and does not poison it.
+/// A `RefCell` suffices if nothing is awaited while the value is borrowed; this is for the other
+/// case. A panic while the guard is held releases the lock and does not poison it.
 ///
 /// ```
 /// use ringway_runtime::sync::Mutex;
@@ -31,15 +31,15 @@ pub struct Mutex<T: ?Sized> {
     value: RefCell<T>,
 }
 
-/// Access to the value of a [`Mutex`]; dropping it hands the lock to the task that has waited
+/// Access to the value of a [`Mutex`]; dropping it passes the lock to the task that has waited
 /// longest.
 pub struct MutexGuard<'a, T: ?Sized> {
-    // Declared first, so that the borrow has ended before the next owner is woken.
+    // // Declared first, so that the borrow ends before the next owner is woken.
     value: RefMut<'a, T>,
     _unlock: Unlock<'a>,
 }
 
-/// Waits for a [`Mutex`]; made by [`Mutex::lock`].
+/// A future of the lock, made by [`Mutex::lock`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Locking<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
@@ -47,7 +47,7 @@ pub struct Locking<'a, T: ?Sized> {
 }
 
 struct Lock {
-    /// Also true between a grant and the poll that takes it, so nobody slips in between.
+    /// Also true between a grant and the poll that takes it, so that nobody slips in between.
     locked: bool,
     line: WaiterList,
 }
@@ -61,19 +61,19 @@ impl<T> Mutex<T> {
         Mutex { lock, value: RefCell::new(value) }
     }
 
-    /// Gives the value back.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until it is this task's turn. Dropping the future gives up the place in line.
+    /// Waits for the lock. Dropping the future gives up the place in the wait queue.
     pub fn lock(&self) -> Locking<'_, T> {
         Locking { mutex: self, key: None }
     }
 
-    /// Locks if nobody holds the lock and nobody has been promised it.
+    /// Locks if nobody holds the lock and it is not promised to a waiter.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let mut lock = self.lock.borrow_mut();
         if std::mem::replace(&mut lock.locked, true) {
@@ -83,7 +83,7 @@ impl<T: ?Sized> Mutex<T> {
         Some(self.guard())
     }
 
-    /// The value, without locking: `&mut self` proves that nobody else is there.
+    /// The value without locking: `&mut self` proves that nobody else has access.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -130,7 +130,7 @@ impl Lock {
         }
     }
 
-    /// Passes the lock on, or opens it when nobody waits.
+    /// Passes the lock on, or unlocks it when nobody waits.
     fn unlock(&mut self) -> Option<Waker> {
         let next = self.line.grant_front();
         self.locked = next.is_some();

@@ -1,4 +1,4 @@
-//! An event without a value.
+//! Notifications without a value.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::contain::{drop_waker, wake};
 
 /// Wakes tasks that wait for something to have changed.
 ///
-/// [`notify_one`](Notify::notify_one) serves the longest waiter, or stores one permit for the next
-/// to come, so a notification before the wait is not lost.
-/// [`notify_waiters`](Notify::notify_waiters) wakes every future made so far and stores nothing.
+/// [`notify_one`](Notify::notify_one) serves the longest waiter, or stores one permit for the next,
+/// so a notification before the wait is not lost. [`notify_waiters`](Notify::notify_waiters) wakes
+/// every future made so far and stores nothing.
 ///
 /// ```
 /// use std::pin::pin;
@@ -30,11 +30,12 @@ pub struct Notify {
     state: RefCell<NotifyState>,
 }
 
-/// Waits for a notification; made by [`Notify::notified`].
+/// A future of a notification, made by [`Notify::notified`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,
-    /// The broadcast count when this future was made; another count means it was notified since.
+    /// The broadcast count when this future was made; another count means that it was notified
+    /// since.
     broadcasts_seen: u64,
     key: Option<WaiterKey>,
 }
@@ -46,20 +47,20 @@ struct NotifyState {
 }
 
 impl Notify {
-    /// Makes one without a permit.
+    /// Creates a `Notify` without a permit.
     pub const fn new() -> Notify {
         let state = NotifyState { permit: false, broadcasts: 0, line: WaiterList::new() };
         Notify { state: RefCell::new(state) }
     }
 
-    /// A future that ends at the next notification. A broadcast counts from now on, not from the
-    /// first poll.
+    /// Waits for the next notification. Broadcasts count from this call on, not from the first
+    /// poll.
     pub fn notified(&self) -> Notified<'_> {
         Notified { notify: self, broadcasts_seen: self.state.borrow().broadcasts, key: None }
     }
 
-    /// Wakes the task that has waited longest; without one, stores a permit (at most one) for the
-    /// next to wait.
+    /// Wakes the task that has waited longest; if there is none, stores one permit for the next to
+    /// wait.
     pub fn notify_one(&self) {
         let mut state = self.state.borrow_mut();
         let first = state.line.grant_front();
@@ -70,7 +71,7 @@ impl Notify {
         }
     }
 
-    /// Ends every [`Notified`] made before this call.
+    /// Ends the wait of every [`Notified`] made before this call.
     pub fn notify_waiters(&self) {
         let mut state = self.state.borrow_mut();
         state.broadcasts += 1;
@@ -81,7 +82,7 @@ impl Notify {
         }
     }
 
-    /// Separate from the loop above so that the borrow ends before the wake.
+    /// Separate from the loop above, so that the borrow ends before the wake.
     fn release_front(&self, limit: u64) -> Option<Waker> {
         self.state.borrow_mut().line.release_front(limit)
     }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::contain::{drop_waker, wake};
 
-/// Makes a connected pair. The value is owned by the pair between `send` and receipt.
+/// Makes a connected pair, which owns the value between `send` and receipt.
 ///
 /// ```
 /// use ringway_runtime::sync::oneshot;
@@ -31,14 +31,15 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender { slot: slot.clone() }, Receiver { slot })
 }
 
-/// The half that gives the value. Dropping it unused ends the receiver's wait with [`RecvError`].
+/// The sending half. Dropping it unused ends the receiver's wait with [`RecvError`].
 pub struct Sender<T> {
     slot: Rc<RefCell<OneshotSlot<T>>>,
 }
 
-/// The half that awaits the value: a future of `Result<T, RecvError>`.
+/// The receiving half: a future of `Result<T, RecvError>`.
 ///
-/// Dropping it drops a value already sent, and tells the sender through [`Sender::closed`].
+/// Dropping it drops a value that was sent already, and informs the sender through
+/// [`Sender::closed`].
 pub struct Receiver<T> {
     slot: Rc<RefCell<OneshotSlot<T>>>,
 }
@@ -52,7 +53,7 @@ struct OneshotSlot<T> {
 }
 
 impl<T> Sender<T> {
-    /// Gives the value and wakes the receiver.
+    /// Sends the value and wakes the receiver.
     ///
     /// # Errors
     ///
@@ -66,25 +67,25 @@ impl<T> Sender<T> {
         Ok(()) // dropping the sender wakes the receiver
     }
 
-    /// Whether nobody will take a value any more.
+    /// Whether the receiver accepts no value any more.
     pub fn is_closed(&self) -> bool {
         self.slot.borrow().receiver_gone
     }
 
-    /// Waits until the receiver is dropped or closed: the moment to give up work on the answer.
+    /// Waits until the receiver is dropped or closed, so that work on the answer can be given up.
     pub async fn closed(&mut self) {
         poll_fn(|cx| self.poll_closed(cx)).await
     }
 
-    /// The polled form of [`closed`](Sender::closed); the latest waker is the one woken.
+    /// Polls for [`closed`](Sender::closed); only the latest waker is woken.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_closed() {
             return Poll::Ready(());
         }
-        let waker = cx.waker().clone(); // foreign code, like the drop below: not under the borrow
+        let waker = cx.waker().clone(); // foreign code, as the drop below: outside the borrow
         let stale = self.slot.borrow_mut().sender_waker.replace(waker);
         drop_waker(stale);
-        if self.is_closed() { Poll::Ready(()) } else { Poll::Pending } // by the clone
+        if self.is_closed() { Poll::Ready(()) } else { Poll::Pending } // the clone may have closed it
     }
 }
 
@@ -103,12 +104,12 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Takes the value if it is there.
+    /// Takes the value if it was sent.
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`] while the sender may still send; [`TryRecvError::Closed`] when it
-    /// was dropped unused or the value was already taken.
+    /// Returns [`TryRecvError::Empty`] while the sender may still send, and
+    /// [`TryRecvError::Closed`] when it was dropped unused or the value was already taken.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let mut slot = self.slot.borrow_mut();
         match slot.value.take() {
@@ -188,20 +189,20 @@ impl fmt::Display for RecvError {
 
 impl Error for RecvError {}
 
-/// Why [`Receiver::try_recv`] has no value.
+/// The reason why [`Receiver::try_recv`] has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// Nothing was sent yet.
+    /// No value was sent yet.
     Empty,
-    /// Nothing will come any more.
+    /// No value will arrive any more.
     Closed,
 }
 
 impl fmt::Display for TryRecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TryRecvError::Empty => "no value was sent yet",
-            TryRecvError::Closed => "no value will come any more",
+            TryRecvError::Empty => "no value was sent yet; try again later",
+            TryRecvError::Closed => "the sender was dropped or the value was already taken",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A limit on how much happens at once.
+//! A limit on concurrency.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use super::waiters::{Offer, Turn, WaiterKey, WaiterList, poll_by};
 use crate::contain::{drop_waker, wake};
 
-/// A fixed number of permits, lent in arrival order.
+/// A fixed number of permits, granted in arrival order.
 ///
-/// It is a handle: clones share the permits. A large request at the head of the line is not
-/// overtaken by small ones.
+/// It is a handle: clones share the permits. Small requests do not overtake a large one at the
+/// front of the wait queue.
 ///
 /// ```
 /// use ringway_runtime::sync::{Semaphore, TryAcquireError};
@@ -37,7 +37,7 @@ pub struct Permit {
     units: u32,
 }
 
-/// Waits for permits; made by [`Semaphore::acquire`].
+/// A future of permits, made by [`Semaphore::acquire`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Acquiring<'a> {
     semaphore: &'a Semaphore,
@@ -47,27 +47,27 @@ pub struct Acquiring<'a> {
 
 struct SemaphoreState {
     total: u32,
-    /// Neither lent nor promised to a served waiter.
+    /// Permits that are neither granted nor promised to a served waiter.
     available: u32,
     closed: bool,
     line: WaiterList,
 }
 
 impl Semaphore {
-    /// Makes a semaphore of `total` permits.
+    /// Creates a semaphore with `total` permits.
     pub fn new(total: u32) -> Semaphore {
         let line = WaiterList::new();
         let state = SemaphoreState { total, available: total, closed: false, line };
         Semaphore { state: Rc::new(RefCell::new(state)) }
     }
 
-    /// Waits for `units` permits. Dropping the future gives up the place in line.
+    /// Waits for `units` permits. Dropping the future gives up the place in the wait queue.
     ///
     /// # Errors
     ///
-    /// The future answers [`AcquireError::Closed`] when the semaphore is closed before its turn,
-    /// and [`AcquireError::TooMany`] at once when `units` exceeds the total, which could never be
-    /// served.
+    /// The future returns [`AcquireError::Closed`] when the semaphore is closed before its turn,
+    /// and [`AcquireError::TooMany`] at once when `units` exceeds the total and could never be
+    /// granted.
     pub fn acquire(&self, units: u32) -> Acquiring<'_> {
         Acquiring { semaphore: self, units, key: None }
     }
@@ -76,8 +76,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`TryAcquireError::Busy`] when it would have to wait, [`TryAcquireError::Refused`] when
-    /// waiting would not help.
+    /// Returns [`TryAcquireError::Busy`] when it would have to wait, and
+    /// [`TryAcquireError::Refused`] when waiting would not help.
     pub fn try_acquire(&self, units: u32) -> Result<Permit, TryAcquireError> {
         match self.state.borrow_mut().take(units) {
             Poll::Ready(Ok(())) => Ok(self.permit(units)),
@@ -86,12 +86,12 @@ impl Semaphore {
         }
     }
 
-    /// The number of permits that are neither lent nor promised.
+    /// Number of permits that are neither granted nor promised.
     pub fn available(&self) -> u32 {
         self.state.borrow().available
     }
 
-    /// Refuses everybody who waits and everybody who comes; permits already lent stay valid.
+    /// Refuses all waiting and future requests; permits granted already stay valid.
     pub fn close(&self) {
         self.state.borrow_mut().closed = true;
         self.settle();
@@ -111,21 +111,21 @@ impl Semaphore {
         self.settle();
     }
 
-    /// Wakes everybody whose turn has come.
+    /// Wakes all waiters whose turn has come.
     fn settle(&self) {
         while let Some(waker) = self.serve_next() {
             wake(waker);
         }
     }
 
-    /// Separate from the loop above so that the borrow ends before the wake.
+    /// Separate from the loop above, so that the borrow ends before the wake.
     fn serve_next(&self) -> Option<Waker> {
         self.state.borrow_mut().serve_next()
     }
 }
 
 impl Permit {
-    /// The number of permits that this holds.
+    /// Number of permits that this holds.
     pub fn units(&self) -> u32 {
         self.units
     }
@@ -190,7 +190,8 @@ impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let (granted, stale) = self.semaphore.state.borrow_mut().line.leave(key);
-        // Even an unserved waiter unblocks others by leaving: a smaller request behind it may fit.
+        // // Even an unserved waiter unblocks others by leaving: a smaller request behind it may
+        // fit.
         self.semaphore.give_back(if granted { self.units } else { 0 });
         drop_waker(stale);
     }
@@ -225,7 +226,7 @@ impl fmt::Debug for Acquiring<'_> {
     }
 }
 
-/// Why permits will never come.
+/// The reason why permits will never be granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -233,9 +234,9 @@ pub enum AcquireError {
     Closed,
     /// More permits were asked for than the semaphore has.
     TooMany {
-        /// How many were asked for.
+        /// Number of permits that were asked for.
         units: u32,
-        /// How many there are.
+        /// Number of permits that exist.
         total: u32,
     },
 }
@@ -245,7 +246,7 @@ impl fmt::Display for AcquireError {
         match self {
             AcquireError::Closed => f.write_str("the semaphore is closed"),
             AcquireError::TooMany { units, total } => {
-                write!(f, "{units} permits asked of a semaphore that has {total}")
+                write!(f, "{units} permits were requested, but the semaphore has only {total}")
             }
         }
     }
@@ -253,12 +254,12 @@ impl fmt::Display for AcquireError {
 
 impl Error for AcquireError {}
 
-/// Why [`Semaphore::try_acquire`] took nothing.
+/// The reason why [`Semaphore::try_acquire`] took nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryAcquireError {
-    /// It would have to wait.
+    /// The request would have to wait.
     Busy,
-    /// Waiting would not help.
+    /// The request can never be granted.
     Refused(AcquireError),
 }
 
@@ -338,11 +339,11 @@ mod tests {
     #[test]
     fn a_request_beyond_the_total_is_refused_at_once() {
         let refusal = Semaphore::new(3).try_acquire(4).unwrap_err();
-        assert_eq!(refusal.to_string(), "4 permits asked of a semaphore that has 3");
+        assert_eq!(refusal.to_string(), "4 permits were requested, but the semaphore has only 3");
     }
 
     #[test]
-    fn permits_are_conserved_whatever_is_dropped_when() {
+    fn permits_are_conserved_whichever_future_is_dropped() {
         for seed in 0..200 {
             let (semaphore, probe, mut random) = (Semaphore::new(5), Probe::new(), Random(seed));
             let mut waiting: Vec<Acquiring<'_>> = Vec::new();

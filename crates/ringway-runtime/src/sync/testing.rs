@@ -1,4 +1,4 @@
-//! What the tests of this module share, and those of others: a waker that counts, and a seeded generator.
+//! Helpers for tests: a waker that counts, and a seeded generator.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ impl Count {
     }
 }
 
-/// Polls futures by hand and counts how often they asked to be polled again.
+/// Polls futures by hand and counts how often they were woken.
 pub(super) struct Probe {
     count: Arc<Count>,
     waker: Waker,
@@ -44,7 +44,7 @@ impl Probe {
     }
 }
 
-/// SplitMix64: every run of a seed makes the same choices.
+/// SplitMix64, which makes the same choices in every run of a seed.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {

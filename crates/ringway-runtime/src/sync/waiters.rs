@@ -1,44 +1,46 @@
-//! The waiting line that every primitive of this module serves from.
+//! The wait queue of all primitives in this module.
 //!
-//! Waiters stand in slots of a slab, linked in arrival order. A slot belongs to its future until
-//! the future takes its turn or is dropped, so a grant can never reach somebody else. Methods hand
-//! wakers back instead of waking or dropping them, and take none but those that were cloned before:
-//! each of these may run foreign code, which must not find the primitive borrowed.
+//! Waiters are in slots of a slab, linked in arrival order. A slot belongs to its future until the
+//! future takes its turn or is dropped, so a grant can never reach another one. Methods return
+//! wakers instead of waking or dropping them, and take only wakers that were cloned before: each of
+//! these may run foreign code, which must not find the primitive borrowed.
 
 use std::task::{Context, Poll, Waker};
 
 use crate::contain::drop_contained;
 use crate::sys::is_own;
 
-/// One place in a [`WaiterList`]. It is not `Clone`: the future that holds it is its only owner.
+/// The key of a waiter in a [`WaiterList`]. It is not `Clone`: the future that holds it is its only
+/// owner.
 #[derive(Debug)]
 pub(super) struct WaiterKey(u32);
 
-/// What a future finds when it asks for its turn.
+/// The state of a future when it asks for its turn.
 pub(super) enum Turn {
-    /// It stands in no line.
+    /// It is in no wait queue.
     New,
-    /// It waits.
+    /// It is waiting.
     Waiting,
-    /// It was served and has left the line.
+    /// It was served and has left the wait queue.
     Granted,
-    /// It was woken without being served (close, broadcast, cancellation) and has left the line.
+    /// It was woken without being served (close, broadcast, cancellation) and has left the wait
+    /// queue.
     Released,
 }
 
-/// The waker of a poll, of which a line keeps a clone.
+/// The waker of a poll, which a wait queue clones.
 ///
-/// A look at a primitive that has to wait needs that clone. Where cloning is foreign code, the look says so
-/// instead, and is made again when the clone is there.
+/// A poll that has to wait needs that clone. If cloning runs foreign code, the poll only says so,
+/// and is repeated when the clone exists.
 pub(super) struct Offer<'a> {
     waker: &'a Waker,
     clone: Option<Waker>,
     wanted: bool,
-    /// Of an earlier poll, to be dropped when nothing is borrowed.
+    /// The waker of an earlier poll, to be dropped outside the borrow.
     stale: Option<Waker>,
 }
 
-/// Polls by `look`, which borrows the primitive for as long as it runs.
+/// Polls with `look`, which borrows the primitive while it runs.
 pub(super) fn poll_by<T>(
     cx: &mut Context<'_>,
     mut look: impl FnMut(&mut Offer<'_>) -> Poll<T>,
@@ -65,7 +67,7 @@ impl Offer<'_> {
         clone
     }
 
-    /// Puts the waker in place of the stored one, unless that wakes the same task.
+    /// Stores the waker in place of `stored`, unless that wakes the same task.
     fn refresh(&mut self, stored: &mut Option<Waker>) {
         if stored.as_ref().is_some_and(|old| old.will_wake(self.waker)) {
             return;
@@ -76,14 +78,14 @@ impl Offer<'_> {
     }
 }
 
-/// Waiters in arrival order. Adding, serving and leaving are O(1).
+/// A wait queue in arrival order. Adding, serving and leaving are O(1).
 #[derive(Debug)]
 pub(super) struct WaiterList {
     slots: Vec<WaiterSlot>,
     free_head: u32,
     head: u32,
     tail: u32,
-    /// How many waiters have ever joined; the next one's arrival number.
+    /// Number of waiters that have ever joined, which is the next one's arrival number.
     arrivals: u64,
 }
 
@@ -93,7 +95,7 @@ struct WaiterSlot {
     units: u32,
     arrival: u64,
     prev: u32,
-    /// The next waiter in line, or the next free slot.
+    /// The next waiter in the queue, or the next free slot.
     next: u32,
     /// Present exactly while `standing` is `Waiting`.
     waker: Option<Waker>,
@@ -107,7 +109,7 @@ enum Standing {
     Released,
 }
 
-/// No slot. The slab stays below this index; it would be 200 GiB of waiters.
+/// No slot. The slab never reaches this index, since it would need 200 GiB of waiters.
 const NIL: u32 = u32::MAX;
 
 impl WaiterList {
@@ -115,8 +117,8 @@ impl WaiterList {
         WaiterList { slots: Vec::new(), free_head: NIL, head: NIL, tail: NIL, arrivals: 0 }
     }
 
-    /// Puts a waiter that wants `units` at the end of the line; `None` before the clone of its waker is
-    /// there.
+    /// Adds a waiter for `units` at the end of the queue; `None` if the clone of its waker does not
+    /// exist yet.
     pub(super) fn join(&mut self, units: u32, offer: &mut Offer<'_>) -> Option<WaiterKey> {
         let waker = Some(offer.take()?);
         let index = self.free_slot();
@@ -133,7 +135,7 @@ impl WaiterList {
         Some(WaiterKey(index))
     }
 
-    /// Where the holder of `key` stands; a served or released waiter gives its slot back and `key`
+    /// The state of the waiter with `key`. A served or released waiter frees its slot, and `key`
     /// becomes `None`.
     pub(super) fn turn(&mut self, key: &mut Option<WaiterKey>, offer: &mut Offer<'_>) -> Turn {
         let Some(WaiterKey(index)) = *key else {
@@ -154,8 +156,8 @@ impl WaiterList {
         turn
     }
 
-    /// Gives up the place in line. The answer says whether it had been served, in which case the
-    /// caller passes the grant on; the waker is the caller's to drop.
+    /// Leaves the queue. The result says whether the waiter had been served, in which case the
+    /// caller passes the grant on; the caller drops the waker.
     pub(super) fn leave(&mut self, key: WaiterKey) -> (bool, Option<Waker>) {
         let standing = self.slots[key.0 as usize].standing;
         if standing == Standing::Waiting {
@@ -166,17 +168,17 @@ impl WaiterList {
         (standing == Standing::Granted, waker)
     }
 
-    /// What the first in line wants, or `None` for an empty line.
+    /// The units that the first waiter wants; `None` if nobody waits.
     pub(super) fn front_units(&self) -> Option<u32> {
         self.slots.get(self.head as usize).map(|slot| slot.units)
     }
 
-    /// Serves the first in line; the caller wakes it.
+    /// Serves the first waiter; the caller wakes it.
     pub(super) fn grant_front(&mut self) -> Option<Waker> {
         self.take_front(Standing::Granted)
     }
 
-    /// Sends the first in line away unserved if it arrived before `arrival`; the caller wakes it.
+    /// Releases the first waiter unserved if it arrived before `arrival`; the caller wakes it.
     pub(super) fn release_front(&mut self, arrival: u64) -> Option<Waker> {
         let front = self.slots.get(self.head as usize)?;
         if front.arrival >= arrival {
@@ -185,7 +187,7 @@ impl WaiterList {
         self.take_front(Standing::Released)
     }
 
-    /// The arrival number that the next waiter will have: everybody in line now is before it.
+    /// The arrival number of the next waiter; all current waiters have lower ones.
     pub(super) fn next_arrival(&self) -> u64 {
         self.arrivals
     }
@@ -264,7 +266,7 @@ mod tests {
     fn serves_in_arrival_order_past_those_who_left() {
         let mut list = WaiterList::new();
         let mut first = join(&mut list, 1);
-        let second = join(&mut list, 2).expect("a place");
+        let second = join(&mut list, 2).expect("a slot");
         let mut third = join(&mut list, 3);
         assert!(!list.leave(second).0);
         assert_eq!(list.front_units(), Some(1));
@@ -298,7 +300,7 @@ mod tests {
         let mut list = WaiterList::new();
         for _ in 0..1_000 {
             let mut served = join(&mut list, 1);
-            let left = join(&mut list, 1).expect("a place");
+            let left = join(&mut list, 1).expect("a slot");
             list.grant_front();
             turn(&mut list, &mut served);
             list.leave(left);

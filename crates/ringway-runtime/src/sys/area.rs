@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::buf::returns::Returns;
 
-/// One mapping of memory, unmapped when nobody refers to it any more.
+/// A memory mapping, unmapped when nobody refers to it any more.
 pub(super) struct Area {
     start: NonNull<u8>,
     bytes: usize,
@@ -39,7 +39,7 @@ impl Area {
         Ok(Arc::new(Self { start, bytes, returns: Returns::new(eventfd.clone()) }))
     }
 
-    /// Where the byte `offset` lies.
+    /// The address of the byte at `offset`.
     pub(super) fn pointer(&self, offset: usize, len: usize) -> NonNull<u8> {
         assert!(offset + len <= self.bytes);
         // SAFETY: the assertion keeps the offset inside the mapping.

@@ -1,4 +1,4 @@
-//! The ring by which a driver provides receive buffers to the kernel.
+//! The ring in which a driver provides receive buffers to the kernel.
 
 use std::io;
 use std::ptr::NonNull;
@@ -11,18 +11,19 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::Pool;
 use crate::buf::View;
 
-/// Provided buffers of one group; the kernel takes them in the order in which they were provided.
+/// The provided buffers of one group, which the kernel takes in the order in which they were
+/// provided.
 pub(crate) struct BufRing {
     pool: Rc<Pool>,
     memory: NonNull<BufRingEntry>,
     entries: u16,
     tail: u16,
-    /// Buffers that the kernel holds and has not filled yet.
+    /// Number of buffers that the kernel holds and has not filled yet.
     provided: usize,
 }
 
 impl BufRing {
-    /// A ring of `entries` (a power of two) places over the buffers of `pool`.
+    /// Creates a ring with `entries` entries (a power of two) for the buffers of `pool`.
     pub(crate) fn new(pool: Rc<Pool>, entries: u16) -> io::Result<Self> {
         assert!(entries.is_power_of_two());
         let bytes = usize::from(entries) * size_of::<BufRingEntry>();
@@ -61,19 +62,19 @@ impl BufRing {
         self.publish_tail();
     }
 
-    /// The buffer `id` that a completion named, filled with `len` bytes.
+    /// Takes the buffer `id` that a completion named, filled with `len` bytes.
     pub(crate) fn filled(&mut self, id: u16, len: usize) -> View {
         self.provided -= 1;
         View::of_lent(Rc::clone(&self.pool), id, len)
     }
 
-    /// A buffer that a completion named although it holds nothing.
+    /// Takes back a buffer that a completion named although it holds nothing.
     pub(crate) fn unfilled(&mut self, id: u16) {
         self.provided -= 1;
         self.pool.return_lent(id);
     }
 
-    /// Keeps the buffers mapped for good: the kernel may still write them.
+    /// Keeps the buffers mapped forever, because the kernel may still write them.
     pub(crate) fn leak(&self) {
         std::mem::forget(Rc::clone(&self.pool));
     }
@@ -81,7 +82,7 @@ impl BufRing {
     fn write_entry(&mut self, id: u16) {
         let at = usize::from(self.tail & (self.entries - 1));
         // SAFETY: `at` is within the mapping, and the kernel does not read the entry before the
-        // tail is published; it holds at most `entries` buffers, so the place is free.
+        // tail is published; it holds at most `entries` buffers, so the entry is free.
         let entry = unsafe { &mut *self.memory.as_ptr().add(at) };
         entry.set_addr(self.pool.address(id));
         entry.set_len(self.pool.buffer_bytes() as u32);

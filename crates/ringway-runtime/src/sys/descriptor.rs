@@ -1,11 +1,11 @@
-//! Raw descriptors as the standard library's owned and borrowed ones.
+//! Conversion of raw descriptors to owned and borrowed ones.
 //!
-//! A raw descriptor here belongs to exactly one registered [`Key`](crate::driver::Key), or is on
-//! its way to one; whoever holds it closes it, once.
+//! A raw descriptor here belongs to exactly one registered [`Key`](crate::driver::Key), or is about
+//! to; its owner closes it, once.
 
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// The descriptor as something that system calls take.
+/// Borrows a descriptor for system calls.
 pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     // SAFETY: callers pass a descriptor that they hold open for the whole use of the borrow.
     unsafe { BorrowedFd::borrow_raw(fd) }

@@ -15,7 +15,7 @@ pub(super) static DATAGRAM_LAYOUT: LazyLock<MessageHeader> = LazyLock::new(|| {
     layout
 });
 
-/// A `msghdr` and what it points to; boxed by its owner, so that it does not move.
+/// A `msghdr` with the data that it points to; its owner boxes it, so that it does not move.
 pub(super) struct MessageHeader {
     header: libc::msghdr,
     vectors: Vec<libc::iovec>,
@@ -38,8 +38,8 @@ impl MessageHeader {
         &raw const self.header
     }
 
-    /// Describes what is left of `batch` after `done` bytes, as far as one call takes it; a datagram
-    /// leaves whole or is refused.
+    /// Describes the rest of `batch` after `done` bytes, as far as one call accepts it; a datagram
+    /// is sent whole or refused.
     /// The pointers are valid as long as `batch` is neither changed nor dropped.
     pub(super) fn describe(&mut self, batch: &SendBatch, mut done: usize) -> usize {
         self.vectors.clear();
@@ -80,8 +80,8 @@ impl MessageHeader {
 /// The kernel's `UIO_MAXIOV`: a longer list is refused with `EMSGSIZE`.
 const VECTORS_MAX: usize = 1_024;
 
-/// The parts of a datagram as the kernel lays them into a provided buffer: the sender's address,
-/// and where the payload starts and ends. `None` when the buffer is not of that layout.
+/// The parts of a datagram in a provided buffer: the sender's address, and where the payload starts
+/// and its length. `None` when the buffer does not have that layout.
 pub(crate) fn datagram_parts(bytes: &[u8]) -> Option<(Option<Box<SockAddr>>, usize, usize)> {
     let parts = RecvMsgOut::parse(bytes, &DATAGRAM_LAYOUT.header).ok()?;
     let payload = parts.payload_data();

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use super::area::Area;
 
-/// Fixed-size buffers in one mapping. The last one freed is the next one used, so a core that is
-/// not behind keeps working in the cache lines that it has just touched.
+/// Fixed-size buffers in one mapping. The one freed last is the first one reused, so a core that
+/// keeps up works in the cache lines that it has just touched.
 ///
 /// Each buffer is in exactly one state: free (its id is in `free`), lent (a [`RecvBuf`] or the
 /// kernel writes it; `views` of it is [`LENT`]), or viewed (`views` of it is the count of those who
@@ -23,11 +23,11 @@ pub(crate) struct Pool {
     views: Box<[Cell<u32>]>,
 }
 
-/// In place of a count of views: somebody writes the buffer.
+/// The value of `views` for a buffer that is being written.
 const LENT: u32 = u32::MAX;
 
 impl Pool {
-    /// Makes the pool of the calling thread's core, which `eventfd` wakes.
+    /// Creates the pool of the calling thread's core, which `eventfd` wakes.
     pub(crate) fn new(
         buffer_bytes: usize,
         count: u16,
@@ -45,7 +45,7 @@ impl Pool {
         self.buffer_bytes
     }
 
-    /// Buffers that are neither lent nor viewed.
+    /// Number of buffers that are neither lent nor viewed.
     pub(crate) fn free_count(&self) -> usize {
         self.free.borrow().len()
     }
@@ -56,7 +56,7 @@ impl Pool {
         self.free_count() < self.views.len() / part
     }
 
-    /// A buffer for this thread to receive into; `None` when all are in use.
+    /// Takes a buffer for this thread to receive into; `None` when all are in use.
     pub(crate) fn take(self: &Rc<Self>) -> Option<RecvBuf> {
         let id = self.lend()?;
         Some(RecvBuf { pool: Some(Rc::clone(self)), id })
@@ -71,13 +71,13 @@ impl Pool {
         Some(id)
     }
 
-    /// Takes in the buffers that have come home from other threads.
+    /// Takes in the buffers that other threads returned.
     pub(crate) fn reclaim(&self) {
         self.area.returns.take().into_iter().for_each(|id| self.release(id));
     }
 
-    /// Has the core woken by the next buffer that comes home from another thread; `false` if one
-    /// has come already.
+    /// Makes the next buffer returned by another thread wake the core; `false` if one was returned
+    /// already.
     pub(crate) fn await_return(&self) -> bool {
         self.area.returns.await_next()
     }
@@ -87,7 +87,7 @@ impl Pool {
         Arc::ptr_eq(&self.area, area)
     }
 
-    /// Where a lent buffer lies, for the kernel.
+    /// The address of a lent buffer, for the kernel.
     pub(crate) fn address(&self, id: u16) -> u64 {
         self.pointer(id, 0, self.buffer_bytes).as_ptr() as u64
     }
@@ -105,13 +105,13 @@ impl Pool {
         self.free.borrow_mut().push(id);
     }
 
-    /// Counts one more view of a viewed buffer.
+    /// Adds one view of a viewed buffer.
     pub(crate) fn retain(&self, id: u16) {
         let views = self.viewed(id);
         views.set(views.get() + 1);
     }
 
-    /// Counts one view less; the last one frees the buffer.
+    /// Removes one view; the last one frees the buffer.
     pub(crate) fn release(&self, id: u16) {
         let views = self.viewed(id);
         views.set(views.get() - 1);
@@ -120,7 +120,7 @@ impl Pool {
         }
     }
 
-    /// Bytes of a viewed buffer.
+    /// The bytes of a viewed buffer.
     pub(crate) fn bytes(&self, id: u16, offset: u32, len: u32) -> &[u8] {
         self.viewed(id);
         let start = self.pointer(id, offset as usize, len as usize);
@@ -130,7 +130,7 @@ impl Pool {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len as usize) }
     }
 
-    /// The count of a buffer that somebody reads.
+    /// The view count of a buffer that is being read.
     #[inline]
     fn viewed(&self, id: u16) -> &Cell<u32> {
         let views = &self.views[usize::from(id)];
@@ -144,7 +144,7 @@ impl Pool {
     }
 }
 
-/// A buffer that this thread fills; becomes a [`View`], or goes back when dropped.
+/// A buffer that this thread fills; it becomes a [`View`], or returns to the pool when dropped.
 pub(crate) struct RecvBuf {
     /// `None` only after `into_lent`.
     pool: Option<Rc<Pool>>,
@@ -152,7 +152,7 @@ pub(crate) struct RecvBuf {
 }
 
 impl RecvBuf {
-    /// The whole buffer; what it holds from earlier use is unspecified.
+    /// The whole buffer, whose previous contents are unspecified.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         let pool = self.pool.as_ref().expect("present until `into_lent`");
         let start = pool.pointer(self.id, 0, pool.buffer_bytes);
@@ -161,7 +161,7 @@ impl RecvBuf {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), pool.buffer_bytes) }
     }
 
-    /// The buffer by its pool and its number, still lent.
+    /// The pool and the id of the buffer, which stays lent.
     pub(crate) fn into_lent(mut self) -> (Rc<Pool>, u16) {
         (self.pool.take().expect("present until this call"), self.id)
     }

@@ -1,4 +1,4 @@
-//! One io_uring instance: typed submissions, one enter, completions read in place.
+//! An io_uring instance: typed submissions, one enter, completions read in place.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,21 +17,21 @@ use crate::limits;
 const REGISTER_RING_FDS: u32 = 20;
 const UNREGISTER_RING_FDS: u32 = 21;
 
-/// A ring of the thread that made it.
+/// A ring, which belongs to the thread that made it.
 pub(crate) struct Ring {
     ring: IoUring,
-    /// Entries that found the queue full although it had just been handed over: the kernel was out
-    /// of memory. At most what the core's sockets have in flight.
+    /// Entries that found the queue full although it had just been submitted, because the kernel
+    /// was out of memory. At most what the core's sockets have in flight.
     backlog: VecDeque<Entry>,
-    /// The ring as `io_uring_enter` names it: a registered index, or the descriptor.
+    /// The ring's name for `io_uring_enter`: a registered index, or the descriptor.
     enter_fd: i32,
     enter_flags: EnterFlags,
-    /// An enter may have handed something over.
+    /// Whether an enter may have submitted something.
     was_entered: bool,
 }
 
 impl Ring {
-    /// Takes over a ring of the calling thread that completes work only as it is entered.
+    /// Takes over a ring of the calling thread that completes work only when it is entered.
     pub(crate) fn new(ring: IoUring) -> Self {
         let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
         enter_flags.set(EnterFlags::NO_IOWAIT, ring.params().is_feature_no_iowait());
@@ -42,12 +42,12 @@ impl Ring {
         Self { ring, backlog, enter_fd, enter_flags, was_entered: false }
     }
 
-    /// Whether the kernel may have taken operations; they are in flight until they complete.
+    /// Whether the kernel may have taken operations, which are then in flight until they complete.
     pub(crate) fn was_entered(&self) -> bool {
         self.was_entered
     }
 
-    /// What each enter of the ring is told.
+    /// The flags of every enter.
     pub(crate) fn enter_flags(&self) -> EnterFlags {
         self.enter_flags
     }
@@ -77,7 +77,7 @@ impl Ring {
         self.push(opcode::RecvMulti::new(Fd(fd), group).build().user_data(user_data));
     }
 
-    /// Each buffer gets the sender's address in front of the payload; see `datagram_parts`.
+    /// Receives datagrams, each with the sender's address before the payload; see `datagram_parts`.
     pub(crate) fn recv_datagrams(&mut self, fd: RawFd, group: u16, user_data: u64) {
         let entry = opcode::RecvMsgMulti::new(Fd(fd), DATAGRAM_LAYOUT.as_ptr(), group).build();
         self.push(entry.user_data(user_data));
@@ -88,7 +88,7 @@ impl Ring {
         self.push(entry.user_data(user_data));
     }
 
-    /// Tells of each change of `fd` to one of the `events`, whether or not somebody acts on it meanwhile.
+    /// Reports each change of `fd` to one of the `events`, even if nobody acts on it meanwhile.
     pub(crate) fn poll_multishot(&mut self, fd: RawFd, events: i16, user_data: u64) {
         let events = events as u32;
         self.push(opcode::PollAdd::new(Fd(fd), events).multi(true).build().user_data(user_data));
@@ -106,13 +106,13 @@ impl Ring {
         self.push(entry.user_data(user_data));
     }
 
-    /// Queues an operation whose memory, if it has any, outlives its completion.
+    /// Queues an operation, whose memory must outlive its completion.
     pub(super) fn push(&mut self, entry: Entry) {
         if self.backlog.is_empty() {
             if self.fits(&entry) {
                 return;
             }
-            // The queue is full: hand it over now. An error comes again in the turn, which can
+            // // The queue is full: submit it now. An error occurs again in the turn, which can
             // report it.
             let _reported_by_turn = self.enter_once(0, None);
         }
@@ -127,7 +127,7 @@ impl Ring {
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
-    /// Moves entries of the backlog to the queue while that has room.
+    /// Moves entries of the backlog to the queue while it has room.
     fn refill(&mut self) {
         while let Some(entry) = self.backlog.pop_front() {
             if !self.fits(&entry) {
@@ -136,12 +136,12 @@ impl Ring {
         }
     }
 
-    /// Operations queued and not yet taken by the kernel.
+    /// Number of operations queued and not taken by the kernel yet.
     pub(crate) fn queued(&mut self) -> usize {
         self.ring.submission().len() + self.backlog.len()
     }
 
-    /// Whether an enter would find completions, told from shared memory.
+    /// Whether an enter would find completions, read from shared memory.
     pub(crate) fn peek(&mut self) -> bool {
         let submission = self.ring.submission();
         if submission.taskrun() || submission.cq_overflow() {
@@ -156,21 +156,21 @@ impl Ring {
         self.ring.submission().cq_overflow()
     }
 
-    /// Whether completions were lost: the kernel had no memory to keep them. What has happened to
-    /// the operations in flight is then unknown for good.
+    /// Whether completions were lost because the kernel had no memory for them. The outcome of the
+    /// operations in flight can then never be known.
     pub(crate) fn has_dropped(&mut self) -> bool {
         self.ring.completion().overflow() != 0
     }
 
-    /// Hands over what is queued, runs deferred work and waits until `want` completions are there
-    /// or `timeout` has passed. Of several wanted one is enough once [`limits::GATHER_WAIT`] has
-    /// passed; kernels before 6.12 cannot do that and wait for one only.
+    /// Submits queued operations, runs deferred work and waits until `want` completions have
+    /// arrived or `timeout` has passed. If several are wanted, one suffices after
+    /// [`limits::GATHER_WAIT`]; kernels before 6.12 cannot do that and wait for one only.
     ///
     /// # Errors
-    /// The kernel's, `ETIME` and `EINTR` left out: these are ordinary ends of a wait.
+    /// Returns the kernel's error, except `ETIME` and `EINTR`, which are normal ends of a wait.
     pub(crate) fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         self.refill();
-        // Nothing may sleep on operations that the kernel has not seen.
+        // // Nothing may sleep on operations that the kernel has not seen.
         let want = if self.backlog.is_empty() { want } else { 0 };
         self.enter_once(want, timeout)
     }
@@ -226,18 +226,18 @@ struct ResourceUpdate {
 }
 
 impl Drop for Ring {
-    /// The thread's registration holds the ring open, with all its memory, beyond its descriptor.
+    /// Unregisters the ring, since the thread's registration would keep it and its memory alive.
     fn drop(&mut self) {
         if self.enter_flags.contains(EnterFlags::REGISTERED_RING) {
-            let (fd, place) = (self.ring.as_raw_fd(), self.enter_fd as u32);
-            let removed = update_ring_fd(fd, UNREGISTER_RING_FDS, place, 0);
+            let (fd, index) = (self.ring.as_raw_fd(), self.enter_fd as u32);
+            let removed = update_ring_fd(fd, UNREGISTER_RING_FDS, index, 0);
             debug_assert!(removed.is_some());
         }
     }
 }
 
-/// Gives the thread a number for its ring, which saves the kernel a descriptor look-up in each
-/// enter, or takes it back. Tells the number; `None` where that is not supported.
+/// Registers the thread's ring, which saves the kernel a descriptor look-up in each enter, or
+/// unregisters it. Returns the index; `None` if that is not supported.
 fn update_ring_fd(fd: RawFd, how: u32, offset: u32, data: RawFd) -> Option<i32> {
     let mut update = ResourceUpdate { offset, reserved: 0, data: data as u64 };
     // SAFETY: `update` is one element of the layout that the call reads and writes.

@@ -1,4 +1,5 @@
-//! Operations whose memory the kernel reads: gathered sends and connects, owned here meanwhile.
+//! Operations whose memory the kernel reads, and which own it meanwhile: gathered sends and
+//! connects.
 
 use std::os::fd::RawFd;
 
@@ -12,46 +13,46 @@ use crate::driver::uring::{Completion, How, SendOutcome, Sent, kind, tag};
 use crate::driver::{Key, SendBatch};
 use crate::limits;
 
-/// Memory lent to a ring for reading, by slot. The last slot freed is the next one used.
+/// Memory lent to a ring for reading, by slot. The slot freed last is the first one reused.
 ///
-/// The user data of an operation names its slot and the slot's generation, which each submission
-/// counts up: a completion that nobody waits for any more finds nothing.
+/// The user data of an operation contains its slot and the slot's generation, which each submission
+/// increments: a stale completion finds nothing.
 #[derive(Default)]
 pub(crate) struct SendTable {
     slots: Vec<SendSlot>,
     free: Vec<u32>,
     /// Sends submitted at once whose enter has not been settled.
     unsettled: Vec<u32>,
-    /// Those of them that were longer than one submission takes, and are to go out again.
+    /// Sends among them that were longer than one submission accepts, and must be submitted again.
     unfinished: Vec<u32>,
 }
 
-/// The slots are boxed where the kernel holds a pointer, so that a growing table moves nothing.
+/// A send or connect. Parts to which the kernel points are boxed, so a growing table moves none.
 #[derive(Default)]
 struct SendSlot {
-    /// `None` while free.
+    /// The owner; `None` while the slot is free.
     key: Option<Key>,
     generation: u32,
     fd: RawFd,
     batch: SendBatch,
     done: usize,
-    /// How much of that its owner has been told of.
+    /// How many of those bytes were reported to the owner.
     told: usize,
     total: usize,
-    /// Bytes of the operation under way.
+    /// Number of bytes in the current operation.
     asked: usize,
-    /// Submitted at once, and no completion has said otherwise.
+    /// Whether it was submitted at once and no completion has said otherwise.
     at_once: bool,
-    /// The kernel could not tell when there is room: the peer's end looks like it.
+    /// Whether the kernel cannot tell when there is room, because the peer's end looks the same.
     eager: bool,
-    /// Kept from use to use; the kernel reads it while a gathered send is in flight.
+    /// Kept for reuse; the kernel reads it while a gathered send is in flight.
     header: Option<Box<MessageHeader>>,
     connecting_to: Option<Box<SockAddr>>,
 }
 
 impl SendTable {
-    /// Starts a send. Whether one submission takes all of it: otherwise the next enter must not
-    /// sleep, since nothing tells that it is time for the rest.
+    /// Starts a send. Returns whether one submission accepts all of it: otherwise the next enter
+    /// must not sleep, since nothing reports when the rest can be sent.
     pub(crate) fn send(&mut self, ring: &mut Ring, key: Key, fd: RawFd, batch: SendBatch) -> bool {
         debug_assert!(!batch.segments.is_empty());
         let index = self.take_slot();
@@ -66,9 +67,9 @@ impl SendTable {
         slot.asked == slot.total
     }
 
-    /// Ends the sends that were submitted at once and of which no completion came, one a call; what
-    /// is left of one goes out again if its owner `wants` that. Only to be called when the kernel
-    /// has taken every submission and every completion was taken in.
+    /// Ends a send that was submitted at once without a completion, one per call; its rest is
+    /// submitted again if its owner `wants` that. Call it only when the kernel has taken every
+    /// submission and every completion was handled.
     pub(crate) fn settle(&mut self, ring: &mut Ring, wants: impl Fn(Key) -> bool) -> Option<Sent> {
         while let Some(index) = self.unsettled.pop() {
             let slot = &mut self.slots[index as usize];
@@ -78,7 +79,8 @@ impl SendTable {
             slot.done += slot.asked;
             let unfinished = slot.done < slot.total;
             if unfinished && slot.key.is_some_and(&wants) {
-                // Not before the list is empty: where an enter was not settled, it may name a slot twice.
+                // // Not before the list is empty: if an enter was not settled, it may contain a
+                // slot twice.
                 self.unfinished.push(index);
                 continue;
             }
@@ -92,13 +94,13 @@ impl SendTable {
         None
     }
 
-    /// Whether `settle` has something to do.
+    /// Whether [`settle`](Self::settle) has something to do.
     pub(crate) fn is_unsettled(&self) -> bool {
         !self.unsettled.is_empty()
     }
 
-    /// Takes in the completion of a send; what is left of it goes out again if its owner `wants`
-    /// that. `None` for a completion that belongs to no send.
+    /// Handles the completion of a send; its rest is submitted again if its owner `wants` that.
+    /// `None` for a completion that belongs to no send.
     pub(crate) fn complete(
         &mut self,
         ring: &mut Ring,
@@ -131,18 +133,18 @@ impl SendTable {
         Some(SendOutcome::Finished(slot.vacate(errno)))
     }
 
-    /// Tries again what was `Full`.
+    /// Retries a send that was `Full`.
     pub(crate) fn retry(&mut self, ring: &mut Ring, index: u32) {
         self.slots[index as usize].submit(ring, index, How::Eager);
     }
 
-    /// Ends what was `Full`.
+    /// Ends a send that was `Full`.
     pub(crate) fn give_up(&mut self, index: u32) -> Sent {
         self.free.push(index);
         self.slots[index as usize].vacate(libc::ECANCELED)
     }
 
-    /// Starts to connect; the completion is told to `connected`.
+    /// Starts to connect; the completion is to be passed to [`connected`](Self::connected).
     pub(crate) fn connect(&mut self, ring: &mut Ring, key: Key, fd: RawFd, address: &SockAddr) {
         let index = self.take_slot();
         let slot = &mut self.slots[index as usize];
@@ -153,7 +155,7 @@ impl SendTable {
         ring.push(entry.user_data(data));
     }
 
-    /// Gives back the slot of a connect that has completed, and tells whose it was.
+    /// Frees the slot of a completed connect, and returns its key.
     pub(crate) fn connected(&mut self, completion: Completion) -> Option<Key> {
         let (index, slot) = find(&mut self.slots, completion.name())?;
         slot.connecting_to = None;
@@ -184,7 +186,7 @@ impl SendSlot {
         tag(kind, Key::new(index, self.generation).bits())
     }
 
-    /// Submits as much of what is left as one submission takes; a datagram leaves whole.
+    /// Submits as much of the rest as one submission accepts; a datagram is sent whole.
     fn submit(&mut self, ring: &mut Ring, index: u32, how: How) {
         self.at_once = how == How::AtOnce;
         let (flags, priority, quiet) = how.asks();
@@ -207,7 +209,7 @@ impl SendSlot {
         ring.push(entry.user_data(data).flags(quiet));
     }
 
-    /// The bytes that the owner has not been told of.
+    /// Takes the bytes that were not reported to the owner yet.
     fn tell(&mut self) -> usize {
         self.done - std::mem::replace(&mut self.told, self.done)
     }

@@ -1,4 +1,4 @@
-//! Received bytes that leave their thread.
+//! Received bytes that can leave their thread.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use super::Pool;
 use super::area::Area;
 use crate::buf::here::pool_here;
 
-/// Received bytes that any thread may read and end: one count of a viewed buffer.
+/// Received bytes that any thread can read and drop: one count of a viewed buffer.
 pub(crate) struct SharedBytes {
     area: Arc<Area>,
     id: u16,
-    /// In the area.
+    /// The offset in the area.
     offset: usize,
     len: usize,
 }
 
 impl SharedBytes {
-    /// A part of a viewed buffer of `pool`.
+    /// Shares a part of a viewed buffer of `pool`.
     pub(crate) fn of(pool: &Pool, id: u16, offset: u32, len: usize) -> Self {
         pool.retain(id);
         let offset = usize::from(id) * pool.buffer_bytes() + offset as usize;

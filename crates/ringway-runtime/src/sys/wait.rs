@@ -1,12 +1,12 @@
-//! Waiting for epoll where the kernel offers whole milliseconds only.
+//! Waiting for epoll on kernels that offer whole milliseconds only.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::event::epoll;
 
-/// Moves what `epoll` reports to the end of `into`, as far as its spare room goes. Waits for a first
-/// report `timeout_ms` at most; for ever if that is negative.
+/// Moves the reports of `epoll` to the end of `into`, within its spare capacity. Waits for a first
+/// report for at most `timeout_ms`, or forever if that is negative.
 pub(crate) fn epoll_wait_ms(
     epoll: &OwnedFd,
     into: &mut Vec<epoll::Event>,

@@ -7,7 +7,7 @@ use crate::task::TaskToken;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, forget);
 
-/// A waker of the task that `token` names. A token of a task that has ended wakes nothing.
+/// A waker of the task that `token` names. The token of a task that has ended wakes nothing.
 pub(crate) fn waker_of(token: TaskToken) -> Waker {
     // SAFETY: the data pointer is a plain number that no function of the table dereferences, so
     // cloning, waking and dropping are sound on any thread, any number of times.

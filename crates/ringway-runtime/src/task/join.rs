@@ -1,4 +1,4 @@
-//! A task's outcome, on its way to whoever waits for it on the same core.
+//! The outcome of a task, on its way to a waiter on the same core.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,7 +16,7 @@ pub(super) fn pair<T>() -> (Outcome<T>, Rc<Join<T>>) {
     (Outcome(Rc::clone(&join)), join)
 }
 
-/// What the task holds. However the task goes away, whoever waits for it is told.
+/// The task's end. However the task goes away, its waiter is told.
 pub(super) struct Outcome<T>(Rc<Join<T>>);
 
 impl<T> Outcome<T> {
@@ -41,10 +41,10 @@ pub(super) struct Join<T> {
 }
 
 enum JoinState<T> {
-    /// The task runs, or waits to.
+    /// The task is running or waiting to run.
     Open,
     Settled(Result<T, JoinError>),
-    /// The outcome was given to its waiter.
+    /// The waiter has taken the outcome.
     Taken,
 }
 
@@ -53,7 +53,7 @@ impl<T> Join<T> {
         !matches!(*self.state.borrow(), JoinState::Open)
     }
 
-    /// Whether this is the outcome: the first one stays.
+    /// Sets the outcome, unless there is one already; whether it was set.
     fn settle(&self, outcome: Result<T, JoinError>) -> bool {
         let mut state = self.state.borrow_mut();
         if let JoinState::Open = *state {
@@ -76,7 +76,7 @@ impl<T> Join<T> {
         }
     }
 
-    /// Remembers whom to wake. Neither the clone nor the drop of a foreign waker meets a borrow.
+    /// Stores the waker of the waiter. Foreign wakers are cloned and dropped outside the borrow.
     fn await_by(&self, waker: &Waker) {
         if self.waiter.borrow().as_ref().is_some_and(|known| known.will_wake(waker)) {
             return;
@@ -92,10 +92,10 @@ impl<T> Join<T> {
     }
 }
 
-/// Waits for a task of the same core; dropping it lets the task go on.
+/// Waits for a task of the same core; dropping it detaches the task.
 ///
-/// A task that its core drops unfinished, because the core ends, has a [`JoinError`] as its outcome,
-/// also for a handle that outlives the core.
+/// If the core ends and drops the task unfinished, the outcome is a [`JoinError`], even for a
+/// handle that outlives the core.
 pub struct JoinHandle<T> {
     join: Rc<Join<T>>,
     token: TaskToken,
@@ -112,7 +112,7 @@ impl<T> JoinHandle<T> {
         self.join.is_settled()
     }
 
-    /// Settles that the task was aborted, unless it has ended: `drop_task` is to drop it.
+    /// Marks the task as aborted, unless it has ended; `drop_task` must then drop it.
     pub(crate) fn settle_aborted(&self, drop_task: impl FnOnce(TaskToken, Run)) {
         if self.join.settle(Err(JoinError { cause: Cause::Aborted })) {
             drop_task(self.token, self.run);
@@ -145,7 +145,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Why a task has no result.
+/// The reason why a task has no result.
 #[derive(Debug)]
 pub struct JoinError {
     cause: Cause,

@@ -1,8 +1,8 @@
-//! Names of tasks, and of the runs that they belong to.
+//! Tokens of tasks, and of the runs to which they belong.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names a task in the whole process: `core:16 | generation:20 | index:28`.
+/// The process-wide name of a task: `core:16 | generation:20 | index:28`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskToken(u64);
 
@@ -36,8 +36,8 @@ impl TaskToken {
     }
 }
 
-/// Tells the runs of cores apart, also those that follow each other on one thread or under one
-/// core's number.
+/// The number of a core's run, which distinguishes runs even if they follow each other on one
+/// thread or under one core id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run(u64);
 

@@ -1,12 +1,12 @@
-//! Points in time that may lie beyond every clock.
+//! Deadlines, which may be beyond the range of the clock.
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
-/// When something has to be done: at an instant, or never.
+/// A point in time: an instant, or never.
 ///
-/// Times that a user sets are added to the clock by [`after`](Self::after), which does not overflow:
-/// `Duration::MAX`, and whatever else is longer than the clock can tell, means never.
+/// Times set by a user are added to the clock by [`after`](Self::after), which does not overflow:
+/// `Duration::MAX`, and anything else beyond the range of the clock, means never.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -20,30 +20,30 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Deadline {
-    /// `None`: never.
+    /// The instant; `None` means never.
     at: Option<Instant>,
 }
 
 impl Deadline {
-    /// Later than every instant.
+    /// A deadline later than every instant.
     pub const NEVER: Deadline = Deadline { at: None };
 
-    /// At this instant.
+    /// The deadline at this instant.
     pub const fn at(instant: Instant) -> Self {
         Self { at: Some(instant) }
     }
 
-    /// `wait` after `start`; never, where the clock does not reach so far.
+    /// The deadline `wait` after `start`; never if that is beyond the range of the clock.
     pub fn after(start: Instant, wait: Duration) -> Self {
         Self { at: start.checked_add(wait) }
     }
 
-    /// `wait` after `start` where there is a `wait`, otherwise never.
+    /// The deadline `wait` after `start`; never without a `wait`.
     pub fn after_any(start: Instant, wait: Option<Duration>) -> Self {
         wait.map_or(Self::NEVER, |wait| Self::after(start, wait))
     }
 
-    /// This much later.
+    /// The deadline `wait` later.
     #[must_use]
     pub fn plus(self, wait: Duration) -> Self {
         self.at.map_or(Self::NEVER, |at| Self::after(at, wait))
@@ -54,17 +54,17 @@ impl Deadline {
         self.at
     }
 
-    /// Whether no instant is late enough.
+    /// Whether the deadline is never.
     pub const fn is_never(self) -> bool {
         self.at.is_none()
     }
 
-    /// Whether it is over at `now`.
+    /// Whether the deadline has passed at `now`.
     pub fn has_passed(self, now: Instant) -> bool {
         self.at.is_some_and(|at| at <= now)
     }
 
-    /// The time left at `now`: zero when the deadline has passed, `Duration::MAX` if there is none.
+    /// The time left at `now`: zero when the deadline has passed, `Duration::MAX` if it is never.
     pub fn remaining(self, now: Instant) -> Duration {
         self.at.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
@@ -91,7 +91,7 @@ impl From<Instant> for Deadline {
     }
 }
 
-/// `None` is never.
+/// Converts `None` to never.
 impl From<Option<Instant>> for Deadline {
     fn from(at: Option<Instant>) -> Self {
         Self { at }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_clock_cannot_tell_is_never() {
+    fn a_time_beyond_the_range_of_the_clock_is_never() {
         let now = Instant::now();
         for wait in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {
             let deadline = Deadline::after(now, wait);

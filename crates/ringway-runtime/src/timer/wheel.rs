@@ -1,6 +1,6 @@
 //! The timer wheel of one core: hierarchical, hashed by deadline, with ticks of one millisecond.
 //!
-//! Level `n` has 64 slots of 64ⁿ ticks. A timer stands in the level of the highest base-64 digit in
+//! Level `n` has 64 slots of 64ⁿ ticks. A timer is in the level of the highest base-64 digit in
 //! which its tick differs from the current one, so every occupied slot lies ahead, the lowest
 //! occupied level holds the earliest timer, and two bit scans find its slot. When the time reaches
 //! a slot above level 0, its timers move down; each timer moves at most once per level. Empty slots
@@ -15,9 +15,9 @@ mod tests;
 
 /// Timers that carry a `T` and are owned by the wheel until they fire or are cancelled.
 pub(crate) struct Wheel<T> {
-    /// Tick 0.
+    /// The time of tick 0.
     origin: Instant,
-    /// The tick of the latest [`expire`](Wheel::expire). No timer stands before it.
+    /// The tick of the latest [`expire`](Wheel::expire). No timer is before it.
     current: u64,
     /// Bit `n` says that level `n` has an occupied slot.
     levels_occupied: u16,
@@ -27,8 +27,8 @@ pub(crate) struct Wheel<T> {
     armed: usize,
 }
 
-/// Names a timer. A key whose timer has fired or was cancelled names nothing, also after its slot
-/// is reused.
+/// The key of a timer. The key of a timer that has fired or was cancelled is stale, even after its
+/// slot is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TimerKey {
     index: u32,
@@ -41,7 +41,7 @@ struct Level {
     slots: [WheelSlot; SLOTS],
 }
 
-/// Timers in the order in which they came, linked by index.
+/// The timers of a slot in arrival order, linked by index.
 #[derive(Clone, Copy)]
 struct WheelSlot {
     head: u32,
@@ -51,20 +51,20 @@ struct WheelSlot {
 }
 
 struct TimerEntry<T> {
-    /// Counts the uses of this place.
+    /// Counts the uses of this entry.
     generation: u32,
     prev: u32,
-    /// The next timer of the slot, or the next free place.
+    /// The next timer of the slot, or the next free entry.
     next: u32,
-    place: Place,
+    position: SlotPosition,
     /// Fires when the current tick reaches this one.
     tick: u64,
-    /// `None` exactly while the place is free.
+    /// The payload; `None` exactly while the entry is free.
     payload: Option<T>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotPosition {
     level: u8,
     slot: u8,
 }
@@ -76,7 +76,7 @@ const NIL: u32 = u32::MAX;
 const EMPTY: WheelSlot = WheelSlot { head: NIL, tail: NIL, earliest: u64::MAX };
 
 impl<T> Wheel<T> {
-    /// Makes an empty wheel whose ticks count from `now`.
+    /// Creates an empty wheel whose ticks count from `now`.
     pub(crate) fn new(now: Instant) -> Wheel<T> {
         let level = || Level { occupied: 0, slots: [EMPTY; SLOTS] };
         Wheel {
@@ -90,10 +90,10 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Arms a timer. One whose deadline has passed fires in the next [`expire`](Wheel::expire).
-    /// O(1).
+    /// Arms a timer in O(1). One whose deadline has passed fires in the next
+    /// [`expire`](Wheel::expire).
     pub(crate) fn insert(&mut self, deadline: Instant, payload: T) -> TimerKey {
-        let index = self.free_place();
+        let index = self.free_entry();
         let tick = self.tick_of_deadline(deadline);
         let timer = &mut self.timers[index as usize];
         timer.payload = Some(payload);
@@ -104,7 +104,7 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Disarms a timer and gives its payload back; `None` if it has fired or was cancelled. O(1).
+    /// Disarms a timer and returns its payload, in O(1); `None` if it has fired or was cancelled.
     pub(crate) fn cancel(&mut self, key: TimerKey) -> Option<T> {
         if !self.is_armed(key) {
             return None;
@@ -113,7 +113,7 @@ impl<T> Wheel<T> {
         self.free(key.index)
     }
 
-    /// Moves an armed timer to another deadline; `false` if it has fired or was cancelled. O(1).
+    /// Moves an armed timer to another deadline, in O(1); `false` if it has fired or was cancelled.
     pub(crate) fn rearm(&mut self, key: TimerKey, deadline: Instant) -> bool {
         if !self.is_armed(key) {
             return false;
@@ -124,10 +124,11 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// When to call [`expire`](Wheel::expire) next: the tick at which the earliest timer fires, or
-    /// an earlier one if an earlier timer of its slot was cancelled. `None` without timers. O(1).
+    /// The time of the next call of [`expire`](Wheel::expire): the tick at which the earliest timer
+    /// fires, or an earlier one if an earlier timer of its slot was cancelled. `None` without
+    /// timers. O(1).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let Place { level, slot } = self.first_occupied()?;
+        let SlotPosition { level, slot } = self.first_occupied()?;
         let tick = self.levels[level as usize].slots[slot as usize].earliest;
         self.origin.checked_add(Duration::from_millis(tick))
     }
@@ -137,34 +138,34 @@ impl<T> Wheel<T> {
     /// they were armed. `now` must not go backwards.
     pub(crate) fn expire(&mut self, now: Instant, fire: &mut impl FnMut(TimerKey, T)) {
         let now_tick = self.ticks_passed(now);
-        while let Some(place) = self.first_occupied() {
-            let start = self.slot_start(place);
+        while let Some(position) = self.first_occupied() {
+            let start = self.slot_start(position);
             if start > now_tick {
                 break;
             }
             self.current = start;
-            match place.level {
-                0 => self.fire_slot(place, fire),
-                _ => self.move_down(place),
+            match position.level {
+                0 => self.fire_slot(position, fire),
+                _ => self.move_down(position),
             }
         }
         self.current = self.current.max(now_tick);
     }
 
-    /// What the armed timers carry.
+    /// The payloads of the armed timers.
     pub(crate) fn into_payloads(self) -> impl Iterator<Item = T> {
         self.timers.into_iter().filter_map(|timer| timer.payload)
     }
 
-    /// How many timers are armed.
+    /// Number of armed timers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.armed
     }
 
-    fn fire_slot(&mut self, place: Place, fire: &mut impl FnMut(TimerKey, T)) {
+    fn fire_slot(&mut self, position: SlotPosition, fire: &mut impl FnMut(TimerKey, T)) {
         loop {
-            let index = self.slot(place).head;
+            let index = self.slot(position).head;
             if index == NIL {
                 return;
             }
@@ -176,10 +177,11 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Spreads a slot that the time has reached over the levels below, keeping the order.
-    fn move_down(&mut self, place: Place) {
-        let mut index = std::mem::replace(self.slot(place), EMPTY).head;
-        self.mark_empty(place);
+    /// Moves the timers of a slot that the time has reached to the levels below, keeping their
+    /// order.
+    fn move_down(&mut self, position: SlotPosition) {
+        let mut index = std::mem::replace(self.slot(position), EMPTY).head;
+        self.mark_empty(position);
         while index != NIL {
             let next = self.timers[index as usize].next;
             self.link(index);
@@ -190,8 +192,8 @@ impl<T> Wheel<T> {
     /// Appends the timer to the slot of its tick.
     fn link(&mut self, index: u32) {
         let tick = self.timers[index as usize].tick;
-        let place = self.place_of(tick);
-        let slot = self.slot(place);
+        let position = self.position_of(tick);
+        let slot = self.slot(position);
         slot.earliest = slot.earliest.min(tick);
         let prev = std::mem::replace(&mut slot.tail, index);
         match prev {
@@ -199,60 +201,60 @@ impl<T> Wheel<T> {
             _ => self.timers[prev as usize].next = index,
         }
         let timer = &mut self.timers[index as usize];
-        (timer.prev, timer.next, timer.place) = (prev, NIL, place);
-        self.levels[place.level as usize].occupied |= 1 << place.slot;
-        self.levels_occupied |= 1 << place.level;
+        (timer.prev, timer.next, timer.position) = (prev, NIL, position);
+        self.levels[position.level as usize].occupied |= 1 << position.slot;
+        self.levels_occupied |= 1 << position.level;
     }
 
     fn unlink(&mut self, index: u32) {
-        let TimerEntry { prev, next, place, .. } = self.timers[index as usize];
+        let TimerEntry { prev, next, position, .. } = self.timers[index as usize];
         match prev {
-            NIL => self.slot(place).head = next,
+            NIL => self.slot(position).head = next,
             _ => self.timers[prev as usize].next = next,
         }
         match next {
-            NIL => self.slot(place).tail = prev,
+            NIL => self.slot(position).tail = prev,
             _ => self.timers[next as usize].prev = prev,
         }
         if (prev, next) == (NIL, NIL) {
-            *self.slot(place) = EMPTY;
-            self.mark_empty(place);
+            *self.slot(position) = EMPTY;
+            self.mark_empty(position);
         }
     }
 
-    fn mark_empty(&mut self, place: Place) {
-        let level = &mut self.levels[place.level as usize];
-        level.occupied &= !(1 << place.slot);
+    fn mark_empty(&mut self, position: SlotPosition) {
+        let level = &mut self.levels[position.level as usize];
+        level.occupied &= !(1 << position.slot);
         if level.occupied == 0 {
-            self.levels_occupied &= !(1 << place.level);
+            self.levels_occupied &= !(1 << position.level);
         }
     }
 
-    fn slot(&mut self, place: Place) -> &mut WheelSlot {
-        &mut self.levels[place.level as usize].slots[place.slot as usize]
+    fn slot(&mut self, position: SlotPosition) -> &mut WheelSlot {
+        &mut self.levels[position.level as usize].slots[position.slot as usize]
     }
 
-    fn first_occupied(&self) -> Option<Place> {
+    fn first_occupied(&self) -> Option<SlotPosition> {
         if self.levels_occupied == 0 {
             return None;
         }
         let level = self.levels_occupied.trailing_zeros() as u8;
         let slot = self.levels[level as usize].occupied.trailing_zeros() as u8;
-        Some(Place { level, slot })
+        Some(SlotPosition { level, slot })
     }
 
-    fn place_of(&self, tick: u64) -> Place {
+    fn position_of(&self, tick: u64) -> SlotPosition {
         let differing = self.current ^ tick;
         let level = (differing | 1).ilog2() / SLOT_BITS;
         let slot = (tick >> (level * SLOT_BITS)) & (SLOTS as u64 - 1);
-        Place { level: level as u8, slot: slot as u8 }
+        SlotPosition { level: level as u8, slot: slot as u8 }
     }
 
     /// The first tick of a slot: the current digits above its level, its own, and zeros below.
-    fn slot_start(&self, place: Place) -> u64 {
-        let shift = u32::from(place.level) * SLOT_BITS;
+    fn slot_start(&self, position: SlotPosition) -> u64 {
+        let shift = u32::from(position.level) * SLOT_BITS;
         let above = u64::MAX.checked_shl(shift + SLOT_BITS).unwrap_or(0);
-        (self.current & above) | (u64::from(place.slot) << shift)
+        (self.current & above) | (u64::from(position.slot) << shift)
     }
 
     /// The first tick at or after `deadline`, so that nothing fires early.
@@ -271,8 +273,8 @@ impl<T> Wheel<T> {
         timer.is_some_and(|t| t.generation == key.generation && t.payload.is_some())
     }
 
-    /// A place that is in no list; the caller fills it.
-    fn free_place(&mut self) -> u32 {
+    /// An entry that is in no list; the caller fills it.
+    fn free_entry(&mut self) -> u32 {
         if self.free_head != NIL {
             let index = self.free_head;
             self.free_head = self.timers[index as usize].next;
@@ -280,19 +282,19 @@ impl<T> Wheel<T> {
         }
         let index = self.timers.len() as u32;
         assert!(index < NIL, "2^32 timers do not fit into memory");
-        let place = Place { level: 0, slot: 0 };
+        let position = SlotPosition { level: 0, slot: 0 };
         self.timers.push(TimerEntry {
             generation: 0,
             prev: NIL,
             next: NIL,
-            place,
+            position,
             tick: 0,
             payload: None,
         });
         index
     }
 
-    /// Empties a place. It is reused under the next generation, or never again after the last one.
+    /// Empties an entry. It is reused under the next generation, or never again after the last one.
     fn free(&mut self, index: u32) -> Option<T> {
         self.armed -= 1;
         let timer = &mut self.timers[index as usize];

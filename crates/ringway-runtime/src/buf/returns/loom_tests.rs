@@ -7,8 +7,8 @@ fn returns() -> Arc<Returns> {
     Arc::new(Returns::new(Weak::new()))
 }
 
-/// A buffer that comes home while the core goes to sleep for want of one: the core either sees it
-/// or is told.
+/// A buffer is returned while the core goes to sleep for lack of one: the core sees it or is
+/// signalled.
 #[test]
 fn loom_a_return_that_races_with_a_wait_is_seen_or_told() {
     loom::model(|| {
@@ -22,7 +22,7 @@ fn loom_a_return_that_races_with_a_wait_is_seen_or_told() {
     });
 }
 
-/// The same behind an earlier wait that something else has ended, and a look meanwhile.
+/// The same after an earlier wait that ended for another reason, with a look in between.
 #[test]
 fn loom_a_flag_left_by_an_earlier_wait_hides_nothing() {
     loom::model(|| {
@@ -39,7 +39,7 @@ fn loom_a_flag_left_by_an_earlier_wait_hides_nothing() {
     });
 }
 
-/// Two threads bring a buffer each: both are there in the end, and a sleeping core is told.
+/// Two threads return a buffer each: both are found, and a sleeping core is signalled.
 #[test]
 fn loom_two_returns_are_both_found() {
     loom::model(|| {

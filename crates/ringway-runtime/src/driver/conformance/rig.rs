@@ -306,7 +306,7 @@ impl<F: Fixture> Rig<F> {
     }
 }
 
-/// Bytes that tell their place: a part taken twice, left out or moved does not compare equal.
+/// Bytes that encode their offset: a part taken twice, left out or moved does not compare equal.
 pub(super) fn pattern(from: usize, len: usize) -> Vec<u8> {
     static TABLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut state = 0x9E37_79B9_u32;

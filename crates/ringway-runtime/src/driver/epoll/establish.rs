@@ -1,4 +1,4 @@
-//! Connections on their way in and out.
+//! Accepting and connecting.
 
 use std::os::fd::{IntoRawFd, RawFd};
 
@@ -34,7 +34,7 @@ impl Epoll {
         self.requeue(key);
     }
 
-    /// Has a connect answered: `Err` only when it is still under way.
+    /// Starts a connect: `Ok` with its outcome, or `Err` if it is still in progress.
     pub(super) fn start_connect(&mut self, fd: RawFd, addr: &SockAddr) -> Result<i32, Errno> {
         self.counters.syscalls += 1;
         let Err(error) = SockRef::from(&sockets::borrow(fd)).connect(addr) else {

@@ -1,4 +1,4 @@
-//! What the epoll driver knows of a registered descriptor.
+//! The state of a registered descriptor in the epoll driver.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -9,16 +9,16 @@ use rustix::net::{ipproto, sockopt};
 use super::send::Outgoing;
 use crate::driver::{Key, RecvClass, SendBatch, sockets};
 
-/// What every watched handle is watched for.
+/// The events that every handle is watched for.
 pub(super) const READ: EventFlags =
     EventFlags::IN.union(EventFlags::PRI).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// Behind what a read brings there is more that is told by this report alone: an end, an error, or
+/// Events that may follow the bytes of a read and are reported only once: an end, an error, or
 /// bytes behind an urgent mark.
 const BEHIND: EventFlags =
     EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR).union(EventFlags::PRI);
 
-/// An object by its key, what is asked of it, and what epoll said last.
+/// A registered descriptor: its key, its pending operations, and the last report of epoll.
 pub(super) struct EpollHandle {
     pub(super) key: Key,
     pub(super) fd: RawFd,
@@ -26,25 +26,26 @@ pub(super) struct EpollHandle {
     pub(super) receiving: bool,
     pub(super) accepting: bool,
     pub(super) connecting: bool,
-    /// Reported and not drained since.
+    /// Reported as readable, and not drained since.
     pub(super) readable: bool,
-    /// Something behind the bytes was reported: reads go on until the socket says that it is empty.
+    /// Whether something behind the bytes was reported, so that reads continue until the socket is
+    /// empty.
     pub(super) reads_on: bool,
     /// Whether a short read shows that the socket is empty; `None` before the first.
     short_reads_empty: Option<bool>,
-    /// No send was refused since the last report.
+    /// Whether no send was blocked since the last report.
     pub(super) writable: bool,
-    /// The key is in the queue or among the next ones.
+    /// Whether the key is in the queue of this pass or of the next.
     pub(super) listed: bool,
-    /// The key is among the parked ones: its receive waits for a free buffer.
+    /// Whether the receive waits for a free buffer.
     pub(super) parked: bool,
-    /// The sending half ends with the batch in flight.
+    /// Whether the sending half ends with the batch in flight.
     pub(super) shutdown_after: bool,
-    /// What epoll was asked for; empty before the first time.
+    /// The events that epoll watches; empty before the first time.
     pub(super) watched: EventFlags,
-    /// A batch that waits for the socket to take its rest.
+    /// A batch whose rest waits for the socket.
     pub(super) outgoing: Option<Outgoing>,
-    /// Datagrams behind it.
+    /// Datagrams queued behind it.
     pub(super) queued: VecDeque<SendBatch>,
 }
 
@@ -72,7 +73,7 @@ impl EpollHandle {
         }
     }
 
-    /// Takes in a report of epoll.
+    /// Records a report of epoll.
     #[inline]
     pub(super) fn note(&mut self, flags: EventFlags) {
         self.readable |= flags.intersects(EventFlags::IN | BEHIND);
@@ -82,10 +83,9 @@ impl EpollHandle {
 
     /// Whether a read that did not fill its buffer has emptied the socket.
     ///
-    /// TCP hands over all that it has: it stops early at an urgent mark only, which is reported; and
-    /// what comes after the read is a report of its own. Others have more reasons to stop (a Unix
-    /// socket does at a message with descriptors), so they are read until they say that they are
-    /// empty.
+    /// TCP hands over everything it has, except at an urgent mark, which is reported; later bytes
+    /// cause another report. Other sockets have more reasons to stop (Unix sockets do at a message
+    /// with descriptors), so they are read until they are empty.
     #[inline]
     pub(super) fn is_emptied_by_short_read(&mut self) -> bool {
         if self.reads_on {
@@ -97,13 +97,13 @@ impl EpollHandle {
         })
     }
 
-    /// Whether bytes may be there that are asked for and have somewhere to go.
+    /// Whether a receive can make progress.
     #[inline]
     pub(super) fn can_receive(&self) -> bool {
         self.readable && self.receiving && !self.parked
     }
 
-    /// Whether something that was asked for can go on.
+    /// Whether any pending operation can make progress.
     #[inline]
     pub(super) fn has_work(&self) -> bool {
         self.can_receive()

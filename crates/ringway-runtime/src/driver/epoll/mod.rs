@@ -1,9 +1,9 @@
-//! The epoll driver: the same contract over readiness.
+//! The epoll driver, which implements the contract on readiness.
 //!
-//! Every socket is added once, edge-triggered. `EPOLLOUT` is asked for only when a send or a
-//! connect has to wait for the first time: unix and datagram sockets would otherwise report each
+//! Every socket is added once, edge-triggered. `EPOLLOUT` is added only when a send or a connect
+//! has to wait for the first time, since Unix and datagram sockets would otherwise report each
 //! message that their peer consumes. Sends are tried at once; receives happen in `turn`, in passes
-//! over the handles that have work, and epoll is asked once a pass.
+//! over the handles that have work, and epoll is asked once per pass.
 
 mod establish;
 mod handle;
@@ -37,13 +37,14 @@ use crate::sys::epoll_wait_ms;
 /// One epoll instance and the sockets that it watches.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    /// Waits last whole milliseconds: the finer call is missing or refused.
+    /// Whether waits take whole milliseconds, because the finer call is missing or refused.
     coarse: bool,
-    /// What other threads wake this one by. Watched edge-triggered, so nobody has to read it.
+    /// The eventfd with which other threads wake this one. It is watched edge-triggered, so nobody
+    /// has to read it.
     _eventfd: Arc<OwnedFd>,
     pools: Pools,
     handles: Vec<EpollHandle>,
-    /// Handles with work in this pass, those before `served` done.
+    /// Handles with work in this pass; those before `served` are done.
     queue: Vec<Key>,
     served: usize,
     /// Handles with work left for the next pass.
@@ -55,19 +56,19 @@ pub(crate) struct Epoll {
     watches: Watches,
     /// Events that arose outside of a turn.
     early: Vec<Event>,
-    /// The eventfd was written since the last turn.
+    /// Whether the eventfd was written since the last turn.
     signalled: bool,
-    /// The last turn handed over early events without asking epoll; the next one asks.
+    /// Whether the last turn returned early events without asking epoll, so the next one must ask.
     skipped: bool,
     counters: DriverCounters,
 }
 
 impl Epoll {
-    /// Makes an epoll instance. `eventfd` is what other threads wake the driver by.
+    /// Creates an epoll instance. Other threads wake the driver by `eventfd`.
     ///
     /// # Errors
-    /// What `epoll_create1`, `epoll_ctl` and `epoll_wait` answer: `EMFILE`, `ENFILE`, `ENOMEM`,
-    /// `ENOSPC`, or `EPERM` of a seccomp profile.
+    /// Returns the errors of `epoll_create1`, `epoll_ctl` and `epoll_wait`: `EMFILE`, `ENFILE`,
+    /// `ENOMEM`, `ENOSPC`, or `EPERM` from a seccomp profile.
     pub(crate) fn new(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut fetched = Vec::with_capacity(limits::EPOLL_EVENTS);
@@ -94,12 +95,12 @@ impl Epoll {
         })
     }
 
-    /// The handle of `key`; `None` when it is closed, even if its slot is in use again.
+    /// The handle of `key`; `None` if the key is closed, even if its slot is in use again.
     fn known(&mut self, key: Key) -> Option<&mut EpollHandle> {
         self.handles.get_mut(key.index()).filter(|handle| handle.key == key)
     }
 
-    /// Moves receives back to work as far as there are buffers for them.
+    /// Moves parked receives back to work while there are buffers for them.
     fn unpark(&mut self) {
         if self.parked.is_empty() {
             return;
@@ -125,8 +126,8 @@ impl Epoll {
         self.parked = parked;
     }
 
-    /// Has buffers that come home from other threads end the wait where receives are parked for
-    /// want of them; `false` if one has come already.
+    /// Makes buffers returned by other threads end the wait if receives are parked for lack of
+    /// them; `false` if one was returned already.
     fn is_told_of_buffers(&mut self) -> bool {
         let parked = std::mem::take(&mut self.parked);
         let mut wanted = [false; 3];
@@ -144,7 +145,7 @@ impl Epoll {
         self.served == self.queue.len()
     }
 
-    /// Begins a pass: what the last one left over, then what epoll reports.
+    /// Starts a pass: with what the last one left over, then with what epoll reports.
     fn start_pass(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.queue.clear();
         self.served = 0;
@@ -161,7 +162,7 @@ impl Epoll {
             epoll_wait_ms(&self.epoll, &mut self.fetched, whole_ms(timeout))
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         } else {
-            // A timeout too large for the kernel's type is as good as none.
+            // // A timeout too large for the kernel's type is treated as none.
             let timespec = timeout.and_then(|limit| Timespec::try_from(limit).ok());
             let into = spare_capacity(&mut self.fetched);
             epoll::wait(&self.epoll, into, timespec.as_ref()).map(drop)
@@ -196,8 +197,8 @@ impl Epoll {
         }
     }
 
-    /// Works on the queue until it is empty or enough was received for one turn: views of a turn
-    /// live until its end, so a longer one would leave the cache.
+    /// Works on the queue until it is empty or enough was received for one turn. The views of a
+    /// turn live until its end, so a longer one would leave the cache.
     fn serve(&mut self, events: &mut Vec<Event>) {
         let mut bytes_left = limits::EPOLL_TURN_BYTES;
         while !self.pass_done() && bytes_left > 0 {
@@ -230,7 +231,7 @@ impl Epoll {
         }
     }
 
-    /// Asks epoll to report `wanted` of a handle. What is so already is reported, too.
+    /// Makes epoll report `wanted` events of a handle, including those that are already true.
     fn watch(&mut self, key: Key, wanted: epoll::EventFlags) -> Result<(), Errno> {
         let handle = &mut self.handles[key.index()];
         if handle.watched.contains(wanted) {
@@ -328,7 +329,7 @@ impl Driver for Epoll {
         handle.receiving = true;
         handle.class = class;
         if handle.readable {
-            // The edge has passed; nothing else would tell of what is there.
+            // // The edge has passed, so nothing else would report what is there.
             return self.requeue(key);
         }
         if let Err(error) = self.watch(key, handle::READ) {
@@ -412,7 +413,7 @@ impl Driver for Epoll {
         if !self.early.is_empty() || !self.next.is_empty() || ready(self) {
             return true;
         }
-        // An error comes again in the turn, which can report it.
+        // An error occurs again in the turn, which can report it.
         let _reported_by_turn = self.start_pass(Some(Duration::ZERO));
         ready(self)
     }
@@ -423,8 +424,8 @@ impl Driver for Epoll {
         let wait = self.knocking.shorten(wait);
         self.unpark();
         if self.pass_done() {
-            // Early events are mostly ends of sends. Asking epoll just now would find little and
-            // be one call more a message; but each second turn asks, or a sender starves the rest.
+            // Early events are mostly ends of sends. Asking epoll now would find little and cost one
+            // more call per message; but every second turn asks, or a sender would starve the rest.
             self.skipped = !events.is_empty() && self.next.is_empty() && !self.skipped;
             if self.skipped {
                 return Ok(());
@@ -465,28 +466,30 @@ impl Drop for Epoll {
     }
 }
 
-/// Whether waits of nanoseconds are to be had: `epoll_pwait2` came with Linux 5.11, and seccomp
-/// profiles may not know it.
+/// Whether waits with nanoseconds are available: `epoll_pwait2` came with Linux 5.11, and seccomp
+/// profiles may not allow it.
 ///
 /// # Errors
-/// When there are none of milliseconds either.
+/// Fails when waits with milliseconds are not available either.
 fn has_fine_waits(epoll: &OwnedFd, fetched: &mut Vec<epoll::Event>) -> io::Result<bool> {
     match epoll::wait(epoll, spare_capacity(fetched), Some(&Timespec::default())) {
         Ok(_) | Err(Errno::INTR) => Ok(true),
         Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {
             epoll_wait_ms(epoll, fetched, 0)?;
-            tracing::warn!("epoll_pwait2 is missing or refused: timers are a millisecond coarse");
+            tracing::warn!(
+                "epoll_pwait2 is missing or refused: timers are rounded up to a millisecond"
+            );
             Ok(false)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// A timeout in the units of `epoll_wait`, rounded up: an early end would only be waited for again.
+/// A timeout in the units of `epoll_wait`, rounded up, since an early end would only cause another wait.
 fn whole_ms(timeout: Option<Duration>) -> i32 {
     let Some(timeout) = timeout else { return -1 };
     i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// Marks the eventfd among epoll's events; no key has its high eight bits set.
+/// The user data of the eventfd in epoll; no key has its high eight bits set.
 const EVENTFD: u64 = u64::MAX;

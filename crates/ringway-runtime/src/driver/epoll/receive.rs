@@ -16,19 +16,19 @@ use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::limits;
 use crate::sys::RecvBuf;
 
-/// What one attempt to receive means for the next.
+/// The outcome of one attempt to receive.
 enum Attempt {
-    /// There may be more.
+    /// There may be more bytes.
     More(usize),
-    /// The socket is empty; the next edge will tell.
+    /// The socket is empty; the next edge reports more.
     Drained(usize),
     Interrupted,
     Ended(RecvEnd),
 }
 
 impl Epoll {
-    /// Receives until the socket is empty, its share of the turn is used up or there is no buffer
-    /// left. Tells how many bytes came.
+    /// Receives until the socket is empty, its share of the turn is used up or no buffer is left.
+    /// Returns how many bytes were received.
     pub(super) fn receive(&mut self, key: Key, events: &mut Vec<Event>) -> usize {
         let handle = &mut self.handles[key.index()];
         let pool = self.pools.of(handle.class);
@@ -116,7 +116,7 @@ fn refused(handle: &mut EpollHandle, error: Errno) -> Attempt {
     }
 }
 
-/// `None` for a peer without a name.
+/// Converts a sender's address; `None` for a peer without a name.
 fn address_of(from: SocketAddrAny) -> Option<SockAddr> {
     if from.address_family() != AddressFamily::UNIX {
         return SocketAddr::try_from(from).ok().map(SockAddr::from);

@@ -1,4 +1,4 @@
-//! A batch on its way out through a non-blocking socket.
+//! Sending a batch through a non-blocking socket.
 
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -27,7 +27,7 @@ impl Epoll {
         }
     }
 
-    /// Sends as much as the socket takes, and tells what it took; `None` where that is nothing again.
+    /// Sends as much as the socket accepts; `None` if that is nothing more.
     pub(super) fn advance_send(&mut self, key: Key, mut outgoing: Outgoing) -> Option<Event> {
         let fd = self.handles[key.index()].fd;
         let errno = match outgoing.advance(fd, &mut self.counters) {
@@ -57,30 +57,31 @@ impl Epoll {
         Some(outgoing.finish(key, errno))
     }
 
-    /// Has the next chance to write reported.
+    /// Makes epoll report when the socket is writable.
     pub(super) fn await_writable(&mut self, key: Key) -> Result<(), Errno> {
         self.handles[key.index()].writable = false;
         self.watch(key, handle::READ | EventFlags::OUT)
     }
 }
 
-/// A batch and how far it has got.
+/// A batch with its progress.
 pub(super) struct Outgoing {
     batch: SendBatch,
-    /// The first segment that is not sent completely, and how much of it is.
+    /// The first segment that is not sent completely.
     segment: usize,
+    /// How many bytes of that segment are sent.
     offset: usize,
-    /// Accepted by the kernel, and not told of yet.
+    /// Bytes accepted by the kernel and not reported yet.
     untold: usize,
-    /// It was told that this batch waits for its peer.
+    /// Whether the owner knows that this batch waits for its peer.
     waits: bool,
 }
 
-/// Where an attempt to send has ended.
+/// The outcome of an attempt to send.
 pub(super) enum Progress {
     Done,
     Blocked,
-    /// Its share of the turn is used up.
+    /// The batch's share of the turn is used up.
     Paused,
     Failed(Errno),
 }
@@ -91,7 +92,7 @@ impl Outgoing {
         Self { batch, segment: 0, offset: 0, untold: 0, waits: false }
     }
 
-    /// Sends until all is accepted, its share is, the socket takes no more, or it fails.
+    /// Sends until everything or its share is accepted, the socket accepts no more, or it fails.
     pub(super) fn advance(&mut self, fd: RawFd, counters: &mut DriverCounters) -> Progress {
         let mut share = limits::SUBMISSION_BYTES_MAX;
         loop {
@@ -117,18 +118,18 @@ impl Outgoing {
         }
     }
 
-    /// The bytes accepted since the last time.
+    /// Takes the bytes accepted since the last report.
     fn tell(&mut self) -> usize {
         std::mem::take(&mut self.untold)
     }
 
-    /// What is told of a batch at its end.
+    /// Makes the final event of a batch.
     pub(super) fn finish(mut self, key: Key, errno: i32) -> Event {
         let bytes = self.tell();
         self.batch.ended(key, bytes, errno)
     }
 
-    /// One call: what the kernel took, and what it was offered.
+    /// Makes one call; returns how much the kernel accepted, and how much it was offered.
     #[inline]
     fn send_once(&self, fd: RawFd) -> Result<(usize, usize), Errno> {
         match (self.batch.segments.as_slice(), self.batch.to.as_deref()) {
@@ -138,7 +139,7 @@ impl Outgoing {
                 Ok((send(sockets::borrow(fd), rest, SendFlags::NOSIGNAL)?, rest.len()))
             }
             (segments, to) if segments.len() > GATHERED && (to.is_some() || is_datagram(fd)) => {
-                // A datagram leaves whole, however many pieces it has.
+                // // A datagram is sent whole, however many segments it has.
                 let slices: Vec<_> = self.rest().map(IoSlice::new).collect();
                 send_slices(fd, &slices, to)
             }
@@ -146,9 +147,9 @@ impl Outgoing {
                 let mut slices = [IoSlice::new(&[]); GATHERED];
                 let mut count = 0;
                 let mut room = limits::SUBMISSION_BYTES_MAX;
-                for (place, rest) in slices.iter_mut().zip(self.rest()) {
+                for (slice, rest) in slices.iter_mut().zip(self.rest()) {
                     let len = if to.is_some() { rest.len() } else { rest.len().min(room) };
-                    *place = IoSlice::new(&rest[..len]);
+                    *slice = IoSlice::new(&rest[..len]);
                     count += 1;
                     room = room.saturating_sub(len);
                     if room == 0 && to.is_none() {
@@ -167,7 +168,7 @@ impl Outgoing {
         first.into_iter().chain(others)
     }
 
-    /// Takes `sent` bytes off, and the empty segments behind them.
+    /// Skips `sent` bytes, and the empty segments behind them.
     fn skip(&mut self, mut sent: usize) {
         self.untold += sent;
         while let Some(segment) = self.batch.segments.get(self.segment) {
@@ -183,7 +184,7 @@ impl Outgoing {
     }
 }
 
-/// Segments of one gathered send; they are described on the stack.
+/// Segments of one gathered send, which are described on the stack.
 const GATHERED: usize = limits::EPOLL_GATHERED;
 
 fn send_slices(

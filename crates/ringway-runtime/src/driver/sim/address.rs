@@ -1,4 +1,4 @@
-//! Who is bound to which address.
+//! The addresses to which simulated sockets are bound.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,12 +9,12 @@ use socket2::SockAddr;
 
 use crate::driver::BindOptions;
 
-/// The bound addresses of one kind of socket. Looked up by address only, never walked through, so
-/// that the map's order decides nothing.
+/// The bound addresses of one kind of socket. They are only looked up, never iterated, so that the
+/// map's order decides nothing.
 #[derive(Debug)]
 pub(super) struct Addresses {
     bound: HashMap<SockAddr, Group>,
-    /// Where the search for a free port goes on.
+    /// The port at which the search for a free one continues.
     next_port: u16,
 }
 
@@ -26,7 +26,7 @@ struct Group {
     only_v6: bool,
 }
 
-/// Ports given to those who ask for none, as Linux does by default.
+/// Ports given to sockets that ask for port 0, as Linux does by default.
 const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 impl Addresses {
@@ -34,11 +34,11 @@ impl Addresses {
         Self { bound: HashMap::new(), next_port: *EPHEMERAL_PORTS.start() }
     }
 
-    /// Binds `fd` and tells its address, with a port in place of zero.
+    /// Binds `fd` and returns its address, with a free port instead of port 0.
     ///
     /// # Errors
-    /// `EADDRINUSE` when the address is taken or no port is left, `EAFNOSUPPORT` for an address
-    /// that is neither inet nor a named unix one.
+    /// Returns `EADDRINUSE` when the address is taken or no port is left, `EAFNOSUPPORT` for an
+    /// address that is neither inet nor a named Unix one.
     pub(super) fn bind(
         &mut self,
         addr: &SockAddr,
@@ -62,7 +62,7 @@ impl Addresses {
         Ok(addr)
     }
 
-    /// Gives up what `fd` was bound to.
+    /// Releases the address to which `fd` was bound.
     pub(super) fn release(&mut self, addr: &SockAddr, fd: RawFd) {
         if let Some(group) = self.bound.get_mut(addr) {
             group.fds.retain(|&bound| bound != fd);
@@ -72,8 +72,8 @@ impl Addresses {
         }
     }
 
-    /// The sockets that something sent to `to` may reach: those bound to just that address, else
-    /// those bound to every address of the family.
+    /// The sockets that `to` may reach: those bound to exactly that address, otherwise those bound
+    /// to every address of the family.
     pub(super) fn reached_by(&self, to: &SockAddr) -> &[RawFd] {
         let Some(inet) = to.as_socket() else {
             return self.group(to).map_or(&[], |group| &group.fds);
@@ -86,10 +86,10 @@ impl Addresses {
         group.map_or(&[], |group| &group.fds)
     }
 
-    /// A free port of `ip`.
+    /// Finds a free port of `ip`.
     ///
     /// # Errors
-    /// `EADDRINUSE` when none is left.
+    /// Returns `EADDRINUSE` when none is left.
     pub(super) fn with_free_port(&mut self, ip: IpAddr) -> io::Result<SockAddr> {
         for _ in EPHEMERAL_PORTS {
             let port = self.next_port;
@@ -109,7 +109,7 @@ impl Addresses {
     }
 }
 
-/// The address that a program reaches when it names `to`: itself, or loopback for "any".
+/// The address that is reached by `to`: itself, or loopback for the wildcard address.
 pub(super) fn reachable(to: SocketAddr) -> SocketAddr {
     match to.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => {
@@ -122,7 +122,7 @@ pub(super) fn reachable(to: SocketAddr) -> SocketAddr {
     }
 }
 
-/// One spelling for each address: no flow or scope, and IPv4 never inside IPv6.
+/// The canonical form of an address: without flow or scope, and IPv4 never inside IPv6.
 fn canonical(inet: SocketAddr) -> SockAddr {
     SocketAddr::new(inet.ip().to_canonical(), inet.port()).into()
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn port_zero_becomes_a_port_that_nobody_has() {
+    fn port_zero_becomes_a_free_port() {
         let mut addresses = Addresses::new();
         let first = addresses.bind(&addr("127.0.0.1:0"), OPTIONS, 1).unwrap();
         let second = addresses.bind(&addr("127.0.0.1:0"), OPTIONS, 2).unwrap();
@@ -159,23 +159,23 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shared_only_by_those_who_agree_to() {
+    fn an_address_is_shared_only_with_reuse_port() {
         let mut addresses = Addresses::new();
         let shared = BindOptions { reuse_port: true, ..OPTIONS };
-        let place = addr("127.0.0.1:80");
-        addresses.bind(&place, shared, 1).unwrap();
-        addresses.bind(&place, shared, 2).unwrap();
-        let refused = addresses.bind(&place, OPTIONS, 3).unwrap_err();
+        let shared_addr = addr("127.0.0.1:80");
+        addresses.bind(&shared_addr, shared, 1).unwrap();
+        addresses.bind(&shared_addr, shared, 2).unwrap();
+        let refused = addresses.bind(&shared_addr, OPTIONS, 3).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EADDRINUSE));
-        assert_eq!(addresses.reached_by(&place), [1, 2]);
-        addresses.release(&place, 1);
-        addresses.release(&place, 2);
-        assert!(addresses.reached_by(&place).is_empty());
-        addresses.bind(&place, OPTIONS, 3).unwrap();
+        assert_eq!(addresses.reached_by(&shared_addr), [1, 2]);
+        addresses.release(&shared_addr, 1);
+        addresses.release(&shared_addr, 2);
+        assert!(addresses.reached_by(&shared_addr).is_empty());
+        addresses.bind(&shared_addr, OPTIONS, 3).unwrap();
     }
 
     #[test]
-    fn the_most_specific_socket_is_reached() {
+    fn the_most_specific_socket_receives() {
         let mut addresses = Addresses::new();
         addresses.bind(&addr("[::]:80"), OPTIONS, 6).unwrap();
         assert_eq!(addresses.reached_by(&addr("127.0.0.1:80")), [6]);

@@ -1,4 +1,4 @@
-//! The end of connections: closes, and what reaches the other side of one.
+//! Closing simulated connections, and the effect on the other side.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::{Action, Sim};
 use crate::driver::{Event, Key};
 
 impl Sim {
-    /// Cancels what is in flight; a late cancel lets the descriptor live on for a while.
+    /// Cancels what is in flight; a late cancel keeps the descriptor alive for a while.
     pub(super) fn start_close(&mut self, key: Key, abort: bool) {
         if !abort {
             self.send_what_fits(key);
@@ -20,7 +20,7 @@ impl Sim {
         self.schedule.after(late, Action::Closed { key, abort });
     }
 
-    /// A kernel takes what it has room for before it sees the close.
+    /// Sends what fits: a kernel accepts what it has room for before it sees the close.
     fn send_what_fits(&mut self, key: Key) {
         loop {
             self.step_send(key);
@@ -32,8 +32,8 @@ impl Sim {
         }
     }
 
-    /// What was to be told of a key that is being closed is nobody's any more; segments of a send
-    /// still go back.
+    /// Drops the pending events of a key that is being closed; segments of a send are still
+    /// returned.
     fn discard_events(&mut self, key: Key) {
         for event in std::mem::take(&mut self.ready) {
             match event {
@@ -59,9 +59,9 @@ impl Sim {
         self.ready.push_back(Event::Closed { key });
     }
 
-    /// Closes a descriptor and lets the other side know.
+    /// Closes a descriptor and informs the other side.
     pub(super) fn close_descriptor(&mut self, fd: RawFd, abort: bool) {
-        // Before the socket is gone: the moment by which all it has sent will have arrived.
+        // // Before the socket is removed: the time by which everything it sent will have arrived.
         let ordered = self.arrival(fd);
         let Some(socket) = self.network.remove(fd) else {
             return;
@@ -82,8 +82,8 @@ impl Sim {
         }
     }
 
-    /// A reset overtakes bytes that are still on their way; an end of data never does. As in the kernel,
-    /// closing with bytes unread is a reset, and a Unix socket has no other.
+    /// Closes one end of a stream. A reset overtakes bytes in flight; an end of data never does. As
+    /// in the kernel, closing with unread bytes is a reset, and a Unix socket has no other.
     fn close_stream(&mut self, stream: &SimStream, abort: bool, ordered: Duration) {
         let to = stream.peer;
         if stream.reset {
@@ -97,7 +97,7 @@ impl Sim {
         }
     }
 
-    /// Bytes reach a stream; where none is left, the sender is told by a reset.
+    /// Delivers bytes to a stream; if it is gone, the sender gets a reset.
     pub(super) fn on_bytes(&mut self, to: RawFd, from: RawFd, bytes: Vec<u8>) {
         let Some(stream) = self.network.stream_mut(to) else {
             let latency = self.latency();
@@ -109,7 +109,7 @@ impl Sim {
         }
     }
 
-    /// An end of data that comes after a reset must not hide it: bytes before it were dropped.
+    /// Delivers an end of data. It must not hide an earlier reset, which dropped bytes before it.
     pub(super) fn on_fin(&mut self, to: RawFd) {
         if let Some(stream) = self.network.stream_mut(to).filter(|stream| !stream.reset) {
             stream.eof = true;
@@ -129,7 +129,7 @@ impl Sim {
         }
     }
 
-    /// Lets the operations of a descriptor notice what has changed.
+    /// Lets the operations of a descriptor notice a change.
     fn wake(&mut self, fd: RawFd) {
         if let Some(key) = self.network.key(fd) {
             self.step_receive(key);

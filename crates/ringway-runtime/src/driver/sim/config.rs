@@ -1,21 +1,21 @@
-//! How a simulation is set up.
+//! Configuration of a simulation.
 
 use std::time::Duration;
 
 use super::Faults;
 use crate::limits;
 
-/// One simulated network: its seed, its faults, its distances.
+/// The configuration of a simulated network: its seed, its faults, its latencies.
 ///
-/// Two simulations with equal configurations whose programs do the same go through the same
-/// events at the same virtual times. So the seed of a failed test repeats the failure.
+/// Two simulations with equal configurations and equal programs go through the same events at the
+/// same virtual times. So the seed of a failed test repeats the failure.
 ///
-/// The network belongs to one core: servers and clients that are to meet run there as different
-/// tasks. Its clock moves only while the core waits; computing takes no virtual time. With a
-/// `latency_max` of zero, a pair of tasks that never stop talking therefore keeps the clock still.
+/// The network belongs to one core, so servers and clients that communicate must be tasks of that
+/// core. Its clock moves only while the core waits; computing takes no virtual time. With a
+/// `latency_max` of zero, two tasks that never stop communicating therefore stop the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimConfig {
-    /// Decides every random choice; print it when a test fails.
+    /// The seed of every random choice; print it when a test fails.
     pub seed: u64,
     /// Faults of the network and their frequency.
     pub faults: Faults,
@@ -23,15 +23,15 @@ pub struct SimConfig {
     pub latency_min: Duration,
     /// The longest time from one socket to another, faults not counted.
     pub latency_max: Duration,
-    /// Bytes sent and not yet read that each direction of a stream holds; a send beyond that waits
-    /// for the reader. Also what the receive queue of a datagram socket holds. At least one.
+    /// Bytes that each direction of a stream holds sent and unread; a send beyond that waits for the
+    /// reader. Also the size of a datagram socket's receive queue. At least one.
     pub socket_buffer_bytes: usize,
-    /// Descriptors that may be open at once; one more fails with `EMFILE`.
+    /// Number of descriptors that may be open; one more fails with `EMFILE`.
     pub descriptors_max: usize,
 }
 
 impl SimConfig {
-    /// No faults, latencies of a local network.
+    /// Creates a configuration without faults, with the latencies of a local network.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl SimConfig {
         }
     }
 
-    /// The faults of [`Faults::harsh`].
+    /// Creates a configuration with the faults of [`Faults::harsh`].
     #[must_use]
     pub const fn harsh(seed: u64) -> Self {
         Self { faults: Faults::harsh(), ..Self::new(seed) }
@@ -52,7 +52,7 @@ impl SimConfig {
 }
 
 impl Default for SimConfig {
-    /// Seed zero, no faults.
+    /// The configuration with seed zero and without faults.
     fn default() -> Self {
         Self::new(0)
     }

@@ -1,4 +1,4 @@
-//! Connections being made: connects, their way to a listener, accepts.
+//! Connecting and accepting in a simulation.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -49,7 +49,8 @@ impl Sim {
         }
     }
 
-    /// A connect reaches its destination: refused, told to come again, or put into the backlog.
+    /// Delivers a connect to its destination, which refuses it, drops it or puts it into the
+    /// backlog.
     pub(super) fn on_syn(&mut self, client: RawFd, to: Box<SockAddr>, attempt: u32) {
         if self.network.socket(client).is_none() {
             return;
@@ -77,7 +78,7 @@ impl Sim {
         }
     }
 
-    /// A full backlog drops the packet; the client repeats it until it gives up.
+    /// Retries a connect that a full backlog dropped, until the client gives up.
     fn retry_syn(&mut self, client: RawFd, to: Box<SockAddr>, attempt: u32) {
         if attempt >= limits::SIM_CONNECT_RETRIES_MAX {
             return self.answer_connect(client, libc::ETIMEDOUT, Duration::ZERO);
@@ -94,7 +95,7 @@ impl Sim {
         }
     }
 
-    /// Joins both ends. The client is a stream from here on, but its program is told later.
+    /// Joins both ends. The client is a stream from now on, but its program is told later.
     fn establish(&mut self, client: RawFd, server: RawFd) {
         let ends =
             self.network.stream_mut(server).map(|end| (end.remote.clone(), end.local.clone()));
@@ -113,7 +114,7 @@ impl Sim {
         }
     }
 
-    /// An accept was started or its pause is over.
+    /// Continues an accept that was started or whose pause is over.
     pub(super) fn on_accept(&mut self, key: Key) {
         if let Some(handle) = self.live(key) {
             handle.accept.paused = false;
@@ -127,7 +128,7 @@ impl Sim {
         }
     }
 
-    /// Accepts all who wait, unless a fault or a want of descriptors interrupts.
+    /// Accepts all waiting connections, unless a fault or a lack of descriptors interrupts.
     pub(super) fn step_accept(&mut self, key: Key) {
         while self.accept_one(key) {}
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in a simulation, and how often.
+//! Faults of a simulation, and how often they happen.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use std::time::Duration;
 /// `Faults { resets: 100, ..Faults::harsh() }`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Faults {
-    /// A receive that hands over only a part of what has arrived. Per received piece.
+    /// A receive delivers only a part of what has arrived. Rate per received piece.
     pub short_receives: u16,
-    /// A send that is taken in part and resumed later. Per piece taken.
+    /// A send is accepted in part and resumed later. Rate per accepted piece.
     pub short_sends: u16,
-    /// A receive that finds no free buffer and is parked for a while. Per received piece.
+    /// A receive finds no free buffer and is parked for a while. Rate per received piece.
     pub starvation: u16,
-    /// A multishot receive or accept that ends and has to be armed again. Per completion.
+    /// A multishot receive or accept ends and has to be armed again. Rate per completion.
     pub rearms: u16,
-    /// Neighbouring events of different sockets that change places. Per pair.
+    /// Neighbouring events of different sockets are swapped. Rate per pair.
     pub reorders: u16,
-    /// A turn that hands over only a part of the events that are due. Per turn.
+    /// A turn delivers only a part of the events that are due. Rate per turn.
     pub short_turns: u16,
-    /// A stop or close that takes effect only after more has happened. Per stop or close.
+    /// A stop or close takes effect only after more has happened. Rate per stop or close.
     pub late_cancels: u16,
     /// A read of a file that finds only a part of what is there. Per read.
     pub short_file_reads: u16,
@@ -32,24 +32,24 @@ pub struct Faults {
     /// Bytes, connects and completions that take up to [`delay_max`](Self::delay_max) longer.
     pub delays: u16,
 
-    /// A connection that is reset for both sides within [`reset_within`](Self::reset_within) of
-    /// being made. Per connection.
+    /// A connection is reset for both sides within [`reset_within`](Self::reset_within) of its
+    /// start. Rate per connection.
     pub resets: u16,
-    /// A reset that also discards what had arrived but was not yet read. Per reset.
+    /// A reset also discards what had arrived but was not yet read. Rate per reset.
     pub lossy_resets: u16,
-    /// A connect that is refused although somebody listens. Per connect.
+    /// A connect is refused although there is a listener. Rate per connect.
     pub connects_refused: u16,
-    /// A connect whose packets are lost until it times out. Per connect.
+    /// A connect's packets are lost until it times out. Rate per connect.
     pub connects_lost: u16,
-    /// An accept that ends with `EMFILE` and leaves its connection waiting. Per connection. As where
-    /// descriptors really run out, dropped streams that have sent everything are not kept open for
-    /// their peers any longer; a peer that is still sending is reset.
+    /// An accept ends with `EMFILE` and leaves its connection waiting. Rate per connection. As when
+    /// descriptors really run out, dropped streams that have sent everything are no longer kept
+    /// open for their peers; a peer that is still sending is reset.
     pub accept_errors: u16,
-    /// An inet datagram that never arrives. Per datagram; unix datagrams are never lost.
+    /// An inet datagram never arrives. Rate per datagram; Unix datagrams are never lost.
     pub datagrams_lost: u16,
-    /// An inet datagram that arrives twice.
+    /// An inet datagram arrives twice.
     pub datagrams_doubled: u16,
-    /// An inet datagram that may overtake others or be overtaken.
+    /// An inet datagram may overtake others or be overtaken.
     pub datagrams_reordered: u16,
     /// A read of a file that fails with `EIO`. Per read.
     pub read_errors: u16,
@@ -59,14 +59,14 @@ pub struct Faults {
     /// then, as it is on Linux. Per sync.
     pub sync_errors: u16,
 
-    /// The longest extra wait that any of these faults causes.
+    /// The longest extra delay that any of these faults causes.
     pub delay_max: Duration,
     /// The longest time between a connection's start and its reset.
     pub reset_within: Duration,
 }
 
 impl Faults {
-    /// Nothing goes wrong; what is left is latency and full buffers.
+    /// No faults; only latency and full buffers remain.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -96,10 +96,10 @@ impl Faults {
         }
     }
 
-    /// Everything that a correct program survives without losing a byte or a connection, often:
-    /// pieces, delays, shortages, late cancels, failing accepts. No resets, refusals or lost
-    /// datagrams. A program that drops a stream while its peer is sending relies on more than
-    /// [`accept_errors`](Self::accept_errors) leaves it; for such a one these are to be zero.
+    /// Frequent faults that a correct program survives without losing a byte or a connection:
+    /// partial transfers, delays, shortages, late cancels, failing accepts. No resets, refusals or
+    /// lost datagrams. If a program drops a stream while its peer is sending, set
+    /// [`accept_errors`](Self::accept_errors) to zero, since they reset that peer.
     #[must_use]
     pub const fn harsh() -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Faults {
         }
     }
 
-    /// Whether nothing can go wrong.
+    /// Whether there are no faults.
     #[must_use]
     pub fn are_none(&self) -> bool {
         let times = Self::none();

@@ -1,4 +1,4 @@
-//! What the simulated driver knows of a registered descriptor: its operations in flight.
+//! The state of a registered descriptor in the simulated driver: its operations in flight.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -11,11 +11,11 @@ pub(super) struct SimHandle {
     pub(super) fd: RawFd,
     pub(super) receive: Repeating,
     pub(super) class: RecvClass,
-    /// In the list of receives that wait for a buffer.
+    /// Whether it is in the list of receives that wait for a buffer.
     pub(super) parked: bool,
     pub(super) accept: Repeating,
     pub(super) send: Option<BatchInFlight>,
-    /// Datagrams behind it.
+    /// Datagrams queued behind it.
     pub(super) queued: VecDeque<SendBatch>,
     pub(super) connecting: bool,
     pub(super) closing: bool,
@@ -25,7 +25,7 @@ pub(super) struct SimHandle {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Repeating {
     pub(super) state: Armed,
-    /// Between two completions by a fault; an action that ends it is scheduled.
+    /// Whether a fault has paused it; an action that ends the pause is scheduled.
     pub(super) paused: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Armed {
     #[default]
     Off,
     On,
-    /// A stop is on its way; completions go on until it is there.
+    /// A stop is in flight; completions continue until it takes effect.
     Stopping,
 }
 
@@ -43,16 +43,16 @@ pub(super) enum Armed {
 pub(super) struct BatchInFlight {
     pub(super) batch: SendBatch,
     pub(super) done: usize,
-    /// How much of that its owner has been told of.
+    /// How many of those bytes were reported to the owner.
     told: usize,
     pub(super) total: usize,
-    /// It was told that this batch waits for its peer.
+    /// Whether the owner knows that this batch waits for its peer.
     pub(super) waits: bool,
-    /// Between two pieces; an action that ends it is scheduled.
+    /// Whether it is paused between two pieces; an action that ends the pause is scheduled.
     pub(super) paused: bool,
-    /// The answer is scheduled: zero, or an error number.
+    /// The scheduled answer: zero, or an error number.
     pub(super) outcome: Option<i32>,
-    /// The sending half ends with this batch.
+    /// Whether the sending half ends with this batch.
     pub(super) ends_write: bool,
 }
 
@@ -101,12 +101,12 @@ impl BatchInFlight {
         }
     }
 
-    /// The bytes that the owner has not been told of.
+    /// Takes the bytes that were not reported to the owner yet.
     pub(super) fn tell(&mut self) -> usize {
         self.done - std::mem::replace(&mut self.told, self.done)
     }
 
-    /// What is told of a batch at its end.
+    /// Makes the final event of a batch.
     pub(super) fn finish(mut self, key: Key, errno: i32) -> Event {
         let bytes = self.tell();
         self.batch.ended(key, bytes, errno)

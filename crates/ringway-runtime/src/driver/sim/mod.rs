@@ -1,11 +1,11 @@
 //! The simulated driver: a seeded network in memory with a virtual clock.
 //!
 //! Everything above the [`Driver`] contract runs on it unchanged, on one thread, under faults that
-//! a real kernel shows once a month. Its parts:
+//! are rare on a real kernel. Its parts:
 //!
-//! * [`network`]: what sockets hold; [`address`]: who is bound where. No time, no chance.
-//! * [`schedule`]: the clock and the [`Action`]s that are to happen.
-//! * `receive`, `transmit`, `connect`, `close`: what each operation does when its time comes,
+//! * [`network`]: the sockets and their contents; [`address`]: bound addresses. No time, no chance.
+//! * [`schedule`]: the clock and the scheduled [`Action`]s.
+//! * `receive`, `transmit`, `connect`, `close`: the effect of each operation when its time comes,
 //!   with the faults that may hit it.
 //! * [`disk`]: file systems, likewise without time; `files`: the operations on them.
 //! * `turn`: runs what is due, moves the clock, hands over events.
@@ -54,7 +54,7 @@ use crate::buf::Pools;
 /// One simulated network and the operations of one core on it.
 pub(crate) struct Sim {
     config: SimConfig,
-    /// The instant that virtual time counts from.
+    /// The instant at which virtual time starts.
     base: Instant,
     rng: Rng,
     schedule: Schedule<Action>,
@@ -70,14 +70,14 @@ pub(crate) struct Sim {
     counters: DriverCounters,
 }
 
-/// Something that happens at a moment of virtual time. What it names may be gone by then.
+/// Something that happens at a moment of virtual time. Its target may be gone by then.
 #[derive(Debug)]
 enum Action {
-    /// An operation goes on: just started, or its pause is over.
+    /// An operation continues: it was just started, or its pause is over.
     Receive(Key),
     Accept(Key),
     Send(Key),
-    /// Room in the peer's buffer became known to this sender.
+    /// This sender learns that the peer's buffer has room.
     Room(RawFd),
     /// An operation on files is done.
     File(Key),
@@ -93,7 +93,7 @@ enum Action {
         key: Key,
         abort: bool,
     },
-    /// A connect reaches the place that it names.
+    /// A connect reaches its destination.
     Syn {
         client: RawFd,
         to: Box<SockAddr>,
@@ -118,7 +118,7 @@ enum Action {
 }
 
 impl Sim {
-    /// A network without sockets at virtual time zero; receives take their buffers from `pools`.
+    /// Creates a network without sockets at virtual time zero; receives take buffers from `pools`.
     pub(crate) fn new(config: SimConfig, pools: &Pools) -> Self {
         Self {
             config,
@@ -135,7 +135,7 @@ impl Sim {
         }
     }
 
-    /// Descriptors that the program holds; a test expects zero at its end.
+    /// Number of descriptors that the program holds; a test expects zero at its end.
     pub(crate) fn open_descriptors(&self) -> usize {
         self.network.held_count() + self.files.open_count()
     }
@@ -157,13 +157,13 @@ impl Sim {
         self.rng.chance(per_mille)
     }
 
-    /// The time from one socket to another.
+    /// A random latency from one socket to another.
     fn latency(&mut self) -> Duration {
         let SimConfig { latency_min, latency_max, .. } = self.config;
         self.rng.between(latency_min, latency_max) + self.delay(self.config.faults.delays)
     }
 
-    /// In `per_mille` of 1,000 cases an extra wait, else none.
+    /// An extra delay in `per_mille` of 1,000 cases, otherwise none.
     fn delay(&mut self, per_mille: u16) -> Duration {
         if !self.chance(per_mille) {
             return Duration::ZERO;
@@ -171,7 +171,7 @@ impl Sim {
         self.rng.between(Duration::from_nanos(1), self.config.faults.delay_max)
     }
 
-    /// A wait of up to the longest that faults cause.
+    /// A random pause, up to the longest that faults cause.
     fn pause(&mut self) -> Duration {
         self.delay(1_000)
     }
@@ -201,9 +201,9 @@ impl Driver for Sim {
         self.network.open_stream()
     }
 
-    /// Descriptors made elsewhere are the kernel's.
+    /// Fails, because descriptors made elsewhere are the kernel's.
     fn adopt(&mut self, _fd: RawFd) -> io::Result<()> {
-        let why = "a simulation has no descriptors but its own";
+        let why = "a simulation cannot adopt a descriptor of the kernel";
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
@@ -347,7 +347,7 @@ impl Driver for Sim {
 }
 
 impl Drop for Sim {
-    /// What a real process would leak goes unnoticed in memory, so it is told.
+    /// Warns of open descriptors, which a real process would leak.
     fn drop(&mut self) {
         let open = self.open_descriptors();
         if open > 0 {

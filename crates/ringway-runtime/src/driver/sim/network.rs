@@ -1,7 +1,7 @@
-//! The sockets of a simulation: what has been sent, what has arrived, who is bound where.
+//! The sockets of a simulation: sent and arrived bytes, and bound addresses.
 //!
-//! This half knows no keys' operations, no time and no chance; it is what a kernel's socket layer
-//! holds between two system calls.
+//! This half knows no operations, no time and no chance; it is the state that a kernel's socket
+//! layer holds between two system calls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -17,21 +17,22 @@ use crate::driver::{BindOptions, Key, RecvEnd};
 #[derive(Debug)]
 pub(super) struct Network {
     sockets: BTreeMap<RawFd, SimSocket>,
-    /// Never used twice, so that nothing late can reach a descriptor's next owner.
+    /// The next descriptor. None is used twice, so that nothing late can reach a later owner.
     next_fd: RawFd,
-    /// Sockets whose `held` is set.
+    /// Number of sockets whose `held` is set.
     held_count: usize,
     descriptors_max: usize,
     pub(super) listeners: Addresses,
     pub(super) receivers: Addresses,
 }
 
-/// One end of something.
+/// One end of a connection, a listener or a datagram socket.
 #[derive(Debug)]
 pub(super) struct SimSocket {
-    /// Who is told; `None` until the first operation.
+    /// The key for its events; `None` until the first operation.
     pub(super) key: Option<Key>,
-    /// Whether a program holds the descriptor; not so while a connection waits to be accepted.
+    /// Whether a program holds the descriptor, which it does not while a connection waits to be
+    /// accepted.
     pub(super) held: bool,
     pub(super) kind: SocketKind,
 }
@@ -48,9 +49,9 @@ pub(super) enum SocketKind {
 #[derive(Debug)]
 pub(super) struct SimListener {
     pub(super) local: SockAddr,
-    /// Connections that nobody has accepted yet.
+    /// Connections that are not accepted yet.
     pub(super) backlog: VecDeque<RawFd>,
-    /// At most this many wait.
+    /// The largest number of them.
     pub(super) backlog_max: usize,
 }
 
@@ -58,33 +59,33 @@ pub(super) struct SimListener {
 #[derive(Debug)]
 pub(super) struct SimStream {
     pub(super) peer: RawFd,
-    /// `None` for an unnamed unix socket.
+    /// Our address; `None` for an unnamed Unix socket.
     pub(super) local: Option<SockAddr>,
     pub(super) remote: Option<SockAddr>,
-    /// Arrived, not yet read.
+    /// Bytes that have arrived and are not read yet.
     pub(super) inbox: VecDeque<u8>,
-    /// The peer's end of data has arrived.
+    /// Whether the peer's end of data has arrived.
     pub(super) eof: bool,
     pub(super) reset: bool,
-    /// A send has been failed by the reset already; further ones see a broken pipe.
+    /// Whether a send has failed because of the reset; further ones get a broken pipe.
     pub(super) reset_told: bool,
     pub(super) write_ended: bool,
     /// Bytes sent from here that the peer has not read.
     pub(super) outstanding: usize,
-    /// When the last thing sent from here arrives; what follows arrives no earlier.
+    /// The arrival time of the last thing sent from here; what follows arrives no earlier.
     pub(super) arrives_at: Duration,
 }
 
 #[derive(Debug)]
 pub(super) struct SimDatagramSocket {
     pub(super) local: SockAddr,
-    /// Where datagrams without an address go.
+    /// The destination of datagrams without an address.
     pub(super) remote: Option<SockAddr>,
     pub(super) inbox: VecDeque<Datagram>,
     pub(super) inbox_bytes: usize,
     /// Senders that wait for room here.
     pub(super) waiting: Vec<Key>,
-    /// When the last datagram sent from here arrives.
+    /// The arrival time of the last datagram sent from here.
     pub(super) arrives_at: Duration,
 }
 
@@ -94,7 +95,7 @@ pub(super) struct Datagram {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a receive on a descriptor would find.
+/// What a receive on a descriptor finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Inbound {
     Nothing,
@@ -102,7 +103,7 @@ pub(super) enum Inbound {
     Ended(RecvEnd),
 }
 
-/// Far above any descriptor that a process is given, so that a fake one handed to the kernel by
+/// The first descriptor: far above those of real processes, so that one handed to the kernel by
 /// mistake fails instead of hitting a file.
 const FIRST_FD: RawFd = 1_000_000;
 
@@ -118,13 +119,13 @@ impl Network {
         }
     }
 
-    /// Descriptors that a program holds.
+    /// Number of descriptors that a program holds.
     pub(super) fn held_count(&self) -> usize {
         self.held_count
     }
 
     /// # Errors
-    /// `EMFILE` when a program holds as many descriptors as it may.
+    /// Returns `EMFILE` when a program holds as many descriptors as allowed.
     pub(super) fn check_room(&self) -> io::Result<()> {
         if self.held_count < self.descriptors_max {
             return Ok(());
@@ -160,7 +161,7 @@ impl Network {
         Ok((self.insert(SocketKind::Datagram(socket), true), local))
     }
 
-    /// Adds a connection's accepted end, whose peer `client` is told of it later.
+    /// Adds the accepted end of a connection, whose client is told of it later.
     pub(super) fn insert_accepted(&mut self, client: RawFd, to: &SockAddr) -> io::Result<RawFd> {
         let local = to.as_socket().map_or_else(|| to.clone(), |inet| reachable(inet).into());
         let remote = match local.as_socket() {
@@ -243,7 +244,7 @@ impl Network {
         }
     }
 
-    /// The address of a descriptor's own end; `None` where it has no name.
+    /// The address of a descriptor's own end; `None` if it has no name.
     pub(super) fn local_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
         let socket = self.socket(fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         Ok(match &socket.kind {
@@ -254,7 +255,7 @@ impl Network {
         })
     }
 
-    /// The address of a descriptor's other end; `None` where it has no name.
+    /// The address of a descriptor's other end; `None` if it has no name.
     pub(super) fn peer_addr(&self, fd: RawFd) -> io::Result<Option<SockAddr>> {
         let socket = self.socket(fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         match &socket.kind {
@@ -283,12 +284,12 @@ impl SimStream {
         }
     }
 
-    /// Whether it is of a Unix address. One of the ends has no name there.
+    /// Whether the stream has a Unix address, at least at one end.
     pub(super) fn is_unix(&self) -> bool {
         [&self.local, &self.remote].into_iter().flatten().any(SockAddr::is_unix)
     }
 
-    /// Moves what has arrived into `buffer` and tells how much that was.
+    /// Moves arrived bytes into `buffer` and returns how many.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
         let count = buffer.len().min(self.inbox.len());
         let (front, back) = self.inbox.as_slices();
@@ -312,7 +313,7 @@ impl SimDatagramSocket {
         }
     }
 
-    /// Whether a datagram fits; an empty queue takes any.
+    /// Whether a datagram fits; an empty queue accepts any.
     pub(super) fn has_room(&self, bytes: usize, capacity: usize) -> bool {
         self.inbox.is_empty() || self.inbox_bytes + bytes + DATAGRAM_COST <= capacity
     }
@@ -329,10 +330,10 @@ impl SimDatagramSocket {
     }
 }
 
-/// What a queued datagram counts beside its bytes, so that empty ones are bounded too.
+/// The cost of a queued datagram beside its bytes, so that empty ones are bounded too.
 const DATAGRAM_COST: usize = 64;
 
-/// Whether bytes to this address could be lost on the way.
+/// Whether datagrams to this address can be lost.
 pub(super) fn is_inet(addr: &SockAddr) -> bool {
     addr.as_socket().is_some()
 }

@@ -1,4 +1,4 @@
-//! Receives: from what has arrived into buffers of the pools.
+//! Receiving in a simulation: from what has arrived into buffers of the pools.
 
 use std::os::fd::RawFd;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::driver::{Event, Key, RecvClass, RecvEnd};
 use crate::sys::{Pool, RecvBuf};
 
 impl Sim {
-    /// A receive was started or its pause is over.
+    /// Continues a receive that was started or whose pause is over.
     pub(super) fn on_receive(&mut self, key: Key) {
         if let Some(handle) = self.live(key) {
             handle.receive.paused = false;
@@ -25,12 +25,12 @@ impl Sim {
         }
     }
 
-    /// Receives all there is, in pieces, unless a fault or a want of buffers interrupts.
+    /// Receives everything, in pieces, unless a fault or a lack of buffers interrupts.
     pub(super) fn step_receive(&mut self, key: Key) {
         while self.receive_piece(key) {}
     }
 
-    /// Whether any parked receive could go on.
+    /// Whether any parked receive could continue.
     pub(super) fn can_unpark(&mut self) -> bool {
         let waiting = std::mem::take(&mut self.parked);
         let can = waiting.iter().any(|&key| self.has_buffer(key));
@@ -38,7 +38,7 @@ impl Sim {
         can
     }
 
-    /// Continues the receives for which a buffer has come back.
+    /// Continues the receives for which a buffer is free again.
     pub(super) fn retry_parked(&mut self) {
         for key in std::mem::take(&mut self.parked) {
             if self.live(key).is_none_or(|handle| !handle.parked) {
@@ -122,7 +122,7 @@ impl Sim {
         for sender in std::mem::take(&mut socket.waiting) {
             self.schedule.after(Duration::ZERO, Action::Send(sender));
         }
-        // What is longer than the buffer is cut off, as the kernel does.
+        // // A longer datagram than the buffer is cut off, as the kernel does.
         let count = datagram.bytes.len().min(buffer.as_mut_slice().len());
         buffer.as_mut_slice()[..count].copy_from_slice(&datagram.bytes[..count]);
         let data = View::filled(buffer, count);

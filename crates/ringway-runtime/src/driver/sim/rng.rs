@@ -1,8 +1,8 @@
-//! The randomness of a simulation: small, seeded, the same on every machine.
+//! The random numbers of a simulation: small, seeded, the same on every machine.
 
 use std::time::Duration;
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one word of state, and every seed is a good one.
+/// SplitMix64 (Steele, Lea and Flood, 2014): one word of state, for which every seed is good.
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
@@ -18,13 +18,13 @@ impl Rng {
         mixed ^ mixed >> 31
     }
 
-    /// A number from zero to below `bound`, which is above zero.
+    /// A number from zero to below `bound`, which must be above zero.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "no number is below zero");
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// A number from one to `most`, which is above zero.
+    /// A number from one to `most`, which must be above zero.
     pub(super) fn one_to(&mut self, most: usize) -> usize {
         1 + self.below(most)
     }
@@ -34,7 +34,7 @@ impl Rng {
         per_mille > 0 && self.below(1_000) < usize::from(per_mille)
     }
 
-    /// A time from `min` to `max`, both included; `min` if they are the wrong way round.
+    /// A time from `min` to `max`, both included; `min` if `max` is smaller.
     pub(super) fn between(&mut self, min: Duration, max: Duration) -> Duration {
         let spread = max.saturating_sub(min).as_nanos() as u64;
         let extra = (u128::from(self.next()) * (u128::from(spread) + 1)) >> 64;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_within_their_bounds_and_reach_them() {
+    fn numbers_cover_their_range_and_do_not_leave_it() {
         let mut rng = Rng::new(7);
         let drawn: Vec<usize> = (0..200).map(|_| rng.one_to(4)).collect();
         for number in 1..=4 {

@@ -1,13 +1,13 @@
-//! The virtual clock and what is to happen when.
+//! The virtual clock and the scheduled actions.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Actions by time; those of one moment come out in the order they were put in.
+/// Actions by time; those of one moment run in the order in which they were scheduled.
 #[derive(Debug)]
 pub(super) struct Schedule<A> {
-    /// Since the start of the simulation; never goes back.
+    /// Time since the start of the simulation; never goes back.
     now: Duration,
     entries: BinaryHeap<Reverse<Entry<A>>>,
     next_order: u64,
@@ -29,7 +29,7 @@ impl<A> Schedule<A> {
         self.now
     }
 
-    /// Plans an action; a time in the past means now.
+    /// Schedules an action; a time in the past means now.
     pub(super) fn at(&mut self, at: Duration, action: A) {
         let entry = Entry { at: at.max(self.now), order: self.next_order, action };
         self.next_order += 1;
@@ -40,7 +40,7 @@ impl<A> Schedule<A> {
         self.at(self.now + delay, action);
     }
 
-    /// When the next action is due.
+    /// The time of the next action.
     pub(super) fn next_at(&self) -> Option<Duration> {
         self.entries.peek().map(|Reverse(entry)| entry.at)
     }
@@ -49,7 +49,7 @@ impl<A> Schedule<A> {
         self.next_at().is_some_and(|at| at <= self.now)
     }
 
-    /// Takes out an action that is due.
+    /// Takes an action that is due.
     pub(super) fn pop_due(&mut self) -> Option<A> {
         if !self.is_due() {
             return None;

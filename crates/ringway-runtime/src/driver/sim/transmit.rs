@@ -1,4 +1,4 @@
-//! Sends: from a batch into the other end's buffer, at most as much as that has room for.
+//! Sending in a simulation: from a batch into the other end's buffer, as far as it has room.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -15,7 +15,7 @@ use crate::limits;
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 
 impl Sim {
-    /// A send was started or its pause is over.
+    /// Continues a send that was started or whose pause is over.
     pub(super) fn on_send(&mut self, key: Key) {
         if let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) {
             send.paused = false;
@@ -23,7 +23,7 @@ impl Sim {
         }
     }
 
-    /// The peer of `fd` has read something.
+    /// Continues the send on `fd`, whose peer has read something.
     pub(super) fn on_room(&mut self, fd: RawFd) {
         if let Some(key) = self.network.key(fd) {
             self.step_send(key);
@@ -48,7 +48,7 @@ impl Sim {
         }
     }
 
-    /// Sends what can be sent of a batch, unless it pauses or is answered already.
+    /// Sends as much of a batch as possible, unless it is paused or already answered.
     pub(super) fn step_send(&mut self, key: Key) {
         let Some(handle) = self.live(key) else { return };
         let fd = handle.fd;
@@ -100,7 +100,7 @@ impl Sim {
         }
     }
 
-    /// Tells what was taken of a batch that goes on, and once that it has to wait.
+    /// Reports what was accepted of an unfinished batch, and once that it has to wait.
     fn tell_progress(&mut self, key: Key) {
         let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) else {
             return;
@@ -135,7 +135,7 @@ impl Sim {
         self.schedule.after(pause, Action::Send(key));
     }
 
-    /// Plans the answer of a send.
+    /// Schedules the answer of a send.
     fn finish_send(&mut self, key: Key, errno: i32) {
         let delay = self.delay(self.config.faults.delays);
         if let Some(send) = self.live(key).and_then(|handle| handle.send.as_mut()) {
@@ -144,7 +144,7 @@ impl Sim {
         }
     }
 
-    /// When something sent now from `fd` arrives: never before what was sent earlier.
+    /// The arrival time of something sent now from `fd`: never before what was sent earlier.
     pub(super) fn arrival(&mut self, fd: RawFd) -> Duration {
         let at = self.schedule.now() + self.latency();
         match self.network.socket_mut(fd).map(|socket| &mut socket.kind) {
@@ -160,7 +160,7 @@ impl Sim {
         }
     }
 
-    /// Tells the sender `fd` that `count` of its bytes have been read.
+    /// Tells the sender `fd` that `count` of its bytes were read.
     pub(super) fn tell_room(&mut self, fd: RawFd, count: usize) {
         let Some(stream) = self.network.stream_mut(fd) else {
             return;
@@ -230,8 +230,8 @@ impl Sim {
         self.finish_send(key, 0);
     }
 
-    /// Unix datagrams are never lost: a full receiver makes the sender wait, a missing one fails
-    /// the send.
+    /// Whether a Unix receiver has room. Unix datagrams are never lost: a full receiver makes the
+    /// sender wait, a missing one fails the send.
     fn has_unix_room(&mut self, key: Key, to: &SockAddr, bytes: usize) -> bool {
         let capacity = self.config.socket_buffer_bytes;
         let receiver = self.network.receivers.reached_by(to).first().copied();
@@ -246,7 +246,7 @@ impl Sim {
         fits
     }
 
-    /// Sends an inet datagram on its way, which may lose, double or delay it.
+    /// Launches an inet datagram, which may be lost, doubled or delayed.
     fn launch(&mut self, fd: RawFd, to: Box<SockAddr>, datagram: Datagram) {
         let faults = self.config.faults;
         if self.chance(faults.datagrams_lost) {
@@ -263,7 +263,7 @@ impl Sim {
         }
     }
 
-    /// A datagram arrives: is queued, or dropped where nobody is or the queue is full.
+    /// Delivers a datagram: it is queued, or dropped if there is no receiver or its queue is full.
     pub(super) fn on_datagram(&mut self, to: &SockAddr, datagram: Datagram) {
         let capacity = self.config.socket_buffer_bytes;
         let Some(fd) = self.pick_receiver(to) else {

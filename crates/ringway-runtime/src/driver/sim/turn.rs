@@ -1,4 +1,4 @@
-//! Turns: running what is due, moving the clock, handing over events.
+//! Turns of a simulation: running due actions, moving the clock, handing over events.
 
 use std::io;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::driver::{Event, Wait};
 use crate::limits;
 
 impl Sim {
-    /// Runs until something is to be told or the wait is over. May come back with nothing before
-    /// that, as a kernel may.
+    /// Runs until there is an event or the wait is over. Like a kernel, it may return early without
+    /// an event.
     ///
     /// # Errors
-    /// When nothing can ever happen again and the wait has no end.
+    /// Fails when nothing can ever happen again and the wait has no end.
     pub(super) fn run_until_event(&mut self, wait: Wait) -> io::Result<()> {
         let now = self.schedule.now();
         let deadline = match wait {
@@ -35,7 +35,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Moves the clock to what happens next, or to the deadline; whether there is more to run.
+    /// Moves the clock to the next action, or to the deadline; whether there is more to run.
     fn advance(&mut self, deadline: Option<Duration>) -> io::Result<bool> {
         let next = self.schedule.next_at().filter(|&at| deadline.is_none_or(|end| at <= end));
         let to = next.or(deadline).ok_or_else(|| self.stuck())?;
@@ -63,8 +63,8 @@ impl Sim {
         }
     }
 
-    /// Appends what is due, in an order that a kernel could have chosen: neighbours of different
-    /// keys may change places, and a part may be left for the next turn.
+    /// Appends the events that are due, in an order that a kernel could have chosen: neighbours of
+    /// different keys may be swapped, and some may be left for the next turn.
     pub(super) fn hand_over(&mut self, events: &mut Vec<Event>) {
         if self.ready.is_empty() {
             return;

@@ -5,7 +5,7 @@ use crate::driver::{Driver, Event, Key, sockets};
 
 impl Uring {
     pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
-        // A cancelled send may have got some of its way; its rest must not go out again.
+        // // A cancelled send may have been sent in part; its rest must not be sent.
         let wants = |key: Key| {
             let handle = &mut self.handles[key.index()];
             if !std::mem::replace(&mut handle.is_bounded, true) {
@@ -15,7 +15,7 @@ impl Uring {
             !handle.closing
         };
         match self.sends.complete(&mut self.ring, completion, wants) {
-            None => self.fault = Some("a send was completed that had ended"),
+            None => self.fault = Some("a send completed twice"),
             Some(SendOutcome::Resumed { key, bytes }) => {
                 self.counters.short_sends += 1;
                 events.push(Event::Progress { key, bytes });
@@ -42,8 +42,8 @@ impl Uring {
         }
     }
 
-    /// The cancel that belongs to a close has run. A send that the kernel had in hand just then it has not
-    /// found, and that may wait for its peer still.
+    /// Handles the completion of a close's cancel. It does not find a send that the kernel is just
+    /// working on, and that may still wait for its peer.
     pub(super) fn on_cancelled(&mut self, key: Key, events: &mut Vec<Event>) {
         if let Some(slot) = self.handles[key.index()].full.take() {
             // The cancel still counts, so this closes nothing.
@@ -89,7 +89,7 @@ impl Uring {
 
     pub(super) fn on_connect(&mut self, completion: Completion, events: &mut Vec<Event>) {
         let Some(key) = self.sends.connected(completion) else {
-            self.fault = Some("a connect was completed that had ended");
+            self.fault = Some("a connect completed twice");
             return;
         };
         let handle = &mut self.handles[key.index()];
@@ -113,7 +113,7 @@ impl Uring {
     /// told of again, read or not.
     pub(super) fn on_eventfd(&mut self, completion: Completion) {
         if !completion.more() {
-            // One that came meanwhile is told of at once, since the count is above zero.
+            // // A signal that came meanwhile is reported at once, since the count is above zero.
             self.arm_eventfd();
         }
     }

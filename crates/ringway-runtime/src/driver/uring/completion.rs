@@ -1,9 +1,9 @@
-//! What the kernel tells of an operation, and what that meant for a send.
+//! Completions of operations, and the outcome of sends.
 
 use crate::buf::Segment;
 use crate::driver::Key;
 
-/// What an operation is; the high eight bits of its user data.
+/// The kind of an operation: the high eight bits of its user data.
 pub(crate) mod kind {
     pub(crate) const RECV: u8 = 1;
     pub(crate) const SEND: u8 = 2;
@@ -36,7 +36,7 @@ impl From<io_uring::cqueue::Entry> for Completion {
 }
 
 impl Completion {
-    /// What the low 56 bits of the user data name.
+    /// The name in the low 56 bits of the user data.
     pub(crate) fn name(self) -> Key {
         Key::from_bits(self.user_data)
     }
@@ -52,18 +52,18 @@ impl Completion {
     }
 }
 
-/// What a completion meant for a send.
+/// The outcome of a send's completion.
 pub(crate) enum SendOutcome {
-    /// The kernel took this many bytes, or none yet; the rest waits inside for the peer.
+    /// The kernel accepted this many bytes, or none yet; the rest waits in it for the peer.
     Resumed { key: Key, bytes: usize },
-    /// Nothing is in flight; the rest waits in this slot for its owner to try again.
+    /// Nothing is in flight; the rest waits in this slot for the driver to try again.
     Full { key: Key, slot: u32 },
-    /// All accepted, or failed.
+    /// Everything was accepted, or the send failed.
     Finished(Sent),
 }
 
-/// A send that has ended: whose it was, the bytes accepted since the last `Resumed`, an error
-/// number or zero, and its segments as they were.
+/// A send that has ended: its key, the bytes accepted since the last `Resumed`, zero or an error
+/// number, and its segments unchanged.
 pub(crate) struct Sent {
     pub(crate) key: Key,
     pub(crate) bytes: usize,

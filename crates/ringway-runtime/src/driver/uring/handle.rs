@@ -1,10 +1,10 @@
-//! What the io_uring driver knows of a registered descriptor.
+//! The state of a registered descriptor in the io_uring driver.
 
 use std::os::fd::RawFd;
 
 use crate::driver::{Key, RecvClass};
 
-/// What the driver knows of a registered descriptor.
+/// The state of a registered descriptor.
 #[derive(Clone, Copy)]
 pub(super) struct UringHandle {
     pub(super) key: Key,
@@ -12,19 +12,19 @@ pub(super) struct UringHandle {
     pub(super) recv: ArmState,
     pub(super) class: RecvClass,
     pub(super) accepting: bool,
-    /// Batches in flight: one of a stream, several of a datagram socket.
+    /// Number of batches in flight: one for a stream, several for a datagram socket.
     pub(super) sends: u16,
-    /// It is a stream on which a send waits in the kernel for no longer than a tick.
+    /// Whether it is a stream whose sends wait in the kernel for a tick at most.
     pub(super) is_bounded: bool,
     pub(super) room: Room,
     /// The slot of a send that waits for room.
     pub(super) full: Option<u32>,
-    /// The sending half ends with the batch in flight.
+    /// Whether the sending half ends with the batch in flight.
     pub(super) shutdown_after: bool,
-    /// Operations that will still complete, cancels not counted.
+    /// Number of operations that will still complete, without cancels.
     pub(super) in_flight: u16,
     pub(super) closing: bool,
-    /// When it last received, for `Gather`.
+    /// The epoch of its last receive, for `Gather`.
     pub(super) epoch: u32,
 }
 
@@ -32,18 +32,18 @@ pub(super) struct UringHandle {
 pub(super) enum ArmState {
     Off,
     Armed,
-    /// Ended for want of a buffer; in `parked`.
+    /// Ended for lack of a buffer; listed in `parked`.
     Parked,
-    /// A cancel is on its way.
+    /// A cancel is in flight.
     Stopping,
 }
 
-/// Whether the driver is told of room for a send.
+/// Whether the driver is told when a send has room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
     Off,
     Armed,
-    /// There was some since the last try.
+    /// There was room since the last try.
     Came,
 }
 

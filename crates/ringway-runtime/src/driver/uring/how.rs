@@ -1,18 +1,18 @@
-//! The ways in which a send is put to the kernel.
+//! The ways in which a send is submitted to the kernel.
 
 use io_uring::squeue::Flags;
 
-/// How a send meets a socket that has no room.
+/// How a send behaves when its socket has no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// With `MSG_DONTWAIT` the kernel answers within the enter that submits, and with `MSG_WAITALL`
-    /// a send that is cut short counts as failed: it takes everything, or fails. So the completion
-    /// of a success says nothing new and is left out.
+    /// a partial send counts as failed: everything is accepted, or the send fails. So a success
+    /// needs no completion, and has none.
     AtOnce,
-    /// It waits for room first, then takes what fits and tells how much that was. So a slow peer
-    /// needs no thread of the kernel, and what it takes is known as it takes it.
+    /// The send waits for room first, then sends what fits and reports how much that was. So a slow
+    /// peer occupies no thread of the kernel, and its progress is known.
     Patient,
-    /// It takes what fits, and fails where nothing does; its owner knows when to try again.
+    /// The send sends what fits, and fails if nothing does; the driver knows when to try again.
     Eager,
 }
 

@@ -1,5 +1,5 @@
-//! The io_uring driver: multishot accept and receive over short rings of hot buffers, one gathered
-//! send in flight per connection, one enter a turn.
+//! The io_uring driver: multishot accept and receive into short rings of hot buffers, one gathered
+//! send in flight per connection, and one enter per turn.
 
 mod complete;
 mod completion;
@@ -37,44 +37,45 @@ use crate::contain::contain;
 use crate::limits;
 use crate::sys::{BufRing, FileTable, Pool, Ring, SendTable};
 
-/// One ring, its buffers and what is in flight on it.
+/// A ring, its buffers and the operations in flight on it.
 ///
-/// Fields drop in order: the ring is closed before the memory that it uses is given back.
+/// Fields drop in order: the ring is closed before its memory is freed.
 pub(crate) struct Uring {
     ring: Ring,
-    /// The ring's flags, for people.
+    /// The names of the ring's flags.
     flags: String,
-    /// By their class.
+    /// The buffer groups, by class.
     groups: [BufferGroup; 3],
     sends: SendTable,
     files: FileTable,
     handles: Vec<UringHandle>,
-    /// Receives to be submitted with the next enter.
+    /// Number of receives to be submitted with the next enter.
     receives_queued: usize,
-    /// Somebody waits to hear of a send of the next enter.
+    /// Whether somebody waits for the outcome of a send of the next enter.
     urgent: bool,
-    /// The last enter did not do all that it was asked to: the kernel had no memory.
+    /// Whether the last enter did not do all that it was asked to, because the kernel had no
+    /// memory.
     refused: bool,
     knocking: Knocking,
     gather: Gather,
-    /// Receives since the last wait.
+    /// Number of receives since the last wait.
     receives: u32,
     completions: Vec<Completion>,
-    /// Events that arose outside of a turn.
+    /// Events that arose outside a turn.
     early: Vec<Event>,
     eventfd: Arc<OwnedFd>,
     counters: DriverCounters,
-    /// What the kernel did that it must not; the next turn reports it.
+    /// A forbidden behaviour of the kernel, to be reported by the next turn.
     fault: Option<&'static str>,
 }
 
-/// Buffers of one class of receives. Its number is the kernel's name for it.
+/// Buffers of one class of receives; the number of the class is the kernel's group id.
 struct BufferGroup {
     pool: Rc<Pool>,
     buffers: BufRing,
-    /// How many of them are kept lent.
+    /// How many buffers are kept lent.
     hot: usize,
-    /// Receives waiting for one of them, the longest first.
+    /// Receives that wait for a buffer, the longest first.
     parked: VecDeque<Key>,
 }
 
@@ -92,11 +93,11 @@ impl BufferGroup {
 }
 
 impl Uring {
-    /// Makes the ring of the calling thread. `eventfd` is what other threads wake it by.
+    /// Creates the ring of the calling thread. Other threads wake it by `eventfd`.
     ///
     /// # Errors
-    /// Where the kernel or its settings refuse io_uring, one of its features or its memory, or where
-    /// its sends do not behave as this driver relies on.
+    /// Fails if the kernel or its settings refuse io_uring, one of its features or its memory, or
+    /// if its sends do not behave as this driver requires.
     pub(crate) fn new(pools: &Pools, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let (ring, flags) = setup::make_ring()?;
         let [message, bulk, datagram] =
@@ -188,7 +189,8 @@ impl Driver for Uring {
         let Some(handle) = self.live(key) else { return };
         let fd = handle.fd;
         if addr.is_unix() {
-            // As an operation of the ring it would keep a thread of the kernel while a backlog is full.
+            // // As an operation of the ring it would occupy a thread of the kernel while a backlog
+            // is full.
             let told = self.knocking.connect(key, fd, addr, &mut self.counters);
             return self.early.extend(told);
         }
@@ -269,14 +271,14 @@ impl Driver for Uring {
             sockets::reset_on_close(fd);
         }
         if recv == ArmState::Parked {
-            // Arming it again now would keep the key from closing.
+            // // Arming it again would keep the key from closing.
             self.unpark(key);
         }
         self.knocking.cancel(key, &mut self.early);
         let handle = &mut self.handles[key.index()];
         if handle.in_flight > 0 {
-            // The cancel names the descriptor, so it counts: until it has run, nobody else may get
-            // that number.
+            // // The cancel names the descriptor, so it counts: nobody else may get that number
+            // before it has run.
             handle.in_flight += 1;
             self.ring.cancel_fd(fd, tag(kind::CANCEL_ALL, key.bits()));
         } else {
@@ -336,12 +338,12 @@ impl Driver for Uring {
     }
 }
 
-/// What the kernel drops for want of memory may be the word of any operation.
-const LOST: &str = "completions were lost for want of memory";
+/// The fault of a kernel that dropped completions, which may concern any operation.
+const LOST: &str = "the kernel lost completions because it had no memory";
 
 impl Drop for Uring {
-    /// Cancels what is left and waits for it; what the kernel keeps nevertheless is leaked, never
-    /// given back while it may still be written.
+    /// Cancels what is left and waits for it. Memory that the kernel may still write is leaked,
+    /// never freed.
     fn drop(&mut self) {
         for index in 0..self.handles.len() {
             let handle = self.handles[index];
@@ -361,8 +363,8 @@ impl Drop for Uring {
                 break;
             }
         }
-        // On a ring that is broken nothing was cancelled, and nothing queued will be submitted: no number
-        // is named any more. Closing it ends what the kernel still does.
+        // // On a broken ring nothing was cancelled and nothing queued will be submitted, so the
+        // descriptors are not in use. Closing the ring ends what the kernel still does.
         let left = self.handles.iter().filter(|handle| handle.key != Key::NONE);
         left.for_each(|handle| sockets::close(handle.fd));
         ended.append(&mut self.early);

@@ -1,4 +1,5 @@
-//! What the driver relies on beyond the kernel's documented interface, tried once at its start.
+//! A check at start of kernel behaviour that the driver needs and the documentation does not
+//! promise.
 
 use std::io;
 use std::os::fd::IntoRawFd;
@@ -10,15 +11,15 @@ use super::Uring;
 use crate::driver::{Driver, Event, Key, SendBatch, Wait};
 use crate::limits;
 
-/// A key of a slot that nobody has yet.
+/// The key of a slot that is not in use yet.
 const KEY: Key = Key::FIRST;
 
-/// Above what any socket whose send buffer was set to the least takes at once.
+/// More bytes than a socket with the smallest send buffer accepts at once.
 static OVERSIZED: [u8; 1 << 20] = [0; 1 << 20];
 
 impl Uring {
-    /// Sends that succeed say nothing, so those that do not have to speak up: one byte through a
-    /// pair of sockets must be taken silently, and more than they hold must not.
+    /// Checks that sends which fail report it, since those that succeed do not: a socket pair must
+    /// accept one byte silently, and report when it cannot accept more than it holds.
     pub(super) fn preflight(&mut self) -> io::Result<()> {
         let (near, far) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -30,24 +31,24 @@ impl Uring {
             self.told_within(limits::TEARDOWN_WAIT, &|event| matches!(event, Event::Closed { .. }));
         drop(far);
         outcome?;
-        if closed? { Ok(()) } else { Err(unsupported("an operation was not cancelled")) }
+        if closed? { Ok(()) } else { Err(unsupported("a cancelled operation did not complete")) }
     }
 
     fn try_sends(&mut self) -> io::Result<()> {
         self.send(KEY, batch(&OVERSIZED[..1]));
         let taken = |event: &Event| matches!(event, Event::Sent { bytes: 1, errno: 0, .. });
         if !self.told_within(Duration::ZERO, &taken)? {
-            return Err(unsupported("a send that fits was not taken at once"));
+            return Err(unsupported("a send that fits was not accepted at once"));
         }
         self.send(KEY, batch(&OVERSIZED));
         let waits = |event: &Event| matches!(event, Event::Progress { .. });
         if !self.told_within(Duration::ZERO, &waits)? {
-            return Err(unsupported("a send that was cut short did not say so"));
+            return Err(unsupported("a partial send was not reported"));
         }
         Ok(())
     }
 
-    /// Whether an event comes that `is_it`; looks once at least.
+    /// Whether an event for which `is_it` holds arrives within `limit`; checks at least once.
     fn told_within(&mut self, limit: Duration, is_it: &dyn Fn(&Event) -> bool) -> io::Result<bool> {
         let deadline = Instant::now() + limit;
         let mut events = Vec::new();
@@ -68,5 +69,8 @@ fn batch(bytes: &'static [u8]) -> SendBatch {
 }
 
 fn unsupported(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, format!("its sends are not as expected: {what}"))
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("io_uring does not behave as required: {what}"),
+    )
 }

@@ -1,4 +1,4 @@
-//! Receives: armed once, fed with hot buffers, parked while there is none.
+//! Receives: armed once, supplied with hot buffers, parked while there are none.
 
 use super::handle::ArmState;
 use super::{BufferGroup, Completion, Uring, kind, tag};
@@ -22,7 +22,7 @@ impl Uring {
         self.receives_queued += 1;
     }
 
-    /// Lends buffers for what one enter is going to receive, and arms what waited for one.
+    /// Lends buffers for the receives of one enter, and arms the receives that waited for them.
     pub(super) fn top_up(&mut self) {
         let queued = std::mem::take(&mut self.receives_queued);
         let message = self.group(RecvClass::Message);
@@ -36,8 +36,8 @@ impl Uring {
         self.receives_queued = 0;
     }
 
-    /// Arms no more receives than there are buffers: the others would fail again at once, and each
-    /// turn of thousands of busy connections would be spent on arming all of them.
+    /// Arms parked receives, at most as many as there are buffers: the others would fail at once,
+    /// and with thousands of busy connections each turn would be spent on arming.
     fn rearm_parked(&mut self, class: RecvClass) {
         for _ in 0..self.group(class).buffers.provided() {
             let Some(key) = self.group(class).parked.pop_front() else { break };
@@ -46,7 +46,7 @@ impl Uring {
         }
     }
 
-    /// A parked receive waits no longer.
+    /// Removes a receive from the parked ones.
     pub(super) fn unpark(&mut self, key: Key) {
         let handle = &mut self.handles[key.index()];
         handle.recv = ArmState::Off;
@@ -61,14 +61,14 @@ impl Uring {
         &mut self.groups[class as usize]
     }
 
-    /// Whether parked receives have buffers, so that nothing may sleep before they are armed.
+    /// Whether parked receives have buffers, so that they must be armed before the core sleeps.
     pub(super) fn has_receives_to_arm(&self) -> bool {
         let waits = |group: &BufferGroup| !group.parked.is_empty() && group.buffers.provided() > 0;
         self.groups.iter().any(waits)
     }
 
-    /// Has buffers that come home from other threads end the wait where receives are parked for
-    /// want of them; `false` if one has come already.
+    /// Makes buffers returned by other threads end the wait if receives are parked for lack of
+    /// them; `false` if one was returned already.
     pub(super) fn is_told_of_buffers(&self) -> bool {
         let told = |group: &BufferGroup| group.parked.is_empty() || group.pool.await_return();
         self.groups.iter().all(told)
@@ -129,7 +129,7 @@ impl Uring {
     }
 }
 
-/// Whether a receive broke, other than for want of a buffer or by being interrupted.
+/// Whether a receive failed, other than by a lack of buffers or an interruption.
 fn is_failure(result: i32) -> bool {
     result < 0 && !matches!(-result, libc::ENOBUFS | libc::EINTR | libc::ECANCELED)
 }

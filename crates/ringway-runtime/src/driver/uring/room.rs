@@ -1,14 +1,14 @@
-//! Sends to peers that have said their end and read slowly.
+//! Sends to peers that have half-closed and read slowly.
 //!
-//! The kernel's own wait for room ends at once on such a stream, whose end counts as an event, and the
-//! send would wait on a thread of the kernel instead. Here it waits for a change: a multishot poll
-//! tells of those only, and each is followed by one try.
+//! On such a stream the kernel's own wait for room ends at once, because the peer's end counts as
+//! an event, and the send would block a thread of the kernel instead. Here it waits for a change: a
+//! multishot poll reports only changes, and each is followed by one try.
 
 use super::{Completion, Room, Uring, kind, tag};
 use crate::driver::{Event, Key};
 
 impl Uring {
-    /// A send found no room and is in the driver's hands.
+    /// Keeps a send that found no room.
     pub(super) fn on_full(&mut self, key: Key, slot: u32) {
         let handle = &mut self.handles[key.index()];
         match handle.room {
@@ -22,7 +22,7 @@ impl Uring {
         self.handles[key.index()].full = Some(slot);
     }
 
-    /// There is room perhaps, or the poll has ended.
+    /// Handles a report of possible room, or the end of the poll.
     pub(super) fn on_room(&mut self, key: Key, completion: Completion, events: &mut Vec<Event>) {
         let handle = &mut self.handles[key.index()];
         if !completion.more() {
@@ -32,7 +32,7 @@ impl Uring {
                 return self.close_if_idle(key, events);
             }
             if handle.full.is_some() {
-                // What has changed meanwhile it tells at once.
+                // // A change meanwhile is reported at once.
                 self.counters.rearms += 1;
                 self.arm_room(key);
             }

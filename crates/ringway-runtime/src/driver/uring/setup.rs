@@ -1,4 +1,4 @@
-//! How the kernel is asked for a ring.
+//! Creation of the ring.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use io_uring::{EnterFlags, IoUring};
 use crate::limits;
 use crate::sys::Ring;
 
-/// Makes a ring owned by the calling thread, and tells its flags for people.
+/// Creates a ring owned by the calling thread, and returns the names of its flags.
 ///
 /// # Errors
-/// What `io_uring_setup` answers: `EPERM` or `ENOSYS` where it is refused, `EINVAL` where the
-/// kernel is older than 6.1, `ENOMEM` where the memory lock limit is too small.
+/// Returns the errors of `io_uring_setup`: `EPERM` or `ENOSYS` if it is refused, `EINVAL` if the
+/// kernel is older than 6.1, `ENOMEM` if the memory lock limit is too small.
 pub(super) fn make_ring() -> io::Result<(Ring, String)> {
     let (ring, no_sqarray) = match build(true) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (build(false)?, false),

@@ -1,4 +1,4 @@
-//! One enter: hand over, wait, take in, settle what was sent.
+//! The turn of a ring: hand over, wait, reap, settle sends.
 
 use std::io;
 use std::time::Duration;
@@ -8,8 +8,9 @@ use crate::driver::{Event, Key};
 use crate::limits;
 
 impl Uring {
-    /// Sleeps until there is something to tell. A kernel without memory takes nothing and lets nobody
-    /// sleep, nor tells when it has some: then the core rests before it asks again.
+    /// Sleeps until there is an event. A kernel without memory accepts nothing, does not let the
+    /// core sleep and does not report when memory is free again, so the core rests before it tries
+    /// again.
     pub(super) fn wait(
         &mut self,
         limit: Option<Duration>,
@@ -22,8 +23,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Sleeps until a share of the active connections has received, once those have an answer that wait
-    /// for one.
+    /// Sleeps until a share of the active connections has received, after urgent sends are
+    /// answered.
     fn sleep(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         while self.urgent {
             self.enter(0, None, events)?;
@@ -40,7 +41,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Hands over what is queued, waits for `want` completions and takes in what completed.
+    /// Hands over queued operations, waits for `want` completions and handles those that completed.
     pub(super) fn enter(
         &mut self,
         want: u32,
@@ -50,20 +51,20 @@ impl Uring {
         self.urgent = false;
         self.counters.syscalls += 1;
         self.ring.enter(want, limit)?;
-        // Told before completions are taken in: these may queue the rest of a send that was cut
-        // short, which says nothing of the sends before it.
+        // // Checked before completions are handled: they may queue the rest of a partial send,
+        // which says nothing about the sends before it.
         self.refused = self.ring.queued() > 0;
         let mut found = self.reap(events);
         while self.ring.has_overflowed() {
             if !found {
-                self.refused = true; // it keeps completions to itself
+                self.refused = true; // the kernel holds completions back
                 break;
             }
             self.counters.syscalls += 1;
             self.ring.enter(0, None)?;
             found = self.reap(events);
         }
-        // Before sends are settled: what was lost may be the word of one that has failed.
+        // // Before sends are settled: a lost completion may be that of a failed send.
         if self.ring.has_dropped() {
             self.fault = Some(LOST);
         }
@@ -77,7 +78,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Takes completions in; whether there were any.
+    /// Handles completions; whether there were any.
     pub(super) fn reap(&mut self, events: &mut Vec<Event>) -> bool {
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.reap(&mut completions);
@@ -89,7 +90,7 @@ impl Uring {
         found
     }
 
-    /// Every send of the last enter of which no completion came was taken whole.
+    /// Ends the sends of the last enter without a completion, which were accepted as a whole.
     pub(super) fn settle(&mut self, events: &mut Vec<Event>) {
         loop {
             let wants = |key: Key| !self.handles[key.index()].closing;

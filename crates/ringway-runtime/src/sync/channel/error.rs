@@ -1,27 +1,28 @@
-//! What the operations of a channel answer when they cannot be done.
+//! The errors of a channel.
 
 use std::error::Error;
 use std::fmt;
 
-/// The channel was closed before the message was queued; here it is back.
+/// The channel was closed before the message was queued; the message is inside.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
-/// Why [`Sender::try_send`](super::Sender::try_send) did not queue the message; here it is back.
+/// The reason why [`Sender::try_send`](super::Sender::try_send) did not queue the message, which is
+/// inside.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There is no room now.
+    /// The channel is full now.
     Full(T),
-    /// No message will be taken any more.
+    /// The channel is closed and accepts no more messages.
     Closed(T),
 }
 
-/// Why [`Receiver::try_recv`](super::Receiver::try_recv) has no message.
+/// The reason why [`Receiver::try_recv`](super::Receiver::try_recv) has no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// None is there now, but one may come.
+    /// No message is queued, but one may arrive.
     Empty,
-    /// None will come any more.
+    /// No message will arrive any more.
     Closed,
 }
 

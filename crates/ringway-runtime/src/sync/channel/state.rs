@@ -1,14 +1,14 @@
-//! The queue and its two waiting lines, without any waking.
+//! The queue and the two wait queues of a channel, without any waking.
 //!
-//! A served waiter is promised a message (or room for one) that stays in the queue until the waiter
-//! is polled; the promise is a count, so a waiter that is dropped instead only lowers it. While the
+//! A served waiter is promised a message (or room for one), which stays in the queue until the
+//! waiter is polled. The promise is a count, so dropping the waiter only lowers it. While the
 //! channel is open:
 //!
 //! - `receivers_served ≤ queue.len()`, and a receiver waits only if they are equal;
 //! - `queue.len() + senders_served ≤ capacity`, and a sender waits only if they are equal.
 //!
-//! Closing voids the promises: senders are refused, and any receiver takes what is left, so that no
-//! message stays behind with a receiver that is never polled again.
+//! Closing cancels the promises: senders are refused, and any receiver takes what is left, so that
+//! no message is left for a receiver that is never polled again.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -143,7 +143,7 @@ impl<T> ChannelState<T> {
 
 #[cfg(test)]
 impl<T> ChannelState<T> {
-    /// The invariants of the module's documentation.
+    /// Checks the invariants in the module's documentation.
     pub(super) fn check_promises(&self, seed: u64) {
         let (len, capacity) = (self.queue.len(), self.capacity);
         assert!(self.receivers_served <= len, "seed {seed}");

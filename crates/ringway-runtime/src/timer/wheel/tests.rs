@@ -74,7 +74,7 @@ fn a_stale_key_names_nothing() {
 }
 
 #[test]
-fn a_place_is_retired_after_its_last_generation() {
+fn an_entry_is_retired_after_its_last_generation() {
     let start = Instant::now();
     let mut wheel = Wheel::new(start);
     let key = wheel.insert(start, 1);
@@ -85,7 +85,7 @@ fn a_place_is_retired_after_its_last_generation() {
 }
 
 #[test]
-fn rearming_reuses_the_place_and_moves_to_the_end_of_its_tick() {
+fn rearming_reuses_the_entry_and_moves_to_the_end_of_its_tick() {
     let start = Instant::now();
     let mut wheel = Wheel::new(start);
     let first = wheel.insert(start + us(1_000), 1);
