@@ -297,10 +297,10 @@ mod tests {
     fn bad_lists_are_refused_with_the_part_at_fault() {
         let pairs = [
             ("", "`` is not a core number; write a list such as 0-1,3"),
-            ("0,x", "`x` is no core; write a list such as 0-1,3"),
-            ("+1", "`+1` is no core; write a list such as 0-1,3"),
-            ("1-", "`1-` is no core; write a list such as 0-1,3"),
-            ("0-1-2", "`0-1-2` is no core; write a list such as 0-1,3"),
+            ("0,x", "`x` is not a core number; write a list such as 0-1,3"),
+            ("+1", "`+1` is not a core number; write a list such as 0-1,3"),
+            ("1-", "`1-` is not a core number; write a list such as 0-1,3"),
+            ("0-1-2", "`0-1-2` is not a core number; write a list such as 0-1,3"),
             ("3-1", "`3-1` runs backwards; write the lower core first"),
             ("0-4000000000", "`0-4000000000` names a core above 1023"),
             ("1024", "`1024` names a core above 1023"),

@@ -75,7 +75,7 @@ fn a_core_that_fails_tells_everybody_and_closes_its_sockets() {
 
 #[test]
 fn a_ring_that_is_broken_for_good_ends_its_core_and_closes_its_sockets() {
-    let lost = "core 0 failed: io_uring is broken: completions were lost";
+    let lost = "core 0 failed: io_uring is broken: the kernel lost completions";
     check_failure(Backend::Uring, lose_completions, lost);
     check_failure(Backend::Uring, forbid_entering, "core 0 failed: Input/output error");
 }
