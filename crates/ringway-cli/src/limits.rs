@@ -109,5 +109,10 @@ pub(crate) const CALL_MESSAGE_BYTES_MAX: u64 = 64 << 20;
 /// a hundred connections show that it is gone.
 pub(crate) const FAILED_CALL_PAUSE: Duration = Duration::from_millis(10);
 
+/// Files and bytes of descriptors that are taken from a server: the largest public interfaces have some
+/// thousand files of a few kilobytes.
+pub(crate) const REFLECTION_FILES_MAX: usize = 8192;
+pub(crate) const REFLECTION_BYTES_MAX: usize = 64 << 20;
+
 /// Default time limit of `call` for unary calls: a person has given up by then.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);

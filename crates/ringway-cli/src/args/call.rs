@@ -17,7 +17,7 @@ pub(crate) struct CallConfig {
 /// The server's address, and the options of each call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// `tcp://`, `unix://` or `tls://`.
+    /// Any but `udp://`.
     pub(crate) addr: Uri,
     /// The time limit of a call, if one was given.
     pub(crate) timeout: Option<Duration>,

@@ -77,6 +77,8 @@ Examples:
   ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Say - --binary < in.bin > out.bin
   ringway call tcp://127.0.0.1:9000 --list -H 'authorization: Bearer 123'
   ringway call tcp://127.0.0.1:9000 grpc.health.v1.Health/Check
+  ringway call grpc://127.0.0.1:50051 --list                     any gRPC server with reflection
+  ringway call grpcs://example.org:443 shop.v1.Shop/Order '{\"item\": 7}' --cacert ca.pem
 
 Each reply is a line on standard output; a terminal shows control characters as \\u001b and the like.
 A call that is over ends the program, though the input goes on. One that fails prints its status to
@@ -107,6 +109,7 @@ Examples:
   ringway bench call tcp://127.0.0.1:9000 ringway.bench.Echo/Say hello --expect hello -c 8 -p 1,16
   ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{\"symbol\": \"ACME\"}' --rate 50000
   ringway bench call tls://market:9000 market.v1.Market/Quote - -H 'authorization: Bearer 1' < q
+  ringway bench call grpc://127.0.0.1:50051 shop.v1.Shop/Order '{\"item\": 7}' -c 8 -p 16
 
 A call is over when its last reply has come. Those that end with a status other than OK are counted
 by it, and none of them is among the latencies. Call servers that are yours, and no others.";

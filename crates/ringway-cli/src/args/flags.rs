@@ -204,7 +204,8 @@ pub(super) struct ProtocolFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct CallFlags {
-    /// Where the server is: tcp://, unix:// or tls://
+    /// Where the server is: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
+    /// that offers reflection
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
     /// What to call, as in ringway.bench.Echo/Say
@@ -233,10 +234,10 @@ pub(super) struct AccessFlags {
     /// Metadata to send with whatever is asked, as key=value or 'key: value'; repeatable
     #[arg(short = 'H', long = "metadata", value_name = "KEY=VALUE", value_parser = values::parse_entry)]
     pub(super) metadata: Vec<(String, String)>,
-    /// Certificate authority to trust for tls://, PEM [default: the machine's]
-    #[arg(long, value_name = "FILE")]
+    /// Certificate authority to trust for tls:// and grpcs://, PEM [default: the machine's]
+    #[arg(long, value_name = "FILE", visible_alias = "cacert")]
     pub(super) ca: Option<PathBuf>,
-    /// Certificate chain to show to tls:// servers that ask for one, PEM
+    /// Certificate chain to show to servers that ask for one, PEM
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(super) cert: Option<PathBuf>,
     /// Private key of that, PEM
@@ -246,7 +247,7 @@ pub(super) struct AccessFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct BenchCallFlags {
-    /// Where the server is: tcp://, unix:// or tls://
+    /// Where the server is: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
     #[arg(value_name = "URI")]
     pub(super) uri: Uri,
     /// What to call, as in market.v1.Market/Quote; the server has to offer reflection, as ours do

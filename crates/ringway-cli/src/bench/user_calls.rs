@@ -39,7 +39,7 @@ impl UserCall {
         let (access, name, is_binary) = (job.access.clone(), job.method.clone(), job.is_binary);
         let found = ringway_runtime::block_on(async move {
             let client = access.client().map_err(|error| error.to_string())?;
-            let known = KnownMethod::find(&client, &name, is_binary).await;
+            let known = KnownMethod::find(&access, &client, &name, is_binary).await;
             known.map_err(|error| error.to_string())
         });
         let known = found?.map_err(|why| printable(&why).into_owned())?;
@@ -58,9 +58,7 @@ impl UserCall {
     /// A client of its own, which its first question connects.
     async fn connect(self: Arc<Self>) -> Result<Client, Status> {
         let client = self.access.client().map_err(|error| Status::internal(error.to_string()))?;
-        let name = self.known.method.name();
-        let service = name.rsplit_once('/').map_or(name, |(service, _)| service);
-        KnownMethod::ask(&client, service).await?;
+        KnownMethod::ask(&self.access, &client).await?;
         Ok(client)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use ringway_net::ClientTls;
 use ringway_rpc::{CallOptions, Client};
 
-use crate::args::{Access, TlsFiles};
+use crate::args::{Access, Scheme, TlsFiles};
 use crate::limits::CALL_TIMEOUT;
 
 impl Access {
@@ -21,6 +21,11 @@ impl Access {
             .tls(self.tls()?)
             .options(self.options());
         Ok(builder.build()?)
+    }
+
+    /// Whether the server may be anybody's who speaks gRPC.
+    pub(super) fn is_grpc(&self) -> bool {
+        matches!(self.addr.scheme(), Scheme::Grpc | Scheme::Grpcs)
     }
 
     fn tls(&self) -> Result<ClientTls, Box<dyn Error>> {

@@ -9,6 +9,7 @@ use ringway_rpc::{Client, Codec, Kind, Method, Status};
 
 use super::catalogue::Catalogue;
 use super::transcode::Transcoder;
+use crate::args::Access;
 
 /// A method with what is needed to call it.
 pub(crate) struct KnownMethod {
@@ -20,18 +21,19 @@ pub(crate) struct KnownMethod {
 }
 
 impl KnownMethod {
-    /// Asks the server of `client` about the method `name`, a service and its method. With `is_binary` its
-    /// messages stay as they travel.
+    /// Asks the server of `client`, which has `access` to it, about the method `name`, a service and its method. With
+    /// `is_binary` its messages stay as they travel.
     ///
     /// # Errors
     /// No such method; a server that cannot be asked; messages that nobody could write.
     pub(crate) async fn find(
+        access: &Access,
         client: &Client,
         name: &str,
         is_binary: bool,
     ) -> Result<Self, Box<dyn Error>> {
         let (service, method) = name.rsplit_once('/').ok_or("a method needs its service")?;
-        let described = Catalogue::new(client).find(service).await?;
+        let described = Catalogue::new(client, access.is_grpc()).find(service).await?;
         let found = described.methods.iter().find(|described| described.name == method);
         let found = found.ok_or_else(|| unknown_method(service, method, &described))?;
         let transcoder = match is_binary {
@@ -48,12 +50,12 @@ impl KnownMethod {
 }
 
 impl KnownMethod {
-    /// Asks for the description of a service, for what it takes to ask.
+    /// Asks for the services, for what it takes to ask.
     ///
     /// # Errors
     /// The server's.
-    pub(crate) async fn ask(client: &Client, service: &str) -> Result<(), Status> {
-        Catalogue::new(client).describe(service).await.map(drop)
+    pub(crate) async fn ask(access: &Access, client: &Client) -> Result<(), Status> {
+        Catalogue::new(client, access.is_grpc()).services().await.map(drop)
     }
 }
 

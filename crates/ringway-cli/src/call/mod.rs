@@ -3,6 +3,8 @@
 mod access;
 mod catalogue;
 mod expected;
+mod grpc_messages;
+mod grpc_reflection;
 mod input;
 mod method;
 mod output;
@@ -35,7 +37,7 @@ pub(crate) fn run(config: CallConfig) -> Result<ExitCode, Box<dyn Error>> {
     let client = config.access.client()?;
     ringway_runtime::block_on(async move {
         let done = match &config.ask {
-            Ask::List => list(&client).await,
+            Ask::List => list(Catalogue::new(&client, config.access.is_grpc())).await,
             Ask::Call { method, message, is_binary } => {
                 let output = Output::new(*is_binary);
                 call(&client, &config, method, Input::of(message), output).await
@@ -56,8 +58,7 @@ fn failed(error: &(dyn Error + 'static)) -> ExitCode {
 }
 
 /// All services, those too of which the server says no more than the name.
-async fn list(client: &Client) -> Result<(), Box<dyn Error>> {
-    let catalogue = Catalogue::new(client);
+async fn list(mut catalogue: Catalogue<'_>) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout();
     let mut services = catalogue.services().await?;
     let mut failure = None;
@@ -70,7 +71,7 @@ async fn list(client: &Client) -> Result<(), Box<dyn Error>> {
     for service in services {
         match catalogue.describe(&service).await {
             Ok(described) => {
-                let table = catalogue::table(&described.methods);
+                let table = catalogue::table(&service, &described.methods);
                 write!(out, "{}\n{table}", printable(&service))?;
             }
             Err(status) => {
@@ -89,7 +90,7 @@ async fn call(
     input: Input,
     output: Output,
 ) -> Result<(), Box<dyn Error>> {
-    let method = KnownMethod::find(client, name, output.is_binary).await?;
+    let method = KnownMethod::find(&config.access, client, name, output.is_binary).await?;
     let streaming = match config.access.timeout {
         Some(_) => client.clone(),
         None => client.with(config.access.options().no_timeout()),

@@ -8,6 +8,8 @@ use prost_reflect::{
 use ringway_rpc::reflection::MethodDescription;
 use serde::de::IgnoredAny;
 
+use super::grpc_reflection::pool;
+
 /// The forms of one method's messages.
 pub(crate) struct Transcoder {
     request: Form,
@@ -115,7 +117,7 @@ fn described(
     method: &MethodDescription,
     descriptors: &[u8],
 ) -> Result<MethodDescriptor, String> {
-    let pool = DescriptorPool::decode(descriptors)
+    let pool = pool(descriptors)
         .map_err(|error| format!("the server's descriptors cannot be read: {error}"))?;
     let service = pool.get_service_by_name(service);
     let found = service.and_then(|service| service.methods().find(|it| it.name() == method.name));

@@ -52,7 +52,10 @@ fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box
         return start_rpc(config);
     }
     let server = Server::bind(uris(config))?;
-    let server = set_up(config)?(server).drain_timeout(DRAIN_TIMEOUT);
+    let mut server = set_up(config)?(server).drain_timeout(DRAIN_TIMEOUT);
+    if let Some(tls) = read_tls(config)? {
+        server = server.tls(tls);
+    }
     Ok(match config.service {
         Service::Discard => server.on_datagram(async |_, _| Ok(())).start_with(|| Discard),
         Service::DiscardFramed => {
@@ -78,42 +81,42 @@ fn uris(config: &ServeConfig) -> Vec<&str> {
 fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
     let server = ringway_rpc::Server::bind(uris(config))?;
     let set_up = set_up(config)?;
-    let server = server
+    let mut server = server
         .net(set_up)
         .drain_timeout(DRAIN_TIMEOUT)
         .service(EchoServer::new(EchoService::new()));
+    if let Some(tls) = read_tls(config)? {
+        // Not by `net`, which knows nothing of the protocols to agree on.
+        server = server.tls(tls);
+    }
     Ok(server.start()?.net().clone())
 }
 
-/// Applies the flags that every kind of server has.
+/// Applies the flags that every kind of server has, but for those of TLS.
 fn set_up(config: &ServeConfig) -> Result<impl FnOnce(Server) -> Server, Box<dyn Error>> {
     let cores = cores::set(&config.cores)?;
-    let tls = match &config.tls {
-        Some(files) => Some(read_tls(files, config.client_ca.as_deref())?),
-        None => None,
-    };
     let (backend, spin) = (config.backend.into(), config.spin);
     Ok(move |server: Server| {
         let mut server = server.cores(cores).backend(backend);
         if let Some(spin) = spin {
             server = server.spin(spin);
         }
-        match tls {
-            Some(tls) => server.tls(tls),
-            None => server,
-        }
+        server
     })
 }
 
-fn read_tls(files: &TlsFiles, client_ca: Option<&Path>) -> Result<ServerTls, Box<dyn Error>> {
+fn read_tls(config: &ServeConfig) -> Result<Option<ServerTls>, Box<dyn Error>> {
+    let Some(TlsFiles { cert, key }) = &config.tls else {
+        return Ok(None);
+    };
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
-    let tls = ServerTls::from_pem(read(&files.cert)?, read(&files.key)?)?;
-    Ok(match client_ca {
+    let tls = ServerTls::from_pem(read(cert)?, read(key)?)?;
+    Ok(Some(match &config.client_ca {
         Some(file) => tls.client_auth(read(file)?, ClientAuth::Required)?,
         None => tls,
-    })
+    }))
 }
 
 /// Callbacks are no cheaper than this task: 4.2 µs of server CPU for 64 bytes at 100 connections, both.

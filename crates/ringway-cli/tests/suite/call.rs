@@ -25,6 +25,17 @@ fn serve() -> (Ringway, String) {
 #[test]
 fn a_server_tells_what_it_offers() {
     let (_server, address) = serve();
+    for address in over_both(&address) {
+        list_of_the_tool(&address);
+    }
+}
+
+/// The address of a server for each protocol.
+fn over_both(address: &str) -> [String; 2] {
+    [address.to_owned(), address.replace("tcp://", "grpc://")]
+}
+
+fn list_of_the_tool(address: &str) {
     let ended = run(&format!("call {address} --list"));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
     for part in [
@@ -43,8 +54,11 @@ fn a_server_tells_what_it_offers() {
 fn each_kind_of_method_answers_in_lines() {
     let (_server, address) = serve();
     let answers = |words: &str, input: &str, expected: &str| {
-        let ended = run_with_input(&format!("call {address} ringway.bench.Echo/{words}"), input);
-        assert_eq!((ended.status.code(), &*ended.out), (Some(0), expected), "{}", ended.err);
+        for address in over_both(&address) {
+            let call = format!("call {address} ringway.bench.Echo/{words}");
+            let ended = run_with_input(&call, input);
+            assert_eq!((ended.status.code(), &*ended.out), (Some(0), expected), "{}", ended.err);
+        }
     };
     answers("Say hello", "", "hello\n");
     answers("Say -", "from a pipe\n", "from a pipe\n");
@@ -108,11 +122,15 @@ fn a_call_that_fails_says_why() {
         assert_eq!((ended.status.code(), &*ended.out), (Some(1), ""), "{words}");
         assert!(ended.err.contains(part), "{words}: {}", ended.err);
     };
-    fails(&format!("{address} ringway.bench.Echo/Greet {{\"name\":\"\"}}"), "INVALID_ARGUMENT");
-    fails(&format!("{address} ringway.bench.Echo/Greet {{name}}"), "not JSON");
-    fails(&format!("{address} ringway.bench.Echo/Whisper x"), "Say");
-    fails(&format!("{address} no.Such/Thing x"), "no.Such");
-    fails(&format!("{address} ringway.bench.Echo/SayLater x --timeout 1ms"), "DEADLINE_EXCEEDED");
+    for address in over_both(&address) {
+        let echo = format!("{address} ringway.bench.Echo");
+        fails(&format!("{echo}/Greet {{\"name\":\"\"}}"), "INVALID_ARGUMENT");
+        fails(&format!("{echo}/Greet {{name}}"), "not JSON");
+        fails(&format!("{echo}/Whisper x"), "Say");
+        fails(&format!("{address} no.Such/Thing x"), "no.Such");
+        fails(&format!("{address} Echo/Say x"), "there is ringway.bench.Echo");
+        fails(&format!("{echo}/SayLater x --timeout 1ms"), "DEADLINE_EXCEEDED");
+    }
     fails("unix:///tmp/ringway-nobody.sock --list", "UNAVAILABLE");
 }
 
@@ -339,19 +357,21 @@ fn metadata_goes_with_every_question() {
     });
     let server = server.start().expect("it starts");
     let address = server.addresses()[0].to_string();
-    for (words, part) in [("--list", "  Greet "), ("plain.v1.Plain/Greet Ada", "Hello, Ada!")] {
-        for entry in ["authorization=sesame", "authorization: sesame"] {
-            let words = ["call", &address, "-H", entry].into_iter().chain(words.split(' '));
-            let ended = Ringway::start_with(words).wait();
-            assert!(
-                ended.status.success() && ended.out.contains(part),
-                "{}{}",
-                ended.out,
-                ended.err
-            );
+    for address in over_both(&address) {
+        for (words, part) in [("--list", "  Greet "), ("plain.v1.Plain/Greet Ada", "Hello, Ada!")] {
+            for entry in ["authorization=sesame", "authorization: sesame"] {
+                let words = ["call", &address, "-H", entry].into_iter().chain(words.split(' '));
+                let ended = Ringway::start_with(words).wait();
+                assert!(
+                    ended.status.success() && ended.out.contains(part),
+                    "{}{}",
+                    ended.out,
+                    ended.err
+                );
+            }
+            let ended = run(&format!("call {address} {words}"));
+            assert!(ended.err.contains("UNAUTHENTICATED"), "{}", ended.err);
         }
-        let ended = run(&format!("call {address} {words}"));
-        assert!(ended.err.contains("UNAUTHENTICATED"), "{}", ended.err);
     }
     server.abort();
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod bench_call;
 mod call;
+mod call_grpc;
 mod command_line;
 mod serve;
 mod support;

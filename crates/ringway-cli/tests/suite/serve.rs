@@ -147,6 +147,9 @@ fn mutual_tls_with_the_certificates_that_are_made_first() {
     let call = format!("call {address} ringway.bench.Echo/Say hello --ca {cert}");
     let known = run(&format!("{call} --cert {} --key {}", client[0], client[1]));
     assert_eq!((known.status.code(), &*known.out), (Some(0), "hello\n"), "{}", known.err);
+    let grpc = call.replace("tls://", "grpcs://").replace("--ca ", "--cacert ");
+    let grpc = run(&format!("{grpc} --cert {} --key {}", client[0], client[1]));
+    assert_eq!((grpc.status.code(), &*grpc.out), (Some(0), "hello\n"), "{}", grpc.err);
     let unknown = run(&call);
     assert!(unknown.err.contains("client certificate"), "{}", unknown.err);
 }
