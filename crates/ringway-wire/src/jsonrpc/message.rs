@@ -124,7 +124,7 @@ impl<'a> OneOrBatch<'a> {
             if !scanner.take(b',') {
                 break;
             }
-            if left == batch_max {
+            if left >= batch_max {
                 return Err(Fault::BatchTooLong);
             }
         }
@@ -148,6 +148,7 @@ impl<'a> OneOrBatch<'a> {
             return self.one.take();
         }
         self.left -= 1;
+        // It was read before, and is what it was.
         let members = Members::take(&mut self.scanner).ok()?;
         self.scanner.take(b',');
         Some(members)

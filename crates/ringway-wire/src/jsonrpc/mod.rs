@@ -16,8 +16,8 @@
 //!
 //! - Of members with one name the last counts. Names are compared without their escapes.
 //! - `"params": null` is not left out but wrong, since parameters are an array or an object.
-//! - A message is nested at most a hundred levels deep, fewer than a decoder of typed values takes. A deeper
-//!   one is refused, with its id where that can be read.
+//! - A member is nested at most a hundred levels deep, fewer than decoders of typed values take. A message
+//!   with a deeper one is refused, with its id where that can be read.
 //! - A message that is no request is answered though it has no id: it is no notification either.
 //!
 //! There is a scanner of our own because `serde_json` does not have these rules: with raw values it neither

@@ -84,8 +84,8 @@ pub struct Requests<'a>(OneOrBatch<'a>);
 
 /// Reads a text with requests: a line, the content of an HTTP request, a WebSocket message.
 ///
-/// The whole text is checked before the first request is given: it is JSON to its end. Allocates for a method
-/// that is written with escapes, and for nothing else.
+/// The whole text is checked before the first request is given: it is JSON to its end. Allocates for what is
+/// written with escapes, and for nothing else.
 ///
 /// # Errors
 /// A [`Refusal`] of the text as a whole, answered with one object even if it is a batch: it is not JSON, or a

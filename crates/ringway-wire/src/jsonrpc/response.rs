@@ -77,8 +77,8 @@ pub struct Responses<'a>(OneOrBatch<'a>);
 
 /// Reads a text from a server. A message with a `method` is a request or a notification, any other a response.
 ///
-/// The whole text is checked before the first message is given. Allocates for a method or an error message
-/// that is written with escapes, and for nothing else.
+/// The whole text is checked before the first message is given. Allocates for what is written with escapes,
+/// and for nothing else.
 ///
 /// # Errors
 /// The [`Fault`] of the text as a whole: it is not JSON, or a batch that is empty or has more than `batch_max`

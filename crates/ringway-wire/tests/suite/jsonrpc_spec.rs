@@ -305,6 +305,9 @@ fn batches_and_nesting_are_bounded() {
     check(&batch(BATCH_MAX + 1), INVALID);
     assert_eq!(fault(&batch(BATCH_MAX + 1)).0, Fault::BatchTooLong);
 
+    let none = decode_requests(b"[1,2]", 0).expect_err("one at most");
+    assert_eq!(none.fault, Fault::BatchTooLong);
+
     let nested = |depth: usize| {
         let params = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         format!(r#"{{"jsonrpc":"2.0","method":"nothing","params":{params},"id":7}}"#)
