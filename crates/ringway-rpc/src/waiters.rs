@@ -1,14 +1,15 @@
-//! Wakers that are stored in a state which is locked or borrowed, and woken and dropped outside of it.
+//! Wakers that are stored in a state which is locked or borrowed, and cloned, woken and dropped outside of it.
 //!
-//! A waker may belong to any executor: waking or dropping it may run any code, which may come back to the
-//! same state or panic. So the state collects what is to be woken or dropped as errands, and its borrower
-//! runs them once the state is free again. [`Borrowed`] does that by itself.
+//! A waker may belong to any executor: cloning, waking or dropping it may run any code, which may come back
+//! to the same state or panic. So the state collects what is to be woken or dropped as errands, and its
+//! borrower runs them once the state is free again. [`Borrowed`] does that by itself. Clones are made by
+//! [`poll_with`].
 
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
-use std::task::{Context, Waker};
+use std::task::Waker;
 
-use ringway_runtime::{contain, drop_contained};
+use ringway_runtime::{contain, drop_contained, is_own_waker};
 
 /// Wakes a task. A panic of its executor is contained.
 #[inline]
@@ -29,15 +30,51 @@ pub(crate) fn discard(waker: Option<Waker>) {
     }
 }
 
-/// Stores the waiter's latest waker. Returns the one it replaces, to be [discarded](discard) outside of
-/// the state.
-#[inline]
-#[must_use = "it is dropped outside of the state"]
-pub(crate) fn renew(slot: &mut Option<Waker>, latest: &Waker) -> Option<Waker> {
-    match slot {
-        Some(waker) if waker.will_wake(latest) => None,
-        slot => slot.replace(latest.clone()),
+/// The waker of whoever polls a state; made by [`poll_with`].
+pub(crate) struct LatestWaker<'a> {
+    latest: &'a Waker,
+    clone: Option<Waker>,
+    /// It was to be stored, and there was no clone of it.
+    is_wanted: bool,
+}
+
+impl LatestWaker<'_> {
+    /// Stores it. Returns the waker it replaces, to be [discarded](discard) outside of the state.
+    #[inline]
+    #[must_use = "it is dropped outside of the state"]
+    pub(crate) fn renew(&mut self, slot: &mut Option<Waker>) -> Option<Waker> {
+        match slot {
+            Some(waker) if waker.will_wake(self.latest) => None,
+            slot => self.put(slot),
+        }
     }
+
+    #[inline]
+    fn put(&mut self, slot: &mut Option<Waker>) -> Option<Waker> {
+        match self.clone.take() {
+            Some(clone) => slot.replace(clone),
+            None if is_own_waker(self.latest) => slot.replace(self.latest.clone()),
+            None => {
+                self.is_wanted = true;
+                None
+            }
+        }
+    }
+}
+
+/// Polls a state, which `poll` borrows and gives back. When it wants to store a waker of another executor,
+/// that is cloned outside of the borrow and the state polled again, to see what the clone has brought about.
+#[inline]
+pub(crate) fn poll_with<R>(waker: &Waker, mut poll: impl FnMut(&mut LatestWaker<'_>) -> R) -> R {
+    let mut latest = LatestWaker { latest: waker, clone: None, is_wanted: false };
+    let polled = poll(&mut latest);
+    if !latest.is_wanted {
+        return polled;
+    }
+    latest.clone = Some(waker.clone());
+    let polled = poll(&mut latest);
+    discard(latest.clone);
+    polled
 }
 
 /// What to do once a state is not borrowed any more.
@@ -70,8 +107,8 @@ impl Errands {
 
     /// Stores the waiter's latest waker, and adds dropping the one it replaces.
     #[inline]
-    pub(crate) fn renew(&mut self, waiter: &mut Option<Waker>, cx: &Context<'_>) {
-        let former = renew(waiter, cx.waker());
+    pub(crate) fn renew(&mut self, waiter: &mut Option<Waker>, latest: &mut LatestWaker<'_>) {
+        let former = latest.renew(waiter);
         self.discard(former);
     }
 
@@ -181,14 +218,18 @@ impl Waiters {
     /// Stores a waiter's waker in its `slot`, or in a new one. The returned waker is to be
     /// [discarded](discard).
     #[must_use = "it is dropped outside of the state"]
-    pub(crate) fn wait(&mut self, slot: &mut Option<usize>, waker: &Waker) -> Option<Waker> {
+    pub(crate) fn wait(
+        &mut self,
+        slot: &mut Option<usize>,
+        waker: &mut LatestWaker<'_>,
+    ) -> Option<Waker> {
         let slot = *slot.get_or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
                 self.slots.push(None);
                 self.slots.len() - 1
             })
         });
-        renew(&mut self.slots[slot], waker)
+        waker.renew(&mut self.slots[slot])
     }
 
     /// Frees a waiter's slot, if it has one. The returned waker is to be [discarded](discard).
@@ -212,10 +253,13 @@ impl Waiters {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::future::poll_fn;
     use std::rc::Rc;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::task::{Poll, Wake};
+
+    use ringway_runtime::block_on;
 
     use super::*;
 
@@ -265,16 +309,19 @@ pub(crate) mod tests {
         let mut waiters = Waiters::default();
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
+        let wait = |waiters: &mut Waiters, place: &mut Option<usize>| {
+            poll_with(&waker, |waker| waiters.wait(place, waker))
+        };
         let [mut first, mut second] = [None; 2];
         for _ in 0..3 {
-            assert!(waiters.wait(&mut first, &waker).is_none());
-            assert!(waiters.wait(&mut second, &waker).is_none());
+            assert!(wait(&mut waiters, &mut first).is_none());
+            assert!(wait(&mut waiters, &mut second).is_none());
         }
         assert_eq!(waiters.slots(), 2);
         assert!(waiters.leave(&mut first).is_some() && waiters.leave(&mut first).is_none());
         for _ in 0..1_000 {
             let mut passing = None;
-            assert!(waiters.wait(&mut passing, &waker).is_none());
+            assert!(wait(&mut waiters, &mut passing).is_none());
             assert!(waiters.leave(&mut passing).is_some());
         }
         assert_eq!(waiters.slots(), 2, "every slot was freed");
@@ -335,14 +382,67 @@ pub(crate) mod tests {
         let waker = || Waker::from(Arc::new(ComesBack(std::thread::current().id())));
         let state = STATE.with(Rc::clone);
         {
-            let state = &mut *Borrowed::of(&state);
             for _ in 0..3 {
-                state.errands.renew(&mut state.waiter, &Context::from_waker(&waker()));
+                poll_with(&waker(), |waker| {
+                    let state = &mut *Borrowed::of(&state);
+                    state.errands.renew(&mut state.waiter, waker);
+                });
             }
+            assert_eq!(CAME_BACK.replace(0), 2, "two were replaced");
+            let state = &mut *Borrowed::of(&state);
             state.errands.wake(&mut state.waiter);
             assert_eq!(CAME_BACK.get(), 0);
         }
-        assert_eq!(CAME_BACK.get(), 4, "two were replaced, one was woken and dropped");
-        assert!(state.borrow().errands.more.capacity() > 0, "the memory is kept");
+        assert_eq!(CAME_BACK.get(), 2, "one was woken and dropped");
+    }
+
+    #[test]
+    fn a_waker_of_another_executor_is_cloned_between_two_polls() {
+        let (count, waker) = Count::waker();
+        let clones = || Arc::strong_count(&count);
+        let (place, mut seen) = (RefCell::new(None), Vec::new());
+        let mut poll = |waker: &Waker| {
+            poll_with(waker, |waker| {
+                let mut place = place.borrow_mut();
+                let before = clones();
+                assert!(waker.renew(&mut place).is_none());
+                seen.push((before, clones()));
+            });
+        };
+        poll(&waker);
+        poll(&waker);
+        // Nothing is cloned under the borrow; the waker that is there already is not cloned at all.
+        assert_eq!(seen, [(2, 2), (3, 3), (3, 3)]);
+    }
+
+    #[test]
+    fn what_happened_before_the_second_poll_is_seen_by_it() {
+        let (count, waker) = Count::waker();
+        let (mut place, mut polls) = (None, 0);
+        let polled = poll_with(&waker, |waker| {
+            polls += 1;
+            match polls {
+                1 => {
+                    assert!(waker.renew(&mut place).is_none());
+                    Poll::Pending
+                }
+                _ => Poll::Ready("it came while the waker was cloned"),
+            }
+        });
+        assert!(polled.is_ready() && place.is_none());
+        assert_eq!(Arc::strong_count(&count), 2, "the clone is dropped");
+    }
+
+    #[test]
+    fn a_waker_of_this_core_is_kept_at_once() {
+        let kept = block_on(poll_fn(|cx| {
+            let (mut place, mut polls) = (None, 0);
+            poll_with(cx.waker(), |waker| {
+                polls += 1;
+                assert!(waker.renew(&mut place).is_none());
+            });
+            Poll::Ready((polls, place.is_some_and(|waker| waker.will_wake(cx.waker()))))
+        }));
+        assert_eq!(kept.expect("a core"), (1, true));
     }
 }

@@ -131,16 +131,18 @@ impl Watch {
     }
 
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Serving>> {
-        let mut state = self.health.lock();
-        let now = state.services.get(&self.service).copied();
-        if self.seen != Some(now) {
-            self.seen = Some(now);
-            return Poll::Ready(now);
-        }
-        let former = state.watchers.wait(&mut self.place, cx.waker());
-        drop(state);
-        waiters::discard(former);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = self.health.lock();
+            let now = state.services.get(&self.service).copied();
+            if self.seen != Some(now) {
+                self.seen = Some(now);
+                return Poll::Ready(now);
+            }
+            let former = state.watchers.wait(&mut self.place, waker);
+            drop(state);
+            waiters::discard(former);
+            Poll::Pending
+        })
     }
 }
 

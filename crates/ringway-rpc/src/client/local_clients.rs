@@ -212,10 +212,12 @@ impl LocalClients {
         key: SlabKey,
         cx: &Context<'_>,
     ) -> Poll<EndedCall<Rc<ClientConnection>>> {
-        let mut former = None;
-        let polled = self.pending.borrow_mut().poll(key, cx, &mut former);
-        waiters::discard(former);
-        polled
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut former = None;
+            let polled = self.pending.borrow_mut().poll(key, waker, &mut former);
+            waiters::discard(former);
+            polled
+        })
     }
 
     /// Gives a call up, and tells its server. Whether it had no outcome yet.

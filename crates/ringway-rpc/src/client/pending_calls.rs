@@ -4,7 +4,7 @@
 //! same key and puts the reply here. So the connection's slot is free for the next call as soon as
 //! the reply has come, whenever the user looks at it.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use ringway_wire::native::StreamId;
 use super::outcome::{CallOutcome, RawReply, ReplyMeta};
 use crate::call::status::Status;
 use crate::slab::{Slab, SlabKey};
-use crate::waiters::renew;
+use crate::waiters::LatestWaker;
 
 /// Calls that were sent over connections `C`.
 pub(super) struct PendingCalls<C> {
@@ -114,12 +114,12 @@ impl<C> PendingCalls<C> {
     pub(super) fn poll(
         &mut self,
         key: SlabKey,
-        cx: &Context<'_>,
+        waker: &mut LatestWaker<'_>,
         former: &mut Option<Waker>,
     ) -> Poll<EndedCall<C>> {
         match self.calls.get_mut(key) {
             Some(call) if call.end.is_none() => {
-                *former = renew(&mut call.waker, cx.waker());
+                *former = waker.renew(&mut call.waker);
                 Poll::Pending
             }
             _ => Poll::Ready(self.calls.remove(key).map_or_else(EndedCall::unknown, Into::into)),

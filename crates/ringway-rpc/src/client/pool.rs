@@ -222,6 +222,7 @@ impl Pool {
         }
         let (now, until) = (self.instant(args), self.context.clock.deadline(args.until));
         let is_patient = args.waits_for_ready;
+        let waker = waker.clone(); // code of a user, perhaps
         let wait = WaitArgs { waker, until, awaited, is_patient };
         let waiter = self.waiting.wait(waiter, wait, now);
         self.endpoints.for_each(|endpoint| {

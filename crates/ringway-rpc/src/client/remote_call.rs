@@ -57,18 +57,20 @@ impl RemoteCall {
     }
 
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<CallOutcome> {
-        let mut shared = lock(&self.shared);
-        if let Some(outcome) = shared.outcome.take() {
-            return Poll::Ready(outcome);
-        }
-        if self.until.is_some_and(|until| until <= Instant::now()) {
-            let why = "the deadline passed, and the core that makes the call is held up";
-            return Poll::Ready(Err(Status::deadline_exceeded(why).of_call(self.method)));
-        }
-        let former = waiters::renew(&mut shared.caller, cx.waker());
-        drop(shared);
-        waiters::discard(former);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut shared = lock(&self.shared);
+            if let Some(outcome) = shared.outcome.take() {
+                return Poll::Ready(outcome);
+            }
+            if self.until.is_some_and(|until| until <= Instant::now()) {
+                let why = "the deadline passed, and the core that makes the call is held up";
+                return Poll::Ready(Err(Status::deadline_exceeded(why).of_call(self.method)));
+            }
+            let former = waker.renew(&mut shared.caller);
+            drop(shared);
+            waiters::discard(former);
+            Poll::Pending
+        })
     }
 
     /// When it is to be polled if nothing has woken its caller by then.

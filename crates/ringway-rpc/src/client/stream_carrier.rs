@@ -17,6 +17,7 @@ use crate::connection::driver::MESSAGE;
 use crate::connection::table::StreamKey;
 use crate::stream::pending::NOT_FINISHED;
 use crate::stream::remote::{HeldBy, StreamAt};
+use crate::waiters::{self, LatestWaker};
 
 /// Where handles find a stream of `connection`.
 pub(super) fn stream_at(connection: &Rc<ClientConnection>, key: StreamKey) -> StreamAt {
@@ -33,7 +34,10 @@ impl Carrier for ClientConnection {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        self.state().calls.streams.poll_messages(key, cx, batch)
+        let poll = |waker: &mut LatestWaker<'_>| {
+            self.state().calls.streams.poll_messages(key, waker, batch)
+        };
+        waiters::poll_with(cx.waker(), poll)
     }
 
     fn taken(&self, key: StreamKey, messages: usize) {
@@ -48,20 +52,22 @@ impl Carrier for ClientConnection {
     }
 
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        self.state().calls.streams.poll_initial(key, cx)
+        waiters::poll_with(cx.waker(), |waker| self.state().calls.streams.poll_initial(key, waker))
     }
 
     #[inline]
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        let state = &mut *self.state();
-        let Some(stream) = state.calls.streams.stream(key) else {
-            return Poll::Ready(Err(state.calls.streams.failure(key).unwrap_or_else(over)));
-        };
-        if state.machine.has_room(stream) {
-            return Poll::Ready(Ok(()));
-        }
-        state.calls.streams.wait_writable(key, cx);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let state = &mut *self.state();
+            let Some(stream) = state.calls.streams.stream(key) else {
+                return Poll::Ready(Err(state.calls.streams.failure(key).unwrap_or_else(over)));
+            };
+            if state.machine.has_room(stream) {
+                return Poll::Ready(Ok(()));
+            }
+            state.calls.streams.wait_writable(key, waker);
+            Poll::Pending
+        })
     }
 
     #[inline]

@@ -4,7 +4,6 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crate::slab::{Slab, SlabKey};
-use crate::waiters::renew;
 
 #[derive(Default)]
 pub(super) struct Timers {
@@ -25,7 +24,7 @@ impl Timers {
     pub(super) fn set(
         &mut self,
         timer: Option<SlabKey>,
-        waker: &Waker,
+        waker: Waker,
         until: Instant,
     ) -> (SlabKey, Option<Waker>) {
         self.earliest = self.earliest.into_iter().chain([until]).min();
@@ -33,9 +32,9 @@ impl Timers {
             && let Some(sleeper) = self.sleepers.get_mut(timer)
         {
             sleeper.until = Some(until);
-            return (timer, renew(&mut sleeper.waker, waker));
+            return (timer, sleeper.waker.replace(waker));
         }
-        let sleeper = Sleeper { waker: Some(waker.clone()), until: Some(until) };
+        let sleeper = Sleeper { waker: Some(waker), until: Some(until) };
         (self.sleepers.insert(sleeper), None)
     }
 
@@ -89,10 +88,11 @@ mod tests {
     fn time_wakes_each_once_and_a_cleared_timer_nobody() {
         let (start, ms) = (Instant::now(), Duration::from_millis(1));
         let mut timers = Timers::default();
-        let keys: Vec<_> =
-            [3, 1, 2, 2].map(|at| timers.set(None, Waker::noop(), start + at * ms).0).into();
+        let keys: Vec<_> = [3, 1, 2, 2]
+            .map(|at| timers.set(None, Waker::noop().clone(), start + at * ms).0)
+            .into();
         assert!(timers.clear(keys[3]).is_some() && timers.clear(keys[3]).is_none());
-        assert_eq!(timers.set(Some(keys[1]), Waker::noop(), start + 4 * ms).0, keys[1]);
+        assert_eq!(timers.set(Some(keys[1]), Waker::noop().clone(), start + 4 * ms).0, keys[1]);
         let (mut told, mut woken) = (Vec::new(), Vec::new());
         while let Some(at) = timers.earliest() {
             timers.expire(at, &mut woken);

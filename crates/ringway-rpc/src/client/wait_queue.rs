@@ -13,9 +13,8 @@ use crate::policy::Pace;
 pub(super) struct WaiterKey(u64);
 
 /// Why and how long somebody waits.
-#[derive(Clone, Copy)]
-pub(super) struct WaitArgs<'a> {
-    pub(super) waker: &'a Waker,
+pub(super) struct WaitArgs {
+    pub(super) waker: Waker,
     /// When it is woken whatever happens.
     pub(super) until: Option<Instant>,
     pub(super) awaited: Awaited,
@@ -36,7 +35,8 @@ pub(super) enum Awaited {
 
 struct Waiter {
     key: WaiterKey,
-    waker: Waker,
+    /// None from the moment that it is woken until it has come.
+    waker: Option<Waker>,
     standing: Standing,
     is_patient: bool,
     wake_at: Option<Instant>,
@@ -114,7 +114,7 @@ impl WaitQueue {
     pub(super) fn wait(
         &mut self,
         key: Option<WaiterKey>,
-        wait: WaitArgs<'_>,
+        wait: WaitArgs,
         now: Instant,
     ) -> (WaiterKey, Option<Waker>) {
         let WaitArgs { waker, until, awaited, is_patient } = wait;
@@ -126,10 +126,8 @@ impl WaitQueue {
         if let Some((key, at)) = key.and_then(|key| Some((key, self.find(key)?))) {
             self.stand(at, standing);
             let waiter = &mut self.waiters[at];
-            let is_new = !waiter.waker.will_wake(waker);
-            let former = is_new.then(|| std::mem::replace(&mut waiter.waker, waker.clone()));
             waiter.wake_at = until;
-            return (key, former);
+            return (key, waiter.waker.replace(waker));
         }
         let key = WaiterKey(self.next);
         self.next += 1;
@@ -138,7 +136,7 @@ impl WaitQueue {
             self.pace.begin(now);
         }
         self.count(standing, is_patient, 1);
-        let waker = waker.clone();
+        let waker = Some(waker);
         self.waiters.push_back(Waiter { key, waker, standing, is_patient, wake_at: until });
         (key, None)
     }
@@ -164,7 +162,7 @@ impl WaitQueue {
     fn remove(&mut self, at: usize) -> Option<Waker> {
         let waiter = self.waiters.remove(at)?;
         self.count(waiter.standing, waiter.is_patient, -1);
-        Some(waiter.waker)
+        waiter.waker
     }
 
     fn stand(&mut self, at: usize, standing: Standing) {
@@ -199,9 +197,9 @@ impl WaitQueue {
             false => self.first_in_time(latest, now),
         };
         self.stand(at, Standing::Called(now));
-        let waiter = &self.waiters[at];
+        let waiter = &mut self.waiters[at];
         self.calls.push_back((waiter.key, now));
-        Some(waiter.waker.clone())
+        waiter.waker.take()
     }
 
     /// Sets those apart who were called a while ago and have not come: whoever awaits them does
@@ -232,7 +230,7 @@ impl WaitQueue {
         for at in 0..self.waiters.len() {
             if self.waiters[at].is_waiting() && !self.waiters[at].is_patient {
                 self.stand(at, Standing::Apart(Awaited::Room));
-                woken.push(self.waiters[at].waker.clone());
+                woken.extend(self.waiters[at].waker.take());
             }
         }
     }
@@ -295,7 +293,7 @@ impl WaitQueue {
                     self.stand(at, Standing::Apart(Awaited::Room));
                     let waiter = &mut self.waiters[at];
                     waiter.wake_at = None;
-                    woken.push(waiter.waker.clone());
+                    woken.extend(waiter.waker.take());
                 }
                 until => earliest = earliest.into_iter().chain(until).min(),
             }
@@ -304,24 +302,24 @@ impl WaitQueue {
     }
 
     /// Wakes those who wait for the endpoint, or for any.
-    pub(super) fn wake_owned(&self, endpoint: Option<EndpointId>, woken: &mut Vec<Waker>) {
+    pub(super) fn wake_owned(&mut self, endpoint: Option<EndpointId>, woken: &mut Vec<Waker>) {
         if self.apart == 0 {
             return;
         }
-        let waits = |waiter: &&Waiter| match waiter.standing {
+        let waits = |waiter: &&mut Waiter| match waiter.standing {
             Standing::Apart(Awaited::AnyEndpoint) => true,
             Standing::Apart(Awaited::Endpoint(owner)) => {
                 endpoint.is_none_or(|endpoint| endpoint == owner)
             }
             _ => false,
         };
-        woken.extend(self.waiters.iter().filter(waits).map(|waiter| waiter.waker.clone()));
+        woken.extend(self.waiters.iter_mut().filter(waits).filter_map(|it| it.waker.take()));
     }
 
     /// Sends everybody away, to be woken: there is nothing to wait for any more. Their keys resolve to
     /// nothing then.
     pub(super) fn dissolve(&mut self, woken: &mut Vec<Waker>) {
-        woken.extend(self.waiters.drain(..).map(|waiter| waiter.waker));
+        woken.extend(self.waiters.drain(..).filter_map(|waiter| waiter.waker));
         (self.called, self.apart, self.impatient) = (0, 0, 0);
         self.calls.clear();
         self.earliest = None;
@@ -338,15 +336,15 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn until(until: Option<Instant>) -> WaitArgs<'static> {
-        WaitArgs { waker: Waker::noop(), until, awaited: Awaited::Room, is_patient: false }
+    fn until(until: Option<Instant>) -> WaitArgs {
+        WaitArgs { waker: Waker::noop().clone(), until, awaited: Awaited::Room, is_patient: false }
     }
 
-    fn for_room() -> WaitArgs<'static> {
+    fn for_room() -> WaitArgs {
         until(None)
     }
 
-    fn for_host(host: EndpointId) -> WaitArgs<'static> {
+    fn for_host(host: EndpointId) -> WaitArgs {
         WaitArgs { awaited: Awaited::Endpoint(host), ..for_room() }
     }
 
@@ -382,10 +380,11 @@ mod tests {
         // It waits for room after all, and for a host again.
         assert_eq!(queue.wait(Some(apart), for_room(), now).0, apart);
         assert_eq!((queue.waiting(), queue.may_go(apart)), (1, false));
-        queue.wait(Some(apart), for_host(host), now);
-        let told = [Some(host), Some(other), None].map(|host| {
+        let told = [Some(host), Some(other), None].map(|changed| {
+            queue.wait(Some(apart), for_host(host), now);
             let mut woken = Vec::new();
-            queue.wake_owned(host, &mut woken);
+            queue.wake_owned(changed, &mut woken);
+            queue.wake_owned(changed, &mut woken); // whoever was woken already is not again
             woken.len()
         });
         assert_eq!((told, queue.waiting()), ([1, 0, 1], 0));
@@ -408,7 +407,7 @@ mod tests {
             queue.expire(at, &mut woken);
             told.push(((at - start).as_millis(), woken.len()));
         }
-        assert_eq!(told, [(1, 1), (2, 2), (3, 3)]);
+        assert_eq!(told, [(1, 1), (2, 2), (3, 2)]);
         assert_eq!((queue.waiting(), queue.called(), queue.apart), (1, 0, 3));
         assert!(queue.call_next(start + 3 * MS).is_some(), "whoever has time");
         assert_eq!((queue.waiting(), queue.called(), queue.apart), (0, 1, 3));

@@ -77,7 +77,7 @@ impl WaitingCalls {
     pub(super) fn wait(
         &self,
         waiter: Option<WaiterKey>,
-        wait: WaitArgs<'_>,
+        wait: WaitArgs,
         now: Instant,
     ) -> WaiterKey {
         let (waiter, former) = self.with_queue(|queue| queue.wait(waiter, wait, now));
@@ -118,7 +118,7 @@ impl WaitingCalls {
     /// Wakes those who wait for the endpoint, or for any.
     pub(super) fn wake_owned(&self, endpoint: Option<EndpointId>) {
         let mut woken = Vec::new();
-        self.queue.borrow().wake_owned(endpoint, &mut woken);
+        self.queue.borrow_mut().wake_owned(endpoint, &mut woken);
         waiters::wake_all(woken);
     }
 
@@ -154,6 +154,7 @@ impl WaitingCalls {
         waker: &Waker,
         until: Instant,
     ) -> SlabKey {
+        let waker = waker.clone(); // code of a user, perhaps
         let (timer, former) = self.timers.borrow_mut().set(timer, waker, until);
         waiters::discard(former);
         self.keeper.wake();

@@ -16,7 +16,7 @@
 mod tests;
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use ringway_wire::native::{Piece, StreamId};
 
@@ -26,7 +26,7 @@ use crate::connection::batch::Batch;
 use crate::connection::carrier::Received;
 use crate::limits;
 use crate::metrics::CallCounters;
-use crate::waiters::{Errands, HasErrands};
+use crate::waiters::{Errands, HasErrands, LatestWaker};
 
 /// Names a stream among all that its connection ever had.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -278,7 +278,7 @@ impl StreamTable {
     pub(crate) fn poll_messages(
         &mut self,
         key: StreamKey,
-        cx: &mut Context<'_>,
+        waker: &mut LatestWaker<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
         let Self { entries, errands, .. } = self;
@@ -292,12 +292,16 @@ impl StreamTable {
         if let Some(end) = entry.inbox.end.take() {
             return Poll::Ready(end);
         }
-        errands.renew(&mut entry.reading, cx);
+        errands.renew(&mut entry.reading, waker);
         Poll::Pending
     }
 
     /// What the peer said before its first message, once.
-    pub(crate) fn poll_initial(&mut self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
+    pub(crate) fn poll_initial(
+        &mut self,
+        key: StreamKey,
+        waker: &mut LatestWaker<'_>,
+    ) -> Poll<Metadata> {
         let Self { entries, errands, .. } = self;
         let Some(entry) = entry_mut(entries, key) else {
             return Poll::Ready(Metadata::default());
@@ -309,7 +313,7 @@ impl StreamTable {
         if !inbox.messages.is_empty() || inbox.end.is_some() {
             return Poll::Ready(Metadata::default());
         }
-        errands.renew(&mut entry.reading, cx);
+        errands.renew(&mut entry.reading, waker);
         Poll::Pending
     }
 
@@ -338,9 +342,9 @@ impl StreamTable {
     }
 
     /// Has the writer woken by [`writable`](Self::writable) or when the stream is over.
-    pub(crate) fn wait_writable(&mut self, key: StreamKey, cx: &mut Context<'_>) {
+    pub(crate) fn wait_writable(&mut self, key: StreamKey, waker: &mut LatestWaker<'_>) {
         if let Some(entry) = entry_mut(&mut self.entries, key) {
-            self.errands.renew(&mut entry.writing, cx);
+            self.errands.renew(&mut entry.writing, waker);
         }
     }
 

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker, ready};
 use ringway_runtime::drop_each;
 
 use crate::limits;
-use crate::waiters;
+use crate::waiters::{self, LatestWaker};
 
 /// What a pipe carries; it holds a bounded sum of weights.
 pub(crate) trait Weigh {
@@ -72,16 +72,18 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
     /// # Errors
     /// When the receiver has closed the pipe, with what it said, once.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<C>>> {
-        let mut state = lock(&self.shared);
-        if state.closed {
-            return Poll::Ready(Err(state.close.take()));
-        }
-        let former = waiters::renew(&mut state.sender, cx.waker());
-        let room = state.items.len() < limits::BRIDGE_MESSAGES_MAX
-            && state.bytes < limits::BRIDGE_BYTES_MAX;
-        drop(state);
-        waiters::discard(former);
-        if room { Poll::Ready(Ok(())) } else { Poll::Pending }
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = lock(&self.shared);
+            if state.closed {
+                return Poll::Ready(Err(state.close.take()));
+            }
+            let former = waker.renew(&mut state.sender);
+            let room = state.items.len() < limits::BRIDGE_MESSAGES_MAX
+                && state.bytes < limits::BRIDGE_BYTES_MAX;
+            drop(state);
+            waiters::discard(former);
+            if room { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
     }
 
     /// Puts an item in, whatever the room.
@@ -143,26 +145,30 @@ impl<T, E, C> Receiver<T, E, C> {
     /// As [`poll_take`](Self::poll_take), but leaves the end where it is.
     pub(crate) fn poll_some(&self, cx: &mut Context<'_>, items: &mut VecDeque<T>) -> Poll<()> {
         debug_assert!(items.is_empty());
-        let mut state = lock(&self.shared);
-        if !state.items.is_empty() {
-            std::mem::swap(&mut state.items, items);
-            state.bytes = 0;
-            wake(state, |state| &mut state.sender);
-            return Poll::Ready(());
-        }
-        if state.ended {
-            return Poll::Ready(());
-        }
-        wait(state, cx)
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = lock(&self.shared);
+            if !state.items.is_empty() {
+                std::mem::swap(&mut state.items, items);
+                state.bytes = 0;
+                wake(state, |state| &mut state.sender);
+                return Poll::Ready(());
+            }
+            if state.ended {
+                return Poll::Ready(());
+            }
+            wait(state, waker)
+        })
     }
 
     /// Whether the sender has aborted, whatever was taken before, with what it said, once.
     pub(crate) fn poll_aborted(&self, cx: &mut Context<'_>) -> Poll<Option<E>> {
-        let mut state = lock(&self.shared);
-        if state.aborted && state.ended {
-            return Poll::Ready(state.end.take());
-        }
-        wait(state, cx)
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = lock(&self.shared);
+            if state.aborted && state.ended {
+                return Poll::Ready(state.end.take());
+            }
+            wait(state, waker)
+        })
     }
 
     /// Closes the pipe, with a word for the sender, and takes the items there are: one that is put in is
@@ -202,8 +208,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The receiver waits.
-fn wait<T, E, C, R>(mut state: MutexGuard<'_, PipeState<T, E, C>>, cx: &Context<'_>) -> Poll<R> {
-    let former = waiters::renew(&mut state.receiver, cx.waker());
+fn wait<T, E, C, R>(
+    mut state: MutexGuard<'_, PipeState<T, E, C>>,
+    waker: &mut LatestWaker<'_>,
+) -> Poll<R> {
+    let former = waker.renew(&mut state.receiver);
     drop(state);
     waiters::discard(former);
     Poll::Pending

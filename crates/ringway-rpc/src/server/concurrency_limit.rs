@@ -47,10 +47,12 @@ impl ConcurrencyLimit {
     /// Registers `waker` to be woken when a call ends. Try again afterwards, because one may have ended
     /// meanwhile. A core keeps its `slot` and replaces the waker in it.
     pub(crate) fn wait(&self, slot: &mut Option<usize>, waker: &Waker) {
-        let mut line = self.line();
-        let former = line.wait(slot, waker);
-        drop(line);
-        waiters::discard(former);
+        waiters::poll_with(waker, |waker| {
+            let mut line = self.line();
+            let former = line.wait(slot, waker);
+            drop(line);
+            waiters::discard(former);
+        });
         self.awaited.store(true, Ordering::SeqCst);
     }
 

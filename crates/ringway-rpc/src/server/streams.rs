@@ -14,6 +14,7 @@ use crate::connection::batch::Batch;
 use crate::connection::carrier::{Carrier, Received};
 use crate::connection::driver::MESSAGE;
 use crate::connection::table::{Sending, StreamKey};
+use crate::waiters;
 
 impl<M: Machine> Carrier for ServerConnection<M> {
     #[inline]
@@ -23,7 +24,7 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        self.streams().poll_messages(key, cx, batch)
+        waiters::poll_with(cx.waker(), |waker| self.streams().poll_messages(key, waker, batch))
     }
 
     #[inline]
@@ -40,21 +41,23 @@ impl<M: Machine> Carrier for ServerConnection<M> {
     }
 
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        self.streams().poll_initial(key, cx)
+        waiters::poll_with(cx.waker(), |waker| self.streams().poll_initial(key, waker))
     }
 
     #[inline]
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        let mut streams = self.streams();
-        let Some(stream) = streams.stream(key) else {
-            let gone = || Status::cancelled("the call is over");
-            return Poll::Ready(Err(streams.failure(key).unwrap_or_else(gone)));
-        };
-        if self.machine().has_room(stream) {
-            return Poll::Ready(Ok(()));
-        }
-        streams.wait_writable(key, cx);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut streams = self.streams();
+            let Some(stream) = streams.stream(key) else {
+                let gone = || Status::cancelled("the call is over");
+                return Poll::Ready(Err(streams.failure(key).unwrap_or_else(gone)));
+            };
+            if self.machine().has_room(stream) {
+                return Poll::Ready(Ok(()));
+            }
+            streams.wait_writable(key, waker);
+            Poll::Pending
+        })
     }
 
     #[inline]

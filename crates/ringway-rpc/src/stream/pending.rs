@@ -70,18 +70,21 @@ impl PendingStream {
     /// Ready when a handle was dropped or has cancelled, so that there is nothing to open any
     /// more; with the reason, where there is one.
     pub(crate) fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Option<String>> {
-        let mut state = lock(&self.shared);
-        for (left, why) in [(&state.reader.left, None), (&state.writer.left, Some(NOT_FINISHED))] {
-            match left {
-                Some(HandleEnd::Dropped) => return Poll::Ready(why.map(str::to_owned)),
-                Some(HandleEnd::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
-                Some(HandleEnd::Finished) | None => {}
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = lock(&self.shared);
+            let halves = [(&state.reader.left, None), (&state.writer.left, Some(NOT_FINISHED))];
+            for (left, why) in halves {
+                match left {
+                    Some(HandleEnd::Dropped) => return Poll::Ready(why.map(str::to_owned)),
+                    Some(HandleEnd::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
+                    Some(HandleEnd::Finished) | None => {}
+                }
             }
-        }
-        let former = waiters::renew(&mut state.pending, cx.waker());
-        drop(state);
-        waiters::discard(former);
-        Poll::Pending
+            let former = waker.renew(&mut state.pending);
+            drop(state);
+            waiters::discard(former);
+            Poll::Pending
+        })
     }
 
     /// Tells the handles that the stream is open, or why it will not be. What they did meanwhile
@@ -122,14 +125,16 @@ impl Drop for PendingStream {
 impl PendingHandle {
     /// Where the stream is, once it is open.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
-        let mut state = lock(&self.shared);
-        if let Some(outcome) = &state.outcome {
-            return Poll::Ready(outcome.clone());
-        }
-        let former = waiters::renew(&mut state.waiting(self.half).waker, cx.waker());
-        drop(state);
-        waiters::discard(former);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = lock(&self.shared);
+            if let Some(outcome) = &state.outcome {
+                return Poll::Ready(outcome.clone());
+            }
+            let former = waker.renew(&mut state.waiting(self.half).waker);
+            drop(state);
+            waiters::discard(former);
+            Poll::Pending
+        })
     }
 
     /// Parts from the stream, which may come to be open later.

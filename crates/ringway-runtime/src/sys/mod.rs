@@ -28,4 +28,5 @@ pub(crate) use ring::Ring;
 pub(crate) use sends::SendTable;
 pub(crate) use shared::SharedBytes;
 pub(crate) use wait::epoll_wait_ms;
-pub(crate) use waker::{is_own, waker_of};
+pub use waker::is_own;
+pub(crate) use waker::waker_of;

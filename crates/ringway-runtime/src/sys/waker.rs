@@ -15,7 +15,7 @@ pub(crate) fn waker_of(token: TaskToken) -> Waker {
 }
 
 /// Whether cloning and dropping this waker runs no foreign code.
-pub(crate) fn is_own(waker: &Waker) -> bool {
+pub fn is_own(waker: &Waker) -> bool {
     std::ptr::eq(waker.vtable(), &VTABLE)
 }
 

@@ -53,14 +53,16 @@ impl Future for Draining {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut waiting = this.drain.lock();
-        if this.drain.has_begun() {
-            return Poll::Ready(());
-        }
-        let former = waiting.wait(&mut this.place, cx.waker());
-        drop(waiting);
-        waiters::discard(former);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut waiting = this.drain.lock();
+            if this.drain.has_begun() {
+                return Poll::Ready(());
+            }
+            let former = waiting.wait(&mut this.place, waker);
+            drop(waiting);
+            waiters::discard(former);
+            Poll::Pending
+        })
     }
 }
 

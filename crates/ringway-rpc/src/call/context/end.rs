@@ -92,14 +92,16 @@ impl Future for Done {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Status>> {
         let this = &mut *self;
-        let mut state = this.end.lock();
-        if state.how.is_some() {
-            return Poll::Ready(state.reason());
-        }
-        let former = state.waiting.wait(&mut this.place, cx.waker());
-        drop(state);
-        waiters::discard(former);
-        Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut state = this.end.lock();
+            if state.how.is_some() {
+                return Poll::Ready(state.reason());
+            }
+            let former = state.waiting.wait(&mut this.place, waker);
+            drop(state);
+            waiters::discard(former);
+            Poll::Pending
+        })
     }
 }
 

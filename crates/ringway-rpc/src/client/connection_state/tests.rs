@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Instant;
 
 use ringway_runtime::block_on;
@@ -9,6 +9,7 @@ use super::*;
 use crate::client::config::ClientConfig;
 use crate::client::outcome::CallOutcome;
 use crate::connection::driver::Clock;
+use crate::waiters::poll_with;
 
 const MS: Duration = Duration::from_millis(1);
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -47,8 +48,7 @@ fn ends(answer: Vec<u8>, at: Duration) -> CallOutcome {
     let input = View::from([SETTINGS, &answer].concat());
     let (ended, taken) = state.handle_input(Some(&input), at, &mut pending, &mut Vec::new());
     assert!(ended == 1 && taken.is_ok(), "{taken:?}");
-    let cx = Context::from_waker(Waker::noop());
-    match pending.poll(call, &cx, &mut None) {
+    match poll_with(Waker::noop(), |waker| pending.poll(call, waker, &mut None)) {
         Poll::Ready(ended) => ended.outcome,
         Poll::Pending => panic!("it has ended"),
     }

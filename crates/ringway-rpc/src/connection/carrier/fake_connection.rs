@@ -16,7 +16,7 @@ use crate::connection::batch::Batch;
 use crate::connection::carrier::{Carrier, CarrierId, Received, register, unregister};
 use crate::connection::table::{Handles, StreamKey, StreamTable};
 use crate::stream::remote::{HeldBy, StreamAt};
-use crate::waiters::Borrowed;
+use crate::waiters::{self, Borrowed};
 
 /// What handles have done to a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,7 +122,7 @@ impl Carrier for FakeConnection {
         cx: &mut Context<'_>,
         batch: &mut Batch,
     ) -> Poll<Received> {
-        self.table().poll_messages(key, cx, batch)
+        waiters::poll_with(cx.waker(), |waker| self.table().poll_messages(key, waker, batch))
     }
 
     fn taken(&self, _key: StreamKey, messages: usize) {
@@ -130,19 +130,21 @@ impl Carrier for FakeConnection {
     }
 
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata> {
-        self.table().poll_initial(key, cx)
+        waiters::poll_with(cx.waker(), |waker| self.table().poll_initial(key, waker))
     }
 
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        let mut table = self.table();
-        match table.failure(key) {
-            Some(status) => Poll::Ready(Err(status)),
-            None if self.room.get() > 0 => Poll::Ready(Ok(())),
-            None => {
-                table.wait_writable(key, cx);
-                Poll::Pending
+        waiters::poll_with(cx.waker(), |waker| {
+            let mut table = self.table();
+            match table.failure(key) {
+                Some(status) => Poll::Ready(Err(status)),
+                None if self.room.get() > 0 => Poll::Ready(Ok(())),
+                None => {
+                    table.wait_writable(key, waker);
+                    Poll::Pending
+                }
             }
-        }
+        })
     }
 
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use ringway_wire::native::{Piece, StreamId};
 
@@ -9,8 +9,8 @@ use crate::connection::batch::Batch;
 use crate::connection::carrier::Received;
 use crate::connection::carrier::fake_connection::raw;
 use crate::connection::table::{Handles, StreamKey, StreamTable, Unread};
-use crate::waiters::HasErrands;
 use crate::waiters::tests::Count;
+use crate::waiters::{HasErrands, poll_with};
 
 impl Count {
     /// Once those are woken who are to be.
@@ -31,7 +31,7 @@ enum Seen {
 
 fn look(table: &mut StreamTable, key: StreamKey, waker: &Waker) -> Seen {
     let mut batch = Batch::default();
-    match table.poll_messages(key, &mut Context::from_waker(waker), &mut batch) {
+    match poll_with(waker, |waker| table.poll_messages(key, waker, &mut batch)) {
         Poll::Pending => Seen::Nothing,
         Poll::Ready(Received::Messages) => {
             let next = || {
@@ -83,8 +83,8 @@ fn the_latest_waker_counts() {
     let (latest, latest_waker) = Count::waker();
     look(&mut table, key, &former_waker);
     look(&mut table, key, &latest_waker);
-    table.wait_writable(key, &mut Context::from_waker(&former_waker));
-    table.wait_writable(key, &mut Context::from_waker(&latest_waker));
+    poll_with(&former_waker, |waker| table.wait_writable(key, waker));
+    poll_with(&latest_waker, |waker| table.wait_writable(key, waker));
     push(&mut table, stream, b"a");
     table.writable(stream);
     table.writable(stream);
@@ -121,7 +121,7 @@ fn a_finished_stream_wakes_both_and_fails_its_writer() {
     let key = table.insert(stream, Handles::Both);
     let (count, waker) = Count::waker();
     look(&mut table, key, &waker);
-    table.wait_writable(key, &mut Context::from_waker(&waker));
+    poll_with(&waker, |waker| table.wait_writable(key, waker));
     assert!(table.failure(key).is_none());
     table.finish(stream, Err(Status::cancelled("enough")));
     assert_eq!(count.after(&mut table), 2);
@@ -148,16 +148,15 @@ fn an_end_by_the_peer_stays_an_end() {
 fn initial_metadata_comes_before_messages_or_not_at_all() {
     let mut table = StreamTable::default();
     let (count, waker) = Count::waker();
-    let mut cx = Context::from_waker(&waker);
     let mut metadata = Metadata::default();
     metadata.insert("region", "north").expect("a good key");
 
     let told = StreamId::new(0, 1);
     let key = table.insert(told, Handles::Reader);
-    assert!(table.poll_initial(key, &mut cx).is_pending());
+    assert!(poll_with(&waker, |waker| table.poll_initial(key, waker)).is_pending());
     table.initial(told, metadata);
     assert_eq!(count.after(&mut table), 1);
-    let Poll::Ready(initial) = table.poll_initial(key, &mut cx) else {
+    let Poll::Ready(initial) = poll_with(&waker, |waker| table.poll_initial(key, waker)) else {
         panic!("it has come");
     };
     assert_eq!(initial.get("region"), Some("north"));
@@ -165,13 +164,13 @@ fn initial_metadata_comes_before_messages_or_not_at_all() {
     for (slot, ends) in [(1, false), (2, true)] {
         let silent = StreamId::new(slot, 1);
         let key = table.insert(silent, Handles::Reader);
-        assert!(table.poll_initial(key, &mut cx).is_pending());
+        assert!(poll_with(&waker, |waker| table.poll_initial(key, waker)).is_pending());
         if ends {
             table.finish(silent, Ok(Metadata::default()));
         } else {
             push(&mut table, silent, b"a");
         }
-        let Poll::Ready(initial) = table.poll_initial(key, &mut cx) else {
+        let Poll::Ready(initial) = poll_with(&waker, |waker| table.poll_initial(key, waker)) else {
             panic!("there will be none");
         };
         assert_eq!(initial.get("region"), None);
