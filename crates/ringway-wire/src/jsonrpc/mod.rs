@@ -22,7 +22,7 @@
 //!
 //! There is a scanner of our own because `serde_json` does not have these rules: with raw values it neither
 //! bounds the nesting nor tells which part of a message is wrong, takes no member twice, and accepts halves of
-//! surrogate pairs. It also takes a half to three quarters of the time: `ringway bench codec` compares the two.
+//! surrogate pairs. It also takes a half to four fifths of the time: `ringway bench codec` compares the two.
 
 mod batch;
 mod code;
