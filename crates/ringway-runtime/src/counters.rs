@@ -23,7 +23,7 @@ pub struct CoreCounters {
     pub sends: u64,
     /// Number of connections accepted.
     pub accepted: u64,
-    /// Number of task polls.
+    /// Number of task polls, and of calls that serve a connection without a task.
     pub polls: u64,
     /// Number of waits whose spin saw an event in time.
     pub spin_hits: u64,
@@ -42,7 +42,8 @@ pub struct CoreCounters {
     /// Number of multishot operations that ended early and were armed again.
     pub rearms: u64,
     /// Memory, in bytes, now held by received bytes that nobody has taken and by bytes queued for
-    /// sending, whole receive buffers included.
+    /// sending, whole receive buffers included, and what streams were told is
+    /// [kept](crate::io::Stream::count_kept) for them elsewhere.
     pub held_bytes: u64,
 }
 

@@ -130,8 +130,9 @@ impl ConnectionInner {
         let mut limits = StreamLimits::clone(&self.limits.borrow());
         change(&mut limits);
         let limits = Rc::new(limits);
-        self.transport.stream().set_limits(Rc::clone(&limits));
-        self.limits.replace(limits);
+        // First: the stream wakes whoever waits for room, and that may be foreign code which looks here.
+        self.limits.replace(Rc::clone(&limits));
+        self.transport.stream().set_limits(limits);
     }
 }
 

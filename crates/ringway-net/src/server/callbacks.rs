@@ -146,6 +146,7 @@ impl<H: Handler> Served<H> {
                 return Next::Close;
             }
         }
+        tls.waits();
         Next::Continue
     }
 

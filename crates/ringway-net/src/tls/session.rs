@@ -104,6 +104,12 @@ impl TlsSession {
         Some(View::from(std::mem::take(&mut self.plain)))
     }
 
+    /// Memory of received bytes that nobody has taken. As no more is given while any waits, it is a receive
+    /// buffer and a piece of plaintext at most.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.input.iter().map(View::held_bytes).sum::<usize>() + self.plain.capacity()
+    }
+
     /// Decrypts until the input is used up or a full piece of plaintext waits.
     fn advance(&mut self) {
         while self.plain.len() < limits::TLS_PLAIN_BYTES {

@@ -25,6 +25,8 @@ pub struct TlsStream {
     agreed: Agreed,
     /// Our own side has ended receiving.
     receiving_ended: Cell<bool>,
+    /// What the stream was told that the session keeps.
+    kept: Cell<usize>,
 }
 
 /// The results of the handshake.
@@ -46,7 +48,13 @@ impl TlsStream {
                 rustls::Connection::Client(_) => None,
             },
         };
-        Self { stream, session: RefCell::new(session), agreed, receiving_ended: Cell::new(false) }
+        Self {
+            stream,
+            session: RefCell::new(session),
+            agreed,
+            receiving_ended: Cell::new(false),
+            kept: Cell::new(0),
+        }
     }
 
     /// Whether the first bytes that a server has sent are a TLS alert: what a server that expects TLS
@@ -84,7 +92,10 @@ impl TlsStream {
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         loop {
             // Plaintext that waits here is held back as what waits in the stream is.
-            ready!(self.stream.poll_room(cx));
+            if self.stream.poll_room(cx).is_pending() {
+                self.waits();
+                return Poll::Pending;
+            }
             if let Some(view) = self.next_plain() {
                 return Poll::Ready(Ok(Some(view)));
             }
@@ -109,7 +120,20 @@ impl TlsStream {
         let plain = session.next_plain();
         // Answers to what was just taken in: key updates, alerts.
         flush(&mut session, &self.stream);
+        self.count_kept(&session);
         plain
+    }
+
+    /// What was decrypted, or is to be, waits for its reader: it counts among what the core holds.
+    pub(crate) fn waits(&self) {
+        self.count_kept(&self.session.borrow());
+    }
+
+    fn count_kept(&self, session: &TlsSession) {
+        let kept = session.kept_bytes();
+        if self.kept.replace(kept) != kept {
+            self.stream.count_kept(kept);
+        }
     }
 
     /// How the session has ended for the receiver, behind all plaintext.

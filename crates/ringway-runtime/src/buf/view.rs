@@ -68,7 +68,8 @@ impl View {
 
     /// Memory, in bytes, that this view keeps in use: a whole receive buffer, or memory of its own.
     #[inline]
-    pub(crate) fn held_bytes(&self) -> usize {
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
         match &self.home {
             Home::Pool(pool, _) => pool.buffer_bytes(),
             Home::Heap(_) => self.len(),

@@ -50,6 +50,7 @@ impl Core {
         };
         state.has_handle = false;
         let inbox = std::mem::take(&mut state.inbox);
+        state.kept = 0;
         state.count(&self.held);
         let waiters = state.readers.take().and(state.writers.take());
         let callback = state.callback.take();

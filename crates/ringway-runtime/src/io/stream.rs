@@ -319,6 +319,15 @@ impl Stream {
         });
     }
 
+    /// Counts `bytes` as held for this stream, beside what it holds itself. A later call replaces the
+    /// number; dropping the stream ends it. For code that keeps received bytes until they are wanted.
+    pub fn count_kept(&self, bytes: usize) {
+        self.with(|state| {
+            state.kept = bytes;
+            state.count(&self.core.held);
+        });
+    }
+
     /// Replaces the limits and timeouts.
     pub fn set_limits(&self, limits: Rc<StreamLimits>) {
         let (former, writers) =

@@ -36,7 +36,9 @@ pub(crate) struct StreamState {
     full_buffers: u8,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
-    /// The memory of both queues, as last reported to the core.
+    /// Bytes that the owner of the stream keeps elsewhere.
+    pub(super) kept: usize,
+    /// The memory of all three, as last reported to the core.
     counted: usize,
     /// The reason why nothing more arrives or can be sent.
     pub(crate) end: Option<End>,
@@ -141,6 +143,7 @@ impl StreamState {
             full_buffers: 0,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
+            kept: 0,
             counted: 0,
             end: None,
             reads_out: false,
@@ -299,7 +302,7 @@ impl StreamState {
     /// Reports to the core what the stream holds now.
     #[inline]
     pub(crate) fn count(&mut self, held: &Held) {
-        let now = self.inbox.held_bytes() + self.outbox.held_bytes();
+        let now = self.inbox.held_bytes() + self.outbox.held_bytes() + self.kept;
         held.change(std::mem::replace(&mut self.counted, now), now);
     }
 

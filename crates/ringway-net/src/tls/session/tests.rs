@@ -1,7 +1,11 @@
 //! Two sessions in memory, with the bytes between them cut and spoilt.
 
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use ringway_runtime::io::Stream;
+use ringway_runtime::{CoreHandle, block_on, yield_now};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,7 +13,7 @@ use rustls::{CipherSuiteCommon, Tls12CipherSuite, Tls13CipherSuite};
 use rustls::{ClientConnection, RootCertStore, ServerConnection};
 
 use super::*;
-use crate::tls::provider;
+use crate::tls::{TlsStream, provider};
 
 /// A client and a server without a socket between them.
 struct Pair {
@@ -245,4 +249,40 @@ fn what_is_empty_takes_no_place_among_what_waits() {
         pair.server.give(View::from(Vec::new()));
     }
     assert!(pair.server.input.len() <= 1, "{} pieces", pair.server.input.len());
+}
+
+/// What the core counts as held at the end of a turn.
+async fn held_bytes() -> u64 {
+    yield_now().await;
+    CoreHandle::current().counters().held_bytes
+}
+
+#[test]
+fn what_waits_in_a_session_counts_among_what_its_core_holds() {
+    let counted = block_on(async {
+        let mut pair = Pair::shaken(usize::MAX);
+        let sent = vec![7; 200_000];
+        pair.client.encrypt(&sent);
+        let ciphertext = ciphertext_of(&mut pair.client);
+        let (near, _far) = UnixStream::pair().expect("a pair of sockets");
+        let stream = Stream::adopt(near.into(), &Rc::default()).expect("a socket");
+        let tls = TlsStream::new(stream, pair.server);
+        assert_eq!(held_bytes().await, 0);
+        tls.give(View::from(ciphertext));
+        tls.waits();
+        let all = held_bytes().await;
+        assert!(all >= sent.len() as u64, "{all} bytes");
+        let piece = tls.next_plain().expect("it has come").len() as u64;
+        let rest = held_bytes().await;
+        // The beginning of a record is within rustls.
+        let begun = limits::TLS_WRITE_BYTES as u64;
+        let is_counted = rest < all && rest + piece + begun >= sent.len() as u64;
+        assert!(is_counted, "{piece}, and {rest} of {all}");
+        while tls.next_plain().is_some() {}
+        assert_eq!(held_bytes().await, 0);
+        tls.give(View::from(vec![23, 3, 3, 0x40, 0]));
+        drop(tls);
+        held_bytes().await
+    });
+    assert_eq!(counted.expect("a core"), 0);
 }
