@@ -332,9 +332,10 @@ pub(crate) const HTTP2_PING_RATE: Rate = Rate { burst: 512, per_second: 128 };
 /// Rate limit for a peer's SETTINGS, each of which may change the windows of all streams.
 pub(crate) const HTTP2_SETTINGS_RATE: Rate = NATIVE_SETTINGS_RATE;
 
-/// Rate limit for streams that a peer resets in the moment it opens them, or makes us reset; each
-/// completed stream adds one. Such streams cost us work and the peer none (CVE-2023-44487,
-/// CVE-2025-8671). Resetting streams that have been open for a while is free, since it is normal.
+/// Rate limit for streams that a peer resets in the turn in which they arrive, or makes us reset;
+/// each completed stream adds one. Such streams cost us work and the peer none (CVE-2023-44487,
+/// CVE-2025-8671). A reset one turn later or at any time after that is free: nothing tells it from
+/// a call that was given up, and the limit of open streams bounds how many of those there are.
 pub(crate) const HTTP2_RESET_RATE: Rate = NATIVE_RESET_RATE;
 
 /// Rate limit for streams that our clients reset; each completed stream adds one. Servers that
