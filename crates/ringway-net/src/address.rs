@@ -245,7 +245,8 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = |why: &str| Error::new(Kind::Address, format!("`{text}` is no address: {why}"));
+        let bad =
+            |why: &str| Error::new(Kind::Address, format!("`{text}` is not an address: {why}"));
         let (scheme, rest) = text
             .split_once("://")
             .ok_or_else(|| bad("write tcp://host:port, udp://…, tls://… or unix:///path"))?;

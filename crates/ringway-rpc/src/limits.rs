@@ -181,11 +181,11 @@ pub(crate) const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 /// Messages (to a reader: batches) in a pipe between a core and another thread: enough to cover a wake-up
 /// of either side at a few hundred thousand messages a second. As many may have been taken out and not
 /// processed. When a handler returns, the content of its pipe goes to its stream's queue.
-pub(crate) const BRIDGE_MESSAGES_MAX: usize = 64;
+pub(crate) const PIPE_MESSAGES_MAX: usize = 64;
 
 /// Bytes in such a pipe, exceeded by at most one message or batch: a handle off its core must not hold
 /// much more than a stream's window.
-pub(crate) const BRIDGE_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const PIPE_BYTES_MAX: usize = 256 * 1024;
 
 // Clients.
 
@@ -194,7 +194,7 @@ pub(crate) const UNARY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long after its deadline a caller on another thread still waits for the core that makes the call.
 /// The core reports the timeout itself unless it is blocked, and then must not block the caller too.
-pub(crate) const FAR_PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const REMOTE_GRACE: Duration = Duration::from_millis(100);
 
 /// Timeouts below this start at an exact reading of the clock; longer ones start with the core's turn,
 /// which is much shorter and saves the reading.
@@ -206,7 +206,7 @@ pub(crate) const TURN_KEPT: Duration = Duration::from_millis(10);
 
 /// Entries of a wait queue that are searched for one with enough time left. The entries skipped are at
 /// most as many as a connection has room for; the search takes microseconds.
-pub(crate) const PLACES_LOOKED_AT: usize = 1_024;
+pub(crate) const WAITERS_SEARCHED_MAX: usize = 1_024;
 
 /// Calls of one pool that wait for room. Each costs about 100 bytes, and behind this many, a call waits
 /// longer than any sensible deadline.

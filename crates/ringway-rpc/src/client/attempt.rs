@@ -1,4 +1,4 @@
-//! One attempt of a unary call: it waits for room, is sent, and is under way until its outcome.
+//! One attempt of a unary call: it waits for room, is sent, and is in flight until its outcome.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -22,25 +22,25 @@ use crate::call::method::Method;
 use crate::call::status::{Code, Status};
 use crate::limits;
 
-/// What all attempts of a call send.
+/// The request of a unary call, which all its attempts send.
 pub(super) struct UnaryRequest {
     pub(super) client: ClientId,
     pub(super) method: &'static Method,
     pub(super) message: Bytes,
     pub(super) codec: u8,
     pub(super) options: CallOptions,
-    /// From its first attempt on.
+    /// The call's deadline, from its first attempt on.
     pub(super) deadline: Option<CallDeadline>,
-    /// Attempts made before this one.
+    /// The number of attempts before this one.
     pub(super) attempt: u8,
-    /// The endpoint of the attempt before.
+    /// The endpoint of the previous attempt.
     pub(super) tried: Option<EndpointId>,
 }
 
-/// It is `Send`: it holds numbers of its core.
+/// The state of an attempt. It is `Send` because it refers to objects of its core by keys only.
 #[derive(Clone, Copy)]
 pub(super) enum Attempt {
-    /// It is to be sent, if possible not over this connection.
+    /// Not sent yet; preferably not over the connection `avoid`.
     New {
         avoid: Option<ConnectionId>,
     },
@@ -59,10 +59,10 @@ pub(super) struct SentAttempt {
 }
 
 impl Attempt {
-    /// Gives the call to a connection, or has it wait for one. When it was sent, if it was.
+    /// Sends the attempt over a connection, or puts it into the queue for one.
     ///
     /// # Errors
-    /// When there is nothing to wait for.
+    /// Fails when there is nothing to wait for.
     pub(super) fn send(
         &mut self,
         request: &UnaryRequest,
@@ -107,7 +107,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Gives the attempt up, on its core. The pool is none if the client is gone.
+    /// Cancels the attempt on its core. `pool` is `None` if the client was dropped.
     pub(super) fn give_up(self, local: &LocalClients, pool: Option<&Pool>) {
         match self {
             Self::New { .. } => {}
@@ -128,7 +128,7 @@ impl Attempt {
 }
 
 impl SentAttempt {
-    /// The outcome, and about when it came.
+    /// Polls for the outcome, with the approximate time at which it arrived.
     #[inline]
     pub(super) fn poll(
         &self,
@@ -141,7 +141,7 @@ impl SentAttempt {
         })
     }
 
-    /// Has the balancer learn from how it ended.
+    /// Reports the outcome to the load balancer.
     #[inline]
     pub(super) fn report(&self, failure: Option<&Status>, now: Duration, pool: &Pool) {
         let context = pool.context();
@@ -151,14 +151,14 @@ impl SentAttempt {
         }
     }
 
-    /// Whether the server has lowered its lease on the connection since.
+    /// Whether the server has lowered the connection's lease since the attempt was sent.
     pub(super) fn has_crossed_cut(&self, connection: &ClientConnection) -> bool {
         connection.lease_cuts() != self.sent.lease_cuts
     }
 }
 
 impl UnaryRequest {
-    /// Whether another attempt may be made, as far as the call itself is concerned.
+    /// Whether the call's own properties allow another attempt.
     pub(super) fn may_be_repeated(&self) -> bool {
         self.options.is_idempotent(self.method)
             && !self.options.is_nested_retry

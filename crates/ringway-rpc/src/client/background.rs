@@ -1,4 +1,4 @@
-//! The core that makes calls for threads that are no cores.
+//! The background core, which makes calls for threads that are not cores.
 
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,26 @@ use crate::remote::mailbox;
 
 struct Background {
     core: u32,
-    /// A fork has a copy of this, and not the thread.
+    /// The process that started the core: after a fork, the child has a copy of this but not the thread.
     process: u32,
     _runtime: Runtime,
 }
 
 static BACKGROUND: Mutex<Option<Background>> = Mutex::new(None);
 
-/// The number of the background core, which is started at first use and lives as long as the
-/// process. Should it fail, the next use starts another one.
+/// The number of the background core. It is started at first use and lives as long as the process; if it
+/// fails, the next use starts another one.
 ///
 /// # Errors
-/// When it cannot be started: out of threads, descriptors or memory. The next use tries again.
+/// Fails when the core cannot be started for lack of threads, descriptors or memory. The next use tries
+/// again.
 pub(super) fn core() -> Result<u32, Status> {
     let mut background = lock();
     if let Some(background) = background.as_ref().filter(|known| known.is_usable()) {
         return Ok(background.core);
     }
-    // To end it would be to wait for a thread that is not here, or for the destructors of a core that ends.
+    // Dropping it would wait for a thread that does not exist here, or for the destructors of an ending
+    // core.
     std::mem::forget(background.take());
     Ok(background.insert(Background::start()?).core)
 }
@@ -42,9 +44,9 @@ impl Background {
         Ok(Self { core, process: std::process::id(), _runtime: runtime })
     }
 
-    /// Whether the core is one of this process, and takes orders.
+    /// Whether the core belongs to this process and accepts jobs.
     fn is_usable(&self) -> bool {
-        self.process == std::process::id() && mailbox::takes_orders(self.core)
+        self.process == std::process::id() && mailbox::takes_jobs(self.core)
     }
 }
 
@@ -53,7 +55,7 @@ fn failed(why: &dyn Display) -> Status {
     Status::unavailable(why).not_executed()
 }
 
-/// No foreign code runs under the lock, so a poisoned one guards sound content.
+/// No user code runs under the lock, so the content of a poisoned one is sound.
 fn lock() -> MutexGuard<'static, Option<Background>> {
     BACKGROUND.lock().unwrap_or_else(PoisonError::into_inner)
 }

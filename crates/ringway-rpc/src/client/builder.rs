@@ -1,4 +1,4 @@
-//! Setting up a client.
+//! The builder of clients.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::limits;
 use crate::metrics::Metrics;
 use crate::policy::balance::Policy;
 
-/// Sets up a [`Client`]: where its servers are, how many connections, what calls do by default.
+/// Configures a [`Client`]: its servers, connections and default call options.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +35,7 @@ use crate::policy::balance::Policy;
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder {
     hosts: Vec<Host>,
-    /// The first address that is none.
+    /// The first failure to parse an address.
     failure: Option<Status>,
     policy: Policy,
     connector: Connector,
@@ -48,17 +48,17 @@ pub struct ClientBuilder {
 }
 
 impl Client {
-    /// Makes a client of one server, or of [several](ToServerAddresses) over which its calls are spread. It
-    /// connects when the first call is made.
+    /// Makes a client for one server, or for [several](ToServerAddresses) among which its calls are
+    /// balanced. It connects when the first call is made.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when an address is malformed, or there is none or more than 1,024.
+    /// INVALID_ARGUMENT when an address is malformed, or when there are none or more than 1,024.
     pub fn connect(addresses: impl ToServerAddresses) -> Result<Self, Status> {
         let addresses = addresses.to_server_addresses()?;
         addresses.into_iter().fold(Self::builder(), ClientBuilder::address).build()
     }
 
-    /// Begins a client with settings of its own.
+    /// Starts building a client with other than default settings.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
     }
@@ -83,7 +83,7 @@ impl ClientBuilder {
     }
 
     /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path` for the native protocol,
-    /// `grpc://host:port` or `grpcs://host:port` for gRPC. Calls are spread over all of them.
+    /// `grpc://host:port` or `grpcs://host:port` for gRPC. Calls are balanced among all servers.
     pub fn address<A>(self, address: A) -> Self
     where
         A: TryInto<ServerAddress>,
@@ -92,10 +92,10 @@ impl ClientBuilder {
         self.weighted_address(address, 1)
     }
 
-    /// Adds a server that gets `weight` times as many calls as one of weight 1, which is what
-    /// [`address`](Self::address) gives; from 1 to 100.
+    /// Adds a server with a weight from 1 to 100: it gets `weight` times as many calls as one added with
+    /// [`address`](Self::address), whose weight is 1.
     ///
-    /// Of a server that is named twice the last weight counts.
+    /// If a server is added twice, the last weight wins.
     ///
     /// ```
     /// use ringway_rpc::{Client, Policy};
@@ -119,47 +119,48 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the load balancing over several servers; by latency and load if not set.
+    /// Sets the load balancing policy. The default considers latency and load.
     pub fn balance(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// For `tls://` and `grpcs://`: whom to trust and what to show; verified against the machine's roots if not
-    /// set. To servers of gRPC `h2` is offered by ALPN, whatever is set here.
+    /// Sets trust and client certificate for `tls://` and `grpcs://` servers. By default they are
+    /// verified against the machine's root certificates. For gRPC servers, ALPN always offers `h2`.
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.connector.set_tls(tls);
         self
     }
 
-    /// Limits the time of one attempt to connect; 5 seconds if not set.
+    /// Sets the timeout of one attempt to connect. The default is 5 seconds.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connector.connect_timeout = limit;
         self
     }
 
-    /// Connections that each core keeps to each host it uses, at least one; one if not set. More
-    /// are opened while all are full, up to [`connections_max`](Self::connections_max). 1,024 at most.
+    /// Sets the number of connections that each core keeps to each host it uses, 1 to 1,024. The default
+    /// is 1. More are opened while all are full, up to [`connections_max`](Self::connections_max).
     pub fn connections(mut self, count: usize) -> Self {
         self.connections_min = count.max(1);
         self
     }
 
-    /// Most connections of each core to each host; 4 if not set, and 1,024 at most.
+    /// Sets the maximum number of connections of each core to each host, at most 1,024. The default is 4.
     pub fn connections_max(mut self, count: usize) -> Self {
         self.connections_max = count;
         self
     }
 
-    /// Bytes of the longest message that is accepted, below 2 GiB. The default is 4 MiB.
+    /// Sets the length of the longest message that is accepted, in bytes, below 2 GiB. The default is 4
+    /// MiB.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.native.settings.max_message = bytes;
         self
     }
 
-    /// Asks the server of a connection on which nothing has arrived for `interval` whether it is still
-    /// there, and gives the connection up when nothing comes within `timeout`. The defaults are 30 and 10
-    /// seconds; to servers of gRPC, many of which bear one such question in five minutes, 300 and 10.
+    /// Pings a server from which nothing has arrived for `interval`, and gives the connection up if
+    /// nothing arrives within `timeout`. The defaults are 30 and 10 seconds; for gRPC servers, many of
+    /// which allow one ping in five minutes, they are 300 and 10.
     pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
         self.native.ping_after = interval;
         self.native.ping_timeout = timeout;
@@ -167,20 +168,19 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the options of calls that have none of their own.
+    /// Sets the default options of calls.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Runs code around every call, in the order of declaration, the first outermost: it sees method,
-    /// metadata and deadline, may add metadata, wait, answer early, and look at or replace what the
-    /// call leads to. Repeated and hedged attempts are inside of it.
+    /// Runs code around every call. It sees the method, metadata and deadline, and may add metadata,
+    /// wait, answer early, and inspect or replace the outcome. The first interceptor declared is the
+    /// outermost. Retries and hedged attempts happen inside of it.
     ///
-    /// It runs on the core of its call, or on one in the background for callers on other threads, and
-    /// must not block. The deadline of the call holds for it as well, and dropping the call drops it.
-    /// A call with streams goes on until these are over; once they are open, what it returns changes
-    /// nothing.
+    /// It runs on the core of its call, or on the background core for callers on other threads, and must
+    /// not block. The call's deadline applies to it, and dropping the call drops it. A streaming call
+    /// runs inside of it until its streams are over; once they are open, its return value has no effect.
     ///
     /// ```
     /// use ringway_rpc::{Client, IncomingReply, NextCall, OutgoingCall, Status};
@@ -210,11 +210,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Makes the client. It connects when calls are made, on each core that makes some.
+    /// Makes the client. Each core that makes calls connects when it makes the first one.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when there is no address, one is malformed, there are more than 1,024, a weight
-    /// is not from 1 to 100, or another number is out of its range.
+    /// INVALID_ARGUMENT when there is no address or more than 1,024, when an address is malformed, when a
+    /// weight is not from 1 to 100, or when another number is out of range.
     pub fn build(self) -> Result<Client, Status> {
         self.check()?;
         if let Some(failure) = self.failure {
@@ -234,7 +234,7 @@ impl ClientBuilder {
         Ok(Client::new(Arc::new(config), list, self.options))
     }
 
-    /// Whether servers would accept the settings, and a core could keep so many connections.
+    /// Checks that servers would accept the settings and that a core can keep so many connections.
     fn check(&self) -> Result<(), Status> {
         let (connections, message) =
             (limits::CONNECTIONS_SETTABLE, limits::MESSAGE_BYTES_MAX as usize);

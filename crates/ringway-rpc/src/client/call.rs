@@ -1,4 +1,4 @@
-//! A call as users await it.
+//! The future of a call, as users await it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,10 +19,10 @@ use crate::remote::blocking;
 
 /// A call with one reply, which begins when it is first polled.
 ///
-/// It may be awaited on any thread: on a core of Ringway it goes straight to the core's own
-/// connections, elsewhere (in a task of tokio, on a plain thread with [`wait`](Self::wait)) over a
-/// core in the background. Dropping it cancels the call on the server. Its options are named before it
-/// is polled: one that comes later gives the call up, which fails with FAILED_PRECONDITION then.
+/// It may be awaited on any thread. On a Ringway core it uses the core's own connections; elsewhere (in a
+/// tokio task, or on a plain thread with [`wait`](Self::wait)) it uses a core in the background. Dropping
+/// it cancels the call on the server. Set options before the first poll: an option that comes later
+/// cancels the call, which then fails with FAILED_PRECONDITION.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -41,13 +41,13 @@ pub struct Call<T> {
 
 enum Way {
     Unary(PlacedCall),
-    /// The one message of a stream of replies; its request is a stream.
+    /// The reply to a stream of requests.
     Stream(OneReply),
-    /// It was given up.
+    /// The call was cancelled because an option was set too late.
     Refused(Status),
 }
 
-/// A reply with what the server said beside it.
+/// A reply with its metadata.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Response<T> {
@@ -69,60 +69,61 @@ impl<T> Call<T> {
         Self { way: Way::Stream(reply), codec }
     }
 
-    /// See [`CallOptions::timeout`].
+    /// Sets the [timeout](CallOptions::timeout) of this call.
     pub fn timeout(self, after: Duration) -> Self {
         self.with(|options| options.timeout(after))
     }
 
-    /// See [`CallOptions::no_timeout`].
+    /// Removes the [timeout](CallOptions::no_timeout) of this call.
     pub fn no_timeout(self) -> Self {
         self.with(CallOptions::no_timeout)
     }
 
-    /// See [`CallOptions::metadata`].
+    /// Adds [metadata](CallOptions::metadata) to this call.
     pub fn metadata(self, key: &str, value: impl AsRef<[u8]>) -> Self {
         self.with(|options| options.metadata(key, value))
     }
 
-    /// See [`CallOptions::trace`].
+    /// Sets the [trace](CallOptions::trace) of this call.
     pub fn trace(self, span: TraceContext) -> Self {
         self.with(|options| options.trace(span))
     }
 
-    /// See [`CallOptions::idempotent`].
+    /// Marks this call as [idempotent](CallOptions::idempotent).
     pub fn idempotent(self) -> Self {
         self.with(CallOptions::idempotent)
     }
 
-    /// See [`CallOptions::hedge`].
+    /// Lets this call be [hedged](CallOptions::hedge).
     pub fn hedge(self) -> Self {
         self.with(CallOptions::hedge)
     }
 
-    /// See [`CallOptions::wait_for_ready`].
+    /// Sets whether this call [waits](CallOptions::wait_for_ready) while no server can be reached.
     pub fn wait_for_ready(self, waits: bool) -> Self {
         self.with(|options| options.wait_for_ready(waits))
     }
 
-    /// See [`CallOptions::priority`].
+    /// Sets the [priority](CallOptions::priority) of this call.
     pub fn priority(self, priority: u8) -> Self {
         self.with(|options| options.priority(priority))
     }
 
-    /// Asks for metadata and trailers as well.
+    /// Returns metadata and trailers together with the message.
     pub fn full(self) -> FullCall<T> {
         FullCall { call: self }
     }
 
-    /// Blocks the calling thread until the reply is here.
+    /// Blocks the calling thread until the reply has arrived.
     ///
     /// # Errors
-    /// As the call. FAILED_PRECONDITION on a core of Ringway, which must not block: await it there.
+    /// Fails as the call does, and with FAILED_PRECONDITION on a Ringway core, which must not block:
+    /// await the call there.
     pub fn wait(self) -> Result<T, Status> {
         blocking::wait(self, Self::wakes_at)
     }
 
-    /// When it is to be polled although nothing has woken its caller.
+    /// The time at which a blocked caller polls again even if nothing has woken it.
     fn wakes_at(&self) -> Option<Instant> {
         match &self.way {
             Way::Unary(call) => call.wakes_at(),
@@ -169,7 +170,7 @@ impl<T> fmt::Debug for Call<T> {
     }
 }
 
-/// A [`Call`] that gives a [`Response`].
+/// A [`Call`] that resolves to a [`Response`].
 #[must_use = "a call is made when it is awaited"]
 #[derive(Debug)]
 pub struct FullCall<T> {
@@ -177,10 +178,10 @@ pub struct FullCall<T> {
 }
 
 impl<T> FullCall<T> {
-    /// Waits for the reply like [`Call::wait`].
+    /// Blocks the calling thread until the reply has arrived, like [`Call::wait`].
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`Call::wait`] does.
     pub fn wait(self) -> Result<Response<T>, Status> {
         blocking::wait(self, |this| this.call.wakes_at())
     }

@@ -1,4 +1,4 @@
-//! Counts of one core's calls by method, and how long a hedged call waits for its first attempt.
+//! Metrics of one core's calls by method, and the delay of hedges.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use crate::policy::HedgeDelay;
 
 pub(super) struct CallMetrics {
     metrics: Metrics,
-    /// By the methods' numbers, which are dense: as long as the program has methods.
+    /// The methods' metrics, by number. Numbers are dense, so this is as long as the program has methods.
     methods: RefCell<Vec<Option<MethodMetrics>>>,
 }
 
-/// One method on one core.
+/// The metrics of one method on one core.
 struct MethodMetrics {
     counters: Arc<CallCounters>,
-    /// Once a call of it has asked for hedging.
+    /// The delay of hedges, once a call of the method was hedged.
     hedge_delay: Option<HedgeDelay>,
 }
 
-/// How a call ended, as its caller saw it.
+/// The outcome of a call, as its caller saw it.
 #[derive(Clone, Copy)]
 pub(super) struct FinishedCall {
     pub(super) code: Code,
     /// Bytes of the reply.
     pub(super) bytes: usize,
-    /// From its first poll until it was first sent.
+    /// The time from the first poll until the call was first sent.
     pub(super) waited: Duration,
-    /// From there to its end; `None` if it was never sent.
+    /// The time from then to the end; `None` if the call was never sent.
     pub(super) service: Option<Duration>,
 }
 
-/// Times a unary call that was counted as begun, and is to be counted as ended.
+/// The timer of a unary call that was counted as begun, until it is counted as ended.
 #[derive(Clone, Copy)]
 pub(super) struct CallTimer {
     begun: Duration,
-    /// When it was first given to a connection.
+    /// The time at which the call was first sent.
     sent: Option<Duration>,
 }
 
@@ -47,13 +47,13 @@ impl CallMetrics {
         Self { metrics, methods: RefCell::default() }
     }
 
-    /// A call begins, with so many bytes of request.
+    /// Counts a call that begins, and the bytes of its request.
     #[inline]
     pub(super) fn call_began(&self, method: &'static Method, bytes: usize) {
         self.with(method, |method| method.counters.started(bytes));
     }
 
-    /// Such a call is over.
+    /// Counts a call that has ended.
     #[inline]
     pub(super) fn call_ended(&self, method: &'static Method, call: FinishedCall) {
         self.with(method, |method| {
@@ -83,8 +83,8 @@ impl CallMetrics {
         self.with(method, |method| method.counters.over_budget());
     }
 
-    /// How long to wait for the first attempt of a call before a second one is made; `None` until
-    /// enough calls were seen since this was first asked.
+    /// The time to wait for the first attempt before a hedge is made; `None` until enough calls were
+    /// measured since this was first asked.
     pub(super) fn hedge_delay(&self, method: &'static Method) -> Option<Duration> {
         self.with(method, |method| method.hedge_delay.get_or_insert_default().delay())
     }
@@ -120,13 +120,13 @@ impl CallTimer {
         Self { begun: now, sent: None }
     }
 
-    /// The call is given to a connection; the first time counts.
+    /// Records that the call was sent, unless it was sent before.
     #[inline]
     pub(super) fn sent(&mut self, now: Duration) {
         self.sent.get_or_insert(now);
     }
 
-    /// The call ends, with so many bytes of reply.
+    /// Counts the call as ended, with the bytes of its reply.
     #[inline]
     pub(super) fn end(
         self,

@@ -14,19 +14,19 @@ use crate::policy::balance::Policy;
 pub(super) struct ClientConfig {
     pub(super) connector: Connector,
     pub(super) policy: Policy,
-    /// Connections to keep to each host from each core that uses it.
+    /// The number of connections that each core keeps to each host it uses.
     pub(super) connections_min: usize,
     pub(super) connections_max: usize,
     pub(super) native: native::Config,
     pub(super) http2: http2::Http2Config,
-    /// The outermost first.
+    /// The interceptors, outermost first.
     pub(super) interceptors: Vec<MakeClientInterceptor>,
-    /// Counts of all cores.
+    /// The metrics of all cores.
     pub(super) metrics: Metrics,
 }
 
 impl ClientConfig {
-    /// A configuration of its own, without a builder.
+    /// A default configuration for tests.
     #[cfg(test)]
     pub(super) fn plain() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl ClientConfig {
         }
     }
 
-    /// The machine of a new connection.
+    /// Makes the machine of a new connection.
     pub(super) fn machine(&self, server: &ServerAddress, now: Duration) -> AnyMachine {
         match server.protocol {
             Protocol::Native => AnyMachine::native(self.native.clone(), now),

@@ -1,4 +1,4 @@
-//! One attempt to connect to an endpoint, and the connection from there to its end.
+//! One attempt to connect to an endpoint, and the connection's task.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use ringway_runtime as runtime;
 use super::connection::{ClientConnection, ConnectionId, PendingTable};
 use super::connection_driver::{ClientEnd, ConnectionListener, drive};
 use super::endpoint::PoolEndpoint;
-use super::greeting::disagreement;
+use super::greeting::alpn_mismatch;
 use super::server_address::ServerAddress;
 use crate::connection::driver::Driver;
 
-/// Makes one connection of an endpoint and serves it to its end.
+/// Opens one connection of an endpoint and serves it until its end.
 pub(super) async fn connect(
     id: ConnectionId,
     endpoint: Rc<PoolEndpoint>,
@@ -31,7 +31,7 @@ pub(super) async fn connect(
         Err(error) => return endpoint.failed(error.to_string()),
     };
     let (context, address) = (endpoint.context(), endpoint.address());
-    if let Some(why) = disagreement(address, io.alpn_protocol()) {
+    if let Some(why) = alpn_mismatch(address, io.alpn_protocol()) {
         return endpoint.failed(why);
     }
     let (limit, clock) = (context.config.connector.connect_timeout, context.clock);
@@ -51,10 +51,10 @@ pub(super) async fn connect(
     driver.end_mut().explain(ended);
 }
 
-/// Serves a new connection until its server has said something; `None` if it has ended before.
+/// Serves a new connection until the server's first bytes; `None` if it has ended before.
 ///
-/// No call is given to it earlier: a server that shuts down closes connections that only its kernel
-/// has accepted, and nobody could tell then that the calls on them were not executed.
+/// Calls are only sent afterwards: a server that shuts down closes connections which only its kernel has
+/// accepted, and calls on those could not be known to be not executed.
 async fn greeted(
     mut driver: Driver<ClientEnd>,
     limit: Duration,
@@ -69,14 +69,16 @@ async fn greeted(
         Ok(None) => return Some(driver),
         Ok(Some(ended)) => driver.end_mut().explain(ended),
         Err(_) => {
-            let why = format!("{address} accepts connections, and says nothing");
+            let why = format!(
+                "{address} accepted the connection but sent nothing: it may speak another protocol, or hang"
+            );
             driver.end_mut().give_up(why);
         }
     }
     None
 }
 
-/// Counts an attempt to connect, and tells when it is over, whatever its end.
+/// Counts an attempt to connect, and reports its end to the pool when dropped.
 struct ConnectAttempt {
     endpoint: Rc<PoolEndpoint>,
     listener: Rc<dyn ConnectionListener>,

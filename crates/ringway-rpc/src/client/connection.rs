@@ -1,8 +1,8 @@
-//! One connection of an endpoint: its machine, and which call each of its streams is.
+//! One connection of an endpoint: its machine, and the call that each of its streams belongs to.
 //!
-//! The connection's task (`connection_driver.rs`) brings bytes and time and carries the machine's
-//! output away. Calls come straight here and wake the task, which runs after them in the same turn of
-//! the core.
+//! The connection's task (`connection_driver.rs`) feeds it bytes and time and sends the machine's output.
+//! Calls use the connection directly and wake the task, which runs after them in the same turn of the
+//! core.
 
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::rc::Rc;
@@ -37,30 +37,30 @@ pub(super) struct ClientConnection {
     pending: PendingTable,
     state: RefCell<ConnectionState>,
     task: TaskWaker,
-    /// Calls and streams under way.
+    /// The number of calls and streams in flight.
     in_flight: Cell<u32>,
-    /// Its task has ended.
+    /// Whether the connection's task has ended.
     gone: Cell<bool>,
-    /// No new calls: the peer is leaving, or the connection is not needed any more.
+    /// Whether new calls are refused because the peer is leaving or the connection is not needed.
     closing: Cell<bool>,
-    /// Where handles of streams find it, once it has had one.
+    /// The id by which stream handles find this connection, once it has had a stream.
     pub(super) carrier: OnceCell<CarrierId>,
 }
 
-/// Names a connection of one pool. Ids are not used again.
+/// Identifies a connection of one pool. Ids are not reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ConnectionId(pub(super) u32);
 
-/// The calls of a core that wait for their reply, shared by all of its connections.
+/// The calls of a core that wait for their reply, which all its connections share.
 pub(super) type PendingTable = Rc<RefCell<PendingCalls<Rc<ClientConnection>>>>;
 
-/// A unary call that was given to a connection.
+/// A unary call that was sent over a connection.
 #[derive(Clone, Copy)]
 pub(super) struct SentCall {
     pub(super) pending: SlabKey,
     pub(super) connection: ConnectionId,
     pub(super) endpoint: EndpointId,
-    /// [Of the connection](ClientConnection::lease_cuts), when it was sent.
+    /// The connection's [`lease_cuts`](ClientConnection::lease_cuts) when the call was sent.
     pub(super) lease_cuts: u32,
 }
 
@@ -97,30 +97,31 @@ impl ClientConnection {
         &self.address
     }
 
-    /// When the state is given back, handles of streams are woken. Nothing else may be borrowed then.
+    /// Borrows the state. Wakers of stream handles run when the borrow ends, so nothing else may be
+    /// borrowed then.
     #[inline]
     pub(super) fn state(&self) -> Borrowed<'_, ConnectionState> {
         Borrowed::of(&self.state)
     }
 
-    /// The same, to be looked at only.
+    /// Borrows the state for reading.
     pub(super) fn known_state(&self) -> Ref<'_, ConnectionState> {
         self.state.borrow()
     }
 
-    /// The same, for what leaves nobody to be woken.
+    /// Borrows the state for changes that wake nobody.
     #[inline]
     pub(super) fn quiet_state(&self) -> RefMut<'_, ConnectionState> {
         self.state.borrow_mut()
     }
 
-    /// Calls and streams under way.
+    /// The number of calls and streams in flight.
     #[inline]
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight.get()
     }
 
-    /// How many more calls it could take now.
+    /// The number of further calls that the connection could take now.
     pub(super) fn capacity(&self) -> usize {
         if self.closing.get() {
             return 0;
@@ -128,33 +129,33 @@ impl ClientConnection {
         self.state.borrow().machine.capacity()
     }
 
-    /// How often the server has lowered the number of calls that it takes at once.
+    /// The number of times that the server has lowered its limit of concurrent calls.
     pub(super) fn lease_cuts(&self) -> u32 {
         self.state.borrow().machine.lease_cuts()
     }
 
-    /// Whether new calls may be given to it, now or later.
+    /// Whether the connection accepts new calls, now or later.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         !self.closing.get()
     }
 
-    /// Whether its task has ended.
+    /// Whether the connection's task has ended.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.get()
     }
 
-    /// Whether the peer has answered a call, otherwise than by refusing it.
+    /// Whether the peer has answered a call other than by refusing it.
     pub(super) fn has_answered(&self) -> bool {
         self.state.borrow().calls.has_answered
     }
 
-    /// Whether it takes no more calls without the peer having said so.
+    /// Whether this side, and not the peer, has stopped new calls.
     pub(super) fn is_closed_here(&self) -> bool {
         self.closing.get() && !self.state.borrow().calls.is_peer_leaving()
     }
 
-    /// Takes no more calls, and ends once those under way are over.
+    /// Stops new calls, and ends the connection once those in flight are over.
     pub(super) fn close(&self) {
         self.closing.set(true);
         self.wake();
@@ -163,7 +164,7 @@ impl ClientConnection {
     /// Sends a unary call.
     ///
     /// # Errors
-    /// When there is no room.
+    /// Fails when there is no room.
     #[inline]
     pub(super) fn open(
         self: &Rc<Self>,
@@ -171,7 +172,7 @@ impl ClientConnection {
         deadline: Duration,
         waker: &Waker,
     ) -> Result<SentCall, OpenError> {
-        let waker = waker.clone(); // code of a user, perhaps
+        let waker = waker.clone(); // may run user code, so before the borrow
         let mut state = self.state.borrow_mut();
         let (stream, lease_cuts) = state.machine.open(open)?;
         let pending = self.pending.borrow_mut().insert(Rc::clone(self), stream, waker);
@@ -182,10 +183,10 @@ impl ClientConnection {
         Ok(SentCall { pending, connection: self.id, endpoint: self.endpoint, lease_cuts })
     }
 
-    /// Opens a call with streams, which has waited for so long.
+    /// Opens a streaming call that has spent `waited` in the queue.
     ///
     /// # Errors
-    /// When there is no room.
+    /// Fails when there is no room.
     pub(super) fn open_stream(
         &self,
         method: &'static Method,
@@ -207,7 +208,7 @@ impl ClientConnection {
         Ok(key)
     }
 
-    /// Has `watcher` told how a stream ends.
+    /// Notifies `watcher` when the stream ends.
     pub(super) fn watch_stream(&self, key: StreamKey, watcher: Watcher) {
         let state = &mut *self.state.borrow_mut();
         if let Some(stream) = state.calls.streams.stream(key) {
@@ -215,13 +216,13 @@ impl ClientConnection {
         }
     }
 
-    /// Ends a call from this side; the rest of it is the caller's to end.
+    /// Cancels a call from this side. The caller has to end the call's own state.
     pub(super) fn end_call(&self, stream: StreamId, code: Code, reason: &str) {
         let ended = self.state().end_here(stream, code, reason);
         self.count_ended(ended);
     }
 
-    /// Calls that this side has ended are under way no more.
+    /// Updates the number of calls in flight after this side has ended some.
     pub(super) fn count_ended(&self, ended: u32) {
         if ended > 0 {
             self.in_flight.set(self.in_flight.get() - ended);
@@ -229,7 +230,7 @@ impl ClientConnection {
         }
     }
 
-    /// Has the task run after the calls of this turn.
+    /// Wakes the connection's task, which runs after the calls of this turn.
     #[inline]
     pub(super) fn wake(&self) {
         self.task.wake();
@@ -240,12 +241,12 @@ impl ClientConnection {
     }
 }
 
-/// What the task does.
+/// Methods for the connection's task.
 impl ClientConnection {
-    /// Takes in received bytes; wakes are collected, to be done when nothing is borrowed.
+    /// Processes received bytes. Wakers are added to `woken`, to be woken after all borrows.
     ///
     /// # Errors
-    /// When the peer has broken the protocol: the connection is to be closed.
+    /// Fails when the peer has broken the protocol; the connection has to be closed then.
     pub(super) fn handle_input(
         &self,
         view: Option<&View>,
@@ -267,7 +268,7 @@ impl ClientConnection {
     /// Ends calls whose deadline has passed, and tells the machine the time.
     ///
     /// # Errors
-    /// When the peer is given up.
+    /// Fails when the peer does not answer.
     pub(super) fn handle_timeout(
         &self,
         now: Duration,
@@ -288,41 +289,41 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[inline]
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         self.state.borrow().next_timeout()
     }
 
-    /// Gives out up to about `budget` bytes.
+    /// Hands over up to about `budget` bytes of output.
     #[inline]
     pub(super) fn poll_transmit(&self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.state.borrow_mut().poll_transmit(budget, out);
     }
 
-    /// Whether the machine has something to tell, whatever arrives.
+    /// Whether the machine has events that do not come from received bytes.
     pub(super) fn has_events(&self) -> bool {
         self.state.borrow().machine.has_events()
     }
 
-    /// Whether there is anything to give out.
+    /// Whether there is output to send.
     #[inline]
     pub(super) fn has_output(&self) -> bool {
         self.state.borrow().machine.has_output()
     }
 
-    /// Tells the peer that no more calls come, where its protocol has a word for that; whether there is
-    /// something to be sent for it.
+    /// Tells the peer that no more calls come, if the protocol allows it. Returns whether that produced
+    /// output.
     pub(super) fn announce_leave(&self) -> bool {
         self.state.borrow_mut().machine.announce_leave()
     }
 
-    /// Why the peer leaves, if it has said so, to be put behind what it has done.
+    /// The peer's reason for leaving, formatted for appending to a message; empty if it gave none.
     pub(super) fn go_away_reason(&self) -> String {
         self.state.borrow().calls.go_away_reason()
     }
 
-    /// The connection is gone: every call under way fails.
+    /// Fails all calls in flight because the connection is gone.
     pub(super) fn fail_all(&self, why: &str, now: Duration, woken: &mut Vec<Waker>) {
         self.closing.set(true);
         self.gone.set(true);
@@ -333,7 +334,7 @@ impl ClientConnection {
         self.in_flight.set(0);
     }
 
-    /// Bodies that are not sent any more.
+    /// Takes the message bodies that will not be sent any more, to be dropped outside of any borrow.
     #[inline]
     pub(super) fn take_discarded(&self) -> Vec<Bytes> {
         self.state.borrow_mut().machine.take_discarded()

@@ -1,4 +1,4 @@
-//! The client's end of a connection, from its first byte to its end.
+//! The client's end of a connection, from the first byte to the last.
 
 use std::rc::Rc;
 use std::task::Waker;
@@ -11,7 +11,7 @@ use ringway_wire::native::Outgoing;
 
 use super::connection::ClientConnection;
 use super::endpoint::{PoolEndpoint, Usefulness};
-use super::greeting::{closed_in_silence, mismatch};
+use super::greeting::{closed_in_silence, protocol_mismatch};
 use super::load_balancer::EndpointId;
 use super::machine::Violation;
 use super::server_address::ServerAddress;
@@ -19,16 +19,17 @@ use crate::connection::driver::{Clock, Closed, Driver, Endpoint, Flow, MESSAGE};
 use crate::limits;
 use crate::waiters;
 
-/// Told of room and loss by the tasks of connections, which know nothing else of their pool.
+/// Receives news of a connection's room and loss. Connections know nothing else of their pool.
 pub(super) trait ConnectionListener {
-    /// A connection has had input, output or time. Whether it takes calls, now or later.
+    /// Called after a connection has had input, output or a timeout. `is_open` tells whether it accepts
+    /// calls, now or later.
     fn after_round(&self, is_open: bool);
 
-    /// An attempt to connect to the endpoint is over, or a connection.
+    /// Called when an attempt to connect to the endpoint, or a connection to it, has ended.
     fn changed(&self, endpoint: EndpointId);
 }
 
-/// The task of a connection of `endpoint`.
+/// Makes the driver of a connection of `endpoint`.
 pub(super) fn drive(
     io: Connection,
     connection: Rc<ClientConnection>,
@@ -52,32 +53,32 @@ pub(super) fn drive(
     Driver::new(io, end, clock)
 }
 
-/// Lets its calls fail when it is dropped, whatever has ended the task.
+/// The client's end of a connection. Dropping it fails its calls, whatever has ended the task.
 pub(super) struct ClientEnd {
     connection: Rc<ClientConnection>,
     endpoint: Rc<PoolEndpoint>,
     listener: Rc<dyn ConnectionListener>,
     clock: Clock,
-    /// Since when nothing is under way.
+    /// The time since which no call is in flight.
     idle_since: Option<Duration>,
     began: Duration,
-    /// The peer has said something, so it is there.
+    /// Whether the peer has sent anything.
     heard: bool,
-    /// It is no server of ours, or was given up: nothing is sent to it any more.
+    /// Whether nothing more is sent, because the peer speaks another protocol or was given up.
     foreign: bool,
     woken: Vec<Waker>,
-    /// Why it ends, for the calls that are under way then.
+    /// The message for calls in flight when the connection ends.
     why: String,
 }
 
 impl ClientEnd {
-    /// Whether the peer has said anything.
+    /// Whether the peer has sent anything.
     pub(super) fn has_heard(&self) -> bool {
         self.heard
     }
 
-    /// What the connection was good for. A server that sends its clients away as soon as they come
-    /// would be connected to in a loop, if to have heard of it was enough.
+    /// What the connection was good for. Having received something is not enough: a server that turns its
+    /// clients away at once would be connected to in a loop.
     fn usefulness(&self) -> Usefulness {
         let worked = self.connection.has_answered()
             || self.connection.is_closed_here()
@@ -89,17 +90,17 @@ impl ClientEnd {
         }
     }
 
-    /// How long it has lasted so far.
+    /// The age of the connection.
     fn lasted(&self) -> Duration {
         self.clock.now().saturating_sub(self.began)
     }
 
-    /// Says why it is dropped before its end.
+    /// Sets the message for calls if the connection is dropped early.
     pub(super) fn give_up(&mut self, why: String) {
         self.why = why;
     }
 
-    /// Tells its calls why the connection has ended.
+    /// Sets the message for calls from how the connection has ended.
     pub(super) fn explain(&mut self, ended: Closed<Violation>) {
         let address = self.connection.address();
         self.why = match ended {
@@ -130,7 +131,7 @@ impl Endpoint for ClientEnd {
 
     fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Violation> {
         if let Some(first) = view.filter(|_| !self.heard)
-            && let Some(why) = mismatch(self.connection.address(), first)
+            && let Some(why) = protocol_mismatch(self.connection.address(), first)
         {
             self.why = why;
             self.foreign = true;
@@ -168,7 +169,7 @@ impl Endpoint for ClientEnd {
         self.connection.has_output()
     }
 
-    /// The marks of the connection are set so that it has drained only when there is room again.
+    /// The connection's marks are set so that it counts as drained only when there is room again.
     fn send_mark(&self) -> usize {
         limits::OUTPUT_QUEUED_MAX
     }
@@ -217,7 +218,7 @@ fn not_needed(address: &ServerAddress) -> String {
 }
 
 impl Drop for ClientEnd {
-    /// Calls that are under way fail, and whoever waits for room looks for another connection.
+    /// Fails the calls in flight, and lets calls that wait for room look for another connection.
     fn drop(&mut self) {
         let usefulness = self.usefulness();
         self.connection.fail_all(&self.why, self.clock.now(), &mut self.woken);

@@ -1,7 +1,6 @@
-//! The state of a connection that is borrowed as a whole: the machine, and the calls by its slots.
+//! The state of a connection that is borrowed as a whole: its machine and its calls.
 //!
-//! All that the client asks of a machine (`machine.rs`) is asked here, in `connection.rs` and in
-//! `stream_carrier.rs`.
+//! The client uses its machines (`machine.rs`) only here, in `connection.rs` and in `stream_carrier.rs`.
 
 mod events;
 #[cfg(test)]
@@ -27,48 +26,49 @@ use crate::limits;
 use crate::slab::SlabKey;
 use crate::waiters::{Errands, HasErrands};
 
-/// No waker is woken and none dropped while it is borrowed: wakers of calls are handed out, those of
-/// streams are errands.
+/// The machine and the calls of a connection. No waker is woken or dropped while it is borrowed: wakers
+/// of unary calls are returned, and those of streams are collected as errands.
 pub(super) struct ConnectionState {
     pub(super) machine: AnyMachine,
     pub(super) calls: OpenCalls,
 }
 
-/// The calls of a connection, beside its machine.
+/// The open calls of a connection.
 pub(super) struct OpenCalls {
-    /// By the machine's slots.
+    /// The calls, by their slots in the machine.
     slots: Vec<CallSlot>,
     pub(super) streams: StreamTable,
     pub(super) timers: StreamTimers,
-    /// Calls opened so far, and how many of them the machine had when it last gave its output.
+    /// The number of calls opened so far, and of those whose requests the machine has already handed
+    /// over.
     opened: u64,
     given_out: u64,
-    /// No call's deadline is before this.
+    /// A lower bound of the calls' deadlines.
     next_deadline: Duration,
-    /// The peer has answered one, otherwise than by refusing it.
+    /// Whether the peer has answered a call other than by refusing it.
     pub(super) has_answered: bool,
-    /// How many calls the peer has accepted, as its GOAWAY says.
+    /// The number of calls that the peer accepted, according to its GOAWAY.
     accepted: Option<u32>,
-    /// Why the peer leaves, in its words, if it has said so.
+    /// The reason that the peer gave in its GOAWAY.
     go_away_reason: String,
 }
 
-/// The call of a slot.
+/// The call in one slot.
 #[derive(Clone, Copy)]
 struct CallSlot {
     stream: Option<StreamId>,
     of: StreamUse,
-    /// Of the calls opened so far. Their number does not go round in the life of a connection.
+    /// The number of the call on this connection. It does not wrap around in a connection's life.
     number: u64,
     deadline: Duration,
 }
 
-/// What a stream of the machine is used for.
+/// The use of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum StreamUse {
-    /// One reply, to this pending call.
+    /// A unary call, with its pending entry.
     Unary(SlabKey),
-    /// Messages, which go to the table of streams.
+    /// A streaming call, whose messages go to the table of streams.
     Streams,
 }
 
@@ -99,15 +99,15 @@ impl ConnectionState {
         Self { machine, calls }
     }
 
-    /// Ends a call from this side, and tells the peer. How many calls have ended by it.
+    /// Cancels a call from this side and tells the peer. Returns the number of calls ended (0 or 1).
     pub(super) fn end_here(&mut self, stream: StreamId, code: Code, reason: &str) -> u32 {
         self.calls.end_here(&mut self.machine, stream, code, reason)
     }
 
-    /// Takes in received bytes. How many calls have ended by it.
+    /// Processes received bytes. Returns the number of calls that ended.
     ///
     /// # Errors
-    /// Beside that: when the peer has broken the protocol.
+    /// The second value is an error when the peer has broken the protocol.
     pub(super) fn handle_input<C>(
         &mut self,
         view: Option<&View>,
@@ -128,9 +128,9 @@ impl ConnectionState {
         self.calls.next_deadline <= now
     }
 
-    /// Ends what is overdue, and finds out when to look again. The table is as long as there ever
-    /// were calls at once, and looked through only when a deadline of one has come: calls that are
-    /// answered in time cost nothing here.
+    /// Ends calls whose deadline has passed and computes the next one. The table is as long as there ever
+    /// were concurrent calls, and is searched only when a deadline has come, so calls that are answered
+    /// in time cost nothing here.
     pub(super) fn expire<C>(
         &mut self,
         now: Duration,
@@ -160,7 +160,7 @@ impl ConnectionState {
         ended
     }
 
-    /// When a call's deadline passes, or the machine has something to do.
+    /// The next deadline of a call, or the machine's next timeout.
     #[inline]
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         let machine = self.machine.poll_timeout().unwrap_or(NEVER);
@@ -174,7 +174,7 @@ impl ConnectionState {
         self.machine.transmit(budget, out);
     }
 
-    /// The connection is gone: every call under way fails.
+    /// Fails all open calls because the connection is gone.
     pub(super) fn fail_all<C>(
         &mut self,
         why: &str,
@@ -216,7 +216,7 @@ impl ConnectionState {
 }
 
 impl OpenCalls {
-    /// Enters a call that the machine has opened.
+    /// Adds a call that the machine has opened.
     #[inline]
     pub(super) fn enter(&mut self, stream: StreamId, of: StreamUse, deadline: Duration) {
         let slot = stream.slot() as usize;
@@ -231,14 +231,14 @@ impl OpenCalls {
         self.next_deadline = self.next_deadline.min(deadline);
     }
 
-    /// What a stream's frames are for; `None` once this side has ended the call.
+    /// The use of a stream; `None` once this side has ended the call.
     #[inline]
     fn use_of(&self, stream: StreamId) -> Option<StreamUse> {
         let slot = self.slots.get(stream.slot() as usize)?;
         (slot.stream == Some(stream)).then_some(slot.of)
     }
 
-    /// Forgets a call. What was known of it; `None` once this side has ended it.
+    /// Removes a call and returns its slot; `None` once this side has ended it.
     #[inline]
     fn leave(&mut self, stream: StreamId) -> Option<CallSlot> {
         let slot = self.slots.get_mut(stream.slot() as usize)?;
@@ -246,7 +246,7 @@ impl OpenCalls {
         Some(*slot)
     }
 
-    /// Ends a call from this side, and tells the peer. How many calls have ended by it.
+    /// Cancels a call from this side and tells the peer. Returns the number of calls ended (0 or 1).
     pub(super) fn end_here(
         &mut self,
         machine: &mut impl ClientMachine,
@@ -262,10 +262,10 @@ impl OpenCalls {
         1
     }
 
-    /// Takes in what a machine makes of received bytes. How many calls have ended by it.
+    /// Processes received bytes with a machine of one protocol. Returns the number of calls that ended.
     ///
     /// # Errors
-    /// Beside that: when the peer has broken the protocol.
+    /// The second value is an error when the peer has broken the protocol.
     fn take_in<M: ReceivingMachine, C>(
         &mut self,
         machine: &mut M,
@@ -306,8 +306,7 @@ impl OpenCalls {
     }
 }
 
-/// A message as the machine wants it: a small one is copied into its output at once, a large one is
-/// shared.
+/// A message for the machine: a small one is copied into its output at once, a large one is shared.
 #[inline]
 pub(super) fn body(message: &Bytes) -> Body<'_> {
     match message.len() > limits::REQUEST_COPY_BYTES_MAX {

@@ -18,15 +18,15 @@ pub(super) struct PoolEndpoint {
     context: Rc<PoolContext>,
     address: ServerAddress,
     dial: ringway_net::Client,
-    /// When the pool got it.
+    /// The time at which the endpoint was added to the pool.
     joined: Duration,
-    /// No more connections: it is not in the list any more, or the pool is closed.
+    /// Whether it makes no more connections because it left the list or the pool was closed.
     closed: Cell<bool>,
-    /// Those that take calls, and those that only finish theirs.
+    /// Connections that take calls, and connections that only finish theirs.
     connections: RefCell<Vec<Rc<ClientConnection>>>,
-    /// Attempts to connect that are under way.
+    /// The number of attempts to connect that are under way.
     connecting: Cell<usize>,
-    /// Failures since the last connection that has worked. Attempts that fail together are one.
+    /// Failures since the last connection that worked. Concurrent attempts that fail count as one.
     failures: Cell<u32>,
     retry_at: Cell<Option<Instant>>,
     last_failure: RefCell<String>,
@@ -70,8 +70,8 @@ impl PoolEndpoint {
         &self.dial
     }
 
-    /// The connection with the least under way that has room, and is none of those avoided. Where there
-    /// is one connection only, it says itself whether it has room.
+    /// Picks the connection with the fewest calls among those that have room and are not `avoided`. A
+    /// single connection is returned without asking whether it has room, because sending checks that.
     #[inline]
     pub(super) fn pick(&self, avoided: &[ConnectionId]) -> Option<Rc<ClientConnection>> {
         let connections = self.connections.borrow();
@@ -83,39 +83,38 @@ impl PoolEndpoint {
         usable.min_by_key(|it| it.in_flight()).map(Rc::clone)
     }
 
-    /// Whether one of its connections has room that is none of those avoided.
+    /// Whether a connection that is not `avoided` has room.
     pub(super) fn has_room(&self, avoided: &[ConnectionId]) -> bool {
         let connections = self.connections.borrow();
         connections.iter().any(|it| !avoided.contains(&it.id()) && it.capacity() > 0)
     }
 
-    /// Calls that its connections could take now.
+    /// The number of calls that the connections could take now.
     pub(super) fn capacity(&self) -> usize {
         self.connections.borrow().iter().map(|it| it.capacity()).sum()
     }
 
-    /// Whether it has a connection, or may have one soon.
+    /// Whether there is a connection, or an attempt to make one.
     pub(super) fn is_hopeful(&self) -> bool {
         self.connecting.get() > 0 || self.connections.borrow().iter().any(|it| it.is_open())
     }
 
-    /// Whether its first connection is being made, as far as is known with success.
+    /// Whether the first connection is being made and no attempt has failed yet.
     pub(super) fn is_coming(&self) -> bool {
         self.connecting.get() > 0 && self.failures.get() == 0 && !self.is_in_use()
     }
 
-    /// Whether it has more connections than it needs when idle.
+    /// Whether there are more connections than the minimum.
     pub(super) fn has_spare(&self) -> bool {
         self.open_connections() > self.context.config.connections_min
     }
 
-    /// Whether it has a connection that takes calls.
+    /// Whether there is a connection that takes calls.
     pub(super) fn is_in_use(&self) -> bool {
         self.open_connections() > 0
     }
 
-    /// Attempts to connect that are wanted now: up to its least number of connections, or one more
-    /// than there are while all of those are full.
+    /// The number of connections to open now: up to the minimum, or one more while all are full.
     pub(super) fn missing(&self, now: Instant) -> usize {
         if self.retry_at(now).is_some() {
             return 0;
@@ -133,7 +132,7 @@ impl PoolEndpoint {
         self.connections.borrow().iter().filter(|it| it.is_open()).count()
     }
 
-    /// Closes its connections once their calls are over, also those that are being made.
+    /// Closes all connections once their calls are over, including those that are being made.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.connections.borrow().iter().for_each(|it| it.close());
@@ -143,12 +142,12 @@ impl PoolEndpoint {
         self.closed.get()
     }
 
-    /// When it may be tried again after a failure, if it may not yet.
+    /// The time at which the endpoint may be tried again, if that is in the future.
     pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
         self.retry_at.get().filter(|at| *at > now)
     }
 
-    /// Why it cannot be used, and when it is tried again; empty if it never failed.
+    /// The last failure and when the endpoint is tried again; empty if it has not failed.
     pub(super) fn last_failure(&self, now: Instant) -> String {
         let mut why = self.last_failure.borrow().clone();
         if let Some(at) = self.retry_at.get().filter(|at| *at > now) {
@@ -158,7 +157,7 @@ impl PoolEndpoint {
         why
     }
 
-    /// An attempt to connect has begun (1) or ended (-1).
+    /// Counts an attempt to connect that begins (1) or ends (-1).
     pub(super) fn connecting(&self, change: isize) {
         if change > 0 {
             self.retry_at.set(None);
@@ -171,7 +170,7 @@ impl PoolEndpoint {
         self.last_failure.take();
     }
 
-    /// An attempt to connect has failed. Of those that were made at the same time one counts.
+    /// Notes a failed attempt to connect. Concurrent attempts that fail count as one.
     pub(super) fn failed(&self, why: String) {
         self.last_failure.replace(why);
         let now = runtime::now();
@@ -184,7 +183,7 @@ impl PoolEndpoint {
         self.context.balancer.unreachable(self.id, self.context.clock.at(now));
     }
 
-    /// A connection has ended.
+    /// Notes the end of a connection.
     pub(super) fn lost(&self, connection: &ClientConnection, usefulness: Usefulness, why: &str) {
         let mut connections = self.connections.borrow_mut();
         let at = connections.iter().position(|other| other.id() == connection.id());
@@ -201,18 +200,19 @@ impl PoolEndpoint {
     }
 }
 
-/// What a connection was good for.
+/// What a lost connection had been good for.
 pub(super) enum Usefulness {
-    /// It has answered calls, or lasted, or was not needed any more: the next may be made at once.
+    /// It answered calls, lasted for long, or was not needed any more. The next one may be made at once.
     Worked,
-    /// The server was there, and no more: the next may be made at once, and those after it after a wait.
+    /// The server answered the handshake and nothing else. The next connection may be made at once,
+    /// further ones after a pause.
     Greeted,
-    /// Nothing was heard.
+    /// Nothing was received.
     None,
 }
 
-/// The wait after so many failures before this one: it doubles, and is shortened by a random part
-/// of up to a half, so that the clients of a server do not come back in step.
+/// The wait after a failure with `failures` before it. It doubles each time, and up to half of it is
+/// taken off at random so that the clients of a server do not reconnect in step.
 fn reconnect_delay(failures: u32, random: f64) -> Duration {
     let doubled = 2_u32.saturating_pow(failures);
     let full = limits::RECONNECT_DELAY_FIRST.saturating_mul(doubled);
@@ -249,7 +249,7 @@ mod tests {
             joined: Duration::ZERO,
             closed: Cell::new(false),
             connections: RefCell::default(),
-            // One more than is needed failed, so none is wanted when the time has come.
+            // One connection more than needed failed, so none is wanted when the time has come.
             connecting: Cell::new(1),
             failures: Cell::new(1),
             retry_at: Cell::new(Some(now)),

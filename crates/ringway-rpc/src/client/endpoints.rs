@@ -1,4 +1,4 @@
-//! The endpoints of a pool, and which of them a call goes to.
+//! The endpoints of a pool, and the choice of one for a call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,23 +17,23 @@ use crate::policy::balance::hash_of;
 
 pub(super) struct Endpoints {
     context: Rc<PoolContext>,
-    /// The balancer has them in the same order. There is always one.
+    /// The endpoints, never empty, in the same order as the balancer's.
     list: RefCell<Vec<Rc<PoolEndpoint>>>,
     next: Cell<u32>,
 }
 
-/// What a call asks for.
+/// The properties of a call that decide where it goes.
 #[derive(Clone, Copy)]
 pub(super) struct PickArgs {
     pub(super) now: Duration,
-    /// `NEVER` if there is no deadline.
+    /// The deadline, or `NEVER`.
     pub(super) until: Duration,
     pub(super) waits_for_ready: bool,
-    /// A connection that has just refused the call.
+    /// The connection that has just refused the call.
     pub(super) avoid: Option<ConnectionId>,
-    /// What a consistent hash goes by.
+    /// The key for consistent hashing.
     pub(super) key: Option<u64>,
-    /// An endpoint that had an attempt of the call; another one is better.
+    /// The endpoint of an earlier attempt of the call; another one is better.
     pub(super) tried: Option<EndpointId>,
 }
 
@@ -42,14 +42,14 @@ impl PickArgs {
         self.until <= self.now
     }
 
-    /// How long the call may take from now on.
+    /// The time that the call has left.
     #[inline]
     pub(super) fn timeout(&self) -> Option<Duration> {
         (self.until != NEVER).then(|| self.until.saturating_sub(self.now))
     }
 }
 
-/// Where the next call is to go, or what it has to wait for.
+/// The connection that was picked for a call, or what the call has to wait for.
 pub(super) enum Picked {
     Connection(Rc<ClientConnection>),
     None(Awaited),
@@ -60,8 +60,8 @@ impl Endpoints {
         Self { context, list: RefCell::default(), next: Cell::new(0) }
     }
 
-    /// Takes the endpoints of the list in place of those that it had. Those that leave finish their
-    /// calls; those that stay notice nothing.
+    /// Replaces the endpoints by those of the list. Those that leave finish their calls; those that stay
+    /// are not affected.
     pub(super) fn set(&self, list: &HostList) {
         let mut former: HashMap<_, _> = self.list.take().into_iter().map(by_address).collect();
         let stays_or_joins = |listed: &ListedHost| {
@@ -87,7 +87,7 @@ impl Endpoints {
         former.values().for_each(|endpoint| endpoint.close());
     }
 
-    /// Closes their connections once the calls there are over.
+    /// Closes all connections once their calls are over.
     pub(super) fn close(&self) {
         self.list.borrow().iter().for_each(|endpoint| endpoint.close());
     }
@@ -96,7 +96,7 @@ impl Endpoints {
         self.list.borrow().iter().for_each(f);
     }
 
-    /// The connection for the next call. Endpoints without room are told to `fill` meanwhile.
+    /// Picks the connection for the next call. Endpoints without room are passed to `fill`.
     #[inline]
     pub(super) fn pick(
         &self,
@@ -114,7 +114,7 @@ impl Endpoints {
             return picked.map_or(Picked::None(Awaited::Room), Picked::Connection);
         }
         endpoints.iter().filter(|endpoint| !endpoint.has_room(&[])).for_each(fill);
-        // The owner of a key is waited for while it is connected to for the first time, or again.
+        // A call with a key waits for the key's owner while its first connection is being made.
         let waits = args.key.is_some() && balancer.has_owners();
         let usable = |at: usize| {
             let endpoint = &endpoints[at];
@@ -130,30 +130,30 @@ impl Endpoints {
         }
     }
 
-    /// Calls that their connections could take now.
+    /// The number of calls that all connections could take now.
     pub(super) fn capacity(&self) -> usize {
         self.list.borrow().iter().map(|endpoint| endpoint.capacity()).sum()
     }
 
-    /// Whether there is a connection, or may be one soon.
+    /// Whether there is a connection, or an attempt to make one.
     pub(super) fn is_hopeful(&self) -> bool {
         self.list.borrow().iter().any(|endpoint| endpoint.is_hopeful())
     }
 
-    /// Whether another connection than this one has room, or may have it soon.
+    /// Whether a connection other than this one has room, or may have it soon.
     pub(super) fn may_have_other(&self, connection: ConnectionId) -> bool {
         let may =
             |endpoint: &Rc<PoolEndpoint>| endpoint.has_room(&[connection]) || endpoint.is_coming();
         self.list.borrow().iter().any(may)
     }
 
-    /// Whether one is being connected to, as far as is known with success.
+    /// Whether an endpoint's first connection is being made and no attempt has failed yet.
     pub(super) fn are_coming(&self) -> bool {
         self.list.borrow().iter().any(|endpoint| endpoint.is_coming())
     }
 
-    /// Whether a second attempt may be made beside one that is under way, and which connection it is not
-    /// to go over: it goes to another endpoint where there are several, and must find one now.
+    /// The connection that a hedged attempt beside one on `endpoint` has to avoid, or `None` inside if it
+    /// goes to another endpoint. `None` if there is no room for one now.
     pub(super) fn beside(
         &self,
         endpoint: EndpointId,
@@ -168,7 +168,7 @@ impl Endpoints {
         }
     }
 
-    /// Where calls go, for people.
+    /// The servers, as they are named in messages.
     pub(super) fn servers(&self) -> String {
         match &**self.list.borrow() {
             [only] => only.address().to_string(),
@@ -176,7 +176,7 @@ impl Endpoints {
         }
     }
 
-    /// Why an endpoint without a connection has none.
+    /// The last failure of an endpoint without connections.
     pub(super) fn last_failure(&self, now: Instant) -> Option<String> {
         self.list
             .borrow()

@@ -1,4 +1,4 @@
-//! What a new connection tells of its server: whether that speaks what its address says.
+//! Checks whether a server speaks the protocol of its address.
 
 use ringway_net::{Address, TlsStream};
 use ringway_wire::native::PREFACE;
@@ -7,19 +7,19 @@ use super::hosts::ALPN_HTTP2;
 use super::server_address::{Protocol, ServerAddress};
 use crate::limits;
 
-/// Why the protocol that was agreed on by ALPN is not the one of the address, if so.
-pub(super) fn disagreement(address: &ServerAddress, agreed: Option<&[u8]>) -> Option<String> {
+/// The failure to report if ALPN did not agree on the protocol of the address.
+pub(super) fn alpn_mismatch(address: &ServerAddress, agreed: Option<&[u8]>) -> Option<String> {
     let is_asked = address.protocol == Protocol::Grpc && address.is_secure();
     if !is_asked || agreed == Some(ALPN_HTTP2.as_bytes()) {
         return None;
     }
     Some(format!(
-        "{address} does not take {ALPN_HTTP2} by ALPN in its TLS handshake, so it is no server of gRPC"
+        "{address} did not accept {ALPN_HTTP2} by ALPN in its TLS handshake, so it is not a gRPC server"
     ))
 }
 
-/// Why the first bytes of a server are none of the protocol of its address, if so.
-pub(super) fn mismatch(address: &ServerAddress, first: &[u8]) -> Option<String> {
+/// The failure to report if a server's first bytes do not belong to the protocol of its address.
+pub(super) fn protocol_mismatch(address: &ServerAddress, first: &[u8]) -> Option<String> {
     let is_right = match address.protocol {
         Protocol::Native => is_native(first),
         Protocol::Grpc => is_http2(first),
@@ -30,16 +30,16 @@ pub(super) fn mismatch(address: &ServerAddress, first: &[u8]) -> Option<String> 
     Some(if TlsStream::is_alert(first) {
         format!("{address} expects TLS: connect to it by a {}:// address", address.scheme(true))
     } else if address.protocol == Protocol::Grpc && is_native(first) {
-        format!("{address} speaks no gRPC but the native protocol: its address is tcp://…")
+        format!("{address} speaks the native protocol, not gRPC: use a tcp:// or tls:// address")
     } else if address.protocol == Protocol::Grpc && first.starts_with(b"HTTP/1") {
         let line = first_line(first);
-        format!("{address} answers in HTTP/1, so it is no server of gRPC: `{line}`")
+        format!("{address} answered in HTTP/1, so it is not a gRPC server: `{line}`")
     } else {
-        format!("{address} speaks another protocol than a server of this one")
+        format!("{address} speaks another protocol than this client")
     })
 }
 
-/// Why a server may have closed a connection before it said anything.
+/// The failure to report if a server closed a connection before it sent anything.
 pub(super) fn closed_in_silence(address: &ServerAddress) -> String {
     let or_tls = match &address.at {
         Address::Tcp(_) => {
@@ -48,19 +48,19 @@ pub(super) fn closed_in_silence(address: &ServerAddress) -> String {
         _ => String::new(),
     };
     format!(
-        "{address} has closed the connection before it said anything: it is about to stop, or does not \
+        "{address} closed the connection before it sent anything: it is shutting down, or does not \
          speak the protocol of this client{or_tls}"
     )
 }
 
-/// The preface, as far as it does not depend on the version.
+/// Whether the bytes begin like the native preface, as far as that is the same in all versions.
 fn is_native(first: &[u8]) -> bool {
     const MARK: usize = 4;
     let common = first.len().min(MARK);
     first[..common] == PREFACE[..common]
 }
 
-/// A frame of SETTINGS (RFC 9113, section 3.4): less than 64 KiB, of type 4.
+/// Whether the bytes begin like a SETTINGS frame (RFC 9113, section 3.4): shorter than 64 KiB, of type 4.
 fn is_http2(first: &[u8]) -> bool {
     first.first().is_none_or(|len| *len == 0) && first.get(3).is_none_or(|kind| *kind == 4)
 }
@@ -77,7 +77,7 @@ mod tests {
 
     fn says(address: &str, first: &[u8]) -> String {
         let address = address.parse().expect("an address");
-        mismatch(&address, first).unwrap_or_default()
+        protocol_mismatch(&address, first).unwrap_or_default()
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
                 "expects TLS: connect to it by a grpcs:// address",
             ),
             ("tcp://a:1", b"\x15\x03\x03", "expects TLS: connect to it by a tls:// address"),
-            ("grpc://a:1", &PREFACE, "speaks no gRPC but the native protocol"),
+            ("grpc://a:1", &PREFACE, "speaks the native protocol, not gRPC"),
             ("grpc://a:1", b"HTTP/1.1 400 Bad Request\r\n", "`HTTP/1.1 400 Bad Request`"),
             ("grpc://a:1", &[0, 0, 6, 7], "another protocol"),
             ("tcp://a:1", SETTINGS, "another protocol"),

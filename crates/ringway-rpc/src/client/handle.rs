@@ -1,4 +1,4 @@
-//! A client in a user's hands.
+//! The client handle that users hold.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,13 +26,14 @@ use crate::stream::pending::PendingStream;
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 
-/// Calls the methods of a service on one or several servers.
+/// A client that calls the methods of a service on one or several servers.
 ///
-/// Clones are the same client, and may be used from any thread. On a core of Ringway calls go over
-/// connections of that core, without a lock; on other threads over a core in the background.
-/// Dropping the last clone lets calls that have begun finish, then closes the connections.
+/// Clones share the same connections and may be used on any thread. On a Ringway core, calls use that
+/// core's connections, without a lock; on other threads they use a core in the background. When the last
+/// clone is dropped, calls in flight finish, then the connections are closed.
 ///
-/// Programs rarely use its methods: a client made from a service trait has one for each method.
+/// Programs rarely use its methods directly: the client generated from a service trait has one method for
+/// each of the trait's.
 ///
 /// ```no_run
 /// use bytes::Bytes;
@@ -52,7 +53,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// The same client with other defaults for its calls.
+    /// The same client with other default options.
     #[must_use]
     pub fn with(&self, options: CallOptions) -> Self {
         Self { registration: Arc::clone(&self.registration), options }
@@ -60,10 +61,9 @@ impl Client {
 
     /// Changes the servers of this client and its clones, from any thread.
     ///
-    /// Each core that makes calls takes the new list within a turn. Servers that stay keep their
-    /// connections and what is known of them; one that leaves gets no new call, and its connections
-    /// are closed when the calls and streams under way there are over. A call that waits, or is
-    /// repeated, goes to one of the new list.
+    /// Each core that makes calls uses the new list within a turn. Servers that stay keep their
+    /// connections and statistics. A server that leaves gets no new calls, and its connections are closed
+    /// when its calls and streams are over. Calls that wait or are retried use the new list.
     ///
     /// ```
     /// use ringway_rpc::{Client, Host};
@@ -78,14 +78,14 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when the list is empty or longer than 1,024, an address is none to connect
-    /// to, or a weight is not from 1 to 100. The client keeps the list that it had.
+    /// INVALID_ARGUMENT when the list is empty or longer than 1,024, when an address cannot be connected
+    /// to, or when a weight is not from 1 to 100. The client keeps its former list.
     pub fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
         self.registration.set_hosts(hosts)
     }
 
-    /// Counts and latencies of the methods called, on all threads. Calls that outlive the client's
-    /// last handle are counted as begun only.
+    /// Counts and latencies of the called methods, over all threads. Calls that outlive the client's last
+    /// handle are only counted as begun.
     pub fn metrics(&self) -> Snapshot {
         self.registration.metrics()
     }
@@ -99,7 +99,7 @@ impl Client {
         self.registration.id
     }
 
-    /// One request, one reply.
+    /// Makes a unary call.
     #[inline]
     pub fn unary<Req, Rep>(
         &self,
@@ -118,7 +118,7 @@ impl Client {
         Call::unary(call, codec_out)
     }
 
-    /// A stream of requests, one reply. The options of the call are the client's.
+    /// Makes a call with a stream of requests and one reply. Its options are the client's.
     pub fn client_stream<Req, Rep>(
         &self,
         method: &'static Method,
@@ -130,7 +130,7 @@ impl Client {
         (sink, Call::of_stream(OneReply::new(replies), codec_out))
     }
 
-    /// One request, a stream of replies.
+    /// Makes a call with one request and a stream of replies.
     pub fn server_stream<Req, Rep>(
         &self,
         method: &'static Method,
@@ -151,7 +151,7 @@ impl Client {
         }
     }
 
-    /// A stream of requests, a stream of replies.
+    /// Makes a call with a stream of requests and a stream of replies.
     pub fn bidi<Req, Rep>(
         &self,
         method: &'static Method,
@@ -180,7 +180,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The bytes of a request: its own, or memory of just the size.
+/// Encodes a request, into memory of exactly its size unless it has its own.
 #[inline]
 fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
     let mut scratch = local_clients::try_with(|local| local.scratch.take()).unwrap_or_default();

@@ -1,7 +1,6 @@
-//! A unary call, with a second attempt beside the first one where that is wanted and takes longer than
-//! most do.
+//! A unary call with an optional hedge: a second attempt if the first one takes longer than most.
 //!
-//! The first good answer wins and the other attempt is cancelled. Neither is repeated then.
+//! The first good answer wins, and the other attempt is cancelled. Hedged attempts are not retried.
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -19,32 +18,32 @@ use crate::call::status::{Code, Status};
 use crate::limits;
 use crate::slab::SlabKey;
 
-/// It is `Send`, as [`Unary`] is.
+/// A unary call, hedged or not. It is `Send`, as [`Unary`] is.
 pub(super) struct UnaryCall {
     first: Unary,
-    /// From the first poll of a call that is hedged.
+    /// The hedging state, from the first poll of a hedged call on.
     hedge: Option<Box<Hedge>>,
 }
 
-/// The second attempt of a call, and the decision for it.
+/// The second attempt of a call, and the state until there is one.
 struct Hedge {
     client: ClientId,
     method: &'static Method,
     core: u32,
     first_is_over: bool,
     second: Option<Unary>,
-    /// A second attempt was made, or could not be paid for.
+    /// Whether a second attempt was made, or the retry budget did not allow it.
     decided: bool,
-    /// One of the attempts may have been executed.
+    /// Whether one of the attempts may have been executed.
     maybe_executed: bool,
-    /// Until the moment to decide.
+    /// The timer that fires when it is time to decide.
     timer: Option<SlabKey>,
-    /// The timer of the call, once there is a second attempt.
+    /// The metrics timer of the call, once there is a second attempt.
     call_timer: Option<CallTimer>,
 }
 
 impl UnaryCall {
-    /// A call that will begin when it is polled.
+    /// Makes a call that begins when it is polled.
     #[inline]
     pub(super) fn new(first: Unary) -> Self {
         Self { first, hedge: None }
@@ -71,17 +70,17 @@ impl UnaryCall {
         self.first.change_options(change);
     }
 
-    /// Begins the call's time on a thread that is not its core. When it is to be over.
+    /// Starts the call's time on a thread that is not its core. Returns the call's deadline.
     pub(super) fn begin_elsewhere(&mut self) -> Option<Instant> {
         self.first.begin_elsewhere()
     }
 
-    /// When the call is to be over, once it has begun.
+    /// The call's deadline, once it has begun.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.first.request.deadline?.instant()
     }
 
-    /// On the call's core.
+    /// Polls the call on its core.
     #[inline]
     pub(super) fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         match self.first.request.options.hedges {
@@ -117,7 +116,7 @@ impl Hedge {
         }
     }
 
-    /// Ready with an answer, or with the failure of the last attempt under way.
+    /// Ready with a good answer, or with the failure of the last attempt.
     fn poll_attempts(
         &mut self,
         first: &mut Unary,
@@ -145,7 +144,7 @@ impl Hedge {
         Poll::Pending
     }
 
-    /// Whether there is a second attempt from now on; sees to it that it is asked again in time.
+    /// Starts the second attempt if it is time; otherwise sets a timer. Returns whether there is one now.
     fn decide(&mut self, first: &mut Unary, local: &LocalClients, cx: &Context<'_>) -> bool {
         if self.decided || self.first_is_over {
             return false;
@@ -165,7 +164,7 @@ impl Hedge {
         let (endpoint, connection) = (flight.sent.endpoint, flight.sent.connection);
         let beside = match now < at {
             true => Err(at),
-            // Where nobody has room now, somebody may have it soon.
+            // If no host has room now, one may have it soon.
             false => pool
                 .endpoints()
                 .beside(endpoint, connection)
@@ -193,7 +192,7 @@ impl Hedge {
     }
 
     fn end(&mut self, first: &mut Unary, mut outcome: CallOutcome) -> CallOutcome {
-        // An attempt that is given up now may be executed all the same.
+        // The attempt that is cancelled now may still be executed.
         let gives_up = !self.first_is_over || self.second.is_some();
         if gives_up || self.maybe_executed {
             outcome = outcome.map_err(Status::maybe_executed);
@@ -207,7 +206,7 @@ impl Hedge {
         outcome
     }
 
-    /// Gives up the second attempt and the timer, and counts the call if the first attempt does not.
+    /// Cancels the second attempt and the timers, and counts the call if the first attempt does not.
     fn leave(&mut self, code: Code, bytes: usize) {
         self.second = None;
         let (client, method) = (self.client, self.method);
@@ -230,7 +229,7 @@ impl Hedge {
 }
 
 impl Drop for Hedge {
-    /// Gives the call up, on whatever thread.
+    /// Cancels the call; works on any thread.
     fn drop(&mut self) {
         self.leave(Code::Cancelled, 0);
     }
@@ -240,8 +239,8 @@ fn is_maybe_executed(outcome: &CallOutcome) -> bool {
     outcome.as_ref().err().is_none_or(|status| !status.is_not_executed())
 }
 
-/// Whether this ends the call although another attempt may still succeed: of a failure, that it
-/// would not be repeated, and that a server has told it.
+/// Whether this outcome ends the call although the other attempt may still succeed. A failure does if a
+/// server has returned it and a retry would not help.
 fn is_answer(outcome: &CallOutcome) -> bool {
     let may_differ = |status: &Status| {
         status.is_unavailable() || status.is_resource_exhausted() || status.is_not_executed()

@@ -1,20 +1,20 @@
-//! The servers of a client: what users say of them, and how the list is changed.
+//! The servers of a client: how users describe them, and how the list changes.
 //!
-//! A host is known by its address. It has a weight from 1 to 100, 1 if nothing is said; policies give
-//! it calls in that proportion. A client has at least one host, and 1,024 at most. An address that is
-//! named twice is one host, with the weight said last.
+//! A host is identified by its address. Policies distribute calls in proportion to the hosts' weights,
+//! which range from 1 to 100 and default to 1. A client has 1 to 1,024 hosts. If an address is given
+//! twice, the last weight wins.
 //!
-//! The list of a client that runs may be changed from any thread. The new one is put into the
-//! [registry](super::registry) and every core that has a pool of the client is told; a core that
-//! makes one later finds the new list. Calls take no lock for that, and none fails by it:
+//! The list of a running client may be changed from any thread. The new list goes into the
+//! [registry](super::registry), and every core with a pool of the client is notified; a core that makes a
+//! pool later finds the new list. Calls take no lock for that, and none fails because of it:
 //!
-//! - A host that stays keeps its connections, its latency, its failures and its turn.
-//! - A new host is connected to by the next call, and believed to be as fast as the mean of the
-//!   others; by the default policy it is given its share by and by.
-//! - A host that leaves gets no new call, retries included. Calls and streams under way there are
-//!   finished, then its connections are closed.
-//! - An empty list is refused and changes nothing: a source that has lost its data must not disarm
-//!   its clients. Whether a list that has shrunk is to be believed is for the source to know.
+//! - A host that stays keeps its connections and statistics.
+//! - A new host is connected lazily, and its latency starts as the mean of the others; with the default
+//!   policy its share ramps up.
+//! - A host that leaves gets no new calls, retries included. Its running calls and streams finish, then
+//!   its connections are closed.
+//! - An empty list is refused and changes nothing, so that a source which has lost its data does not
+//!   disarm its clients. Whether to believe a list that has shrunk is up to the source.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::server_address::{Protocol, ServerAddress};
 use crate::call::status::Status;
 use crate::limits;
 
-/// A server of a client, and how much of the load it takes.
+/// A server that a client calls, with its weight in balancing.
 ///
 /// ```
 /// use ringway_rpc::Host;
@@ -42,8 +42,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// A server of weight 1: `tcp://host:port`, `tls://host:port`, `unix:///path`, `grpc://host:port` or
-    /// `grpcs://host:port`.
+    /// A server of weight 1 at `tcp://host:port`, `tls://host:port`, `unix:///path`, `grpc://host:port`
+    /// or `grpcs://host:port`.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when the address is malformed.
@@ -55,8 +55,8 @@ impl Host {
         Ok(Self { address: address.try_into()?, weight: 1 })
     }
 
-    /// It gets `weight` times as many calls as a server of weight 1; from 1 to 100, which is checked
-    /// where the host is given to a client.
+    /// Sets the weight, from 1 to 100: the host gets `weight` times as many calls as one of weight 1. The
+    /// range is checked when the host is given to a client.
     #[must_use]
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
@@ -69,7 +69,7 @@ impl Host {
     }
 }
 
-/// The list of a client, each host once, in the order in which it was given.
+/// The hosts of a client, each once, in the order in which they were given.
 pub(super) type HostList = Arc<[ListedHost]>;
 
 /// A host as pools use it.
@@ -77,22 +77,22 @@ pub(super) type HostList = Arc<[ListedHost]>;
 pub(super) struct ListedHost {
     pub(super) address: ServerAddress,
     pub(super) weight: u32,
-    /// How to connect to it.
+    /// Connects to the host.
     pub(super) dial: ringway_net::Client,
 }
 
-/// How the hosts of a client are connected to.
+/// The settings for connecting to the hosts of a client.
 #[derive(Clone)]
 pub(super) struct Connector {
     tls: ClientTls,
-    /// The same for gRPC, which offers what it speaks.
+    /// The TLS settings for gRPC, which offer its ALPN protocol.
     grpc_tls: ClientTls,
-    /// Time to connect, and then for the server's first bytes.
+    /// The timeout of connecting, and then of the server's first bytes.
     pub(super) connect_timeout: Duration,
 }
 
 impl Connector {
-    /// Verifies servers against the machine's roots.
+    /// A connector that verifies servers against the machine's root certificates.
     pub(super) fn new() -> Self {
         let (tls, grpc_tls) = (ClientTls::new(), ClientTls::new().alpn([ALPN_HTTP2]));
         Self { tls, grpc_tls, connect_timeout: limits::CONNECT_TIMEOUT }
@@ -103,23 +103,23 @@ impl Connector {
         self.tls = tls;
     }
 
-    /// The list of these hosts.
+    /// Makes the list of these hosts.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when there is none, when there are too many, when a weight is out of bounds,
-    /// or when an address is none to connect to.
+    /// INVALID_ARGUMENT when there are no hosts or too many, when a weight is out of range, or when an
+    /// address cannot be connected to.
     pub(super) fn list(&self, hosts: impl IntoIterator<Item = Host>) -> Result<HostList, Status> {
         let mut list = Vec::new();
-        let mut places = HashMap::new();
+        let mut indices = HashMap::new();
         for Host { address, weight } in hosts {
             let most = limits::HOST_WEIGHT_MAX;
             if !(1..=most).contains(&weight) {
                 let why = format!("the weight of {address} is {weight}, not 1 to {most}");
                 return Err(Status::invalid_argument(why));
             }
-            let place = *places.entry(address.clone()).or_insert(list.len());
+            let index = *indices.entry(address.clone()).or_insert(list.len());
             let listed = ListedHost { dial: self.dial(&address)?, address, weight };
-            match list.get_mut(place) {
+            match list.get_mut(index) {
                 Some(known) => *known = listed,
                 None => list.push(listed),
             }
@@ -136,7 +136,7 @@ impl Connector {
 
     fn dial(&self, address: &ServerAddress) -> Result<ringway_net::Client, Status> {
         let limits = StreamLimits {
-            // The driver gives out no more than it may queue, and goes on at half of that.
+            // The driver hands over no more than may be queued, and continues at half of that.
             send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
             ..StreamLimits::default()
         };
@@ -150,7 +150,7 @@ impl Connector {
     }
 }
 
-/// The name of HTTP/2 in ALPN.
+/// The ALPN protocol of HTTP/2.
 pub(super) const ALPN_HTTP2: &str = "h2";
 
 fn invalid(error: ringway_net::Error) -> Status {

@@ -1,7 +1,7 @@
-//! A unary call that goes through interceptors.
+//! A unary call with interceptors.
 //!
-//! What interceptors do is not `Send`, but a call is. So their futures are kept in a table of the
-//! core, and the call holds a key of it.
+//! Interceptors' futures are not `Send`, but a call is. So the futures are kept in a table of the core,
+//! and the call holds a key to that table.
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(super) struct InterceptedCall {
 
 enum InterceptedStage {
     New(Box<UnaryCall>),
-    /// In the table of a core.
+    /// The future is in the table of a core.
     Begun {
         core: u32,
         key: SlabKey,
@@ -37,7 +37,7 @@ enum InterceptedStage {
 }
 
 impl InterceptedCall {
-    /// A call that will begin when it is polled.
+    /// Makes a call that begins when it is polled.
     pub(super) fn new(call: UnaryCall) -> Self {
         Self { method: call.method(), stage: InterceptedStage::New(Box::new(call)) }
     }
@@ -53,7 +53,7 @@ impl InterceptedCall {
         }
     }
 
-    /// Begins the call's time on a thread that is not its core. When it is to be over.
+    /// Starts the call's time on a thread that is not its core. Returns the call's deadline.
     pub(super) fn begin_elsewhere(&mut self) -> Option<Instant> {
         match &mut self.stage {
             InterceptedStage::New(call) => call.begin_elsewhere(),
@@ -61,7 +61,7 @@ impl InterceptedCall {
         }
     }
 
-    /// When the call is to be over, once it has begun.
+    /// The call's deadline, once it has begun.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.stage {
             InterceptedStage::Begun { deadline, .. } => *deadline,
@@ -69,7 +69,7 @@ impl InterceptedCall {
         }
     }
 
-    /// On the call's core.
+    /// Polls the call on its core.
     pub(super) fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         if let InterceptedStage::New(_) = self.stage
             && let InterceptedStage::New(call) =
@@ -89,7 +89,7 @@ impl InterceptedCall {
 }
 
 /// # Errors
-/// When the client's last handle is gone.
+/// Fails when the client's last handle was dropped.
 fn begin(local: &LocalClients, call: Box<UnaryCall>) -> Result<InterceptedStage, Status> {
     let pool = local.pool(call.client())?;
     let deadline = call.options().span(call.method(), pool.context().clock).1.instant();
@@ -99,7 +99,7 @@ fn begin(local: &LocalClients, call: Box<UnaryCall>) -> Result<InterceptedStage,
     Ok(InterceptedStage::Begun { core, key, deadline })
 }
 
-/// Polls an entry of the table, which is not borrowed meanwhile: interceptors make calls.
+/// Polls an entry of the table. The table is not borrowed meanwhile, because interceptors may make calls.
 fn poll_interception(
     local: &LocalClients,
     key: SlabKey,
@@ -130,7 +130,7 @@ fn poll_interception(
 }
 
 impl Drop for InterceptedCall {
-    /// Gives the call up, on whatever thread.
+    /// Cancels the call; works on any thread.
     fn drop(&mut self) {
         if let InterceptedStage::Begun { core, key, .. } = self.stage {
             local_clients::on_core(core, move |local| {

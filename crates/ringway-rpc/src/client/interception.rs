@@ -1,4 +1,4 @@
-//! The interceptors of one call, at work on the call's core.
+//! Runs the interceptors of one call on the call's core.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -17,12 +17,12 @@ use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::stream::pending::PendingStream;
 
-/// Dropping it is foreign code.
+/// The running interceptors of a call. Dropping it runs user code.
 pub(super) struct Interception {
     method: &'static Method,
     future: InterceptedReply,
     scope: Rc<Scope>,
-    /// Armed when an interceptor waits for something else than the call.
+    /// Set when an interceptor waits for something other than the inner call.
     timer: Option<Sleep>,
 }
 
@@ -38,7 +38,7 @@ impl Interception {
         Self { method, future, scope, timer: None }
     }
 
-    /// Sees a stream opened, and waits for its end.
+    /// Runs a streaming call: opens the stream and waits for its end.
     pub(super) async fn see_stream(mut self, pending: PendingStream) {
         self.scope.pending.replace(Some(pending));
         let outcome = poll_fn(|cx| match self.poll_abandoned(cx) {
@@ -52,7 +52,7 @@ impl Interception {
         }
     }
 
-    /// Ready when nobody wants the stream any more that is not open.
+    /// Ready when all handles of a stream that is not open yet are gone.
     fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Status> {
         let pending = self.scope.pending.borrow();
         let Some(pending) = &*pending else {
@@ -62,7 +62,7 @@ impl Interception {
         Poll::Ready(Status::cancelled(reason).of_call(self.method))
     }
 
-    /// Lets the interceptors run until they wait.
+    /// Polls the interceptors.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {
         match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
             Ok(Poll::Ready(outcome)) => Poll::Ready(outcome.map_err(|status| self.marked(status))),
@@ -71,7 +71,8 @@ impl Interception {
         }
     }
 
-    /// An interceptor may return the status of another call than this one.
+    /// Marks the failure if the inner call may have been executed: an interceptor may return the status
+    /// of another call.
     fn marked(&self, status: Status) -> Status {
         match self.scope.maybe_executed.get() {
             true => status.maybe_executed(),
@@ -79,7 +80,8 @@ impl Interception {
         }
     }
 
-    /// The call itself minds its deadline while it is under way, and its interceptors are told.
+    /// Polls the deadline while interceptors wait. While the inner call is in flight, that one watches
+    /// the deadline itself.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
         let Some(deadline) = self.scope.deadline.filter(|_| !self.scope.is_inside.get()) else {
             return Poll::Pending;

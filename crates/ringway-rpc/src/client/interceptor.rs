@@ -1,20 +1,19 @@
-//! Code that runs around the calls of a client.
+//! Client interceptors: code that runs around the calls of a client.
 //!
-//! An interceptor wraps a whole call: it runs once, however many attempts and hedges are made inside
-//! of it. The first one declared is the outermost. It runs on the core of its call (its own core, or
-//! the one in the background for callers on other threads), in place, each time that the call is
-//! polled; so it may wait, and must not block.
+//! An interceptor wraps a whole call: it runs once, around all attempts and hedges. The first one
+//! declared is the outermost. It runs on the core of its call (the caller's core, or the background core
+//! for other threads), each time that the call is polled; so it may wait, but must not block.
 //!
-//! - What it returns is the outcome: without [`NextCall::run`] nothing is sent.
-//! - The call's deadline holds for the interceptors too. While the call itself is under way that
-//!   ends by its deadline and the interceptors are told; one that waits for something else then is
-//!   dropped.
-//! - A caller who drops the call drops the interceptors where they wait.
-//! - A panic is the end of its call, INTERNAL, and of nothing else.
-//! - Of a call with streams they see the beginning, which they may refuse, and the end: it goes on
-//!   until the stream is over, whoever has ended it. The stream belongs to its handles as soon as it
-//!   is open, so how it ends can be looked at and not replaced.
-//! - Calls that are answered early, or before they are sent, are not in the client's metrics.
+//! - Its return value is the outcome. Without [`NextCall::run`] nothing is sent.
+//! - The call's deadline also applies to interceptors. While the inner call is in flight, that one ends
+//!   at the deadline and the interceptors see its outcome. An interceptor that waits for something else
+//!   at the deadline is dropped.
+//! - Dropping the call drops its interceptors.
+//! - A panic only ends its own call, with INTERNAL.
+//! - A streaming call runs inside its interceptors until the stream is over. They may refuse it at the
+//!   beginning; once the stream is open it belongs to its handles, so interceptors see the outcome but
+//!   cannot replace it.
+//! - Calls that interceptors answer without sending them are not in the client's metrics.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -34,7 +33,7 @@ use crate::call::status::Status;
 use crate::call::trace::TraceContext;
 use crate::stream::pending::PendingStream;
 
-/// A call on its way out through the interceptors of a client.
+/// A call on its way through the client's interceptors to the server.
 #[derive(Debug)]
 pub struct OutgoingCall {
     method: &'static Method,
@@ -54,22 +53,22 @@ impl OutgoingCall {
         &self.metadata
     }
 
-    /// The same, to be added to or changed.
+    /// The metadata that will be sent with the request, for changes.
     pub fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
     }
 
-    /// The span that the server will be told of as the one that makes the call, if any.
+    /// The span that is sent to the server as the caller's, if any.
     pub fn trace(&self) -> Option<TraceContext> {
         self.trace
     }
 
-    /// Tells the server that this span makes the call.
+    /// Sets the span that is sent to the server as the caller's.
     ///
     /// ```
     /// use ringway_rpc::{IncomingReply, NextCall, OutgoingCall, Status, TraceContext};
     ///
-    /// /// Begins a trace where there is none, of which one call in a hundred is recorded.
+    /// Starts a trace for calls without one, and records one trace in a hundred.
     /// async fn begin_trace(mut call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
     ///     if call.trace().is_none() {
     ///         let span = TraceContext::root(false);
@@ -82,7 +81,7 @@ impl OutgoingCall {
         self.trace = Some(span);
     }
 
-    /// When the caller stops waiting, `None` if it waits for ever.
+    /// The time at which the caller stops waiting; `None` if it has no deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -93,9 +92,9 @@ impl OutgoingCall {
     }
 }
 
-/// A server's reply, on its way in through the interceptors of a client.
+/// A server's reply on its way back through the client's interceptors.
 ///
-/// A clone may answer a later call of the same method early.
+/// A clone may serve to answer a later call of the same method early.
 #[derive(Clone, Debug)]
 pub struct IncomingReply {
     message: Option<Bytes>,
@@ -103,12 +102,12 @@ pub struct IncomingReply {
 }
 
 impl IncomingReply {
-    /// An answer of one's own, with a message that is encoded as the method's replies are.
+    /// Makes a reply in place of the server's, with a message that is already encoded for the method.
     pub fn new(message: impl Into<Bytes>) -> Self {
         Self { message: Some(message.into()), meta: None }
     }
 
-    /// The encoded message; `None` where the method has streams.
+    /// The encoded message; `None` in a streaming call.
     pub fn message(&self) -> Option<&Bytes> {
         self.message.as_ref()
     }
@@ -123,18 +122,18 @@ impl IncomingReply {
         self.meta.as_deref().map(|meta| &meta.trailers)
     }
 
-    /// The answer of a server.
+    /// Wraps the reply of a server.
     pub(super) fn of_server(reply: RawReply) -> Self {
         Self { message: Some(reply.message), meta: reply.meta }
     }
 
-    /// The end of a call with streams.
+    /// The reply of a streaming call, which has no message.
     pub(super) fn of_streams() -> Self {
         Self { message: None, meta: None }
     }
 
     /// # Errors
-    /// INTERNAL when it is that of a call with streams.
+    /// INTERNAL when an interceptor replied without a message to a unary call.
     pub(super) fn into_reply(self) -> Result<RawReply, Status> {
         let Some(message) = self.message else {
             return Err(Status::internal("an interceptor of the client answered with no message"));
@@ -143,54 +142,55 @@ impl IncomingReply {
     }
 }
 
-/// The rest of a call: the interceptors further in, and at last the call itself.
+/// The rest of a call: the remaining interceptors, then the call itself.
 ///
-/// Dropping it answers the call early, with what the interceptor returns in its place.
+/// Dropping it ends the call early, with what the interceptor returns instead.
 pub struct NextCall {
     interceptors: Rc<[ClientInterceptor]>,
-    /// Interceptors that the call has passed.
+    /// The number of interceptors that the call has passed.
     passed: usize,
     inner: Box<dyn InnerCall>,
     scope: Rc<Scope>,
 }
 
-/// A call inside of its interceptors.
+/// The call that interceptors wrap.
 pub(super) trait InnerCall {
     fn method(&self) -> &'static Method;
 
-    /// Takes out what the server is to be told, for the interceptors to change.
+    /// Takes out the metadata for the server, for the interceptors to change.
     fn take_metadata(&mut self) -> Metadata;
 
-    /// The trace that it belongs to, for the interceptors to change.
+    /// The call's trace, for the interceptors to change.
     fn trace(&self) -> Option<TraceContext>;
 
-    /// Gets what they have made of it. It is polled from now on.
+    /// Begins the call with the metadata and trace that the interceptors have left. It is polled
+    /// afterwards.
     fn begin(&mut self, metadata: Metadata, trace: Option<TraceContext>, deadline: Option<Instant>);
 
     fn poll(&mut self, scope: &Scope, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>>;
 }
 
-/// State that the interceptors of one call and whoever polls them share.
+/// State that the interceptors of one call share with the task that polls them.
 #[derive(Default)]
 pub(super) struct Scope {
     pub(super) deadline: Option<Instant>,
-    /// The call itself is under way.
+    /// Whether the inner call is running.
     pub(super) is_inside: Cell<bool>,
-    /// The call was made, and was not refused by all that it was offered to.
+    /// Whether the inner call was made and may have been executed.
     pub(super) maybe_executed: Cell<bool>,
-    /// Promises the stream to its handles until it is open.
+    /// The pending stream of the handles, until it is open.
     pub(super) pending: RefCell<Option<PendingStream>>,
 }
 
 pub(super) type InterceptedReply = Pin<Box<dyn Future<Output = Result<IncomingReply, Status>>>>;
 
-/// An interceptor of one core.
+/// An interceptor, as one core has it.
 pub(super) type ClientInterceptor = Rc<dyn Fn(OutgoingCall, NextCall) -> InterceptedReply>;
 
 /// Makes an interceptor for each core.
 pub(super) type MakeClientInterceptor = Box<dyn Fn() -> ClientInterceptor + Send + Sync>;
 
-/// Gives every core a clone of `interceptor`.
+/// Wraps an interceptor so that each core gets its own clone.
 pub(super) fn maker<F>(interceptor: F) -> MakeClientInterceptor
 where
     F: AsyncFn(OutgoingCall, NextCall) -> Result<IncomingReply, Status>
@@ -208,7 +208,7 @@ where
     })
 }
 
-/// Sends a call through the interceptors, of which there is at least one.
+/// Passes a call through the interceptors, of which there is at least one.
 pub(super) fn start(
     interceptors: Rc<[ClientInterceptor]>,
     mut inner: Box<dyn InnerCall>,
@@ -221,11 +221,10 @@ pub(super) fn start(
 }
 
 impl NextCall {
-    /// Makes the rest of the call.
+    /// Runs the rest of the call.
     ///
     /// # Errors
-    /// How the call has failed, after all its attempts, or its stream; or the status of an interceptor
-    /// further in.
+    /// The failure of the call after all its attempts, of its stream, or of a later interceptor.
     pub async fn run(mut self, call: OutgoingCall) -> Result<IncomingReply, Status> {
         if let Some(intercept) = self.interceptors.get(self.passed).map(Rc::clone) {
             self.passed += 1;
@@ -242,7 +241,7 @@ impl NextCall {
     }
 }
 
-/// Marks the time during which the call itself is under way.
+/// Marks the inner call as running.
 struct Inside<'a>(&'a Scope);
 
 impl<'a> Inside<'a> {

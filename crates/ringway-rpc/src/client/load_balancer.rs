@@ -1,5 +1,4 @@
-//! Which of several endpoints a call goes to: what the policies need to know, learned from how calls
-//! went.
+//! Chooses the endpoint of a call, from what earlier calls have shown.
 
 use std::cell::{OnceCell, RefCell};
 use std::time::Duration;
@@ -8,46 +7,46 @@ use crate::call::status::{Code, Origin, Status};
 use crate::policy::balance::{Balancer, Load, PeakEwma, Pick, Policy};
 use crate::policy::{Evidence, HostHealth, may_eject};
 
-/// Names an endpoint of one pool, also when it is in the list no more. Ids are not used again.
+/// Identifies an endpoint of one pool, even after it has left the list. Ids are not reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EndpointId(pub(super) u32);
 
-/// An endpoint as it comes into the balancer.
+/// An endpoint as the balancer gets it.
 #[derive(Clone, Copy)]
 pub(super) struct BalancedEndpoint {
     pub(super) id: EndpointId,
-    /// A hash of its address.
+    /// The hash of the endpoint's address.
     pub(super) key: u64,
     pub(super) weight: u32,
-    /// When the pool got it.
+    /// The time at which the endpoint was added to the pool.
     pub(super) joined: Duration,
 }
 
-/// A call that an endpoint is counted to have, until its end is told. It is none where there has never
-/// been but one endpoint, of which nothing is to be learned.
+/// A call that is counted for an endpoint until it ends. Empty while a pool has only had one endpoint,
+/// where there is nothing to balance.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct CountedCall(Option<EndpointId>);
 
-/// How a call has ended.
+/// The outcome of a call, for balancing.
 #[derive(Clone, Copy)]
 pub(super) struct AnsweredCall<'a> {
     pub(super) failure: Option<&'a Status>,
-    /// When it was sent.
+    /// The time at which the call was sent.
     pub(super) begun: Duration,
     pub(super) now: Duration,
-    /// Streams have none: they last as long as they are wanted.
+    /// False for streams, which last as long as their users like.
     pub(super) has_latency: bool,
 }
 
 pub(super) struct LoadBalancer {
     policy: Policy,
-    /// From the moment that there is more than one endpoint.
+    /// The statistics, from the moment that there is more than one endpoint.
     learned: OnceCell<RefCell<Learned>>,
 }
 
 struct Learned {
     balancer: Balancer,
-    /// Of each endpoint, in the order of the pool's.
+    /// The statistics of each endpoint, in the pool's order.
     loads: Vec<Load>,
     health: Vec<HostHealth>,
     ids: Vec<EndpointId>,
@@ -58,13 +57,13 @@ impl LoadBalancer {
         Self { policy, learned: OnceCell::new() }
     }
 
-    /// Whether there is a choice.
+    /// Whether there is or was more than one endpoint.
     #[inline]
     pub(super) fn is_active(&self) -> bool {
         self.learned.get().is_some()
     }
 
-    /// Takes these endpoints in place of those that it had. Of those that stay nothing is forgotten.
+    /// Replaces the endpoints. Those that stay keep their statistics.
     pub(super) fn set_endpoints(&self, endpoints: &[BalancedEndpoint], now: Duration) {
         if self.is_active() || endpoints.len() > 1 {
             let learned = || RefCell::new(Learned::new(self.policy, fastrand::u64(..)));
@@ -72,13 +71,13 @@ impl LoadBalancer {
         }
     }
 
-    /// Whether calls with a key belong to one endpoint each.
+    /// Whether the policy assigns each key to one endpoint.
     pub(super) fn has_owners(&self) -> bool {
         self.policy.has_owners()
     }
 
-    /// The place of the endpoint for the next call, of those that are `usable`: if possible not the one
-    /// `tried`. Where all of them are ejected, ejection counts for nothing.
+    /// The index of the endpoint for the next call, among the `usable` ones and preferably not the
+    /// `tried` one. If all of them are ejected, ejection is ignored.
     pub(super) fn pick(
         &self,
         now: Duration,
@@ -88,13 +87,13 @@ impl LoadBalancer {
     ) -> Option<usize> {
         let mut learned = self.learned.get()?.borrow_mut();
         match learned.pick(now, key, tried, &usable) {
-            // All that are left were tried.
+            // All remaining endpoints were tried.
             None if tried.is_some() => learned.pick(now, key, None, &usable),
             picked => picked,
         }
     }
 
-    /// A call was sent to the endpoint.
+    /// Counts a call that was sent to the endpoint.
     #[inline]
     pub(super) fn sent(&self, endpoint: EndpointId, now: Duration, is_stream: bool) -> CountedCall {
         let Some(learned) = self.learned.get() else {
@@ -103,7 +102,7 @@ impl LoadBalancer {
         CountedCall(learned.borrow_mut().sent(endpoint, now, is_stream))
     }
 
-    /// Such a call has ended.
+    /// Records the outcome of a counted call.
     #[inline]
     pub(super) fn answered(&self, call: CountedCall, answered: AnsweredCall<'_>) {
         if let Some((endpoint, learned)) = call.0.zip(self.learned.get()) {
@@ -111,8 +110,8 @@ impl LoadBalancer {
         }
     }
 
-    /// Such a call was given up by its caller. If that was a call which had no answer until
-    /// `unanswered`, the endpoint takes as long at least; otherwise it says nothing of the endpoint.
+    /// Records that the caller gave up a counted call. A unary call that had no answer by `unanswered`
+    /// shows that the endpoint takes at least that long; otherwise nothing is learned.
     pub(super) fn given_up(
         &self,
         call: CountedCall,
@@ -124,7 +123,7 @@ impl LoadBalancer {
         }
     }
 
-    /// Connecting to the endpoint has failed.
+    /// Records a failed attempt to connect.
     pub(super) fn unreachable(&self, endpoint: EndpointId, now: Duration) {
         if let Some(learned) = self.learned.get() {
             learned.borrow_mut().unreachable(endpoint, now);
@@ -226,16 +225,16 @@ impl Learned {
             }
             _ => {}
         }
-        self.learn(at, evidence, Some(begun), now);
+        self.record(at, evidence, Some(begun), now);
     }
 
     fn unreachable(&mut self, endpoint: EndpointId, now: Duration) {
         if let Some(at) = self.at(endpoint) {
-            self.learn(at, Evidence::Silent, None, now);
+            self.record(at, Evidence::Silent, None, now);
         }
     }
 
-    fn learn(&mut self, at: usize, evidence: Evidence, begun: Option<Duration>, now: Duration) {
+    fn record(&mut self, at: usize, evidence: Evidence, begun: Option<Duration>, now: Duration) {
         if self.health[at].learn(evidence, begun, now) {
             let ejected = self.health.iter().filter(|health| health.is_ejected()).count();
             if may_eject(ejected, self.health.len()) {

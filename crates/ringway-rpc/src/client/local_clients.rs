@@ -1,6 +1,6 @@
-//! The clients of one core: their pools, and the calls under way.
+//! The clients of one core: their pools and pending calls.
 //!
-//! A call holds numbers and finds everything here, by one access to a variable of its thread.
+//! A call holds keys and finds its objects here, by one access to a thread-local variable.
 
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -26,19 +26,19 @@ use crate::waiters;
 type PoolEntry = Option<(ClientId, Rc<Pool>)>;
 
 pub(super) struct LocalClients {
-    /// Its number among all cores that ever had a client, while this thread is such a core.
+    /// The core's number among all that ever had a client; `None` if this thread is not such a core.
     core: Cell<Option<u32>>,
-    /// Keeps the core's mailbox open.
+    /// The core's mailbox, which stays open as long as this exists.
     mailbox: RefCell<Option<Arc<Mailbox>>>,
-    /// The clock of its connections.
+    /// The clock of the core's connections.
     clock: Cell<Option<Clock>>,
-    /// By the client's index.
+    /// The pools, by the client's index.
     pools: RefCell<Vec<PoolEntry>>,
     /// Calls that were sent and wait for their reply.
     pending: PendingTable,
-    /// Calls that are with interceptors. An entry is empty while it is being polled.
+    /// Interceptors at work. An entry is empty while it is being polled.
     pub(super) interceptions: RefCell<Slab<Option<Interception>>>,
-    /// Memory to encode requests and metadata in.
+    /// A reusable buffer for encoding requests and metadata.
     pub(super) scratch: Scratch,
 }
 
@@ -46,20 +46,20 @@ thread_local! {
     static LOCAL: LocalClients = LocalClients::new();
 }
 
-/// What is logged when the destructor of an interceptor panics.
+/// The name of interceptors in reports of panics in their destructors.
 pub(super) const INTERCEPTOR: &str = "an interceptor of a client";
 
 /// Calls `f` with the clients of this core.
 ///
 /// # Panics
-/// On a thread that ends, which is no core any more.
+/// Panics on a thread that is ending.
 #[inline]
 pub(super) fn with<R>(f: impl FnOnce(&LocalClients) -> R) -> R {
     LOCAL.with(f)
 }
 
-/// Calls `f` with the thread's clients, be it a core or not; `None` while the thread ends, when
-/// destructors still make calls.
+/// Calls `f` with the thread's clients, whether it is a core or not; `None` while the thread ends, when
+/// destructors may still make calls.
 #[inline]
 pub(super) fn try_with<R>(f: impl FnOnce(&LocalClients) -> R) -> Option<R> {
     LOCAL.try_with(f).ok()
@@ -70,13 +70,13 @@ pub(super) fn is_here() -> bool {
     try_with(LocalClients::core).flatten().is_some()
 }
 
-/// Runs `what` on a core: at once if this is it, else when it comes to it. Nothing happens if it
-/// has ended.
+/// Runs `what` on a core: at once if this thread is the core, otherwise through its mailbox. Does nothing
+/// if the core has ended.
 pub(super) fn on_core(core: u32, what: impl FnOnce(&LocalClients) + Send + 'static) {
     match try_with(|local| local.is(core)) {
         Some(true) => with(what),
-        // Also from the destructors of a thread that ends.
-        Some(false) | None => mailbox::place(core, Box::new(move || with(what))),
+        // This also covers destructors of a thread that is ending.
+        Some(false) | None => mailbox::post(core, Box::new(move || with(what))),
     }
 }
 
@@ -93,13 +93,13 @@ impl LocalClients {
         }
     }
 
-    /// The number of this core; `None` if the thread is no core.
+    /// The number of this core; `None` if the thread is not a core.
     #[inline]
     pub(super) fn core(&self) -> Option<u32> {
         self.core.get().or_else(|| self.open())
     }
 
-    /// Whether this is the core with the number.
+    /// Whether this is the core with this number.
     pub(super) fn is(&self, core: u32) -> bool {
         self.core.get() == Some(core)
     }
@@ -121,7 +121,7 @@ impl LocalClients {
         self.core.get()
     }
 
-    /// The core has ended: what is left of its clients belongs to nobody.
+    /// Closes everything when the core ends.
     fn close(&self) {
         let core = self.core.take();
         drop(self.mailbox.take());
@@ -130,7 +130,7 @@ impl LocalClients {
             registry::leave(pools.iter().flatten().map(|(client, _)| *client), core);
         }
         drop_each("a client", pools);
-        // Connections that still live tell their streams; calls are told here.
+        // Connections that still exist notify their streams; unary calls are notified here.
         let mut pending = self.pending.borrow_mut().take_all();
         waiters::wake_all(pending.iter_mut().filter_map(PendingCall::take_waker));
         drop_each("a caller", pending);
@@ -138,10 +138,10 @@ impl LocalClients {
         drop_each(INTERCEPTOR, interceptions);
     }
 
-    /// This core's pool of a client, made at first use.
+    /// This core's pool of a client, which is made at first use.
     ///
     /// # Errors
-    /// When the client's last handle is gone.
+    /// Fails when the client's last handle was dropped.
     #[inline]
     pub(super) fn pool(&self, client: ClientId) -> Result<Rc<Pool>, Status> {
         match self.known_pool(client) {
@@ -150,7 +150,7 @@ impl LocalClients {
         }
     }
 
-    /// This core's pool of a client, if it has been made and is not closed.
+    /// This core's pool of a client, if it was made and is not closed.
     #[inline]
     pub(super) fn known_pool(&self, client: ClientId) -> Option<Rc<Pool>> {
         let pools = self.pools.borrow();
@@ -173,39 +173,39 @@ impl LocalClients {
         }
         let former = pools[client.index()].replace((client, Rc::clone(&pool)));
         drop(pools);
-        // It is another client's, gone already, whose order to close it has not come yet.
+        // It belongs to a dropped client, whose job to close it has not arrived yet.
         if let Some((_, former)) = former {
             former.close();
         }
         Ok(pool)
     }
 
-    /// The client may have another list of hosts.
+    /// Applies the client's current list of hosts.
     pub(super) fn look_at_hosts(&self, client: ClientId) {
         if let (Some(pool), Some(hosts)) = (self.known_pool(client), registry::hosts(client)) {
             pool.set_hosts(&hosts);
         }
     }
 
-    /// The client's last handle is gone.
+    /// Closes the pool of a client whose last handle was dropped.
     pub(super) fn close_pool(&self, client: ClientId) {
-        let place = self
+        let entry = self
             .pools
             .borrow_mut()
             .get_mut(client.index())
-            .and_then(|place| place.take_if(|(id, _)| *id == client));
-        if let Some((_, pool)) = place {
+            .and_then(|entry| entry.take_if(|(id, _)| *id == client));
+        if let Some((_, pool)) = entry {
             pool.close();
         }
     }
 
-    /// Calls that were sent and wait for their reply.
+    /// The number of calls that wait for their reply.
     #[cfg(test)]
     pub(super) fn pending_calls(&self) -> usize {
         self.pending.borrow().len()
     }
 
-    /// The outcome of a call that was sent.
+    /// Polls for the outcome of a call that was sent.
     #[inline]
     pub(super) fn poll_pending(
         &self,
@@ -220,7 +220,7 @@ impl LocalClients {
         })
     }
 
-    /// Gives a call up, and tells its server. Whether it had no outcome yet.
+    /// Cancels a call and tells its server. Returns whether it had no outcome yet.
     pub(super) fn abandon(&self, key: SlabKey, code: Code, reason: &str) -> bool {
         let left = self.pending.borrow_mut().remove(key);
         let under_way = left.as_ref().and_then(PendingCall::under_way);
@@ -233,7 +233,7 @@ impl LocalClients {
     }
 }
 
-/// Closes them when its task is dropped, at the core's end.
+/// Closes the core's clients when its task is dropped at the core's end.
 struct OpenClients;
 
 impl Drop for OpenClients {

@@ -1,4 +1,4 @@
-//! What a client asks of the machine of a connection, whatever protocol that speaks.
+//! The interface between a client's connection and its protocol machine.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ringway_wire::native::{self, Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 use ringway_wire::{grpc, http2};
 
-/// Writes what all machines have in common with the native one, where each thing is explained, by
+/// Writes the methods that all machines share with the native one, where they are documented, through
 /// `declare`, `delegate` or `choose`.
 macro_rules! common {
     ($write:ident) => {
@@ -81,18 +81,18 @@ macro_rules! choose {
     };
 }
 
-/// The machine of a connection. Calls are made in the words of the native protocol: streams have its
-/// numbers, and metadata is written as it writes it.
+/// The protocol machine of a connection. All machines use the native protocol's types: its stream ids and
+/// its encoding of metadata.
 pub(super) trait ClientMachine {
     common!(declare);
 }
 
-/// The machine of one protocol. What arrives is taken in apart for each, many events at a time.
+/// The machine of one protocol. Receiving is generic over it, because one call processes many events.
 pub(super) trait ReceivingMachine: ClientMachine {
-    /// Why a connection fails.
+    /// The reason why a connection fails.
     type Violation: Into<Violation>;
 
-    /// The next event of any kind.
+    /// Decodes the next event of any kind.
     ///
     /// # Errors
     /// When the peer has broken the protocol.
@@ -102,19 +102,19 @@ pub(super) trait ReceivingMachine: ClientMachine {
         now: Duration,
     ) -> Result<Option<ClientEvent<'i>>, Self::Violation>;
 
-    /// The next message of a stream, if that needs no closer look.
+    /// Fast path: decodes the next message of a stream if it is a simple one.
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
 }
 
-/// A machine of any protocol. Clients have servers of several, so their pools, their queues and their
-/// pending calls know one kind of connection.
+/// A machine of any protocol. A client may have servers with different protocols, so its pools, queues
+/// and pending calls use one type of connection.
 #[expect(clippy::large_enum_variant, reason = "the native one is reached without a further step")]
 pub(super) enum AnyMachine {
     Native(native::Client),
     Grpc(Box<grpc::GrpcClient>),
 }
 
-/// Why a connection fails, of any protocol.
+/// The reason why a connection of any protocol fails.
 #[derive(Debug)]
 pub(super) enum Violation {
     Native(native::Violation),
@@ -127,16 +127,16 @@ impl AnyMachine {
     }
 
     pub(super) fn grpc(config: grpc::ClientConfig, now: Duration) -> Self {
-        /// What fields mean, the same for all connections.
+        /// The meaning of header fields, which is the same for all connections.
         static NAMES: LazyLock<Arc<http2::Vocabulary>> =
             LazyLock::new(|| Arc::new(http2::Vocabulary::new(grpc::ResponseNames)));
         Self::Grpc(Box::new(grpc::GrpcClient::with(config, Arc::clone(&NAMES), now)))
     }
 
-    /// Opens a call, and says how often the lease had been cut by then.
+    /// Opens a call. Also returns how often the lease had been cut by then.
     ///
     /// # Errors
-    /// When this connection cannot take it now.
+    /// Fails when this connection has no room.
     #[inline(always)]
     pub(super) fn open(&mut self, call: Open<'_>) -> Result<(StreamId, u32), OpenError> {
         match self {
@@ -145,7 +145,7 @@ impl AnyMachine {
         }
     }
 
-    /// Tells the peer that no more calls come: once, where that is due. Whether it does so now.
+    /// Tells the peer once that no more calls come. Returns whether it does so now.
     pub(super) fn announce_leave(&mut self) -> bool {
         match self {
             Self::Native(_) => false,
@@ -153,10 +153,10 @@ impl AnyMachine {
         }
     }
 
-    /// Does what is due.
+    /// Does what is due at this time.
     ///
     /// # Errors
-    /// When the peer is given up.
+    /// Fails when the peer does not answer.
     pub(super) fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         match self {
             Self::Native(machine) => machine.handle_timeout(now).map_err(Violation::Native),
@@ -165,7 +165,7 @@ impl AnyMachine {
     }
 }
 
-/// Apart, so that the native protocol's path has no more to carry for it.
+/// A function of its own, so that the native path stays small.
 #[inline(never)]
 fn open_grpc(machine: &mut grpc::GrpcClient, call: Open<'_>) -> Result<(StreamId, u32), OpenError> {
     machine.open(call).map(|stream| (stream, machine.lease_cuts()))
@@ -213,7 +213,7 @@ impl ReceivingMachine for grpc::GrpcClient {
         Self::receive(self, input, now)
     }
 
-    /// Whether there is one is seen by `receive` as quickly.
+    /// Always `None`: `receive` is as fast for gRPC.
     #[inline]
     fn receive_message<'i>(&mut self, _: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         None
@@ -221,7 +221,7 @@ impl ReceivingMachine for grpc::GrpcClient {
 }
 
 impl Violation {
-    /// Whether the peer has only said that it leaves at once.
+    /// Whether the peer has only announced that it closes the connection at once.
     pub(super) fn is_leave(&self) -> bool {
         matches!(self, Self::Native(native::Violation::PeerLeft { .. }))
     }

@@ -1,4 +1,4 @@
-//! Clients: calls to services, from any thread.
+//! RPC clients: calls to services, from any thread.
 //!
 //! ```text
 //!  Client ──► Call ──► clients of the core ──► pool ──► endpoint ──► connection ◄──► its task ◄──► socket
@@ -6,19 +6,20 @@
 //!               └──────────────────── pending call ◄── outcome ──────────┘
 //! ```
 //!
-//! Imports go one way, down these lines:
+//! Modules import only from lines below their own:
 //!
-//! - `builder`, `handle`: what a program makes and holds.
+//! - `builder`, `handle`: making and holding a client.
 //! - `call`, `one_reply`, `stream_call`: calls in a user's hands.
-//! - `placed_call`, `remote_call`, `background`: on this thread or on another.
-//! - `intercepted`, `hedge`, `unary`, `attempt`: a unary call on its core, from the outermost to one attempt.
+//! - `placed_call`, `remote_call`, `background`: running a call on this thread or on another.
+//! - `intercepted`, `hedge`, `unary`, `attempt`: a unary call on its core, from the outermost layer to
+//!   one attempt.
 //! - `registration`, `local_clients`: a client, and the table of a core that has its pool.
-//! - `pool`, `waiting_calls`, `connect`, `endpoints`, `connection_driver`, `endpoint`: the connections of a
-//!   client, and the calls that wait for them.
+//! - `pool`, `waiting_calls`, `connect`, `endpoints`, `connection_driver`, `endpoint`: the connections of
+//!   a client, and the calls that wait for them.
 //! - `stream_carrier`, `connection`, `connection_state`, `stream_timers`, `pending_calls`: one connection.
-//! - `pool_context`, `load_balancer`, `call_metrics`: what the parts of a pool share. It is handed in.
-//! - `greeting`, `registry`, `config`, `hosts`, `machine`, `server_address`: where servers are, and what they
-//!   speak.
+//! - `pool_context`, `load_balancer`, `call_metrics`: state that the parts of a pool share.
+//! - `greeting`, `registry`, `config`, `hosts`, `machine`, `server_address`: servers, their addresses and
+//!   protocols.
 //! - `interception`, `interceptor`, `options`, `wait_queue`, `timers`, `task_waker`, `outcome`, `scratch`: leaves.
 
 mod attempt;

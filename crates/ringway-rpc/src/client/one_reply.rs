@@ -1,4 +1,4 @@
-//! The reply to a stream of requests: the one message of a stream of replies.
+//! The reply to a stream of requests: a stream of replies with exactly one message.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ pub(super) struct OneReply {
     stream: Streaming<Bytes>,
     initial: Option<Metadata>,
     message: Option<Bytes>,
-    /// Why it is not even waited for.
+    /// The failure, if an option was set too late.
     refused: Option<Status>,
 }
 
@@ -24,7 +24,7 @@ impl OneReply {
         Self { stream, initial: None, message: None, refused: None }
     }
 
-    /// The stream of requests is open before its reply is awaited: then it is too late for options.
+    /// Makes the call fail because an option was set: the stream was opened before its reply is awaited.
     pub(super) fn refuse_options(&mut self) {
         let why = "a call with a stream of requests takes its options from `Client::with`";
         self.refused = Some(Status::failed_precondition(why));

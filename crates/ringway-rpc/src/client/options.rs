@@ -1,4 +1,4 @@
-//! What a caller says about a call besides its request.
+//! Options of calls.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use crate::connection::driver::Clock;
 use crate::limits;
 use crate::policy::balance::hash_of;
 
-/// Deadline, metadata and manners of calls: of all that a client makes
-/// ([`Client::with`](super::Client::with)), or of one ([`Call`](super::Call) has the same methods).
+/// Deadline, metadata and other options, either of all calls of a client
+/// ([`Client::with`](super::Client::with)) or of one call ([`Call`](super::Call) has the same methods).
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,77 +37,77 @@ pub struct CallOptions {
     idempotent: bool,
     pub(super) hedges: bool,
     pub(super) priority: u8,
-    /// The deadline of the call that is being served, which calls made for it share.
+    /// The deadline of the call that is being served, which also limits the calls made for it.
     limit: Option<Instant>,
-    /// The call is made for an attempt that is a repetition itself: attempts must not multiply
-    /// from hop to hop.
+    /// Whether the call being served is a retry itself. Then this call is not retried, so that attempts
+    /// do not multiply from hop to hop.
     pub(super) is_nested_retry: bool,
-    /// Boxed, because most calls have none of it, and each call is moved a few times.
+    /// Boxed because most calls have none of these, and each call is moved a few times.
     rare: Option<Box<Rare>>,
 }
 
-/// What few calls have.
+/// Options that few calls have.
 #[derive(Clone, Default, Debug)]
 struct Rare {
-    /// A hash of what the call belongs to.
+    /// The hash of the call's affinity key.
     key: Option<u64>,
-    /// What the server is told of the trace.
+    /// The span that is sent to the server.
     trace: Option<TraceContext>,
-    /// Where that comes from unless it is said.
+    /// Provides the span if none is set.
     current_trace: Option<fn() -> Option<TraceContext>>,
     metadata: Metadata,
-    /// What was wrong with the options.
+    /// The first invalid option.
     failure: Option<Status>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Timeout {
-    /// The method's, or the default for its kind.
+    /// The timeout of the method, or the default for its kind.
     #[default]
     Unsaid,
     None,
     After(Duration),
 }
 
-/// When a call is to be over.
+/// The deadline of a call.
 #[derive(Clone, Copy)]
 pub(super) struct CallDeadline {
-    /// Of its core.
+    /// The clock of the call's core.
     clock: Clock,
-    /// [`NEVER`] if that is not limited.
+    /// The time on that clock, or [`NEVER`].
     pub(super) at: Duration,
 }
 
 impl CallDeadline {
-    /// As all threads understand it.
+    /// The deadline as an `Instant`, which is valid on all threads.
     pub(super) fn instant(self) -> Option<Instant> {
         self.clock.deadline(self.at)
     }
 }
 
 impl CallOptions {
-    /// The defaults: a deadline after 10 seconds for unary calls unless the method names another, none
-    /// for streams of requests or replies.
+    /// Makes default options: unary calls have a timeout of 10 seconds unless the method sets another,
+    /// and streaming calls have none.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The call fails with DEADLINE_EXCEEDED so long after its first poll. Inside a handler the
-    /// deadline of the call being served holds as well, and the earlier one counts.
+    /// Sets the time after the first poll at which the call fails with DEADLINE_EXCEEDED. Inside a
+    /// handler, the deadline of the call being served applies as well.
     #[must_use]
     pub fn timeout(mut self, after: Duration) -> Self {
         self.timeout = Timeout::After(after);
         self
     }
 
-    /// The call may take as long as it likes, unless it is made inside a handler.
+    /// Removes the timeout. Inside a handler, the deadline of the call being served still applies.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
         self.timeout = Timeout::None;
         self
     }
 
-    /// Adds metadata for the server. A key ending in `-bin` takes any bytes, others take text.
+    /// Adds metadata for the server. A key that ends in `-bin` takes any bytes; others take text.
     #[must_use]
     pub fn metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
         let rare = self.rare.get_or_insert_default();
@@ -117,9 +117,9 @@ impl CallOptions {
         self
     }
 
-    /// The span that makes the call, which the server finds in
-    /// [`Context::trace`](crate::Context::trace) as it is here. Without it a call that is made inside a
-    /// handler is a new span of the trace that the handler's call belongs to, and others have no trace.
+    /// Sets the span that makes the call, which the server finds in
+    /// [`Context::trace`](crate::Context::trace). By default, a call made inside a handler is a new span
+    /// in the trace of the call being served, and other calls have no trace.
     ///
     /// ```
     /// use ringway_rpc::{CallOptions, TraceContext};
@@ -135,8 +135,8 @@ impl CallOptions {
         self
     }
 
-    /// Asks `current` for the [trace](Self::trace) of each call that names none: where the call is made,
-    /// on the thread and in the span of its caller. It must not block.
+    /// Takes the [trace](Self::trace) of each call that sets none from `current`, which is called where
+    /// the call is made, on the thread and in the span of its caller. It must not block.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -157,25 +157,25 @@ impl CallOptions {
         self
     }
 
-    /// Executing the call twice is as good as once, whatever its method says: it may be retried.
+    /// Declares that executing the call twice does no harm, so that it may be retried, whatever its
+    /// method says.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// Where executing the call twice does no harm, it gets a second attempt on another host once it
-    /// takes longer than 95 of 100 calls of its method did; the first good answer wins, and the
-    /// other attempt is cancelled. A client of one host makes it there, over another connection if it
-    /// has one. Such attempts and retries are together a tenth of the calls at
-    /// most. Only calls with one request and one reply are hedged.
+    /// Hedges the call if executing it twice does no harm: it gets a second attempt on another host once
+    /// it takes longer than 95 % of its method's calls did. The first good answer wins, and the other
+    /// attempt is cancelled. A client of one host uses another connection, if it has one. Hedges and
+    /// retries together are limited to a tenth of the calls. Only unary calls are hedged.
     #[must_use]
     pub fn hedge(mut self) -> Self {
         self.hedges = true;
         self
     }
 
-    /// Whether the call waits while no host can be reached, until its deadline; otherwise it fails
+    /// Sets whether the call waits, until its deadline, while no host can be reached. Otherwise it fails
     /// with UNAVAILABLE once connecting has failed.
     #[must_use]
     pub fn wait_for_ready(mut self, waits: bool) -> Self {
@@ -183,22 +183,24 @@ impl CallOptions {
         self
     }
 
-    /// A server under overload refuses calls of a higher priority number first; 0 if not set.
+    /// Sets the priority number: an overloaded server refuses calls with higher numbers first. The
+    /// default is 0.
     #[must_use]
     pub fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
         self
     }
 
-    /// What the call belongs to, such as a user or a session: under
-    /// [`Policy::ConsistentHash`](crate::Policy::ConsistentHash) equal keys meet the same host.
+    /// Sets the key that the call belongs to, such as a user or a session. With
+    /// [`Policy::ConsistentHash`](crate::Policy::ConsistentHash), calls with equal keys go to the same
+    /// host.
     #[must_use]
     pub fn affinity(mut self, key: impl Hash) -> Self {
         self.rare.get_or_insert_default().key = Some(hash_of(&key));
         self
     }
 
-    /// Those of a call that is made now: inside a handler, as part of the call being served.
+    /// The options of a call that is made now. Inside a handler, they inherit from the call being served.
     #[inline]
     pub(super) fn for_call(&self) -> Self {
         let mut options = self.clone();
@@ -221,23 +223,23 @@ impl CallOptions {
         self.idempotent || method.is_idempotent()
     }
 
-    /// What makes the call impossible, if anything.
+    /// Takes the failure of an invalid option, if there was one.
     #[inline]
     pub(super) fn take_failure(&mut self) -> Option<Status> {
         self.rare.as_mut()?.failure.take().map(Status::not_executed)
     }
 
-    /// Takes out what the server is to be told.
+    /// Takes out the metadata for the server.
     pub(super) fn take_metadata(&mut self) -> Metadata {
         self.rare.as_mut().map_or_else(Metadata::new, |rare| std::mem::take(&mut rare.metadata))
     }
 
-    /// What the server is told of the trace.
+    /// The span that is sent to the server.
     pub(super) fn said_trace(&self) -> Option<TraceContext> {
         self.rare.as_ref()?.trace
     }
 
-    /// The same with this metadata and trace, and just this deadline.
+    /// The options with this metadata, trace and deadline, and no other timeout.
     pub(super) fn settled(
         mut self,
         metadata: Metadata,
@@ -252,19 +254,20 @@ impl CallOptions {
         self
     }
 
-    /// A hash of what the call belongs to.
+    /// The hash of the call's affinity key.
     #[inline]
     pub(super) fn key(&self) -> Option<u64> {
         self.rare.as_ref()?.key
     }
 
-    /// When a unary call begins that is made now, and when it is to be over.
+    /// The begin and the deadline of a unary call that is made now.
     #[inline]
     pub(super) fn span(&self, method: &Method, clock: Clock) -> (Duration, CallDeadline) {
         self.span_or(clock, method.timeout().or(Some(limits::UNARY_TIMEOUT)))
     }
 
-    /// The same of a call with streams: only its user knows how long those go on.
+    /// The begin and the deadline of a streaming call, which has no default timeout because only its user
+    /// knows how long it lasts.
     pub(super) fn stream_span(&self, method: &Method, clock: Clock) -> (Duration, CallDeadline) {
         self.span_or(clock, method.timeout())
     }
@@ -281,13 +284,13 @@ impl CallOptions {
         (now, CallDeadline { clock, at })
     }
 
-    /// Begins the time of a unary call here, though a core makes it that may come to it
-    /// later. When it is to be over.
+    /// Starts the time of a unary call on this thread, although a core makes the call later. Returns the
+    /// call's deadline.
     pub(super) fn begin_elsewhere(&mut self, method: &Method) -> Option<Instant> {
         self.begin_or(method.timeout().or(Some(limits::UNARY_TIMEOUT)))
     }
 
-    /// The same for a call with streams.
+    /// Starts the time of a streaming call on this thread.
     pub(super) fn begin_stream_elsewhere(&mut self, method: &Method) {
         self.begin_or(method.timeout());
     }
@@ -308,7 +311,7 @@ impl CallOptions {
         }
     }
 
-    /// What a request says beside its message, encoded; to be given back to `scratch`.
+    /// Encodes the request's metadata. Give the result back to `scratch`.
     #[inline]
     pub(super) fn encode_meta(&self, scratch: &Scratch) -> Vec<u8> {
         let Some(rare) = &self.rare else {

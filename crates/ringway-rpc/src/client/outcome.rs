@@ -1,4 +1,4 @@
-//! How a call ended, before anything is decoded into the user's types.
+//! The raw outcome of a call, before its message is decoded.
 
 use bytes::Bytes;
 
@@ -7,15 +7,15 @@ use crate::call::status::Status;
 
 pub(super) type CallOutcome = Result<RawReply, Status>;
 
-/// A reply's message, still encoded, and what came with it.
+/// The encoded message and the metadata of a reply.
 #[derive(Debug)]
 pub(super) struct RawReply {
     pub(super) message: Bytes,
-    /// `None` if the peer said nothing.
+    /// The metadata; `None` if the server sent none.
     pub(super) meta: Option<Box<ReplyMeta>>,
 }
 
-/// What a peer says beside its messages.
+/// The metadata of a reply.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ReplyMeta {
     pub(super) initial: Metadata,

@@ -1,8 +1,8 @@
 //! The calls of one core that wait for their reply.
 //!
 //! A call in a user's hands is `Send` and holds a key. The connection that carries the call knows the
-//! same key and puts the reply here. So the connection's slot is free for the next call as soon as
-//! the reply has come, whenever the user looks at it.
+//! same key and stores the reply here. So the connection's slot is free for the next call as soon as the
+//! reply has arrived, whenever the user polls.
 
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::call::status::Status;
 use crate::slab::{Slab, SlabKey};
 use crate::waiters::LatestWaker;
 
-/// Calls that were sent over connections `C`.
+/// Calls that were sent over connections of type `C`.
 pub(super) struct PendingCalls<C> {
     calls: Slab<PendingCall<C>>,
 }
 
-/// A call that was sent, until its caller has the outcome or gives it up.
+/// A call that was sent, until its caller takes the outcome or cancels it.
 pub(super) struct PendingCall<C> {
     /// `None` once the connection was lost.
     connection: Option<C>,
@@ -28,16 +28,16 @@ pub(super) struct PendingCall<C> {
     waker: Option<Waker>,
     message: Option<Bytes>,
     end: Option<Result<(), Status>>,
-    /// About when that came; nobody may look at it for long.
+    /// The approximate time of the end; the caller may poll much later.
     ended_at: Option<Duration>,
     meta: Option<Box<ReplyMeta>>,
 }
 
-/// The outcome of a call, to be taken once.
+/// The outcome of a call.
 pub(super) struct EndedCall<C> {
     pub(super) outcome: CallOutcome,
     pub(super) at: Option<Duration>,
-    /// `None` if it was lost.
+    /// The call's connection; `None` if it was lost.
     pub(super) connection: Option<C>,
 }
 
@@ -46,7 +46,7 @@ impl<C> PendingCalls<C> {
         Self { calls: Slab::new() }
     }
 
-    /// Enters a call that has just been given to a connection.
+    /// Adds a call that has just been sent.
     #[inline]
     pub(super) fn insert(&mut self, connection: C, stream: StreamId, waker: Waker) -> SlabKey {
         self.calls.insert(PendingCall {
@@ -65,18 +65,18 @@ impl<C> PendingCalls<C> {
         self.calls.len()
     }
 
-    /// Keeps the message of a reply whose end comes later. `false`: there is one already.
+    /// Stores the message of a reply whose end comes later. False if there is a message already.
     pub(super) fn message(&mut self, key: SlabKey, message: Bytes) -> bool {
         let call = self.calls.get_mut(key);
         call.is_none_or(|call| call.message.replace(message).is_none())
     }
 
-    /// What the peer says before its message or at the end, to be filled in.
+    /// The metadata of the reply, to be filled in.
     pub(super) fn meta(&mut self, key: SlabKey) -> Option<&mut ReplyMeta> {
         self.calls.get_mut(key).map(|call| &mut **call.meta.get_or_insert_default())
     }
 
-    /// The call is over; whom to wake.
+    /// Ends the call and returns the waker to wake.
     #[inline]
     pub(super) fn end(
         &mut self,
@@ -99,7 +99,7 @@ impl<C> PendingCalls<C> {
         call.waker.take()
     }
 
-    /// The call is over because its connection is; whom to wake.
+    /// Ends the call because its connection was lost. Returns the waker to wake.
     pub(super) fn lost(&mut self, key: SlabKey, failure: Status, now: Duration) -> Option<Waker> {
         let call = self.calls.get_mut(key)?;
         call.connection = None;
@@ -108,8 +108,8 @@ impl<C> PendingCalls<C> {
         call.waker.take()
     }
 
-    /// The outcome, once. A waker that another one takes the place of is put into `former`, to be
-    /// dropped when the calls are no longer borrowed.
+    /// Polls for the outcome. A waker that is replaced is put into `former` and must be dropped after the
+    /// borrow.
     #[inline]
     pub(super) fn poll(
         &mut self,
@@ -126,20 +126,20 @@ impl<C> PendingCalls<C> {
         }
     }
 
-    /// The call is given up; what is left of it is to be dropped when the calls are no longer
-    /// borrowed, since a waker's destructor is foreign code.
+    /// Removes a call that was cancelled. Drop the result after the borrow, because a waker's destructor
+    /// is user code.
     pub(super) fn remove(&mut self, key: SlabKey) -> Option<PendingCall<C>> {
         self.calls.remove(key)
     }
 
-    /// All calls are given up, at the core's end.
+    /// Removes all calls at the core's end.
     pub(super) fn take_all(&mut self) -> Vec<PendingCall<C>> {
         self.calls.take_all()
     }
 }
 
 impl<C> PendingCall<C> {
-    /// Where the call is under way, if it has no outcome yet.
+    /// The connection and stream of the call, if it has no outcome yet.
     pub(super) fn under_way(&self) -> Option<(&C, StreamId)> {
         let connection = self.connection.as_ref().filter(|_| self.end.is_none())?;
         Some((connection, self.stream))

@@ -1,5 +1,5 @@
-//! The one place for "here, or on another thread": a unary call is polled in place on its core; on any
-//! other thread a task of the core goes on with it.
+//! Runs a unary call on the right thread: it is polled in place on its core, and continued by a task of
+//! that core if it is polled on any other thread.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,10 +15,11 @@ use super::remote_call::RemoteCall;
 use crate::call::method::Method;
 use crate::call::status::Status;
 
-/// It is `Send`: it holds numbers of its core, and nothing that belongs there.
+/// A unary call that can be polled on any thread. It is `Send` because it refers to objects of its core
+/// by keys only.
 pub(super) struct PlacedCall {
     placement: Placement,
-    /// The core whose numbers the call holds, once it has begun.
+    /// The core whose keys the call holds, once it has begun.
     core: Option<u32>,
 }
 
@@ -29,7 +30,7 @@ enum Placement {
     Over,
 }
 
-/// A call as its core sees it.
+/// A call that runs on this core.
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation a call")]
 enum LocalCall {
     Unary(UnaryCall),
@@ -37,20 +38,20 @@ enum LocalCall {
 }
 
 impl PlacedCall {
-    /// A call that will begin when it is polled.
+    /// Makes a call that begins when it is polled.
     #[inline]
     pub(super) fn new(call: UnaryCall) -> Self {
         Self { placement: Placement::Here(LocalCall::Unary(call)), core: None }
     }
 
-    /// The same inside of interceptors.
+    /// Makes a call with interceptors that begins when it is polled.
     #[cold]
     pub(super) fn intercepted(call: UnaryCall) -> Self {
         let call = LocalCall::Intercepted(InterceptedCall::new(call));
         Self { placement: Placement::Here(call), core: None }
     }
 
-    /// Whether it was polled.
+    /// Whether the call was polled.
     pub(super) fn has_begun(&self) -> bool {
         self.core.is_some() || !matches!(self.placement, Placement::Here(_))
     }
@@ -65,7 +66,7 @@ impl PlacedCall {
         }
     }
 
-    /// When it is to be polled although nothing has woken its caller.
+    /// The time at which a blocked caller polls again even if nothing has woken it.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
         match &self.placement {
             Placement::Remote(call) => call.until(),
@@ -73,7 +74,7 @@ impl PlacedCall {
         }
     }
 
-    /// Goes on as a task of the call's core, or of the background core where it has none yet.
+    /// Moves the call to a task of its core, or of the background core if it has none yet.
     #[cold]
     fn go_remote(&mut self) -> Result<(), Status> {
         let Placement::Here(call) = &mut self.placement else {

@@ -37,25 +37,25 @@ pub(super) struct Pool {
     pending: PendingTable,
     next_connection: Cell<u32>,
     waiting: WaitingCalls,
-    /// Pays for further attempts of its calls.
+    /// Limits the retries of the client's calls.
     budget: Cell<RetryBudget>,
     closed: Cell<bool>,
-    /// Memory for the connections that a call has asked in vain.
+    /// A reusable list of the connections that did not take the current call.
     avoided: Cell<Vec<ConnectionId>>,
 }
 
-/// Why a call was not sent.
+/// The reason why a call was not sent.
 pub(super) enum NotSent {
-    /// It is in the queue now, and is woken.
+    /// The call is in the queue now and will be woken.
     Waits(WaiterKey),
     Failed(Status),
 }
 
-/// Why no connection took a call.
+/// The reason why no connection took a call.
 enum Refused {
-    /// It is to wait.
+    /// The call has to wait.
     NoRoom(Awaited),
-    /// Its metadata is longer than this server takes.
+    /// The call's metadata is longer than this server accepts.
     TooLarge(ServerAddress),
 }
 
@@ -80,7 +80,7 @@ impl Pool {
             avoided: Cell::default(),
         });
         pool.set_hosts(list);
-        runtime::spawn_named("rpc client pool", keep(Rc::clone(&pool)));
+        runtime::spawn_named("rpc client pool", run_pool(Rc::clone(&pool)));
         pool
     }
 
@@ -97,12 +97,12 @@ impl Pool {
         &self.waiting
     }
 
-    /// The outermost first.
+    /// The interceptors, outermost first.
     pub(super) fn interceptors(&self) -> Rc<[ClientInterceptor]> {
         Rc::clone(&self.interceptors)
     }
 
-    /// Takes the hosts of the list in place of those that it had.
+    /// Replaces the pool's hosts by those of the list.
     pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
         self.endpoints.set(list);
         if self.waiting.has_queued() {
@@ -112,22 +112,22 @@ impl Pool {
         self.wake_waiters(None);
     }
 
-    /// No more calls: what is under way is finished, what waits fails.
+    /// Closes the pool: calls in flight may finish, and waiting calls fail.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.endpoints.close();
-        // Whoever waits does not find the pool any more, to leave a queue of it.
+        // Waiting calls cannot reach the pool any more to leave its queue.
         self.waiting.end_all();
     }
 
-    /// Whether the client is gone.
+    /// Whether the client was dropped.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Has `open` send a call on the connection it is to go to, or has it wait in the queue.
+    /// Sends a call through `open` on the connection that is picked for it, or puts it into the queue.
     ///
-    /// `waiter` is the call's key if it has waited before; it leaves the queue when it was sent.
+    /// `waiter` is the call's key if it has waited before; a call that was sent leaves the queue.
     pub(super) fn send<T>(
         self: &Rc<Self>,
         args: &PickArgs,
@@ -136,7 +136,7 @@ impl Pool {
         open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
         let mut awaited = Awaited::Room;
-        // Whoever comes to its turn too late is not sent any more.
+        // A call whose turn comes too late is not sent any more.
         let is_late = waiter.is_some() && args.is_late();
         if self.waiting.may_send(waiter, || self.endpoints.capacity()) && !is_late {
             match self.offer_connections(args, open) {
@@ -165,7 +165,7 @@ impl Pool {
         }
     }
 
-    /// Offers a call to one connection after the other, to each of them once.
+    /// Offers a call to the connections one after another, at most once to each.
     #[inline]
     fn offer_connections<T>(
         self: &Rc<Self>,
@@ -237,7 +237,7 @@ impl Pool {
         self.context.clock.instant(args.now)
     }
 
-    /// Opens the connections that an endpoint lacks, if it may be tried now.
+    /// Opens the connections that an endpoint lacks, unless it has to wait after a failure.
     fn fill(self: &Rc<Self>, endpoint: &Rc<PoolEndpoint>, now: Instant) {
         for _ in 0..endpoint.missing(now) {
             endpoint.connecting(1);
@@ -249,7 +249,7 @@ impl Pool {
         }
     }
 
-    /// Why a call has nothing to wait for, if so.
+    /// The reason why a call cannot wait for a connection, if there is one.
     #[cold]
     fn unavailable_reason(&self, args: &PickArgs) -> Option<Status> {
         if self.closed.get() {
@@ -274,7 +274,7 @@ impl Pool {
         Some(Status::unavailable(why).not_executed())
     }
 
-    /// A call is made for the first time.
+    /// Counts a new call, which earns a part of a retry.
     #[inline]
     pub(super) fn earn_retry(&self) {
         let mut budget = self.budget.get();
@@ -282,7 +282,7 @@ impl Pool {
         self.budget.set(budget);
     }
 
-    /// Whether a further attempt of a call may be made; it is paid for then.
+    /// Takes a retry from the budget; false if none is left.
     pub(super) fn affords(&self, method: &'static Method) -> bool {
         let mut budget = self.budget.get();
         let affordable = budget.spend();
@@ -293,7 +293,7 @@ impl Pool {
         affordable
     }
 
-    /// Leaves the queue without having been sent.
+    /// Removes a call from the queue that was not sent.
     pub(super) fn stop_waiting(&self, waiter: Option<WaiterKey>) {
         if let Some(waiter) = waiter {
             self.waiting.give_up(waiter);
@@ -307,19 +307,21 @@ impl Pool {
         }
     }
 
-    /// Wakes those who wait for the endpoint, or for any, and those for whom there is room.
+    /// Wakes the calls that wait for this endpoint (or for any, with `None`), and those that have room
+    /// now.
     fn wake_waiters(&self, endpoint: Option<EndpointId>) {
         self.waiting.wake_owned(endpoint);
         self.offer_room();
-        self.waiting.keeper().wake();
+        self.waiting.pool_task().wake();
     }
 
-    /// Wakes those whose time has come, and connects to endpoints whose time has; when to do so again.
+    /// Wakes calls at their deadlines and reconnects endpoints that may be tried again. Returns when to
+    /// run again.
     fn handle_timeout(self: &Rc<Self>, now: Instant) -> Option<Instant> {
         self.waiting.expire(now);
         let mut next: Option<Instant> = None;
         self.endpoints.for_each(|endpoint| {
-            // An endpoint that nobody needs now is connected to by the call that does.
+            // An endpoint that nobody needs now is connected by the next call that picks it.
             if !self.closed.get() && (endpoint.is_in_use() || self.waiting.has_queued()) {
                 self.fill(endpoint, now);
                 next = next.into_iter().chain(endpoint.retry_at(now)).min();
@@ -337,7 +339,7 @@ impl ConnectionListener for Pool {
     fn after_round(&self, is_open: bool) {
         if self.waiting.has_queued() {
             if !is_open {
-                self.waiting.keeper().wake(); // they need another connection
+                self.waiting.pool_task().wake(); // waiting calls need another connection
             }
             self.offer_room();
         }
@@ -348,15 +350,15 @@ impl ConnectionListener for Pool {
     }
 }
 
-/// The pool's own task: wakes calls at their deadlines, and when an endpoint may be tried again.
-async fn keep(pool: Rc<Pool>) {
+/// The pool's task: wakes calls at their deadlines, and reconnects endpoints.
+async fn run_pool(pool: Rc<Pool>) {
     let mut timer = pin!(runtime::sleep(Duration::ZERO));
     poll_fn(|cx| {
-        // Whoever is woken here may want it to look again.
-        let keeper = pool.waiting.keeper();
-        keeper.begin_turn(cx.waker());
-        keeper.end_turn();
-        if pool.closed.get() && !pool.waiting.need_keeper() {
+        // Tasks that are woken below may wake this one again.
+        let pool_task = pool.waiting.pool_task();
+        pool_task.begin_turn(cx.waker());
+        pool_task.end_turn();
+        if pool.closed.get() && !pool.waiting.needs_pool_task() {
             return Poll::Ready(());
         }
         if let Some(next) = pool.handle_timeout(runtime::now()) {

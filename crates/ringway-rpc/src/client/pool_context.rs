@@ -1,4 +1,4 @@
-//! Values that the parts of one pool share on their core. They are handed in, not looked up.
+//! State that the parts of one pool share on their core.
 
 use std::rc::Rc;
 use std::sync::Arc;

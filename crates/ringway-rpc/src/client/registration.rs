@@ -1,4 +1,4 @@
-//! A client as its handles share it.
+//! The registration of a client, which its handles share.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::registry::{self, ClientId};
 use crate::call::status::Status;
 use crate::metrics::Snapshot;
 
-/// Ends the client when it is dropped.
+/// A registered client. Dropping it ends the client.
 pub(super) struct Registration {
     pub(super) id: ClientId,
     /// Whether there are interceptors; most clients have none.
@@ -26,7 +26,7 @@ impl Registration {
     /// Changes the hosts on every core that has a pool of the client.
     ///
     /// # Errors
-    /// As [`Client::set_hosts`](super::Client::set_hosts).
+    /// Fails as [`Client::set_hosts`](super::Client::set_hosts) does.
     pub(super) fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
         let (client, hosts) = (self.id, self.config.connector.list(hosts)?);
         for core in registry::set_hosts(client, hosts) {
@@ -41,7 +41,7 @@ impl Registration {
 }
 
 impl Drop for Registration {
-    /// The pools close, on every core, once their calls are over.
+    /// Closes the client's pools on every core, once their calls are over.
     fn drop(&mut self) {
         let client = self.id;
         let Some(removed) = registry::remove(client) else {

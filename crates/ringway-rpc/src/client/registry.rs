@@ -1,4 +1,4 @@
-//! The clients of this process: how their pools are made, and which cores have one.
+//! The registry of the process's clients: their configuration, and the cores that have a pool of each.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,14 +6,14 @@ use super::config::ClientConfig;
 use super::hosts::HostList;
 use crate::slab::{Slab, SlabKey};
 
-/// Names a client in the whole process. The id of a client that is gone resolves to nothing.
+/// Identifies a client in the whole process. The id of a dropped client resolves to nothing.
 pub(super) type ClientId = SlabKey;
 
-/// One client, as the process knows it.
+/// A client in the registry.
 pub(super) struct RegisteredClient {
     config: Arc<ClientConfig>,
     hosts: HostList,
-    /// Cores that live and have a pool of the client.
+    /// Running cores that have a pool of the client.
     pub(super) cores: Vec<u32>,
 }
 
@@ -23,14 +23,14 @@ pub(super) fn register(config: Arc<ClientConfig>, hosts: HostList) -> ClientId {
     clients().insert(RegisteredClient { config, hosts, cores: Vec::new() })
 }
 
-/// Removes a client whose last handle is gone. The answer has interceptors of the user, so it is to be
-/// dropped when its cores have been told.
+/// Removes a client whose last handle was dropped. The result holds the user's interceptors, so drop it
+/// after the cores have been told.
 pub(super) fn remove(client: ClientId) -> Option<RegisteredClient> {
     clients().remove(client)
 }
 
-/// Changes the hosts of a client. The answer is the cores that have to [look](hosts) here: so the last
-/// list counts, in whatever order they are told.
+/// Changes the hosts of a client. Returns the cores that have to [read](hosts) the new list from here, so
+/// that the last list wins in whatever order they are told.
 pub(super) fn set_hosts(client: ClientId, hosts: HostList) -> Vec<u32> {
     let mut clients = clients();
     let Some(entry) = clients.get_mut(client) else {
@@ -43,13 +43,13 @@ pub(super) fn set_hosts(client: ClientId, hosts: HostList) -> Vec<u32> {
     cores
 }
 
-/// The hosts of a client; `None` if it is gone.
+/// The hosts of a client; `None` if it was dropped.
 pub(super) fn hosts(client: ClientId) -> Option<HostList> {
     clients().get(client).map(|entry| Arc::clone(&entry.hosts))
 }
 
-/// Notes that a core has a pool of the client, and tells how to make one; `None` if the client is
-/// gone.
+/// Records that a core has a pool of the client, and returns what is needed to make one; `None` if the
+/// client was dropped.
 pub(super) fn join(client: ClientId, core: u32) -> Option<(Arc<ClientConfig>, HostList)> {
     let mut clients = clients();
     let entry = clients.get_mut(client)?;
@@ -57,7 +57,7 @@ pub(super) fn join(client: ClientId, core: u32) -> Option<(Arc<ClientConfig>, Ho
     Some((Arc::clone(&entry.config), Arc::clone(&entry.hosts)))
 }
 
-/// A core that had pools of these clients has ended.
+/// Removes an ended core that had pools of these clients.
 pub(super) fn leave(gone: impl Iterator<Item = ClientId>, core: u32) {
     let mut clients = clients();
     for client in gone {
@@ -67,7 +67,7 @@ pub(super) fn leave(gone: impl Iterator<Item = ClientId>, core: u32) {
     }
 }
 
-/// No foreign code runs under the lock, so a poisoned one guards sound content.
+/// No user code runs under the lock, so the content of a poisoned one is sound.
 fn clients() -> MutexGuard<'static, Slab<RegisteredClient>> {
     CLIENTS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A call that is awaited on another thread than its core's: tokio's tasks, plain threads, other
+//! A call that is awaited on another thread than its core: in tokio tasks, on plain threads, or on other
 //! cores.
 
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use crate::limits;
 use crate::remote::mailbox;
 use crate::waiters;
 
-/// The awaiting side. Dropping it gives the call up.
+/// The awaiting side. Dropping it cancels the call.
 pub(super) struct RemoteCall {
     shared: Arc<Mutex<SharedOutcome>>,
     method: &'static Method,
-    /// When the core must have told the outcome, if the deadline is known here.
+    /// The time by which the core must have reported the outcome, if the call has a deadline.
     until: Option<Instant>,
 }
 
@@ -27,13 +27,13 @@ pub(super) struct RemoteCall {
 struct SharedOutcome {
     outcome: Option<CallOutcome>,
     caller: Option<Waker>,
-    /// Nobody awaits the call any more.
+    /// Whether the caller has dropped the call.
     given_up: bool,
     runner: Option<Waker>,
 }
 
 impl RemoteCall {
-    /// Has a core make the call, or go on with it, until a deadline where one is known.
+    /// Starts or continues the call on a core. `deadline` is the call's, if it is known.
     pub(super) fn start<C>(
         core: u32,
         call: C,
@@ -44,16 +44,16 @@ impl RemoteCall {
         C: Future<Output = CallOutcome> + Unpin + Send + 'static,
     {
         let shared = Arc::new(Mutex::new(SharedOutcome::default()));
-        let until = deadline.and_then(|deadline| deadline.checked_add(limits::FAR_PATIENCE));
-        let far = Self { shared: Arc::clone(&shared), method, until };
+        let until = deadline.and_then(|deadline| deadline.checked_add(limits::REMOTE_GRACE));
+        let remote = Self { shared: Arc::clone(&shared), method, until };
         let report = Report(shared);
-        mailbox::place(
+        mailbox::post(
             core,
             Box::new(move || {
                 runtime::spawn_named("rpc call from another thread", Runner { call, report });
             }),
         );
-        far
+        remote
     }
 
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<CallOutcome> {
@@ -73,7 +73,7 @@ impl RemoteCall {
         })
     }
 
-    /// When it is to be polled if nothing has woken its caller by then.
+    /// The time at which a blocked caller polls again even if nothing has woken it.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }
@@ -91,7 +91,7 @@ impl Drop for RemoteCall {
     }
 }
 
-/// The task on the core.
+/// The task that runs the call on its core.
 struct Runner<C> {
     call: C,
     report: Report,
@@ -108,15 +108,15 @@ impl<C: Future<Output = CallOutcome> + Unpin> Future for Runner<C> {
             }
             shared.runner = Some(cx.waker().clone());
         }
-        Pin::new(&mut self.call).poll(cx).map(|outcome| self.report.tell(outcome))
+        Pin::new(&mut self.call).poll(cx).map(|outcome| self.report.report(outcome))
     }
 }
 
-/// Tells the outcome; a call that its core drops unfinished has one too.
+/// Reports the outcome to the caller, also when the core drops the call unfinished.
 struct Report(Arc<Mutex<SharedOutcome>>);
 
 impl Report {
-    fn tell(&self, outcome: CallOutcome) {
+    fn report(&self, outcome: CallOutcome) {
         let mut shared = lock(&self.0);
         if shared.outcome.is_none() && !shared.given_up {
             shared.outcome = Some(outcome);
@@ -129,11 +129,11 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        self.tell(Err(Status::unavailable("the core that made the call has ended")));
+        self.report(Err(Status::unavailable("the core that made the call has ended")));
     }
 }
 
-/// No foreign code runs under the lock but a waker's clone, which changes nothing here.
+/// The only user code that runs under the lock is a waker's clone, which changes nothing here.
 fn lock(shared: &Mutex<SharedOutcome>) -> MutexGuard<'_, SharedOutcome> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

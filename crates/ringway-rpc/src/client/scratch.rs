@@ -1,4 +1,4 @@
-//! Memory to encode in, used by one call after the other.
+//! A buffer for encoding that calls use one after another.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use crate::limits;
 pub(super) struct Scratch(Cell<Vec<u8>>);
 
 impl Scratch {
-    /// Empty memory; give it back to have it used again.
+    /// Takes the buffer, which is empty; give it back for reuse.
     pub(super) fn take(&self) -> Vec<u8> {
         self.0.take()
     }

@@ -1,4 +1,4 @@
-//! Where a server is, and what it speaks.
+//! The address of a server, with its protocol.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use ringway_net::{Address, Authority};
 
 use crate::call::status::Status;
 
-/// Where a client finds a server, and what it speaks to it.
+/// The address of a server and the protocol to speak to it.
 ///
 /// | address | protocol |
 /// |---|---|
@@ -27,7 +27,7 @@ use crate::call::status::Status;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ServerAddress {
     pub(super) protocol: Protocol,
-    /// Where to connect to.
+    /// The address to connect to.
     pub(super) at: Address,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Protocol {
 }
 
 impl ServerAddress {
-    /// What gRPC calls the server in its requests.
+    /// The authority of gRPC requests to this server.
     pub(super) fn authority(&self) -> String {
         self.at.authority().map_or_else(|| String::from("localhost"), Authority::to_string)
     }
@@ -48,7 +48,7 @@ impl ServerAddress {
         matches!(self.at, Address::Tls(_))
     }
 
-    /// The scheme of the same protocol over TLS, or without it.
+    /// The address scheme of the same protocol with or without TLS.
     pub(super) fn scheme(&self, is_secure: bool) -> &'static str {
         match (self.protocol, is_secure) {
             (Protocol::Native, false) => "tcp",
@@ -79,7 +79,7 @@ impl FromStr for ServerAddress {
             "tcp" | "tls" | "unix" | "udp" => (Protocol::Native, scheme),
             _ => {
                 let why = "the scheme is none of tcp, tls, unix, grpc and grpcs";
-                return Err(Status::invalid_argument(format!("`{text}` is no address: {why}")));
+                return Err(Status::invalid_argument(format!("`{text}` is not an address: {why}")));
             }
         };
         let at = match protocol {
@@ -111,21 +111,21 @@ impl TryFrom<String> for ServerAddress {
     }
 }
 
-/// A server of the native protocol.
+/// A server that speaks the native protocol.
 impl From<Address> for ServerAddress {
     fn from(at: Address) -> Self {
         Self { protocol: Protocol::Native, at }
     }
 }
 
-/// A server of the native protocol.
+/// A server that speaks the native protocol.
 impl From<&Address> for ServerAddress {
     fn from(at: &Address) -> Self {
         at.clone().into()
     }
 }
 
-/// A server of the native protocol on TCP.
+/// A server that speaks the native protocol over TCP.
 impl From<SocketAddr> for ServerAddress {
     fn from(at: SocketAddr) -> Self {
         Address::from(at).into()
@@ -138,8 +138,8 @@ impl From<&Self> for ServerAddress {
     }
 }
 
-/// The server of a client, or several: a text, a [`ServerAddress`], an [`Address`] or a [`SocketAddr`] (which
-/// mean the native protocol), or an array, a `Vec` or a slice of these.
+/// One server address or several: a string, a [`ServerAddress`], an [`Address`] or a [`SocketAddr`] (both
+/// of which mean the native protocol), or an array, a `Vec` or a slice of these.
 ///
 /// ```
 /// use ringway_rpc::Client;
@@ -149,10 +149,10 @@ impl From<&Self> for ServerAddress {
 /// # Ok::<(), ringway_rpc::Status>(())
 /// ```
 pub trait ToServerAddresses {
-    /// Reads the addresses, in their order.
+    /// Parses the addresses, in order.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when one cannot be understood.
+    /// INVALID_ARGUMENT when an address is malformed.
     fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status>;
 }
 
@@ -230,9 +230,9 @@ mod tests {
     fn a_wrong_address_is_named_as_it_was_written() {
         for (text, why) in [
             ("http://a:1", "none of tcp, tls, unix, grpc and grpcs"),
-            ("grpc://a", "`grpc://a` is no address: the port is missing"),
-            ("grpcs://a:x", "`grpcs://a:x` is no address: the port is not a number"),
-            ("a:1", "`a:1` is no address: write tcp://"),
+            ("grpc://a", "`grpc://a` is not an address: the port is missing"),
+            ("grpcs://a:x", "`grpcs://a:x` is not an address: the port is not a number"),
+            ("a:1", "`a:1` is not an address: write tcp://"),
         ] {
             let status = text.parse::<ServerAddress>().expect_err(text);
             assert!(status.is_invalid_argument() && status.message().contains(why), "{status}");

@@ -324,7 +324,7 @@ impl Talk {
         }
     }
 
-    /// What a client says that was told nonsense may be nonsense to the server.
+    /// Processes what the client sends until the server finds it malformed, as a client that was sent noise may be.
     fn listen(&mut self, mut input: &[u8], now: Duration) {
         while let Ok(Some(event)) = self.machine.receive(&mut input, now) {
             match event {

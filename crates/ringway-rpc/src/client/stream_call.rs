@@ -1,4 +1,4 @@
-//! Calls with streams, up to the moment at which they are open.
+//! Streaming calls, until their stream is open.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -36,15 +36,16 @@ use crate::stream::remote::{self, OpenedStream, StreamAt};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 
-/// A call with streams that has not begun.
+/// A streaming call that has not begun.
 pub(super) struct StreamCall {
-    /// Keeps the client until the stream is open, or refused: who drops the client does not end it.
+    /// The client. This reference keeps it until the stream is open or refused, even if the user drops
+    /// it.
     pub(super) registration: Arc<Registration>,
     pub(super) method: &'static Method,
     pub(super) codec: u8,
     pub(super) options: CallOptions,
     pub(super) handles: Handles,
-    /// The one request, where there is no stream of them.
+    /// The request, if the method does not take a stream.
     pub(super) request: Option<Bytes>,
 }
 
@@ -66,7 +67,7 @@ pub(super) fn open_both<Q, P>(
     )
 }
 
-/// Opens the stream at once if a connection of this core has room, else promises it.
+/// Opens the stream at once if a connection of this core has room; otherwise the handles wait for it.
 fn open<H>(
     mut call: StreamCall,
     handles_of: impl FnOnce(StreamAt) -> H,
@@ -104,7 +105,7 @@ fn open<H>(
     handles
 }
 
-/// Has a promise fulfilled by a task of this core, or of the background core if this thread is none.
+/// Opens the stream in a task of this core, or of the background core if this thread is not a core.
 fn on_a_core<F>(pending: PendingStream, fulfil: impl FnOnce(PendingStream) -> F + Send + 'static)
 where
     F: Future<Output = ()> + 'static,
@@ -114,14 +115,14 @@ where
         return start(pending);
     }
     match background::core() {
-        Ok(core) => mailbox::place(core, Box::new(move || start(pending))),
+        Ok(core) => mailbox::post(core, Box::new(move || start(pending))),
         Err(status) => pending.complete(Err(status)),
     }
 }
 
-/// Opens a stream from inside of the client's interceptors.
+/// Opens a stream inside the client's interceptors.
 async fn intercept(pending: PendingStream, call: StreamCall) {
-    // It lives until the stream is over, as its interceptors do.
+    // The client lives until the stream is over, because its interceptors do.
     let registration = Arc::clone(&call.registration);
     match local_clients::with(|local| local.pool(registration.id)) {
         Ok(pool) => {
@@ -136,7 +137,8 @@ async fn intercept(pending: PendingStream, call: StreamCall) {
     drop(registration);
 }
 
-/// Tells the handles where their stream is, or why there is none; gives up when they are gone.
+/// Completes a pending stream with the opened one or with a failure. Gives up when all its handles are
+/// gone.
 async fn fulfil(pending: PendingStream, mut opening: StreamOpen) {
     let outcome = poll_fn(|cx| match pending.poll_abandoned(cx) {
         Poll::Ready(reason) => {
@@ -149,13 +151,13 @@ async fn fulfil(pending: PendingStream, mut opening: StreamOpen) {
     pending.complete(outcome);
 }
 
-/// A stream on its way to a connection with room.
+/// A stream that is being opened.
 struct StreamOpen {
     call: StreamCall,
     waiter: Option<WaiterKey>,
-    /// From its first poll on.
+    /// The call's time, from the first poll on.
     span: Option<Span>,
-    /// Whose queue it waits in.
+    /// The core in whose queue the stream waits.
     core: u32,
 }
 
@@ -163,7 +165,8 @@ struct StreamOpen {
 struct Span {
     begun: Duration,
     until: Duration,
-    /// It was counted as begun, and neither opened nor counted as ended.
+    /// Whether the call was counted as begun, but its stream is not open and the call not counted as
+    /// ended.
     is_counted: bool,
 }
 
@@ -172,7 +175,7 @@ impl StreamOpen {
         Self { call, span: None, waiter: None, core: 0 }
     }
 
-    /// On a core, always the same. Once it is open, the watcher is taken and told how it ends.
+    /// Polls on the call's core. Once the stream is open, the watcher is taken and notified of its end.
     fn poll(
         &mut self,
         local: &LocalClients,
@@ -246,7 +249,7 @@ impl StreamOpen {
     }
 }
 
-/// Counts a call as ended whose stream was never open.
+/// Counts the end of a call whose stream was never open.
 fn count_unopened(pool: &Pool, method: &'static Method, code: Code, waited: Duration) {
     pool.context()
         .metrics
@@ -270,11 +273,11 @@ impl Drop for StreamOpen {
     }
 }
 
-/// A call with streams inside of its interceptors: its stream is opened, and then waited for.
+/// The innermost part of an intercepted streaming call: opens the stream and waits for its end.
 struct InterceptedStream {
     opening: StreamOpen,
     is_open: bool,
-    /// Told how the stream ends, once it is open.
+    /// Notified of the stream's end, once it is open.
     watcher: Option<Watcher>,
     end: oneshot::Receiver<Result<(), Status>>,
 }
@@ -292,7 +295,7 @@ impl InterceptedStream {
         let opened = OpenedStream::new(at);
         match scope.pending.take() {
             Some(pending) => pending.complete(Ok(opened.take())),
-            // Another interceptor has answered meanwhile, so nobody has its handles.
+            // An interceptor has answered meanwhile, so the handles are gone.
             None => drop(opened),
         }
         Poll::Ready(Ok(()))

@@ -1,4 +1,4 @@
-//! A connection as the handles of its streams see it.
+//! The client connection as the handles of its streams use it.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -19,7 +19,7 @@ use crate::stream::pending::NOT_FINISHED;
 use crate::stream::remote::{HeldBy, StreamAt};
 use crate::waiters::{self, LatestWaker};
 
-/// Where handles find a stream of `connection`.
+/// The location of a stream of `connection`, for its handles.
 pub(super) fn stream_at(connection: &Rc<ClientConnection>, key: StreamKey) -> StreamAt {
     let register = || carrier::register(Rc::clone(connection) as _);
     let carrier = *connection.carrier.get_or_init(register);
@@ -118,8 +118,8 @@ impl Carrier for ClientConnection {
     }
 }
 
-/// Ends a stream in both directions, for its peer and its handles at once: whoever is woken by it finds
-/// it over. How many calls have ended by it.
+/// Ends a stream for the peer and for the handles at once, so that whoever is woken finds it over.
+/// Returns the number of calls ended (0 or 1).
 fn end_stream(state: &mut ConnectionState, key: StreamKey, code: Code, reason: &str) -> u32 {
     let Some(stream) = state.calls.streams.stream(key) else {
         return 0;
@@ -141,7 +141,7 @@ impl ClientConnection {
         Ok(has_room)
     }
 
-    /// Ends the registration once the connection is gone and no handle is left to find it.
+    /// Unregisters the connection once it has ended and no handle needs it.
     pub(super) fn forget_if_unused(&self) {
         if let Some(&carrier) = self.carrier.get()
             && self.is_gone()

@@ -1,5 +1,4 @@
-//! Times the streams of one connection from their opening to their end, for counts and for the load
-//! of their endpoint.
+//! Times the streams of one connection from begin to end, for metrics and load balancing.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,9 +15,9 @@ use crate::waiters::Errands;
 pub(super) struct StreamTimers {
     context: Rc<PoolContext>,
     endpoint: EndpointId,
-    /// By the machine's slots, as long as a connection ever had streams at once.
+    /// The timers, by the machine's slots.
     timers: Vec<Option<StreamTimer>>,
-    /// The last moment that the connection was told.
+    /// The latest time that was set.
     now: Duration,
 }
 
@@ -30,7 +29,7 @@ struct StreamTimer {
     watcher: Option<Watcher>,
 }
 
-/// Who waits for the end of a stream, as a task of the core.
+/// Receives the outcome of a stream for a task of the core that waits for it.
 pub(super) type Watcher = oneshot::Sender<Result<(), Status>>;
 
 impl StreamTimers {
@@ -38,13 +37,13 @@ impl StreamTimers {
         Self { context, endpoint, timers: Vec::new(), now }
     }
 
-    /// Time passes: streams that end do so now.
+    /// Sets the current time, at which streams begin and end.
     #[inline]
     pub(super) fn set_time(&mut self, now: Duration) {
         self.now = self.now.max(now);
     }
 
-    /// A stream is opened in a slot, after it has waited for so long. It is counted as begun already.
+    /// Records that a stream was opened after it waited for `waited`. It was already counted as begun.
     pub(super) fn began(&mut self, slot: u32, method: &'static Method, waited: Duration) {
         let slot = slot as usize;
         if self.timers.len() <= slot {
@@ -55,14 +54,14 @@ impl StreamTimers {
         self.timers[slot] = Some(StreamTimer { method, counted, waited, begun, watcher: None });
     }
 
-    /// Has `watcher` told how the stream of the slot ends.
+    /// Notifies `watcher` when the stream in the slot ends.
     pub(super) fn watch(&mut self, slot: u32, watcher: Watcher) {
         if let Some(Some(timer)) = self.timers.get_mut(slot as usize) {
             timer.watcher = Some(watcher);
         }
     }
 
-    /// Its server has ended the stream of the slot, or was lost.
+    /// Records that the server has ended the stream in the slot, or was lost.
     pub(super) fn ended(&mut self, slot: u32, failure: Option<&Status>, errands: &mut Errands) {
         if let Some(StreamTimer { counted, begun, watcher, .. }) =
             self.end(slot, failure.map_or(Code::Ok, Status::code))
@@ -73,8 +72,8 @@ impl StreamTimers {
         }
     }
 
-    /// This side has ended the stream of the slot, which says nothing of its endpoint. Slots without a
-    /// stream are left as they are.
+    /// Records that this side has ended the stream in the slot, which says nothing about the endpoint.
+    /// Does nothing if the slot has no stream.
     pub(super) fn given_up(&mut self, slot: u32, code: Code, errands: &mut Errands) {
         if let Some(StreamTimer { counted, begun, watcher, .. }) = self.end(slot, code) {
             self.context.balancer.given_up(counted, begun, None);
@@ -84,7 +83,7 @@ impl StreamTimers {
         }
     }
 
-    /// The failure of the stream of a slot, which has not ended yet, with its method's name.
+    /// Adds the method's name to the failure of the stream in the slot, which has not ended yet.
     pub(super) fn named(&self, slot: u32, failure: Status) -> Status {
         match self.timers.get(slot as usize) {
             Some(Some(timer)) => failure.of_call(timer.method),
@@ -92,7 +91,7 @@ impl StreamTimers {
         }
     }
 
-    /// Counts the stream as ended. What was known of it.
+    /// Counts the stream as ended and returns its timer.
     fn end(&mut self, slot: u32, code: Code) -> Option<StreamTimer> {
         let timer = self.timers.get_mut(slot as usize)?.take()?;
         let service = Some(self.now.saturating_sub(timer.begun));
@@ -102,7 +101,7 @@ impl StreamTimers {
     }
 }
 
-/// Wakes whoever watches, when the connection is not borrowed any more.
+/// Notifies the watcher once the connection is not borrowed any more.
 fn tell(
     watcher: Option<Watcher>,
     errands: &mut Errands,

@@ -1,18 +1,18 @@
-//! How others of the core have a task run: once, however many ask before it does.
+//! Wakes a task of the same core once, however many others ask for it before it runs.
 
 use std::cell::Cell;
 use std::task::Waker;
 
-/// The waker of a task of this core, which is no foreign code.
+/// The waker of a task of this core, which is not user code.
 pub(super) struct TaskWaker {
-    /// Taken for the moment in which it is woken.
+    /// The waker, which is taken out while it is being woken.
     waker: Cell<Option<Waker>>,
-    /// It was woken, or runs right now.
+    /// Whether the task was woken or is running.
     is_woken: Cell<bool>,
 }
 
 impl TaskWaker {
-    /// Of a task that was spawned, and runs by itself first of all.
+    /// For a task that was just spawned, which runs without being woken.
     pub(super) fn new() -> Self {
         Self { waker: Cell::new(None), is_woken: Cell::new(true) }
     }
@@ -28,7 +28,7 @@ impl TaskWaker {
         }
     }
 
-    /// The task runs: until it has ended its turn, nobody needs to wake it.
+    /// Marks the task as running: it need not be woken before [`end_turn`](Self::end_turn).
     #[inline]
     pub(super) fn begin_turn(&self, latest: &Waker) {
         self.is_woken.set(true);

@@ -1,4 +1,4 @@
-//! Calls of a pool that wait for a moment: between two attempts, or before a hedge.
+//! Timers of a pool's calls: pauses before retries, and delays of hedges.
 
 use std::task::Waker;
 use std::time::Instant;
@@ -8,19 +8,19 @@ use crate::slab::{Slab, SlabKey};
 #[derive(Default)]
 pub(super) struct Timers {
     sleepers: Slab<Sleeper>,
-    /// No sleeper's moment is before this one.
+    /// A lower bound of all timers.
     earliest: Option<Instant>,
 }
 
 struct Sleeper {
     waker: Option<Waker>,
-    /// `None` once it was woken.
+    /// The time of the timer; `None` once it has fired.
     until: Option<Instant>,
 }
 
 impl Timers {
-    /// Has `waker` woken at `until`, by the same timer again if there is one; with a waker that is to
-    /// be dropped when the timers are no longer borrowed.
+    /// Wakes `waker` at `until`, reusing the timer if there is one. The returned waker must be dropped
+    /// after the borrow.
     pub(super) fn set(
         &mut self,
         timer: Option<SlabKey>,
@@ -38,17 +38,17 @@ impl Timers {
         (self.sleepers.insert(sleeper), None)
     }
 
-    /// Ends a timer; its waker is to be dropped when the timers are no longer borrowed.
+    /// Removes a timer. The returned waker must be dropped after the borrow.
     pub(super) fn clear(&mut self, timer: SlabKey) -> Option<Waker> {
         self.sleepers.remove(timer)?.waker
     }
 
-    /// When somebody is to be woken.
+    /// The time at which the next timer may fire.
     pub(super) fn earliest(&self) -> Option<Instant> {
         self.earliest
     }
 
-    /// Wakes those whose moment has come. They keep their timers until they clear them.
+    /// Fires the timers that are due. They exist until they are cleared.
     pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) {
         if self.earliest.is_none_or(|earliest| earliest > now) {
             return;
@@ -66,7 +66,7 @@ impl Timers {
         self.earliest = earliest;
     }
 
-    /// Ends all timers, to be woken.
+    /// Fires and removes all timers.
     pub(super) fn end_all(&mut self, woken: &mut Vec<Waker>) {
         self.earliest = None;
         woken.extend(self.sleepers.take_all().into_iter().filter_map(|sleeper| sleeper.waker));

@@ -1,4 +1,4 @@
-//! The attempts of a unary call on its core, one after the other.
+//! The attempts of a unary call on its core, one after another.
 //!
 //! ```text
 //!        ┌── at once: proved not executed ─── or after a pause: idempotent ───┐
@@ -29,31 +29,31 @@ use crate::limits;
 use crate::policy::RetryBackoff;
 use crate::slab::SlabKey;
 
-/// It is `Send`: it holds numbers of its core, and nothing that belongs there.
+/// A unary call with its retries. It is `Send` because it refers to objects of its core by keys only.
 pub(super) struct Unary {
     pub(super) request: UnaryRequest,
     stage: UnaryStage,
-    /// Whose numbers the stage holds.
+    /// The core whose keys the stage holds.
     core: u32,
-    /// From its first poll to its end.
+    /// The call's timer for metrics, from its first poll to its end.
     timer: Option<CallTimer>,
-    /// It was sent once more because nobody had executed it.
+    /// Whether the call was sent again because it was not executed.
     replaced: bool,
-    /// One of its attempts may have been executed.
+    /// Whether one of its attempts may have been executed.
     maybe_executed: bool,
-    /// There is another attempt beside this one, so this one is not repeated.
+    /// Whether this is one of two hedged attempts, which are not retried.
     is_hedged: bool,
     backoff: RetryBackoff,
 }
 
 enum UnaryStage {
     Attempt(Attempt),
-    /// Between two attempts.
+    /// The pause before a retry.
     Pausing {
         timer: SlabKey,
         until: Instant,
     },
-    /// There is no request.
+    /// The request could not be made, for example because it could not be encoded.
     Failed(Status),
     Over,
 }
@@ -63,7 +63,7 @@ impl UnaryStage {
 }
 
 impl Unary {
-    /// A call that will begin when it is polled.
+    /// Makes a call that begins when it is polled.
     #[inline]
     pub(super) fn new(
         client: ClientId,
@@ -107,12 +107,12 @@ impl Unary {
         }
     }
 
-    /// Begins the call's time on a thread that is not its core. When it is to be over.
+    /// Starts the call's time on a thread that is not its core. Returns the call's deadline.
     pub(super) fn begin_elsewhere(&mut self) -> Option<Instant> {
         self.request.options.begin_elsewhere(self.request.method)
     }
 
-    /// The attempt that is under way.
+    /// The attempt in flight, if there is one.
     pub(super) fn in_flight(&self) -> Option<&SentAttempt> {
         match &self.stage {
             UnaryStage::Attempt(Attempt::InFlight(flight)) => Some(flight),
@@ -120,8 +120,8 @@ impl Unary {
         }
     }
 
-    /// A second attempt beside the one on `endpoint`, not over the connection to avoid, and the timer of
-    /// the call, which is the caller's to end from now on.
+    /// Makes a second attempt beside the one on `endpoint`, which does not use the connection `avoid`.
+    /// Also returns the call's metrics timer, which the caller ends from now on.
     pub(super) fn hedge(
         &mut self,
         endpoint: EndpointId,
@@ -149,7 +149,7 @@ impl Unary {
         (second, self.timer.take())
     }
 
-    /// On the call's core.
+    /// Polls the call on its core.
     #[inline]
     pub(super) fn poll(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         self.core = local.core().unwrap_or_default();
@@ -177,8 +177,8 @@ impl Unary {
                 Err(failure) => {
                     self.maybe_executed |= !failure.is_not_executed();
                     self.request.tried = Some(flight.sent.endpoint);
-                    let flown = Some((&flight, ended.connection));
-                    if let Some(failure) = self.retry(local, failure, flown, cx) {
+                    let sent_attempt = Some((&flight, ended.connection));
+                    if let Some(failure) = self.retry(local, failure, sent_attempt, cx) {
                         return self.failed(local, failure, now);
                     }
                 }
@@ -186,7 +186,8 @@ impl Unary {
         }
     }
 
-    /// Goes on until an attempt is in flight. Ready with a failure.
+    /// Sends the next attempt as soon as possible. Pending once it is in flight; ready only with a
+    /// failure.
     fn poll_send(&mut self, local: &LocalClients, cx: &mut Context<'_>) -> Poll<Status> {
         if let UnaryStage::Pausing { timer, until } = self.stage {
             let Some(pool) = local.known_pool(self.request.client) else {
@@ -207,7 +208,7 @@ impl Unary {
                 panic!("a call was polled after it had ended")
             }
         };
-        // Nothing is held while it is sent: a failure leaves nothing to give up.
+        // The stage holds nothing while the attempt is sent, so a failure leaves nothing to clean up.
         self.stage = UnaryStage::Over;
         let pool = match local.pool(self.request.client) {
             Ok(pool) => pool,
@@ -225,7 +226,7 @@ impl Unary {
         Poll::Pending
     }
 
-    /// Counts the call as begun, and its time from now on.
+    /// Counts the call as begun and starts its time.
     #[inline]
     fn begin(&mut self, pool: &Pool) -> Duration {
         let method = self.request.method;
@@ -237,35 +238,36 @@ impl Unary {
         now
     }
 
-    /// Decides after a failed attempt: makes another one the next stage, or gives the failure back.
-    /// An attempt that was sent comes with its connection, which is none if it was lost.
+    /// Decides after a failed attempt: starts another one (`None`), or returns the failure. `sent_attempt` is
+    /// the attempt, if it was sent, and its connection, unless that was lost.
     #[cold]
     fn retry(
         &mut self,
         local: &LocalClients,
         failure: Status,
-        flown: Option<(&SentAttempt, Option<Rc<ClientConnection>>)>,
+        sent_attempt: Option<(&SentAttempt, Option<Rc<ClientConnection>>)>,
         cx: &mut Context<'_>,
     ) -> Option<Status> {
-        let is_last = self.is_hedged || matches!(self.stage, UnaryStage::Failed(_)); // no request
+        let is_last = self.is_hedged || matches!(self.stage, UnaryStage::Failed(_)); // could not be made
         let Some(pool) = local.known_pool(self.request.client).filter(|_| !is_last) else {
             return Some(failure);
         };
-        let connection = flown.as_ref().and_then(|(_, connection)| connection.as_ref());
-        let is_leaving = flown.is_some() && connection.is_none_or(|it| !it.is_open());
-        let has_crossed = flown
+        let connection = sent_attempt.as_ref().and_then(|(_, connection)| connection.as_ref());
+        let is_leaving = sent_attempt.is_some() && connection.is_none_or(|it| !it.is_open());
+        let has_crossed = sent_attempt
             .as_ref()
             .zip(connection)
             .is_some_and(|((flight, _), connection)| flight.has_crossed_cut(connection));
-        // What a connection leaves behind, or refuses because it crossed a smaller lease, adds
-        // nothing to what was under way before.
+        // Calls that leave a closing connection, or that it refused because they crossed a smaller lease,
+        // add nothing to the load that was there before.
         let is_free = self.request.attempt == 0 && (is_leaving || has_crossed);
         let method = self.request.method;
         let is_afforded = || is_free || pool.affords(method);
         let is_to_move = failure.is_refused() && !self.replaced;
-        let elsewhere = flown.map(|(flight, _)| flight.sent.connection).filter(|connection| {
-            is_to_move && (is_leaving || pool.endpoints().may_have_other(*connection))
-        });
+        let elsewhere =
+            sent_attempt.map(|(flight, _)| flight.sent.connection).filter(|connection| {
+                is_to_move && (is_leaving || pool.endpoints().may_have_other(*connection))
+            });
         if elsewhere.is_some() || is_to_move && has_crossed {
             if !is_afforded() {
                 return Some(failure);
@@ -285,8 +287,7 @@ impl Unary {
         None
     }
 
-    /// How long to wait before trying again, [`limits::PUSHBACK_MAX`] at most; `None` if that is not to
-    /// be done.
+    /// The wait before a retry, at most [`limits::PUSHBACK_MAX`]; `None` if the call must not be retried.
     fn wait_before_retry(&mut self, failure: &Status) -> Option<Duration> {
         let may = self.request.may_be_repeated();
         let wait = match failure.pushback() {
@@ -308,7 +309,7 @@ impl Unary {
         wait.filter(|_| may).filter(is_in_time)
     }
 
-    /// The call is over with a failure.
+    /// Ends the call with a failure.
     #[cold]
     fn failed(
         &mut self,
@@ -335,7 +336,7 @@ impl Unary {
         }
     }
 
-    /// Gives the call up if it is under way, on whatever thread.
+    /// Cancels the call if it has begun; works on any thread.
     #[inline]
     pub(super) fn give_up(&mut self) {
         match self.stage {

@@ -1,4 +1,4 @@
-//! Calls that wait in a pool for room on a connection.
+//! The queue of calls that wait in a pool for room on a connection.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -8,7 +8,7 @@ use super::load_balancer::EndpointId;
 use crate::limits;
 use crate::policy::Pace;
 
-/// Names a waiter. Lower keys are served first.
+/// The key of a waiting call. Lower keys came earlier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct WaiterKey(u64);
 
@@ -18,18 +18,18 @@ pub(super) struct WaitArgs {
     /// When it is woken whatever happens.
     pub(super) until: Option<Instant>,
     pub(super) awaited: Awaited,
-    /// It stays although nobody can say whether there will ever be room.
+    /// Whether the call stays in the queue even if no server can be reached.
     pub(super) is_patient: bool,
 }
 
-/// What a call waits for.
+/// The event that a call waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Awaited {
     /// A connection with room.
     Room,
-    /// This endpoint, which is being connected to.
+    /// A connection to this endpoint, which is being made.
     Endpoint(EndpointId),
-    /// One of those that are being connected to, whichever.
+    /// A connection to any endpoint that is being connected to.
     AnyEndpoint,
 }
 
@@ -44,11 +44,11 @@ struct Waiter {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It waits for room.
+    /// The call waits for room.
     Waiting,
-    /// It was told at that moment to go on, and has not done so yet.
+    /// The call was told at this time to be sent, and has not done so yet.
     Called(Instant),
-    /// It is in nobody's way: it waits for endpoints, or did not come when it was told to.
+    /// The call does not block others: it waits for endpoints, or did not react when it was told to.
     Apart(Awaited),
 }
 
@@ -58,38 +58,38 @@ impl Waiter {
     }
 }
 
-/// Who waits, in the order of their coming. They are called in it as long as that is soon enough for
-/// those who come now; otherwise the latest is called first, since those who have waited long would
-/// mostly be answered too late.
+/// The waiting calls, in their order of arrival. They are served in that order while it is fast enough
+/// for new arrivals; otherwise the newest is served first, because the oldest would mostly be answered
+/// too late.
 #[derive(Default)]
 pub(super) struct WaitQueue {
-    /// In the order of their keys.
+    /// The waiting calls, sorted by key.
     waiters: VecDeque<Waiter>,
     next: u64,
     called: usize,
     apart: usize,
-    /// Those who wait for room and are not patient.
+    /// The number of calls that wait for room and are not patient.
     impatient: usize,
-    /// Nobody with a lower key waits for room.
+    /// No call with a lower key waits for room.
     none_before: WaiterKey,
-    /// Who was called and when, for as long as they have time to come: as many as there was room for
-    /// in that time.
+    /// The calls that were told to be sent, and when, while they have time to react. They are at most as
+    /// many as there was room for in that time.
     calls: VecDeque<(WaiterKey, Instant)>,
-    /// No `wake_at` is before this one.
+    /// A lower bound of all `wake_at`.
     earliest: Option<Instant>,
-    /// How fast those who were called go on, in time since this.
+    /// How fast calls are sent after they were told to, in time since `origin`.
     pace: Pace,
     origin: Option<Instant>,
 }
 
 impl WaitQueue {
-    /// Those who wait for room and were not told to go on.
+    /// The number of calls that wait for room and were not told to be sent.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
         self.waiters.len() - self.called - self.apart
     }
 
-    /// Those who were told to go on and have not done so yet.
+    /// The number of calls that were told to be sent and have not been.
     #[inline]
     pub(super) fn called(&self) -> usize {
         self.called
@@ -104,13 +104,13 @@ impl WaitQueue {
         self.waiters.len() >= limits::WAITING_CALLS_MAX
     }
 
-    /// Whether the waiter was called, or stands apart.
+    /// Whether the call was told to be sent, or is apart.
     pub(super) fn may_go(&self, key: WaiterKey) -> bool {
         self.find(key).is_some_and(|at| !self.waiters[at].is_waiting())
     }
 
-    /// Enters the queue, or waits again in the same place; with what is to be dropped when the queue is
-    /// no longer borrowed.
+    /// Adds a call to the queue, or updates one that waits again. The returned waker must be dropped
+    /// outside of the borrow.
     pub(super) fn wait(
         &mut self,
         key: Option<WaiterKey>,
@@ -141,8 +141,7 @@ impl WaitQueue {
         (key, None)
     }
 
-    /// Leaves the queue, since the call was sent; what is to be dropped when the queue is no longer
-    /// borrowed.
+    /// Removes a call that was sent. The returned waker must be dropped outside of the borrow.
     pub(super) fn serve(&mut self, key: WaiterKey, now: Instant) -> Option<Waker> {
         let at = self.find(key)?;
         if let Standing::Called(_) = self.waiters[at].standing {
@@ -152,8 +151,7 @@ impl WaitQueue {
         self.remove(at)
     }
 
-    /// Leaves the queue without having been sent; what is to be dropped when the queue is no longer
-    /// borrowed.
+    /// Removes a call that was not sent. The returned waker must be dropped outside of the borrow.
     pub(super) fn give_up(&mut self, key: WaiterKey) -> Option<Waker> {
         let at = self.find(key)?;
         self.remove(at)
@@ -186,7 +184,7 @@ impl WaitQueue {
         *count = count.checked_add_signed(change).expect("each is counted once");
     }
 
-    /// Tells the first who waits to go on, or the latest.
+    /// Tells the next call to be sent: the oldest, or the newest if the queue is too slow.
     pub(super) fn call_next(&mut self, now: Instant) -> Option<Waker> {
         if self.waiting() == 0 {
             return None;
@@ -202,8 +200,8 @@ impl WaitQueue {
         waiter.waker.take()
     }
 
-    /// Sets those apart who were called a while ago and have not come: whoever awaits them does
-    /// something else. When they come after all, they go on if there is room, or wait again.
+    /// Sets calls apart that did not react when they were told to be sent, because their tasks are busy
+    /// otherwise. They may still be sent if there is room when they react.
     pub(super) fn pass_over(&mut self, now: Instant) {
         while let Some(&(key, called)) = self.calls.front() {
             let at = self.find(key);
@@ -216,13 +214,13 @@ impl WaitQueue {
         }
     }
 
-    /// When somebody may have to be [passed over](Self::pass_over).
+    /// The time at which calls may have to be [passed over](Self::pass_over).
     pub(super) fn overdue(&self) -> Option<Instant> {
         self.calls.front().map(|(_, called)| *called + limits::TURN_KEPT)
     }
 
-    /// Wakes all who wait for room that may never be, but for the patient. They stand apart until they
-    /// have come.
+    /// Wakes all impatient calls that wait for room, because no server can be reached. They are set apart
+    /// until they react.
     pub(super) fn dismiss(&mut self, woken: &mut Vec<Waker>) {
         if self.impatient == 0 {
             return;
@@ -235,8 +233,8 @@ impl WaitQueue {
         }
     }
 
-    /// The first who has a fair part left of the time that the latest has: for those with less it is
-    /// too late to be answered in it.
+    /// The oldest call that has a fair part of the newest call's time left. Those with less would be
+    /// answered too late.
     fn first_in_time(&mut self, latest: usize, now: Instant) -> usize {
         let first = self.first_waiting(latest);
         let left = |at: usize| match self.waiters[at].wake_at {
@@ -247,17 +245,17 @@ impl WaitQueue {
         if left(first) >= enough {
             return first;
         }
-        // Those who have come first mostly have least left; where that is not so, whoever is found
-        // may be served as well.
+        // Older calls mostly have less time left; where that is not so, the call that is found is as
+        // good.
         let is_late = |waiter: &Waiter| {
             waiter.wake_at.is_some_and(|until| until.saturating_duration_since(now) < enough)
         };
         let in_time = self.waiters.partition_point(is_late).max(first);
         let goes = |at: &usize| self.waiters[*at].is_waiting() && left(*at) >= enough;
-        (in_time..latest).take(limits::PLACES_LOOKED_AT).find(goes).unwrap_or(latest)
+        (in_time..latest).take(limits::WAITERS_SEARCHED_MAX).find(goes).unwrap_or(latest)
     }
 
-    /// The first who waits for room, as the latest does.
+    /// The oldest call that waits for room.
     fn first_waiting(&mut self, latest: usize) -> usize {
         let from = self.waiters.partition_point(|waiter| waiter.key < self.none_before);
         let first = (from..latest).find(|at| self.waiters[*at].is_waiting()).unwrap_or(latest);
@@ -276,12 +274,13 @@ impl WaitQueue {
         now.saturating_duration_since(*self.origin.get_or_insert(now))
     }
 
-    /// When somebody is to be woken whatever happens.
+    /// The earliest time at which a call is woken in any case.
     pub(super) fn earliest(&self) -> Option<Instant> {
         self.earliest
     }
 
-    /// Wakes whose time has come. They stand apart then, and keep their waiters until they leave them.
+    /// Wakes calls whose time has come. They are set apart and stay in the queue until they leave it
+    /// themselves.
     pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) {
         if self.earliest.is_none_or(|earliest| earliest > now) {
             return;
@@ -316,8 +315,7 @@ impl WaitQueue {
         woken.extend(self.waiters.iter_mut().filter(waits).filter_map(|it| it.waker.take()));
     }
 
-    /// Sends everybody away, to be woken: there is nothing to wait for any more. Their keys resolve to
-    /// nothing then.
+    /// Empties the queue because the pool is closed. The keys resolve to nothing afterwards.
     pub(super) fn dissolve(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.waiters.drain(..).filter_map(|waiter| waiter.waker));
         (self.called, self.apart, self.impatient) = (0, 0, 0);
@@ -377,7 +375,7 @@ mod tests {
         assert!(queue.may_go(apart) && queue.call_next(now).is_none());
         let behind = queue.wait(None, for_room(), now).0;
         assert!(queue.call_next(now).is_some() && queue.may_go(behind));
-        // It waits for room after all, and for a host again.
+        // The call waits for room instead, then for a host again.
         assert_eq!(queue.wait(Some(apart), for_room(), now).0, apart);
         assert_eq!((queue.waiting(), queue.may_go(apart)), (1, false));
         let told = [Some(host), Some(other), None].map(|changed| {
@@ -481,8 +479,8 @@ mod tests {
         assert_eq!((queue.waiting(), queue.apart, queue.impatient), (0, 0, 0));
     }
 
-    /// A server that takes one call in each millisecond, while so many come and wait for as long as
-    /// they say. How many get through with a tenth of their time left at least.
+    /// Simulates a server that takes one call each ms while `calls_each_ms` come, each with `patience`
+    /// ms. Returns how many are sent with a tenth of their time left, and the order.
     fn serve(calls_each_ms: usize, patience: Option<u32>) -> (usize, Vec<WaiterKey>) {
         let start = Instant::now();
         let (mut queue, mut in_time, mut order) = (WaitQueue::default(), 0, Vec::new());

@@ -1,4 +1,4 @@
-//! Calls of a pool that wait: for room in the queue, or for a moment by a timer.
+//! Calls of a pool that wait in the queue for room, or for a timer.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -15,17 +15,17 @@ use crate::waiters;
 
 pub(super) struct WaitingCalls {
     queue: RefCell<WaitQueue>,
-    /// As the queue says, for those who only ask whether anybody waits.
+    /// A copy of the queue's counters, which is read without borrowing the queue.
     counts: Cell<QueueCounts>,
     timers: RefCell<Timers>,
-    /// The pool's task, which wakes them in time.
-    keeper: TaskWaker,
+    /// The pool's task, which wakes calls in time.
+    pool_task: TaskWaker,
 }
 
 #[derive(Clone, Copy, Default)]
 struct QueueCounts {
     waiting: usize,
-    /// They were told to go on and have not done so yet.
+    /// Calls that were told to be sent and have not been.
     called: usize,
 }
 
@@ -35,12 +35,12 @@ impl WaitingCalls {
             queue: RefCell::default(),
             counts: Cell::default(),
             timers: RefCell::default(),
-            keeper: TaskWaker::new(),
+            pool_task: TaskWaker::new(),
         }
     }
 
-    pub(super) fn keeper(&self) -> &TaskWaker {
-        &self.keeper
+    pub(super) fn pool_task(&self) -> &TaskWaker {
+        &self.pool_task
     }
 
     /// Whether calls wait for room.
@@ -49,12 +49,12 @@ impl WaitingCalls {
         self.counts.get().waiting > 0
     }
 
-    /// Whether the keeper is needed.
-    pub(super) fn need_keeper(&self) -> bool {
+    /// Whether the pool's task is needed.
+    pub(super) fn needs_pool_task(&self) -> bool {
         self.has_queued() || self.timers.borrow().earliest().is_some()
     }
 
-    /// Whether a call may be sent before those who wait: their turn is first.
+    /// Whether a call may be sent now. Calls that wait come first.
     #[inline]
     pub(super) fn may_send(
         &self,
@@ -73,7 +73,7 @@ impl WaitingCalls {
         self.queue.borrow().is_full()
     }
 
-    /// Enters the queue, or waits again in the same place.
+    /// Adds a call to the queue, or updates one that waits again.
     pub(super) fn wait(
         &self,
         waiter: Option<WaiterKey>,
@@ -82,28 +82,28 @@ impl WaitingCalls {
     ) -> WaiterKey {
         let (waiter, former) = self.with_queue(|queue| queue.wait(waiter, wait, now));
         waiters::discard(former);
-        self.keeper.wake();
+        self.pool_task.wake();
         waiter
     }
 
-    /// A call leaves the queue, since it was sent.
+    /// Removes a call that was sent.
     pub(super) fn serve(&self, waiter: WaiterKey) {
         let now = runtime::now();
         let left = self.with_queue(|queue| queue.serve(waiter, now));
         waiters::discard(left);
     }
 
-    /// A call leaves the queue without having been sent.
+    /// Removes a call that was not sent.
     pub(super) fn give_up(&self, waiter: WaiterKey) {
         let left = self.with_queue(|queue| queue.give_up(waiter));
         waiters::discard(left);
     }
 
-    /// Tells as many calls to go on as there is room for.
+    /// Tells as many calls to be sent as there is room for.
     pub(super) fn offer_room(&self, capacity: usize) {
         let mut room = capacity.saturating_sub(self.counts.get().called);
         if room > 0 && self.queue.borrow().overdue().is_none() {
-            self.keeper.wake(); // to see whether they go on
+            self.pool_task.wake(); // it checks that they are sent
         }
         let now = runtime::now();
         while room > 0 {
@@ -115,21 +115,21 @@ impl WaitingCalls {
         }
     }
 
-    /// Wakes those who wait for the endpoint, or for any.
+    /// Wakes the calls that wait for this endpoint, or for any with `None`.
     pub(super) fn wake_owned(&self, endpoint: Option<EndpointId>) {
         let mut woken = Vec::new();
         self.queue.borrow_mut().wake_owned(endpoint, &mut woken);
         waiters::wake_all(woken);
     }
 
-    /// Wakes all who wait for room that may never be, but for the patient.
+    /// Wakes all impatient calls that wait for room, because no server can be reached.
     pub(super) fn dismiss(&self) {
         let mut woken = Vec::new();
         self.with_queue(|queue| queue.dismiss(&mut woken));
         waiters::wake_all(woken);
     }
 
-    /// Wakes those whose time has come, and passes over those who do not come when called.
+    /// Wakes calls whose time has come, and passes over those that do not react.
     pub(super) fn expire(&self, now: Instant) {
         let mut woken = Vec::new();
         self.timers.borrow_mut().expire(now, &mut woken);
@@ -140,14 +140,14 @@ impl WaitingCalls {
         waiters::wake_all(woken);
     }
 
-    /// When to [expire](Self::expire) next.
+    /// The time at which [`expire`](Self::expire) has to run next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let (queue, timers) = (self.queue.borrow(), self.timers.borrow());
         let queued = queue.earliest().into_iter().chain(queue.overdue());
         queued.chain(timers.earliest()).min()
     }
 
-    /// Has `waker` woken at `until`, by the same timer again if there is one.
+    /// Wakes `waker` at `until`, reusing the timer if there is one.
     pub(super) fn set_timer(
         &self,
         timer: Option<SlabKey>,
@@ -157,7 +157,7 @@ impl WaitingCalls {
         let waker = waker.clone(); // code of a user, perhaps
         let (timer, former) = self.timers.borrow_mut().set(timer, waker, until);
         waiters::discard(former);
-        self.keeper.wake();
+        self.pool_task.wake();
         timer
     }
 
@@ -166,13 +166,13 @@ impl WaitingCalls {
         waiters::discard(left);
     }
 
-    /// Sends everybody away: there is nothing to wait for any more.
+    /// Wakes and removes all waiting calls because the pool is closed.
     pub(super) fn end_all(&self) {
         let mut woken = Vec::new();
         self.timers.borrow_mut().end_all(&mut woken);
         self.with_queue(|queue| queue.dissolve(&mut woken));
         waiters::wake_all(woken);
-        self.keeper.wake();
+        self.pool_task.wake();
     }
 
     fn with_queue<R>(&self, f: impl FnOnce(&mut WaitQueue) -> R) -> R {
@@ -182,7 +182,7 @@ impl WaitingCalls {
         result
     }
 
-    /// Whether nobody waits for anything.
+    /// Whether no call waits.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.queue.borrow().is_empty() && self.timers.borrow().is_empty()

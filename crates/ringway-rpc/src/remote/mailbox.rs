@@ -59,7 +59,7 @@ impl Mailbox {
         lock(&self.jobs).closed
     }
 
-    fn place(&self, job: Job) {
+    fn post(&self, job: Job) {
         let mut jobs = lock(&self.jobs);
         if jobs.closed {
             return;
@@ -72,15 +72,15 @@ impl Mailbox {
 }
 
 /// Has `job` run on a core. It is dropped, perhaps later, if that core has ended.
-pub(crate) fn place(core: u32, job: Job) {
+pub(crate) fn post(core: u32, job: Job) {
     let mailbox = lock(&MAILBOXES).get(&core).cloned();
     if let Some(mailbox) = mailbox {
-        mailbox.place(job);
+        mailbox.post(job);
     }
 }
 
 /// Whether a core takes jobs: it has a mailbox, and has not ended.
-pub(crate) fn takes_orders(core: u32) -> bool {
+pub(crate) fn takes_jobs(core: u32) -> bool {
     lock(&MAILBOXES).contains_key(&core)
 }
 
@@ -156,7 +156,7 @@ mod tests {
     /// Is there again as soon as it has been carried out, until the other end is dropped.
     fn keep_busy(core: u32, until: mpsc::Sender<()>) {
         if until.send(()).is_ok() {
-            place(core, Box::new(move || keep_busy(core, until)));
+            post(core, Box::new(move || keep_busy(core, until)));
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         for number in 0..3 {
             let (done, angry) = (done.clone(), Angry);
-            place(
+            post(
                 mailbox.core(),
                 Box::new(move || {
                     done.send(number).expect("the test waits");

@@ -78,8 +78,8 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
                 return Poll::Ready(Err(state.close.take()));
             }
             let former = waker.renew(&mut state.sender);
-            let room = state.items.len() < limits::BRIDGE_MESSAGES_MAX
-                && state.bytes < limits::BRIDGE_BYTES_MAX;
+            let room = state.items.len() < limits::PIPE_MESSAGES_MAX
+                && state.bytes < limits::PIPE_BYTES_MAX;
             drop(state);
             waiters::discard(former);
             if room { Poll::Ready(Ok(())) } else { Poll::Pending }

@@ -17,10 +17,8 @@ use super::method_entry::MethodEntry;
 use crate::call::codec;
 use crate::call::status::Status;
 
-const CONNECTION_FULL: &str = "the connection has as many unfinished calls as the server allows it: its \
-                               in_flight_per_connection_max";
-const SERVER_FULL: &str =
-    "as many calls wait for their handlers as the server allows: its in_flight_max";
+const CONNECTION_FULL: &str = "the connection has reached the server's limit of unfinished calls (in_flight_per_connection_max)";
+const SERVER_FULL: &str = "the server has reached its limit of waiting calls (in_flight_max)";
 
 impl<M: Machine> ServerConnection<M> {
     #[inline]
@@ -55,7 +53,7 @@ impl<M: Machine> ServerConnection<M> {
                 let (takes, comes) = (codec::name(entry.codec_in()), codec::name(head.codec));
                 format!("{} takes {takes}, and was sent {comes}", entry.method().name)
             }
-            number => format!("the message is compressed by {number}, which nobody announced"),
+            number => format!("the message is compressed with an unknown method, {number}"),
         };
         self.fail(stream, &Status::unimplemented(message));
     }

@@ -18,8 +18,8 @@ use super::method_entry::MethodEntry;
 use super::queue::Urgency;
 use super::queued_key::{HasQueued, QueuedKey};
 
-const METHOD_FULL: &str = "the method runs as many calls as it may (its concurrency), and too many wait or \
-                           for too long";
+const METHOD_FULL: &str = "the method has reached its limit of concurrent calls (concurrency), and its queue is full or \
+                           too slow";
 
 impl<M: Machine> ServerConnection<M> {
     #[cold]

@@ -71,7 +71,7 @@ impl StreamAt {
         if carrier::is_here(self.carrier) {
             part();
         } else {
-            mailbox::place(self.carrier.core(), Box::new(part));
+            mailbox::post(self.carrier.core(), Box::new(part));
         }
     }
 
@@ -86,7 +86,7 @@ impl StreamAt {
                 };
                 carrier::with(self.carrier, cancel);
             };
-            mailbox::place(self.carrier.core(), Box::new(cancel));
+            mailbox::post(self.carrier.core(), Box::new(cancel));
         }
     }
 }
@@ -170,7 +170,7 @@ impl RemoteReader {
         let (sender, receiver) = pipe();
         let pump = ReaderTask { at, pipe: Some(sender), initial: false, in_hand };
         let start = move || drop(ringway_runtime::spawn_named("reader from elsewhere", pump));
-        mailbox::place(at.carrier.core(), Box::new(start));
+        mailbox::post(at.carrier.core(), Box::new(start));
         Self { at, pipe: receiver, taken: VecDeque::new() }
     }
 

@@ -112,11 +112,11 @@ fn servers_that_speak_something_else_are_named() {
         let _asked = peer.0.read(&mut [0; 64]);
         peer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     });
-    fails_saying(&http1, &[&http1, "answers in HTTP/1", "`HTTP/1.1 400 Bad Request`"]);
+    fails_saying(&http1, &[&http1, "answered in HTTP/1", "`HTTP/1.1 400 Bad Request`"]);
     let garbage = listen(|mut peer| peer.write(b"\x00\x00\x00what is this?"));
     fails_saying(&garbage, &[&garbage, "another protocol"]);
     let closes = listen(drop);
-    fails_saying(&closes, &[&closes, "before it said anything", "grpcs://"]);
+    fails_saying(&closes, &[&closes, "before it sent anything", "grpcs://"]);
     let no_http2 = listen(|mut peer| {
         peer.settings(100);
         peer.write(&frame(SETTINGS, 0, 77, &[]));

@@ -1,4 +1,4 @@
-//! What arrives on a connection, and which call it is for.
+//! Dispatches what arrives on a connection to the call that it is for.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::slab::SlabKey;
 use crate::waiters::HasErrands;
 
 impl OpenCalls {
-    /// How many calls have ended by it.
+    /// Handles one event. Returns the number of calls that ended.
     #[inline]
     pub(super) fn on_event<M: ReceivingMachine, C>(
         &mut self,
@@ -50,7 +50,7 @@ impl OpenCalls {
                 return self.message(machine, stream, message, now, pending, woken);
             }
             ClientEvent::Initial { stream, meta } => {
-                // What cannot be read is left out: the reply decides how the call ends.
+                // Initial metadata that cannot be parsed is ignored; the reply decides the outcome.
                 let metadata = Metadata::of_wire(&meta).unwrap_or_default();
                 match self.use_of(stream) {
                     Some(StreamUse::Unary(call)) => {
@@ -147,8 +147,8 @@ impl OpenCalls {
     }
 }
 
-/// What a response says, which may come when the deadline has passed. Servers of gRPC that notice that
-/// first cancel the call.
+/// The outcome in a response. A gRPC server may notice the deadline first and cancel the call, so a late
+/// CANCELLED counts as DEADLINE_EXCEEDED.
 fn response(status: u8, meta: &[u8], is_late: bool) -> Result<Metadata, Status> {
     Status::of_response(status, meta).map_err(|failure| match failure.code() {
         Code::Cancelled if is_late => failure.with_code(Code::DeadlineExceeded),
@@ -156,7 +156,7 @@ fn response(status: u8, meta: &[u8], is_late: bool) -> Result<Metadata, Status> 
     })
 }
 
-#[inline(always)] // also where there are several protocols
+#[inline(always)] // for each protocol
 fn end_unary<C>(
     pending: &mut PendingCalls<C>,
     call: SlabKey,

@@ -33,7 +33,7 @@ fn trailers(status: &str) -> Vec<u8> {
     [&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, 1][..], &block].concat()
 }
 
-/// How a call of gRPC ends whose answer comes then.
+/// The outcome of a gRPC call whose response arrives at this time.
 fn ends(answer: Vec<u8>, at: Duration) -> CallOutcome {
     let context = PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(Instant::now()));
     let server = "grpc://127.0.0.1:1".parse().expect("an address");

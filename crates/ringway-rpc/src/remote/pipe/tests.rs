@@ -36,7 +36,7 @@ fn take(
 
 #[test]
 fn items_and_bytes_are_bounded() {
-    for (bytes, items) in [(0, limits::BRIDGE_MESSAGES_MAX), (limits::BRIDGE_BYTES_MAX / 4, 4)] {
+    for (bytes, items) in [(0, limits::PIPE_MESSAGES_MAX), (limits::PIPE_BYTES_MAX / 4, 4)] {
         let (sender, receiver): Ends = pipe();
         let mut number = 0;
         while has_room(&sender) {
@@ -52,7 +52,7 @@ fn items_and_bytes_are_bounded() {
 #[test]
 fn what_is_put_in_is_taken_at_last_or_its_sender_hears_that_it_is_not() {
     let (sender, receiver): Ends = pipe();
-    sender.push(Item { number: 1, bytes: limits::BRIDGE_BYTES_MAX }).expect("it is open");
+    sender.push(Item { number: 1, bytes: limits::PIPE_BYTES_MAX }).expect("it is open");
     assert_eq!(receiver.take_last("over").len(), 1);
     assert_eq!(sender.push(Item { number: 2, bytes: 1 }), Err(Some("over")));
     assert!(receiver.take_last("again").is_empty() && take(&receiver).is_pending());

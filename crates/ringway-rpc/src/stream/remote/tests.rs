@@ -161,7 +161,7 @@ fn a_reader_elsewhere_that_stops_reading_stops_the_credit() {
         async move |fake| {
             fake.table().initial(STREAM, Metadata::default());
             fake.happened(STREAM, Action::Finished).await; // by now it waits and reads nothing
-            let half = "0".repeat(limits::BRIDGE_BYTES_MAX / 2 - 1) + "7";
+            let half = "0".repeat(limits::PIPE_BYTES_MAX / 2 - 1) + "7";
             for _ in 0..4 {
                 fake.push(STREAM, half.as_bytes());
                 for _ in 0..10 {

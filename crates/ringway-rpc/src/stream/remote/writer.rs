@@ -35,7 +35,7 @@ impl RemoteWriter {
             let pump = WriterTask::new(outlet);
             drop(ringway_runtime::spawn_named("writer from elsewhere", pump));
         };
-        mailbox::place(at.carrier.core(), Box::new(start));
+        mailbox::post(at.carrier.core(), Box::new(start));
         Self { at, pipe: sender }
     }
 
